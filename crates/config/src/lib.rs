@@ -1,0 +1,1 @@
+//! Reads, layers and validates oomph's configuration.

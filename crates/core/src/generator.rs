@@ -1,0 +1,169 @@
+use rand::{RngExt, SeedableRng, rand_core::Rng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// Names one stream of random numbers, as (seed, step, rank, stage) does.
+///
+/// Built by mixing words and names in order: `Key::new(seed).with(step).with(rank).with_name("layer1.0")`.
+/// Different sequences of words give different streams (up to collisions of a 128-bit mix).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key([u64; 2]);
+
+impl Key {
+    /// The key of a run: everything random in it is derived from `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self([seed, 0x6f6f_6d70_6821_0001]).with(0)
+    }
+
+    /// The key that follows from this one and `word` (a step, a rank, an index).
+    #[must_use]
+    pub const fn with(self, word: u64) -> Self {
+        let [low, high] = self.0;
+        let low = mix(low ^ word);
+        let high = mix(high.wrapping_add(low.rotate_left(32)) ^ word.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        Self([low, high])
+    }
+
+    /// The key that follows from this one and `name` (a stage, a purpose).
+    #[must_use]
+    pub fn with_name(self, name: &str) -> Self {
+        // "name" in the upper half, so that no plain word gives the same key.
+        let start = self.with(0x6e61_6d65 << 32 | name.len() as u64);
+        name.as_bytes().chunks(8).fold(start, |key, chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            key.with(u64::from_le_bytes(word))
+        })
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection in which every input bit moves every output bit.
+const fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// A stream of random numbers that is a function of its [`Key`] alone.
+///
+/// Resuming, another number of loader threads, or running a stage again for recompute therefore draws the same
+/// numbers. The stream is ChaCha with 8 rounds, keyed by the [`Key`].
+#[derive(Clone, Debug)]
+pub struct Generator(ChaCha8Rng);
+
+impl Generator {
+    /// The stream of `key`, from its start.
+    pub fn at(key: Key) -> Self {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&key.0[0].to_le_bytes());
+        seed[8..16].copy_from_slice(&key.0[1].to_le_bytes());
+        Self(ChaCha8Rng::from_seed(seed))
+    }
+
+    /// Uniform in [0, 1).
+    pub fn uniform(&mut self) -> f32 {
+        self.0.random()
+    }
+
+    /// Uniform in [`low`, `high`).
+    pub fn uniform_in(&mut self, low: f32, high: f32) -> f32 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Normal with mean 0 and standard deviation 1.
+    pub fn normal(&mut self) -> f32 {
+        StandardNormal.sample(&mut self.0)
+    }
+
+    /// Uniform among 0, 1, …, `bound` − 1.
+    ///
+    /// # Panics
+    /// Panics if `bound` is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0.random_range(0..bound)
+    }
+
+    /// True with probability `p`.
+    pub fn chance(&mut self, p: f32) -> bool {
+        self.uniform() < p
+    }
+
+    /// A word of 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Puts `items` into a random order, each order equally likely (Fisher–Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_draws_the_same_numbers_every_time() {
+        let key = Key::new(1).with(2).with_name("stem");
+        let draw = || {
+            let mut generator = Generator::at(key);
+            [generator.bits(), generator.bits(), generator.below(10) as u64]
+        };
+        assert_eq!(draw(), draw());
+    }
+
+    #[test]
+    fn the_stream_never_changes_between_versions() {
+        // A run resumed by a later version must draw the same numbers: these are frozen.
+        let mut generator = Generator::at(Key::new(42).with(7).with_name("layer1.0"));
+        assert_eq!(generator.bits(), FROZEN);
+    }
+    const FROZEN: u64 = 12_354_315_064_737_058_153;
+
+    #[test]
+    fn neighbouring_keys_draw_different_numbers() {
+        let first = |key| Generator::at(key).bits();
+        let base = Key::new(0);
+        let keys = [
+            base,
+            Key::new(1),
+            base.with(0),
+            base.with(1),
+            base.with(0).with(1),
+            base.with(1).with(0),
+            base.with_name(""),
+            base.with_name("a"),
+            base.with_name("a\0"),
+            base.with_name("layer1.0"),
+            base.with_name("layer1.1"),
+        ];
+        let drawn: std::collections::HashSet<_> = keys.into_iter().map(first).collect();
+        assert_eq!(drawn.len(), keys.len());
+    }
+
+    #[test]
+    fn moments_are_those_of_the_distributions() {
+        let mut generator = Generator::at(Key::new(3));
+        let count = 100_000;
+        let normal: Vec<f64> = (0..count).map(|_| f64::from(generator.normal())).collect();
+        let mean = normal.iter().sum::<f64>() / f64::from(count);
+        let variance = normal.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(count);
+        // Five standard errors of the mean and of the variance.
+        assert!(mean.abs() < 5.0 / f64::from(count).sqrt(), "mean {mean}");
+        assert!((variance - 1.0).abs() < 5.0 * (2.0 / f64::from(count)).sqrt(), "variance {variance}");
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&generator.uniform())));
+    }
+
+    #[test]
+    fn a_shuffle_is_a_permutation() {
+        let mut items: Vec<_> = (0..100).collect();
+        Generator::at(Key::new(9)).shuffle(&mut items);
+        assert_ne!(items, (0..100).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..100).collect::<Vec<_>>());
+    }
+}

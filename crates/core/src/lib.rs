@@ -1,0 +1,29 @@
+//! The words every oomph crate speaks.
+//!
+//! - [`Bytes`]: a count of bytes that prints as KiB, MiB or GiB and reads `"24GiB"`.
+//! - [`SampleSpec`]: what one sample of a data source looks like, agreed between data, model and task.
+//! - [`Generator`]: randomness that is a function of a key such as (seed, step, rank, stage), never of history.
+//! - [`Split`] and [`Mode`]: the training or the test part of the data; training or evaluating.
+//!
+//! ```
+//! use oomph_core::{Bytes, Generator, Key};
+//!
+//! let limit: Bytes = "1.5 GiB".parse()?;
+//! assert_eq!(limit.get(), 1_610_612_736);
+//! assert_eq!(limit.to_string(), "1.50 GiB");
+//!
+//! // The same key always draws the same numbers, in any thread and in any order.
+//! let key = Key::new(42).with(7).with_name("layer1.0");
+//! assert_eq!(Generator::at(key).uniform(), Generator::at(key).uniform());
+//! # Ok::<(), oomph_core::ParseBytesError>(())
+//! ```
+//!
+//! It knows nothing of Burn, files or configuration.
+
+mod bytes;
+mod generator;
+mod sample;
+
+pub use bytes::{Bytes, ParseBytesError};
+pub use generator::{Generator, Key};
+pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

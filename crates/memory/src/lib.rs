@@ -1,0 +1,1 @@
+//! Measures and plans the memory of a training step.

@@ -1,0 +1,1 @@
+//! Models as chains of stages: layers, ResNet, LSTM, summary, weights.

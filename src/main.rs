@@ -1,0 +1,2 @@
+//! The oomph binary.
+fn main() {}
