@@ -1,0 +1,234 @@
+use std::fmt;
+
+use burn::tensor::{
+    Device, Float, Int, Tensor, TensorData,
+    kind::BridgeTensor,
+};
+
+use burn_backend::AutodiffBackend;
+
+use crate::autodiff;
+
+/// A tensor whose rank and kind (float or integer) are known at run time.
+///
+/// What flows between stages, and how parameters, gradients and statistics are handled without their rank in a
+/// type. Cloning shares the storage.
+#[derive(Clone, Debug)]
+pub struct AnyTensor {
+    bridge: BridgeTensor,
+    rank: usize,
+}
+
+impl<const D: usize> From<Tensor<D>> for AnyTensor {
+    fn from(tensor: Tensor<D>) -> Self {
+        Self { bridge: tensor.into_bridge(), rank: D }
+    }
+}
+
+impl<const D: usize> From<Tensor<D, Int>> for AnyTensor {
+    fn from(tensor: Tensor<D, Int>) -> Self {
+        Self { bridge: tensor.into_bridge(), rank: D }
+    }
+}
+
+/// Runs `$body` with the tensor as a float `Tensor<D>` of its own rank.
+macro_rules! with_rank {
+    ($any:expr, $tensor:ident => $body:expr) => {{
+        let any: AnyTensor = $any;
+        match any.rank {
+            1 => with_rank!(@ any, 1, $tensor => $body),
+            2 => with_rank!(@ any, 2, $tensor => $body),
+            3 => with_rank!(@ any, 3, $tensor => $body),
+            4 => with_rank!(@ any, 4, $tensor => $body),
+            5 => with_rank!(@ any, 5, $tensor => $body),
+            6 => with_rank!(@ any, 6, $tensor => $body),
+            // Burn's own optimizers stop at rank 8; nothing in this project makes a tensor above 5.
+            rank => panic!("a tensor of rank {rank} is not supported; expected 1 to 6"),
+        }
+    }};
+    (@ $any:ident, $rank:literal, $tensor:ident => $body:expr) => {{
+        let $tensor = Tensor::<$rank>::from_bridge($any.bridge);
+        $body
+    }};
+}
+
+impl AnyTensor {
+    /// A float tensor of `values` in row-major order.
+    ///
+    /// # Panics
+    /// Panics if the number of values is not the product of `shape`, or its rank is not 1 to 6.
+    pub fn floats(values: Vec<f32>, shape: &[usize], device: &Device) -> Self {
+        let data = TensorData::new(values, shape.to_vec());
+        match shape.len() {
+            1 => Tensor::<1>::from_data(data, device).into(),
+            2 => Tensor::<2>::from_data(data, device).into(),
+            3 => Tensor::<3>::from_data(data, device).into(),
+            4 => Tensor::<4>::from_data(data, device).into(),
+            5 => Tensor::<5>::from_data(data, device).into(),
+            6 => Tensor::<6>::from_data(data, device).into(),
+            // Stated above: shapes come from sources and parameters, which have rank 1 to 6.
+            rank => panic!("a tensor of rank {rank} is not supported; expected 1 to 6"),
+        }
+    }
+
+    /// A float tensor of zeros.
+    ///
+    /// # Panics
+    /// Panics if the rank of `shape` is not 1 to 6.
+    pub fn zeros(shape: &[usize], device: &Device) -> Self {
+        match *shape {
+            [a] => Tensor::<1>::zeros([a], device).into(),
+            [a, b] => Tensor::<2>::zeros([a, b], device).into(),
+            [a, b, c] => Tensor::<3>::zeros([a, b, c], device).into(),
+            [a, b, c, d] => Tensor::<4>::zeros([a, b, c, d], device).into(),
+            [a, b, c, d, e] => Tensor::<5>::zeros([a, b, c, d, e], device).into(),
+            [a, b, c, d, e, f] => Tensor::<6>::zeros([a, b, c, d, e, f], device).into(),
+            // Stated above, as for `floats`.
+            _ => panic!("a tensor of rank {} is not supported; expected 1 to 6", shape.len()),
+        }
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The size of each dimension.
+    pub fn dims(&self) -> Vec<usize> {
+        self.bridge.shape().to_vec()
+    }
+
+    /// The number of elements.
+    pub fn elements(&self) -> usize {
+        self.bridge.shape().num_elements()
+    }
+
+    /// Whether it holds floats (else integers).
+    pub fn is_float(&self) -> bool {
+        self.bridge.is_float()
+    }
+
+    /// The typed float tensor, or `None` where rank or kind differ.
+    pub fn float<const D: usize>(self) -> Option<Tensor<D, Float>> {
+        (self.rank == D && self.is_float()).then(|| Tensor::from_bridge(self.bridge))
+    }
+
+    /// The typed integer tensor, or `None` where rank or kind differ.
+    pub fn int<const D: usize>(self) -> Option<Tensor<D, Int>> {
+        (self.rank == D && self.bridge.is_int()).then(|| Tensor::from_bridge(self.bridge))
+    }
+
+    /// Takes the tensor off the autodiff graph, onto the plain device. A plain one is returned as it is.
+    #[must_use]
+    pub fn inner(self) -> Self {
+        with_rank!(self, tensor => autodiff::inner(tensor).into())
+    }
+
+    /// Puts a plain float tensor onto the autodiff device as a leaf; `trainable` asks for its gradient.
+    #[must_use]
+    pub fn tracked(self, trainable: bool) -> Self {
+        with_rank!(self, tensor => autodiff::outer(tensor).set_require_grad(trainable).into())
+    }
+
+    /// The sum of two float tensors of the same shape.
+    ///
+    /// # Panics
+    /// Panics if ranks or shapes differ.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)] // An operator would hide that shapes must be equal.
+    pub fn add(self, other: Self) -> Self {
+        assert_eq!(self.dims(), other.dims(), "tensors to add have different shapes");
+        with_rank!(self, tensor => tensor.add(Tensor::from_bridge(other.bridge)).into())
+    }
+
+    /// Each element times `factor`.
+    #[must_use]
+    pub fn scale(self, factor: f32) -> Self {
+        with_rank!(self, tensor => tensor.mul_scalar(factor).into())
+    }
+
+    /// Each element times the one element of `factor`, which stays on the device.
+    #[must_use]
+    pub fn scale_by(self, factor: Tensor<1>) -> Self {
+        with_rank!(self, tensor => tensor.mul(factor.unsqueeze()).into())
+    }
+
+    /// Each element moved into [−`bound`, `bound`].
+    #[must_use]
+    pub fn clamp(self, bound: f32) -> Self {
+        with_rank!(self, tensor => tensor.clamp(-bound, bound).into())
+    }
+
+    /// The sum of the squares of all elements, as one element on the device.
+    ///
+    /// Summed row by row and then over rows, so that the order of summation is fixed: Flex's full reduction is
+    /// split over threads from 4,194,304 elements on and does not repeat to the bit.
+    pub fn sum_of_squares(self) -> Tensor<1> {
+        let elements = self.elements();
+        with_rank!(self, tensor => fixed_order_sum(tensor.square().reshape([elements])))
+    }
+
+    /// All float elements on the host, in row-major order.
+    ///
+    /// # Errors
+    /// The device's own error, such as one left by an earlier kernel.
+    pub fn to_host(&self) -> Result<Vec<f32>, crate::ModelError> {
+        let data = with_rank!(self.clone(), tensor => autodiff::inner(tensor).try_into_data())
+            .map_err(|error| crate::ModelError::Device { reason: format!("{error:?}") })?;
+        data.convert::<f32>()
+            .try_to_vec()
+            .map_err(|error| crate::ModelError::Device { reason: format!("{error:?}") })
+    }
+
+    /// Kind and rank in words, for error messages.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} of rank {}", if self.is_float() { "floats" } else { "integers" }, self.rank)
+    }
+
+    pub(crate) fn remove_gradient(self, gradients: &mut burn::tensor::Gradients) -> Option<Self> {
+        with_rank!(self, tensor => tensor.grad_remove(gradients).map(Self::from))
+    }
+
+    pub(crate) fn remove_recorded_gradient(
+        self,
+        gradients: &mut <autodiff::Recorded as AutodiffBackend>::Gradients,
+    ) -> Option<Self> {
+        with_rank!(self, tensor => autodiff::remove_recorded(tensor, gradients).map(Self::from))
+    }
+
+    pub(crate) fn into_bridge(self) -> BridgeTensor {
+        self.bridge
+    }
+
+    /// The parts that Burn's type-erased optimizers take: rank and tensor.
+    pub fn into_parts(self) -> (usize, BridgeTensor) {
+        (self.rank, self.bridge)
+    }
+
+    /// The inverse of [`into_parts`](Self::into_parts).
+    pub fn from_parts(rank: usize, bridge: BridgeTensor) -> Self {
+        Self { bridge, rank }
+    }
+}
+
+/// Sums a flat tensor in chunks of a fixed length, then the chunk sums.
+fn fixed_order_sum(flat: Tensor<1>) -> Tensor<1> {
+    const CHUNK: usize = 4096;
+    let [elements] = flat.dims();
+    let whole = elements / CHUNK * CHUNK;
+    let rest = |from: usize, flat: Tensor<1>| flat.slice(from..elements).sum_dim(0);
+    match whole {
+        0 => flat.sum_dim(0),
+        _ => {
+            let rows: Tensor<2> = flat.clone().slice(0..whole).reshape([whole / CHUNK, CHUNK]);
+            let sum: Tensor<1> = rows.sum_dim(1).sum_dim(0).reshape([1]);
+            if whole == elements { sum } else { sum + rest(whole, flat) }
+        }
+    }
+}
+
+impl fmt::Display for AnyTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.dims())
+    }
+}

@@ -1,0 +1,83 @@
+//! The one place where oomph enters and leaves the autodiff graph.
+//!
+//! Burn's own `backward`, `inner` and `from_inner` panic on capture tensors (pinned 0.22.0-pre.3). The functions here
+//! take the capture backend's own primitives there, so that what is planned is exactly what is trained.
+
+use burn::tensor::Tensor;
+use burn_autodiff::Autodiff;
+use burn_backend::AutodiffBackend;
+use burn_capture::CaptureBackend;
+
+use crate::{AnyTensor, Named, Stages};
+
+pub(crate) type Recorded = Autodiff<CaptureBackend>;
+
+/// Takes a tensor off the graph, onto the plain device. A plain one is returned as it is.
+pub fn inner<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if !tensor.device().is_autodiff() {
+        return tensor;
+    }
+    match tensor.clone().try_into_primitive::<Recorded>() {
+        Ok(recorded) => Tensor::from_primitive::<CaptureBackend>(recorded.primitive),
+        Err(_) => tensor.inner(),
+    }
+}
+
+/// Puts a plain tensor onto the autodiff device, untracked. One that is there already is returned detached.
+pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if tensor.device().is_autodiff() {
+        return tensor.detach();
+    }
+    match tensor.clone().try_into_primitive::<CaptureBackend>() {
+        Ok(plain) => Tensor::from_primitive::<Recorded>(Recorded::from_inner(plain)),
+        Err(_) => Tensor::from_inner(tensor),
+    }
+}
+
+/// The gradients of `loss` with respect to the trainable parameters of `model`, as plain tensors by parameter name.
+///
+/// A parameter that the loss does not depend on has no entry.
+pub fn backward(loss: Tensor<1>, model: &Stages) -> Named<AnyTensor> {
+    match loss.clone().try_into_primitive::<Recorded>() {
+        Ok(recorded) => backward_recorded(recorded, model),
+        Err(_) => backward_executed(&loss, model),
+    }
+}
+
+fn backward_executed(loss: &Tensor<1>, model: &Stages) -> Named<AnyTensor> {
+    let mut gradients = loss.backward();
+    let mut named = Named::new();
+    model.visit(&mut |info, parameter| {
+        if info.trainable
+            && let Some(gradient) = parameter.remove_gradient(&mut gradients)
+        {
+            named.insert(info.name.to_owned(), gradient);
+        }
+    });
+    named
+}
+
+fn backward_recorded(
+    loss: <Recorded as burn_backend::BackendTypes>::FloatTensorPrimitive,
+    model: &Stages,
+) -> Named<AnyTensor> {
+    let mut gradients = Recorded::backward(loss);
+    let mut named = Named::new();
+    model.visit(&mut |info, parameter| {
+        if info.trainable
+            && let Some(gradient) = parameter.remove_recorded_gradient(&mut gradients)
+        {
+            named.insert(info.name.to_owned(), gradient);
+        }
+    });
+    named
+}
+
+/// The gradient of a capture tensor, as a plain one.
+pub(crate) fn remove_recorded<const D: usize>(
+    tensor: Tensor<D>,
+    gradients: &mut <Recorded as AutodiffBackend>::Gradients,
+) -> Option<Tensor<D>> {
+    let primitive = tensor.try_into_primitive::<Recorded>().ok()?;
+    Recorded::grad_remove(&primitive, gradients).map(Tensor::from_primitive::<CaptureBackend>)
+}

@@ -1,0 +1,74 @@
+/// What can go wrong in building a model or running it forward.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A layer was given an activation of a shape that it does not take.
+    #[error("`{place}` takes {expected}, got {found:?}")]
+    Shape {
+        /// Stage and layer, such as `layer1.0.conv1`.
+        place: String,
+        /// The shape it takes, in words and letters.
+        expected: String,
+        /// The shape it was given.
+        found: Vec<usize>,
+    },
+    /// A stage was given integers where it takes floats, or the other way round, or another rank.
+    #[error("`{place}` takes a tensor of {expected}, got one of {found}")]
+    Kind {
+        /// Stage and layer.
+        place: String,
+        /// Rank and kind it takes.
+        expected: String,
+        /// Rank and kind it was given.
+        found: String,
+    },
+    /// The model cannot take the samples of the data source.
+    #[error("model `{model}` takes {expected}, but the data source gives {found}")]
+    Input {
+        /// The model's name.
+        model: String,
+        /// The samples it takes.
+        expected: String,
+        /// The samples the source gives.
+        found: String,
+    },
+    /// A stage panicked: in its own code, or in a tensor operation whose shapes do not match.
+    #[error("stage `{stage}` panicked on an activation of shape {input:?}: {message}")]
+    StagePanicked {
+        /// The stage's name.
+        stage: String,
+        /// The shape of what it was given.
+        input: Vec<usize>,
+        /// The panic's message.
+        message: String,
+    },
+    /// Two stages of a chain have one name.
+    #[error("stage `{name}` is twice in the model; each stage needs a name of its own")]
+    DuplicateStage {
+        /// The name.
+        name: String,
+    },
+    /// A chain of no stages.
+    #[error("the model has no stages")]
+    Empty,
+    /// The device failed.
+    #[error("the device failed: {reason}")]
+    Device {
+        /// The device's own words.
+        reason: String,
+    },
+}
+
+impl ModelError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Input { .. } => Some(
+                "set `data.source` to one that gives such samples, or `model.name` to a model that takes them".into(),
+            ),
+            Self::Shape { .. } | Self::Kind { .. } | Self::StagePanicked { .. } => {
+                Some("`oomph summary` shows the shapes that go through each layer".into())
+            }
+            Self::DuplicateStage { .. } | Self::Empty | Self::Device { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+use oomph_core::Mode;
+
+use crate::{Init, LayerKind, ModelError, Pass};
+
+/// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
+///
+/// y = (x − μ) / √(σ² + ε) · weight + bias for each channel. In training μ and σ² are the mean and the biased variance
+/// of the micro-batch, and the running statistics move towards them (the variance's unbiased) by `momentum`; in
+/// evaluation they are the running statistics. As PyTorch's `BatchNorm2d`, with ε 1e-5 and momentum 0.1.
+///
+/// Unlike `burn::nn::BatchNorm`, it goes by the [`Pass`]'s mode and not by whether autodiff is on, and keeps its
+/// statistics as parameters without gradient: a forward asks for their update and changes nothing itself.
+///
+/// # Shapes
+/// - input and output `[B, C, H, W]`
+/// - `weight`, `bias`, `running_mean`, `running_var` `[C]`
+#[derive(Module, Debug)]
+pub struct BatchNorm {
+    /// The scale of each channel.
+    pub weight: Param<Tensor<1>>,
+    /// The shift of each channel.
+    pub bias: Param<Tensor<1>>,
+    /// Mean of each channel over past batches.
+    pub running_mean: Param<Tensor<1>>,
+    /// Variance of each channel over past batches.
+    pub running_var: Param<Tensor<1>>,
+    #[module(skip)]
+    epsilon: f64,
+    #[module(skip)]
+    momentum: f64,
+}
+
+impl BatchNorm {
+    /// A layer of `channels` channels whose scale starts at 1.
+    pub fn new(init: &Init, channels: usize) -> Self {
+        Self::with_scale(init, channels, 1.0)
+    }
+
+    /// A layer of `channels` channels whose scale starts at `scale`.
+    pub fn with_scale(init: &Init, channels: usize, scale: f32) -> Self {
+        Self {
+            weight: init.constant([channels], scale),
+            bias: init.constant([channels], 0.0),
+            running_mean: init.statistic([channels], 0.0),
+            running_var: init.statistic([channels], 1.0),
+            epsilon: 1e-5,
+            momentum: 0.1,
+        }
+    }
+
+    /// Normalises.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] where the input has another number of channels, or, in training, one value a channel.
+    pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
+        let dims @ [batch, found, height, width] = input.dims();
+        let weight = self.weight.val();
+        let [channels] = weight.dims();
+        pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
+        let flat = input.reshape([batch, channels, height * width]);
+        let (mean, centered, variance) = match pass.mode() {
+            Mode::Train => {
+                let count = batch * height * width;
+                pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
+                let statistics = Self::batch_statistics(flat);
+                self.update_running(&statistics, count, pass);
+                statistics
+            }
+            Mode::Eval => {
+                let mean = self.running_mean.val().reshape([1, channels, 1]);
+                let variance = self.running_var.val().reshape([1, channels, 1]);
+                (mean.clone(), flat - mean, variance)
+            }
+        };
+        drop(mean);
+        let scale = variance.add_scalar(self.epsilon).sqrt().recip() * weight.reshape([1, channels, 1]);
+        let output = centered * scale + self.bias.val().reshape([1, channels, 1]);
+        pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
+        Ok(output.reshape(dims))
+    }
+
+    /// Mean, centered input and biased variance of each channel, over batch and space.
+    fn batch_statistics(flat: Tensor<3>) -> (Tensor<3>, Tensor<3>, Tensor<3>) {
+        let mean = flat.clone().mean_dim(2).mean_dim(0);
+        let centered = flat - mean.clone();
+        let variance = centered.clone().square().mean_dim(2).mean_dim(0);
+        (mean, centered, variance)
+    }
+
+    fn update_running(
+        &self,
+        (mean, _, variance): &(Tensor<3>, Tensor<3>, Tensor<3>),
+        count: usize,
+        pass: &mut Pass,
+    ) {
+        let unbiased = count as f64 / (count - 1) as f64;
+        let moved = |running: &Param<Tensor<1>>, batch: &Tensor<3>, factor: f64| {
+            let running = running.val();
+            let batch = batch.clone().detach().reshape(running.dims());
+            running.mul_scalar(1.0 - self.momentum) + batch.mul_scalar(self.momentum * factor)
+        };
+        pass.update(&self.running_mean, moved(&self.running_mean, mean, 1.0));
+        pass.update(&self.running_var, moved(&self.running_var, variance, unbiased));
+    }
+}

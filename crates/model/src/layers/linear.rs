@@ -1,0 +1,47 @@
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+
+use crate::{Init, LayerKind, ModelError, Pass};
+
+/// A linear layer: y = x Wᵀ + b.
+///
+/// # Shapes
+/// - input `[B, I]`, output `[B, O]`
+/// - `weight` `[O, I]` (PyTorch's layout), `bias` `[O]`
+///
+/// Both start uniform in ±1/√I, as PyTorch's.
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// The matrix, a row an output.
+    pub weight: Param<Tensor<2>>,
+    /// The shift of each output.
+    pub bias: Param<Tensor<1>>,
+}
+
+impl Linear {
+    /// A layer from `features[0]` to `features[1]`.
+    pub fn new(init: &Init, features: [usize; 2]) -> Self {
+        let [input, output] = features;
+        let bound = 1.0 / (input as f64).sqrt();
+        Self {
+            weight: init.uniform("weight", [output, input], bound),
+            bias: init.uniform("bias", [output], bound),
+        }
+    }
+
+    /// Applies the layer.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] where the input has another number of features.
+    pub fn forward(&self, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
+        let dims = input.dims();
+        let weight = self.weight.val();
+        let [outputs, features] = weight.dims();
+        pass.expect_shape(dims[1] == features, &format!("[B, {features}]"), &dims)?;
+        let output = input.matmul(weight.transpose()) + self.bias.val().unsqueeze();
+        pass.layer(LayerKind("Linear"), &dims, &output.dims(), outputs * features + outputs);
+        Ok(output)
+    }
+}

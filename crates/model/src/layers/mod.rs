@@ -1,0 +1,18 @@
+//! Layers with PyTorch's parameter names and layouts, so that weights move in and out by renaming alone.
+//!
+//! Dimension letters: B batch, C channels, H height, W width, T time steps, I input features, U hidden units.
+//! Every layer names itself and both shapes when it is given what it does not take.
+
+mod batch_norm;
+mod conv;
+mod dropout;
+mod linear;
+mod lstm;
+mod pool;
+
+pub use batch_norm::BatchNorm;
+pub use conv::Conv2d;
+pub use dropout::Dropout;
+pub use linear::Linear;
+pub use lstm::{Lstm, LstmState};
+pub use pool::{MaxPool2d, global_average};

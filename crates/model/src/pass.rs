@@ -1,0 +1,110 @@
+use burn::{
+    module::{Param, ParamId},
+    tensor::Tensor,
+};
+use oomph_core::{Generator, Key, Mode};
+
+use crate::{
+    AnyTensor, ModelError,
+    autodiff,
+    trace::{LayerKind, Trace},
+};
+
+/// What one forward pass carries along through stages and layers.
+///
+/// It says whether this is training, gives randomness that depends on nothing but a key and the place in the model,
+/// and takes what a layer wants to change in itself (running statistics): a forward never changes the model.
+#[derive(Debug)]
+pub struct Pass {
+    mode: Mode,
+    key: Key,
+    place: Vec<String>,
+    updates: Vec<(ParamId, AnyTensor)>,
+    pub(crate) trace: Option<Trace>,
+}
+
+impl Pass {
+    /// A forward of a training step. `key` names its randomness: (seed, step, micro-batch, rank).
+    pub fn train(key: Key) -> Self {
+        Self { mode: Mode::Train, key, place: Vec::new(), updates: Vec::new(), trace: None }
+    }
+
+    /// A forward for evaluation or prediction: nothing random, nothing updated.
+    pub fn eval() -> Self {
+        Self { mode: Mode::Eval, ..Self::train(Key::new(0)) }
+    }
+
+    /// Whether this is training or evaluating.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Runs `part` under the name `name`: a stage, a layer, or a part of one that reports shall name.
+    pub fn scope<R>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> R) -> R {
+        self.place.push(name.to_owned());
+        if let Some(trace) = &mut self.trace {
+            trace.enter(&self.place);
+        }
+        let result = part(self);
+        if let Some(trace) = &mut self.trace {
+            trace.leave();
+        }
+        self.place.pop();
+        result
+    }
+
+    /// Where in the model this pass is, such as `layer1.0.conv1`.
+    pub fn place(&self) -> String {
+        self.place.join(".")
+    }
+
+    /// The random numbers of this place in this pass: the same each time the place is run with the same key.
+    pub fn generator(&self) -> Generator {
+        Generator::at(self.key.with_name(&self.place()))
+    }
+
+    /// Asks for `parameter` (one without gradient, such as a running mean) to become `value` after this forward.
+    pub fn update<const D: usize>(&mut self, parameter: &Param<Tensor<D>>, value: Tensor<D>) {
+        self.updates.push((parameter.id, autodiff::inner(value).into()));
+    }
+
+    /// What the layers asked to change, for [`Stages::apply`](crate::Stages::apply).
+    pub fn into_updates(self) -> Vec<(ParamId, AnyTensor)> {
+        self.updates
+    }
+
+    /// Tells the summary what the layer at this place is. Costs nothing in training.
+    pub fn layer(&mut self, kind: LayerKind, input: &[usize], output: &[usize], parameters: usize) {
+        if let Some(trace) = &mut self.trace {
+            trace.layer(kind, input, output, parameters);
+        }
+    }
+
+    /// The float tensor of rank `D` in `activation`.
+    ///
+    /// # Errors
+    /// [`ModelError::Kind`], naming this place, where it holds integers or has another rank.
+    pub fn float<const D: usize>(&self, activation: AnyTensor) -> Result<Tensor<D>, ModelError> {
+        let found = activation.describe();
+        activation.float().ok_or_else(|| ModelError::Kind {
+            place: self.place(),
+            expected: format!("floats of rank {D}"),
+            found,
+        })
+    }
+
+    /// Checks a shape that a layer depends on.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`], naming this place and both shapes, where `fits` is false.
+    pub fn expect_shape(&self, fits: bool, expected: &str, found: &[usize]) -> Result<(), ModelError> {
+        if fits {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            place: self.place(),
+            expected: expected.to_owned(),
+            found: found.to_vec(),
+        })
+    }
+}

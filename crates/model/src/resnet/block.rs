@@ -1,0 +1,139 @@
+use burn::{
+    module::Module,
+    tensor::{Tensor, activation::relu},
+};
+
+use crate::{
+    AnyTensor, Init, ModelError, Pass, Stage,
+    layers::{BatchNorm, Conv2d},
+};
+
+/// What a block is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockShape {
+    pub(crate) input: usize,
+    /// Channels within the block; a bottleneck puts out four times as many.
+    pub(crate) width: usize,
+    pub(crate) stride: usize,
+    /// The scale that the last normalisation starts with.
+    pub(crate) last_scale: f32,
+}
+
+/// Brings the input to the shape of the output where they differ: a 1 × 1 convolution, normalised.
+#[derive(Module, Debug)]
+struct Downsample {
+    conv: Conv2d,
+    bn: BatchNorm,
+}
+
+impl Downsample {
+    fn where_needed(init: &Init, channels: [usize; 2], stride: usize) -> Option<Self> {
+        (stride != 1 || channels[0] != channels[1]).then(|| Self {
+            conv: Conv2d::new(&init.at("downsample.conv"), channels, 1, stride),
+            bn: BatchNorm::new(&init.at("downsample.bn"), channels[1]),
+        })
+    }
+}
+
+fn shortcut(
+    downsample: Option<&Downsample>,
+    input: Tensor<4>,
+    pass: &mut Pass,
+) -> Result<Tensor<4>, ModelError> {
+    let Some(downsample) = downsample else { return Ok(input) };
+    pass.scope("downsample", |pass| {
+        let x = pass.scope("conv", |pass| downsample.conv.forward(input, pass))?;
+        pass.scope("bn", |pass| downsample.bn.forward(x, pass))
+    })
+}
+
+fn conv_bn(
+    names: [&str; 2],
+    conv: &Conv2d,
+    bn: &BatchNorm,
+    input: Tensor<4>,
+    pass: &mut Pass,
+) -> Result<Tensor<4>, ModelError> {
+    let x = pass.scope(names[0], |pass| conv.forward(input, pass))?;
+    pass.scope(names[1], |pass| bn.forward(x, pass))
+}
+
+/// The block of ResNet-18 and -34: two 3 × 3 convolutions.
+///
+/// `[B, C, H, W]` to `[B, width, H/stride, W/stride]`.
+#[derive(Module, Debug)]
+pub(crate) struct BasicBlock {
+    conv1: Conv2d,
+    bn1: BatchNorm,
+    conv2: Conv2d,
+    bn2: BatchNorm,
+    downsample: Option<Downsample>,
+}
+
+impl BasicBlock {
+    pub(crate) const EXPANSION: usize = 1;
+
+    pub(crate) fn new(init: &Init, shape: BlockShape) -> Self {
+        let BlockShape { input, width, stride, last_scale } = shape;
+        Self {
+            conv1: Conv2d::new(&init.at("conv1"), [input, width], 3, stride),
+            bn1: BatchNorm::new(&init.at("bn1"), width),
+            conv2: Conv2d::new(&init.at("conv2"), [width, width], 3, 1),
+            bn2: BatchNorm::with_scale(&init.at("bn2"), width, last_scale),
+            downsample: Downsample::where_needed(init, [input, width * Self::EXPANSION], stride),
+        }
+    }
+}
+
+impl Stage for BasicBlock {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let input = pass.float::<4>(input)?;
+        let x = relu(conv_bn(["conv1", "bn1"], &self.conv1, &self.bn1, input.clone(), pass)?);
+        let x = conv_bn(["conv2", "bn2"], &self.conv2, &self.bn2, x, pass)?;
+        let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
+        Ok(relu(x + shortcut).into())
+    }
+}
+
+/// The block of ResNet-50 and deeper: 1 × 1, 3 × 3 (which carries the stride), 1 × 1 convolutions.
+///
+/// `[B, C, H, W]` to `[B, 4 width, H/stride, W/stride]`.
+#[derive(Module, Debug)]
+pub(crate) struct Bottleneck {
+    conv1: Conv2d,
+    bn1: BatchNorm,
+    conv2: Conv2d,
+    bn2: BatchNorm,
+    conv3: Conv2d,
+    bn3: BatchNorm,
+    downsample: Option<Downsample>,
+}
+
+impl Bottleneck {
+    pub(crate) const EXPANSION: usize = 4;
+
+    pub(crate) fn new(init: &Init, shape: BlockShape) -> Self {
+        let BlockShape { input, width, stride, last_scale } = shape;
+        let output = width * Self::EXPANSION;
+        Self {
+            conv1: Conv2d::new(&init.at("conv1"), [input, width], 1, 1),
+            bn1: BatchNorm::new(&init.at("bn1"), width),
+            conv2: Conv2d::new(&init.at("conv2"), [width, width], 3, stride),
+            bn2: BatchNorm::new(&init.at("bn2"), width),
+            conv3: Conv2d::new(&init.at("conv3"), [width, output], 1, 1),
+            bn3: BatchNorm::with_scale(&init.at("bn3"), output, last_scale),
+            downsample: Downsample::where_needed(init, [input, output], stride),
+        }
+    }
+}
+
+impl Stage for Bottleneck {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let input = pass.float::<4>(input)?;
+        let x = relu(conv_bn(["conv1", "bn1"], &self.conv1, &self.bn1, input.clone(), pass)?);
+        let x = relu(conv_bn(["conv2", "bn2"], &self.conv2, &self.bn2, x, pass)?);
+        let x = conv_bn(["conv3", "bn3"], &self.conv3, &self.bn3, x, pass)?;
+        let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
+        Ok(relu(x + shortcut).into())
+    }
+}

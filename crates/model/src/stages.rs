@@ -1,0 +1,178 @@
+use std::{collections::HashMap, fmt};
+
+use burn::module::ParamId;
+
+use crate::{
+    AnyTensor, ModelError, ParameterInfo, Pass, Stage,
+    stage::{AnyStage, Slot},
+};
+
+/// A model: a chain of stages, run in order. Cloning shares the parameters' storage.
+///
+/// ```
+/// # use burn::{module::Module, tensor::{Device, Tensor}};
+/// # use oomph_model::{AnyTensor, ModelError, Pass, Stage, Stages};
+/// #[derive(Module, Debug)]
+/// struct Double {
+///     #[module(skip)]
+///     factor: f32,
+/// }
+///
+/// impl Stage for Double {
+///     fn forward(&self, input: AnyTensor, _pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+///         Ok(input.scale(self.factor))
+///     }
+/// }
+///
+/// let model = Stages::new().with("first", Double { factor: 2.0 }).with("second", Double { factor: 3.0 });
+/// let x = Tensor::<1>::from_floats([1.0], &Device::flex());
+/// let y = model.forward(x.into(), &mut Pass::eval())?;
+/// assert_eq!(y.to_host()?, [6.0]);
+/// # Ok::<(), ModelError>(())
+/// ```
+#[derive(Default)]
+pub struct Stages {
+    chain: Vec<Link>,
+}
+
+struct Link {
+    name: String,
+    stage: Box<dyn AnyStage>,
+}
+
+impl Stages {
+    /// An empty chain, to be filled by [`with`](Self::with).
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The chain with one more stage at its end.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, stage: impl Stage) -> Self {
+        self.chain.push(Link { name: name.into(), stage: Box::new(Slot::new(stage)) });
+        self
+    }
+
+    /// A model of one stage: for one that cannot be cut.
+    pub fn single(stage: impl Stage) -> Self {
+        Self::new().with("model", stage)
+    }
+
+    /// Checks that there is a stage and that names differ.
+    ///
+    /// # Errors
+    /// [`ModelError::Empty`] and [`ModelError::DuplicateStage`].
+    pub fn check(&self) -> Result<(), ModelError> {
+        if self.chain.is_empty() {
+            return Err(ModelError::Empty);
+        }
+        let mut seen = std::collections::HashSet::new();
+        match self.names().find(|name| !seen.insert(*name)) {
+            Some(name) => Err(ModelError::DuplicateStage { name: name.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of stages.
+    pub fn len(&self) -> usize {
+        self.chain.len()
+    }
+
+    /// Whether there is no stage.
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// The names of the stages, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.chain.iter().map(|link| link.name.as_str())
+    }
+
+    /// The type of each stage, in order, without its path.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        self.chain.iter().map(|link| link.stage.kind())
+    }
+
+    /// Runs all stages in order.
+    ///
+    /// # Errors
+    /// The first stage's error.
+    pub fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        (0..self.len()).try_fold(input, |activation, stage| self.forward_stage(stage, activation, pass))
+    }
+
+    /// Runs the stage at `index` alone.
+    ///
+    /// # Errors
+    /// The stage's error.
+    ///
+    /// # Panics
+    /// Panics if there is no such stage.
+    pub fn forward_stage(
+        &self,
+        index: usize,
+        input: AnyTensor,
+        pass: &mut Pass,
+    ) -> Result<AnyTensor, ModelError> {
+        let Link { name, stage } = &self.chain[index];
+        pass.scope(name, |pass| stage.forward(input, pass))
+    }
+
+    /// Calls `visit` on every float parameter, stage by stage.
+    pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
+        for (index, link) in self.chain.iter().enumerate() {
+            link.stage.visit((index, &link.name), visit);
+        }
+    }
+
+    /// Replaces every float parameter by what `map` makes of it.
+    pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
+        for (index, link) in self.chain.iter_mut().enumerate() {
+            link.stage.map((index, &link.name), map);
+        }
+    }
+
+    /// The number of trainable elements.
+    pub fn trainable_elements(&self) -> usize {
+        let mut count = 0;
+        self.visit(&mut |info, tensor| count += if info.trainable { tensor.elements() } else { 0 });
+        count
+    }
+
+    /// Takes over what a forward pass asked to change: see [`Pass::update`].
+    pub fn apply(&mut self, updates: Vec<(ParamId, AnyTensor)>) {
+        if updates.is_empty() {
+            return;
+        }
+        let mut updates: HashMap<_, _> = updates.into_iter().collect();
+        self.map(&mut |info, tensor| match updates.remove(&info.id) {
+            Some(value) => value.tracked(false),
+            None => tensor,
+        });
+    }
+
+    /// The same model off the autodiff device, for evaluation. Shares the parameters' storage.
+    #[must_use]
+    pub fn inference(&self) -> Self {
+        let mut model = self.clone();
+        model.map(&mut |_, tensor| tensor.inner());
+        model
+    }
+}
+
+impl Clone for Stages {
+    fn clone(&self) -> Self {
+        let chain = self
+            .chain
+            .iter()
+            .map(|link| Link { name: link.name.clone(), stage: link.stage.clone_stage() })
+            .collect();
+        Self { chain }
+    }
+}
+
+impl fmt::Debug for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.chain.iter().map(|link| (&link.name, link.stage.kind()))).finish()
+    }
+}

@@ -1,0 +1,248 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::tensor::{Device, FloatDType, IntDType, Tensor};
+use burn_capture::CapturedGraph;
+use burn_ir::OperationIr;
+use oomph_core::{Bytes, InputSpec, SampleSpec};
+use serde::Serialize;
+
+use crate::{
+    AnyTensor, Architecture, Init, ModelError, Pass, Stages,
+    multiply_adds::multiply_adds,
+    trace::{Trace, TracedLayer, TracedScope},
+};
+
+/// The layers of a model, with what goes through them for one batch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The model's name.
+    pub model: String,
+    /// Samples in the batch.
+    pub batch: usize,
+    /// The shape of the input, the batch first.
+    pub input: Vec<usize>,
+    /// One a stage, and below it one a layer.
+    pub rows: Vec<SummaryRow>,
+    /// Trainable elements of the model.
+    pub parameters: usize,
+    /// Multiply-adds of one forward of the batch.
+    pub multiply_adds: u64,
+    /// Bytes of all parameters and running statistics.
+    pub parameter_bytes: Bytes,
+    /// Bytes of the outputs of all layers: what a forward makes, not what training keeps.
+    pub output_bytes: Bytes,
+}
+
+/// A stage or a layer of a [`Summary`].
+#[derive(Clone, Debug, Serialize)]
+pub struct SummaryRow {
+    /// Its place in the model, such as `layer1.0.conv1`.
+    pub name: String,
+    /// 0 for a stage, 1 and more for what is in it.
+    pub depth: usize,
+    /// What it is, such as `Conv2d`.
+    pub kind: String,
+    /// The shape it is given.
+    pub input: Vec<usize>,
+    /// The shape it gives.
+    pub output: Vec<usize>,
+    /// Its trainable elements, those of its parts included.
+    pub parameters: usize,
+    /// Its multiply-adds for the batch, those of its parts included.
+    pub multiply_adds: u64,
+    /// Bytes of its output.
+    pub output_bytes: Bytes,
+}
+
+/// The bytes of one fp32 element.
+const ELEMENT: usize = 4;
+
+/// Runs `architecture` once, forward, on a device that records operations and executes none: no tensor is allocated,
+/// whatever the batch.
+///
+/// # Errors
+/// The shape mismatch, panic or refusal of the stage that cannot take what it is given. So this also checks a model
+/// before its parameters are made.
+pub fn summarize(architecture: &Architecture, spec: &SampleSpec, batch: usize) -> Result<Summary, ModelError> {
+    let mut device = Device::capture();
+    let mut traced = None;
+    let graph = device.clone().capture_scope(|scope| {
+        // The trainer's integers are 32 bits, the capture device's by default 64. Configuring can only fail for types
+        // that a device lacks, and it has these.
+        let _ = device.configure((FloatDType::F32, IntDType::I32));
+        traced = Some(trace(architecture, spec, batch, &device));
+        scope.complete([], [])
+    });
+    let (model, trace, shapes) = match traced {
+        Some(result) => result?,
+        None => return Err(ModelError::Device { reason: "the capture scope did not run".into() }),
+    };
+    let graph = graph.map_err(|error| ModelError::Device { reason: error.to_string() })?;
+    Ok(assemble(architecture.name(), batch, &model, &trace, &shapes, &graph))
+}
+
+type Traced = (Stages, Trace, Vec<Vec<usize>>);
+
+fn trace(
+    architecture: &Architecture,
+    spec: &SampleSpec,
+    batch: usize,
+    device: &Device,
+) -> Result<Traced, ModelError> {
+    // Off the autodiff device nothing is known of what is trainable.
+    let tracked = device.clone().autodiff();
+    let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
+    let mut pass = Pass::eval();
+    pass.trace = Some(Trace::new(device));
+    let mut activation = input(spec, batch, &tracked);
+    let mut shapes = vec![activation.dims()];
+    for stage in 0..model.len() {
+        activation = caught(&model, stage, activation, &mut pass)?;
+        shapes.push(activation.dims());
+    }
+    // `trace` was put in above, and nothing takes it out.
+    let trace = pass.trace.expect("the pass keeps its trace");
+    Ok((model, trace, shapes))
+}
+
+/// An input of the right shape, whose values do not matter.
+fn input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
+    match spec.input {
+        InputSpec::Tokens { steps, .. } => {
+            Tensor::<2, burn::tensor::Int>::zeros([batch, steps], device).into()
+        }
+        _ => {
+            let mut shape = vec![batch];
+            shape.extend(spec.input.shape());
+            AnyTensor::zeros(&shape, device)
+        }
+    }
+}
+
+/// Burn's own layers panic on a wrong shape; a user shall read which stage and why.
+fn caught(model: &Stages, stage: usize, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+    let shape = input.dims();
+    let quiet = crate::panic::Quiet::start();
+    let result = catch_unwind(AssertUnwindSafe(|| model.forward_stage(stage, input, pass)));
+    drop(quiet);
+    result.unwrap_or_else(|panic| {
+        Err(ModelError::StagePanicked {
+            stage: model.names().nth(stage).unwrap_or_default().to_owned(),
+            input: shape,
+            message: crate::panic::message(panic.as_ref()),
+        })
+    })
+}
+
+fn assemble(
+    name: &str,
+    batch: usize,
+    model: &Stages,
+    trace: &Trace,
+    shapes: &[Vec<usize>],
+    graph: &CapturedGraph,
+) -> Summary {
+    let costs = Costs::of(graph);
+    let mut own = vec![StageTotals::default(); model.len()];
+    model.visit(&mut |info, tensor| own[info.stage].add(info.trainable, tensor.elements()));
+    let mut kinds = model.kinds();
+    let mut stage = 0;
+    let mut rows = Vec::new();
+    for scope in &trace.scopes {
+        if scope.depth == 0 {
+            let kind = kinds.next().unwrap_or_default();
+            rows.push(stage_row(scope, kind, &shapes[stage..=stage + 1], own[stage].trainable, &costs));
+            stage += 1;
+        }
+        if let Some(layer) = &scope.layer {
+            rows.push(layer_row(scope, layer, &costs));
+        }
+    }
+    let leaves = rows.iter().enumerate().filter(|(index, row)| {
+        // A stage whose layers are listed is made of their outputs.
+        row.depth > 0 || rows.get(index + 1).is_none_or(|next| next.depth == 0)
+    });
+    Summary {
+        model: name.to_owned(),
+        batch,
+        input: shapes[0].clone(),
+        parameters: own.iter().map(|totals| totals.trainable).sum(),
+        multiply_adds: costs.total(),
+        parameter_bytes: bytes(own.iter().map(|totals| totals.all).sum()),
+        output_bytes: leaves.map(|(_, row)| row.output_bytes).sum(),
+        rows,
+    }
+}
+
+fn stage_row(
+    scope: &TracedScope,
+    kind: &str,
+    shapes: &[Vec<usize>],
+    parameters: usize,
+    costs: &Costs,
+) -> SummaryRow {
+    SummaryRow {
+        name: scope.place.clone(),
+        depth: 0,
+        kind: kind.to_owned(),
+        input: shapes[0].clone(),
+        output: shapes[1].clone(),
+        parameters,
+        multiply_adds: costs.within(scope),
+        output_bytes: bytes(shapes[1].iter().product()),
+    }
+}
+
+fn layer_row(scope: &TracedScope, layer: &TracedLayer, costs: &Costs) -> SummaryRow {
+    SummaryRow {
+        name: scope.place.clone(),
+        depth: scope.depth.max(1),
+        kind: layer.kind.0.to_owned(),
+        input: layer.input.clone(),
+        output: layer.output.clone(),
+        parameters: layer.parameters,
+        multiply_adds: costs.within(scope),
+        output_bytes: bytes(layer.output.iter().product()),
+    }
+}
+
+fn bytes(elements: usize) -> Bytes {
+    Bytes::new((elements * ELEMENT) as u64)
+}
+
+#[derive(Clone, Default)]
+struct StageTotals {
+    trainable: usize,
+    all: usize,
+}
+
+impl StageTotals {
+    fn add(&mut self, trainable: bool, elements: usize) {
+        self.all += elements;
+        if trainable {
+            self.trainable += elements;
+        }
+    }
+}
+
+/// The recorded operations that multiply and add, each with the identity of its output.
+struct Costs(Vec<(u64, u64)>);
+
+impl Costs {
+    fn of(graph: &CapturedGraph) -> Self {
+        let cost = |operation: &OperationIr| {
+            let output = operation.outputs().next()?.id.value();
+            Some((output, multiply_adds(operation))).filter(|(_, cost)| *cost > 0)
+        };
+        Self(graph.graph.operations.iter().filter_map(cost).collect())
+    }
+
+    fn total(&self) -> u64 {
+        self.0.iter().map(|(_, cost)| cost).sum()
+    }
+
+    fn within(&self, scope: &TracedScope) -> u64 {
+        let span = scope.span.0.value()..scope.span.1.value();
+        self.0.iter().filter(|(output, _)| span.contains(output)).map(|(_, cost)| cost).sum()
+    }
+}
