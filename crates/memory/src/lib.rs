@@ -1,1 +1,43 @@
-//! Measures and plans the memory of a training step.
+//! Measures the memory of training.
+//!
+//! - [`CountingAllocator`]: the global allocator that [`install_meter!`] puts into a binary. It counts live and peak
+//!   bytes in two accounts: what compute threads allocate is **in use** on the CPU device, everything else is **host**.
+//! - [`Account`] and [`charge`]: which account the current thread's allocations go to.
+//! - [`Reading`]: the figures of one moment; [`read`] takes them.
+//! - [`compute_threads`]: starts the compute threads, charged to the device.
+//!
+//! ```
+//! oomph_memory::install_meter!();
+//!
+//! # fn main() {
+//! let before = oomph_memory::read();
+//! let tensor = oomph_memory::charge(oomph_memory::Account::Device, || vec![1.0f32; 1 << 20]);
+//! let after = oomph_memory::read();
+//! assert_eq!(after.in_use_bytes.get() - before.in_use_bytes.get(), 4 << 20);
+//! drop(tensor);
+//! assert_eq!(oomph_memory::read().in_use_bytes, before.in_use_bytes);
+//! # }
+//! ```
+//!
+//! It knows no models and no tensors, and predicts nothing.
+
+mod account;
+mod allocator;
+mod reading;
+mod threads;
+
+pub use account::{Account, charge};
+pub use allocator::CountingAllocator;
+pub use reading::{Reading, is_installed, read, restart_peak};
+pub use threads::{ThreadsError, compute_threads};
+
+/// Makes [`CountingAllocator`] the global allocator of this binary or test, so that memory is measured on the CPU.
+///
+/// Once in a program, at the root of its `main.rs` (or of a test file).
+#[macro_export]
+macro_rules! install_meter {
+    () => {
+        #[global_allocator]
+        static OOMPH_METER: $crate::CountingAllocator = $crate::CountingAllocator;
+    };
+}
