@@ -1,0 +1,310 @@
+use std::path::PathBuf;
+
+use oomph_core::Bytes;
+
+use crate::{nearest::nearest, origin::Origin, setting::Setting};
+
+/// Why a configuration was refused.
+///
+/// Displayed as one line that names the place, the value and what was expected; [`hint`](Self::hint) says what to
+/// do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A value of the right kind that is out of range or impossible.
+    #[error("{}expected {expected}", .setting.head())]
+    Invalid {
+        /// The setting.
+        setting: Box<Setting>,
+        /// What would have been right, in words.
+        expected: String,
+    },
+    /// A value of another kind, such as a string for an integer.
+    #[error("{}expected {expected}", .setting.head_with_kind())]
+    WrongKind {
+        /// The setting.
+        setting: Box<Setting>,
+        /// What would have been right, in words.
+        expected: String,
+    },
+    /// A string that is none of those allowed.
+    #[error("{}expected {}", .setting.head(), one_of(.allowed))]
+    NotAllowed {
+        /// The setting.
+        setting: Box<Setting>,
+        /// The strings allowed.
+        allowed: Vec<String>,
+    },
+    /// A key without which nothing works.
+    #[error("`{key}` is missing; expected {expected}")]
+    Missing {
+        /// The full key.
+        key: String,
+        /// What is expected, in words.
+        expected: String,
+    },
+    /// A key that nobody reads.
+    #[error("{}`{}` is not a known key", .setting.place(), .setting.key)]
+    UnknownKey {
+        /// The setting.
+        setting: Box<Setting>,
+        /// The full key that was probably meant.
+        nearest: Option<String>,
+        /// The keys of its section.
+        known: Vec<String>,
+    },
+    /// A section that does not exist.
+    #[error("{place}: `[{name}]` is not a known section")]
+    UnknownSection {
+        /// The name.
+        name: String,
+        /// Where it is, such as `configs/x.toml:3` or `--set trian.batch=1`.
+        place: String,
+        /// The sections there are.
+        known: Vec<String>,
+    },
+    /// A key before the first section.
+    #[error("{}`{}` is outside of any section", .setting.place(), .setting.key)]
+    OutsideSections {
+        /// The setting.
+        setting: Box<Setting>,
+        /// The full key that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A value where a section belongs.
+    #[error("{}`{}` is a section, not a key", .setting.place(), .setting.key)]
+    SectionAsKey {
+        /// The setting.
+        setting: Box<Setting>,
+    },
+    /// A key that only goes with another choice, such as a setting of another optimizer.
+    #[error(
+        "{}it applies to {} only, and {}",
+        .setting.head(), listed(.owners, "and"), .chooser.mention()
+    )]
+    DoesNotApply {
+        /// The setting that does not apply.
+        setting: Box<Setting>,
+        /// The choice made.
+        chooser: Box<Setting>,
+        /// The choices to which the setting applies.
+        owners: Vec<String>,
+    },
+    /// Two settings, each right alone, that cannot be together.
+    #[error("{}{rule}, and {}", .setting.head(), .other.mention())]
+    Clash {
+        /// The setting that is in the way.
+        setting: Box<Setting>,
+        /// The one it clashes with.
+        other: Box<Setting>,
+        /// The rule they break.
+        rule: &'static str,
+        /// What to do about it.
+        fix: &'static str,
+    },
+    /// A value that is planned for, but that this version cannot honour.
+    #[error("{}supported: {supported}", not_yet(.setting))]
+    NotYetSupported {
+        /// The setting.
+        setting: Box<Setting>,
+        /// What is supported.
+        supported: &'static str,
+    },
+    /// A text that is not TOML.
+    #[error("{}:{line}:{column}: {message}", .name)]
+    Syntax {
+        /// The file or text.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// A kind of TOML value that no key takes.
+    #[error("{}`{key}` is {found}, which no key takes", place(.origin))]
+    Forbidden {
+        /// The full key.
+        key: String,
+        /// Where it is.
+        origin: Origin,
+        /// The kind of value.
+        found: Forbidden,
+    },
+    /// A key with characters that keys do not have.
+    #[error("{}`{key}` is not a key; each part of a key has 1 to {MAX_KEY} letters, digits, `_` and `-`", place(.origin))]
+    BadKey {
+        /// The key, shortened.
+        key: String,
+        /// Where it is.
+        origin: Origin,
+    },
+    /// A key that one layer uses as a value and another as a table.
+    #[error("{}`{}` is one value, but {}", .setting.place(), .setting.key, .inner.mention())]
+    Overlap {
+        /// The value.
+        setting: Box<Setting>,
+        /// The setting beneath it.
+        inner: Box<Setting>,
+    },
+    /// What follows `--set` is not `key=value`.
+    #[error("--set {text}: expected `--set section.key=value`")]
+    MalformedSet {
+        /// What follows `--set`, shortened.
+        text: String,
+    },
+    /// A value on the command line that begins as a list, table or quoted string and is not one.
+    #[error("{option}: {message}")]
+    MalformedValue {
+        /// What was typed, shortened.
+        option: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// No config of this name.
+    #[error("there is no config `{name}`")]
+    NotFound {
+        /// The name asked for.
+        name: String,
+        /// The names of the built-in configs.
+        embedded: Vec<String>,
+    },
+    /// A directory where a config file was expected.
+    #[error("`{}` is a directory; expected a config file", .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file too large to be a config.
+    #[error("`{}` is larger than {limit}, too large for a config file", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The largest size read.
+        limit: Bytes,
+    },
+    /// A file that is not text.
+    #[error("`{}` is not UTF-8 text: the byte at offset {offset} is invalid", .path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The offset of the first byte that is wrong.
+        offset: usize,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read the config file `{}`", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The longest part of a key between two dots.
+pub(crate) const MAX_KEY: usize = 64;
+
+/// A kind of TOML value that no key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Forbidden {
+    /// A date or a time.
+    #[error("a date or time")]
+    Date,
+    /// `[[section]]`, or tables within a list.
+    #[error("a list of tables")]
+    Tables,
+    /// An infinite number or NaN.
+    #[error("an infinite number or NaN")]
+    NotFinite,
+    /// An integer of more than 64 bits.
+    #[error("an integer of more than 64 bits")]
+    HugeInteger,
+}
+
+impl ConfigError {
+    /// What to do about it, as one sentence without a final period.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotAllowed { setting, allowed } => {
+                let meant = nearest(&setting.value.shown(), allowed.iter().map(String::as_str))?;
+                Some(format!("did you mean `{meant}`?"))
+            }
+            Self::Missing { key, .. } => Some(format!("set it in the config file or with `--set {key}=…`")),
+            Self::UnknownKey { nearest: Some(meant), .. }
+            | Self::OutsideSections { nearest: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
+            Self::UnknownKey { setting, known, .. } => {
+                let section = setting.key.split('.').next().unwrap_or_default();
+                (!known.is_empty()).then(|| format!("the keys of `[{section}]` are {}", listed(known, "and")))
+            }
+            Self::UnknownSection { name, known, .. } => {
+                Some(match nearest(name, known.iter().map(String::as_str)) {
+                    Some(meant) => format!("did you mean `[{meant}]`?"),
+                    None => format!("the sections are {}", listed(known, "and")),
+                })
+            }
+            Self::OutsideSections { .. } => Some("put it under a section such as `[train]`".to_owned()),
+            Self::SectionAsKey { setting } => Some(match setting.origin {
+                Origin::Set | Origin::Flag(_) => {
+                    format!("set one of its keys, as in `--set {}.key=value`", setting.key)
+                }
+                _ => format!("write `[{}]` on a line of its own and its keys below", setting.key),
+            }),
+            Self::DoesNotApply { setting, chooser, .. } => {
+                Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
+            }
+            Self::Clash { fix, .. } => Some((*fix).to_owned()),
+            Self::NotFound { name, embedded } => Some(not_found_hint(name, embedded)),
+            Self::Directory { .. } => Some("name a TOML file in it".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn not_found_hint(name: &str, embedded: &[String]) -> String {
+    if embedded.is_empty() {
+        return "give the path of a TOML file".to_owned();
+    }
+    let known = listed(embedded, "and");
+    match nearest(name, embedded.iter().flat_map(|known| [known.as_str(), known.trim_end_matches(".toml")])) {
+        Some(meant) => format!("did you mean `{meant}`? the built-in configs are {known}"),
+        None => format!("give the path of a TOML file or a built-in config; these are {known}"),
+    }
+}
+
+/// The place at the start of a message, or nothing where there is none.
+fn place(origin: &Origin) -> String {
+    match origin {
+        Origin::Default => String::new(),
+        origin => format!("{origin}: "),
+    }
+}
+
+fn not_yet(setting: &Setting) -> String {
+    let sentence = match setting.origin {
+        Origin::Set | Origin::Flag(_) => "this version of oomph does not support it yet",
+        _ => "which this version of oomph does not support yet",
+    };
+    let head = setting.head();
+    match setting.origin {
+        Origin::Set | Origin::Flag(_) => format!("{head}{sentence}; "),
+        _ => format!("{}, {sentence}; ", head.trim_end_matches("; ")),
+    }
+}
+
+/// `` one of `a`, `b` or `c` ``, or `` `a` or `b` ``.
+pub(crate) fn one_of<T: AsRef<str>>(names: &[T]) -> String {
+    match names {
+        few @ ([_] | [_, _]) => listed(few, "or"),
+        several => format!("one of {}", listed(several, "or")),
+    }
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(crate) fn listed<T: AsRef<str>>(names: &[T], conjunction: &str) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
+    match quoted.as_slice() {
+        [] => "none".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,148 @@
+use std::{fmt, str::FromStr};
+
+use crate::{
+    error::ConfigError,
+    section::{Refused, Section},
+    value::Value,
+};
+
+/// How often something happens: `1 epoch`, `200 steps`, `10 minutes`, `never`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Interval {
+    /// Every so many epochs, at least 1.
+    Epochs(usize),
+    /// Every so many optimizer steps, at least 1.
+    Steps(usize),
+    /// Every so many minutes of wall-clock time, greater than 0.
+    Minutes(f64),
+    /// Not at all.
+    Never,
+}
+
+/// About a year: longer intervals of time are slips of the pen.
+const MAX_MINUTES: f64 = 525_600.0;
+
+/// The units a key takes; epochs, steps and `never` go everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Units {
+    Progress,
+    ProgressOrTime,
+}
+
+impl Units {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Progress => "an interval such as `1 epoch`, `200 steps` or `never`",
+            Self::ProgressOrTime => "an interval such as `1 epoch`, `500 steps`, `10 minutes` or `never`",
+        }
+    }
+}
+
+/// The text is not an interval: what [`Interval::from_str`] returns.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not an interval; expected one such as `1 epoch`, `200 steps`, `10 minutes` or `never`")]
+pub struct ParseIntervalError {
+    text: String,
+}
+
+impl FromStr for Interval {
+    type Err = ParseIntervalError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text.trim()).ok_or_else(|| ParseIntervalError { text: text.to_owned() })
+    }
+}
+
+fn parse(text: &str) -> Option<Interval> {
+    if text == "never" {
+        return Some(Interval::Never);
+    }
+    let (count, unit) = text.split_once(char::is_whitespace)?;
+    let whole = || count.parse().ok().filter(|count| *count >= 1);
+    match unit.trim_start() {
+        "epoch" | "epochs" => whole().map(Interval::Epochs),
+        "step" | "steps" => whole().map(Interval::Steps),
+        "minute" | "minutes" => {
+            let minutes = count.parse().ok()?;
+            (minutes > 0.0 && minutes <= MAX_MINUTES).then_some(Interval::Minutes(minutes))
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Epochs(1) => f.pad("1 epoch"),
+            Self::Epochs(count) => write!(f, "{count} epochs"),
+            Self::Steps(1) => f.pad("1 step"),
+            Self::Steps(count) => write!(f, "{count} steps"),
+            Self::Minutes(1.0) => f.pad("1 minute"),
+            Self::Minutes(count) => write!(f, "{count} minutes"),
+            Self::Never => f.pad("never"),
+        }
+    }
+}
+
+impl From<Interval> for Value {
+    fn from(interval: Interval) -> Self {
+        Self::String(interval.to_string())
+    }
+}
+
+impl Section {
+    /// An interval in the units that make sense for `key`.
+    pub(crate) fn interval(
+        &self,
+        key: &str,
+        default: Interval,
+        units: Units,
+    ) -> Result<Interval, ConfigError> {
+        self.or(key, default, units.in_words(), |value| match value {
+            Value::String(text) => match (text.parse(), units) {
+                (Err(_), _) | (Ok(Interval::Minutes(_)), Units::Progress) => Err(Refused::Value),
+                (Ok(interval), _) => Ok(interval),
+            },
+            _ => Err(Refused::Kind),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_read_and_written() {
+        for (text, interval) in [
+            ("1 epoch", Interval::Epochs(1)),
+            ("2 epochs", Interval::Epochs(2)),
+            ("1 step", Interval::Steps(1)),
+            ("200 steps", Interval::Steps(200)),
+            ("1 minute", Interval::Minutes(1.0)),
+            ("0.5 minutes", Interval::Minutes(0.5)),
+            ("never", Interval::Never),
+        ] {
+            assert_eq!(text.parse(), Ok(interval));
+            assert_eq!(interval.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_interval_is_refused() {
+        for text in [
+            "",
+            "epoch",
+            "0 steps",
+            "-1 steps",
+            "1.5 epochs",
+            "5",
+            "5 hours",
+            "nan minutes",
+            "inf minutes",
+            "0 minutes",
+        ] {
+            assert!(text.parse::<Interval>().is_err(), "{text}");
+        }
+    }
+}

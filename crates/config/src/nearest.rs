@@ -1,0 +1,42 @@
+/// The one of `known` that `given` was probably meant to be, if one is close enough.
+pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nothing known is nearly this long, and the distance takes time and memory of length × length.
+    if given.len() > 64 {
+        return None;
+    }
+    let normal = |text: &str| text.to_lowercase().replace('-', "_");
+    let given = normal(given);
+    // The start of a word stands for it if it is long enough to mean something.
+    let begins = |known: &str| given.len() >= 3 && normal(known).starts_with(&given);
+    let distance =
+        |known: &str| if begins(known) { 1 } else { strsim::damerau_levenshtein(&given, &normal(known)) };
+    known
+        .into_iter()
+        .map(|known| (distance(known), known))
+        .filter(|(distance, known)| {
+            *distance <= (known.chars().count().min(given.chars().count()) / 3).max(1)
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let known = ["epochs", "batch", "eval_every", "lr"];
+        for (given, expected) in [
+            ("epoch", Some("epochs")),
+            ("bacth", Some("batch")),
+            ("eval-every", Some("eval_every")),
+            ("Batch", Some("batch")),
+            ("learning_rate", None),
+            ("eval", Some("eval_every")),
+            ("", None),
+        ] {
+            assert_eq!(nearest(given, known), expected, "{given}");
+        }
+    }
+}

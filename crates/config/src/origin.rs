@@ -1,0 +1,70 @@
+use std::{fmt, path::PathBuf};
+
+use serde::{Serialize, Serializer};
+
+use crate::value::one_line;
+
+/// Where a value comes from.
+///
+/// Displayed as users point at it: `configs/resnet.toml:7`, `--set`, `--devices`, `default`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody gave a value: the default holds.
+    Default,
+    /// A line of a file.
+    File {
+        /// The file, as it was found.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A line of a text in memory, such as a config built into the binary.
+    Embedded {
+        /// The name of the text.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// `--set key=value` on the command line.
+    Set,
+    /// A flag of its own on the command line, such as `--devices`.
+    Flag(&'static str),
+}
+
+/// The layers of a configuration, the lowest first: a higher one overrides a lower one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layer {
+    Default,
+    Text,
+    Set,
+    Flag,
+}
+
+impl Origin {
+    pub(crate) fn layer(&self) -> Layer {
+        match self {
+            Self::Default => Layer::Default,
+            Self::File { .. } | Self::Embedded { .. } => Layer::Text,
+            Self::Set => Layer::Set,
+            Self::Flag(_) => Layer::Flag,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.pad("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", one_line(&path.to_string_lossy())),
+            Self::Embedded { name, line } => write!(f, "{}:{line}", one_line(name)),
+            Self::Set => f.pad("--set"),
+            Self::Flag(flag) => f.pad(flag),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

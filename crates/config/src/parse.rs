@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::{
+    error::{ConfigError, Forbidden, MAX_KEY},
+    origin::Origin,
+    setting::Setting,
+    value::{Value, one_line, printable},
+};
+
+/// What one source says: each key by its dotted name, and the tables named at the top.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flat {
+    pub(crate) settings: BTreeMap<String, Setting>,
+    pub(crate) tables: Vec<(String, Origin)>,
+}
+
+/// Reads a text of TOML. `origin` gives the origin of a line, `name` names the text in errors of syntax.
+pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) -> Result<Flat, ConfigError> {
+    let lines = Lines::of(text);
+    let table = DeTable::parse(text).map_err(|error| {
+        let (line, column) = lines.position(text, error.span().map_or(0, |span| span.start));
+        ConfigError::Syntax { name: one_line(name), line, column, message: joined(error.message()) }
+    })?;
+    let mut flat = Flat::default();
+    for (key, value) in table.get_ref() {
+        let origin = origin(lines.line(key.span().start));
+        if value.get_ref().is_table() {
+            flat.tables.push((printable(key.get_ref()), origin));
+        }
+    }
+    flatten(table.get_ref(), "", &|offset| origin(lines.line(offset)), &mut flat.settings)?;
+    Ok(flat)
+}
+
+/// Reads one value as typed on the command line. What is not TOML and does not begin as a list, a table or a quoted
+/// string is a string: `../data`, `adam`, `24GiB`.
+pub(crate) fn parse_typed(key: &str, text: &str, origin: &Origin) -> Result<Flat, ConfigError> {
+    let text = text.trim();
+    let mut flat = Flat::default();
+    check_key(key, origin)?;
+    match DeValue::parse(text).map(toml::Spanned::into_inner) {
+        Ok(DeValue::Table(table)) => flatten(&table, key, &|_| origin.clone(), &mut flat.settings)?,
+        // A date is a string here: `--set run.directory=2026-01-31` means the directory.
+        Ok(DeValue::Datetime(_)) => insert(&mut flat.settings, key, Value::from(text), origin.clone()),
+        Ok(value) => insert(&mut flat.settings, key, plain(&value, key, origin)?, origin.clone()),
+        Err(error) if text.starts_with(['[', '{', '"', '\'']) => {
+            let typed = Setting { key: key.to_owned(), value: Value::from(text), origin: origin.clone() };
+            let option = typed.place().trim_end_matches(": ").to_owned();
+            return Err(ConfigError::MalformedValue { option, message: joined(error.message()) });
+        }
+        Err(_) => insert(&mut flat.settings, key, Value::from(text), origin.clone()),
+    }
+    Ok(flat)
+}
+
+fn flatten(
+    table: &DeTable<'_>,
+    prefix: &str,
+    origin: &impl Fn(usize) -> Origin,
+    settings: &mut BTreeMap<String, Setting>,
+) -> Result<(), ConfigError> {
+    for (part, value) in table {
+        let origin_here = origin(part.span().start);
+        if !is_part(part.get_ref()) {
+            return Err(bad_key(part.get_ref(), &origin_here));
+        }
+        let key = if prefix.is_empty() {
+            part.get_ref().to_string()
+        } else {
+            format!("{prefix}.{}", part.get_ref())
+        };
+        match value.get_ref() {
+            DeValue::Table(inner) => flatten(inner, &key, origin, settings)?,
+            value => {
+                let value = plain(value, &key, &origin_here)?;
+                insert(settings, &key, value, origin_here);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn insert(settings: &mut BTreeMap<String, Setting>, key: &str, value: Value, origin: Origin) {
+    settings.insert(key.to_owned(), Setting { key: key.to_owned(), value, origin });
+}
+
+/// The value, unless it is of a kind that no key takes.
+fn plain(value: &DeValue<'_>, key: &str, origin: &Origin) -> Result<Value, ConfigError> {
+    let forbidden = |found| ConfigError::Forbidden { key: printable(key), origin: origin.clone(), found };
+    Ok(match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Boolean(boolean) => Value::Boolean(*boolean),
+        DeValue::Integer(integer) => i128::from_str_radix(integer.as_str(), integer.radix())
+            .ok()
+            .filter(|integer| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(integer))
+            .map(Value::Integer)
+            .ok_or_else(|| forbidden(Forbidden::HugeInteger))?,
+        DeValue::Float(float) => float
+            .as_str()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .map(Value::Number)
+            .ok_or_else(|| forbidden(Forbidden::NotFinite))?,
+        DeValue::Array(values) => Value::List(
+            values.iter().map(|value| plain(value.get_ref(), key, origin)).collect::<Result<_, _>>()?,
+        ),
+        DeValue::Datetime(_) => return Err(forbidden(Forbidden::Date)),
+        DeValue::Table(_) => return Err(forbidden(Forbidden::Tables)),
+    })
+}
+
+/// Refuses a dotted key that has a part no key has.
+fn check_key(key: &str, origin: &Origin) -> Result<(), ConfigError> {
+    if key.split('.').all(is_part) { Ok(()) } else { Err(bad_key(key, origin)) }
+}
+
+fn is_part(part: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=MAX_KEY).contains(&part.len()) && part.bytes().all(allowed)
+}
+
+fn bad_key(key: &str, origin: &Origin) -> ConfigError {
+    ConfigError::BadKey { key: printable(key), origin: origin.clone() }
+}
+
+/// The parser's message, which may have several lines, as one.
+fn joined(message: &str) -> String {
+    one_line(&message.lines().map(str::trim).collect::<Vec<_>>().join(", "))
+}
+
+/// The byte offsets at which lines start.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(std::iter::once(0).chain(newlines.map(|(index, _)| index + 1)).collect())
+    }
+
+    /// The line of a byte, from 1.
+    fn line(&self, offset: usize) -> usize {
+        self.0.partition_point(|start| *start <= offset)
+    }
+
+    /// The line and the column in characters of a byte, each from 1.
+    fn position(&self, text: &str, offset: usize) -> (usize, usize) {
+        let line = self.line(offset);
+        let start = self.0[line - 1]; // The first line starts at 0, so `line` is at least 1.
+        let before = text.as_bytes().get(start..offset).unwrap_or_default();
+        (line, String::from_utf8_lossy(before).chars().count() + 1)
+    }
+}

@@ -1,0 +1,80 @@
+//! What happens to a key that another one makes meaningless.
+//!
+//! Within one layer that is an error. A choice of a higher layer sets the keys of lower layers aside: with
+//! `--set optimizer.name=adam` the `optimizer.momentum` of the file is void, as its `train.epochs` is with
+//! `--set train.steps=50`. What was set aside is reported, never silently dropped.
+
+use crate::{error::ConfigError, section::Section, setting::Setting};
+
+/// Keys that apply to some choices only, each with these choices.
+pub(crate) type Owners = [(&'static str, &'static [&'static str])];
+
+/// A rule about two keys, with what to do where it is broken.
+pub(crate) struct Rule {
+    /// The rule, as part of a sentence.
+    pub(crate) says: &'static str,
+    /// What to do, as a sentence.
+    pub(crate) fix: &'static str,
+}
+
+impl Section {
+    /// Refuses, or sets aside, the keys that do not apply to what `chooser` chose.
+    pub(crate) fn keep_applicable(&self, chooser: &str, owners: &Owners) -> Result<(), ConfigError> {
+        let Some(choice) = self.setting(chooser) else { return Ok(()) };
+        let chosen = choice.value.shown();
+        for (key, owners) in owners.iter().filter(|(_, owners)| !owners.contains(&chosen.as_str())) {
+            match self.given(key) {
+                Some(setting) if setting.origin.layer() >= choice.origin.layer() => {
+                    let (setting, chooser) = (Box::new(setting), Box::new(choice));
+                    let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
+                    return Err(ConfigError::DoesNotApply { setting, chooser, owners });
+                }
+                Some(_) => self.set_aside(key, choice.clone()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Of keys that say the same thing in different ways, keeps those of the highest layer that has one.
+    pub(crate) fn keep_highest(&self, keys: &[&str]) {
+        let given: Vec<(&str, Setting)> =
+            keys.iter().filter_map(|key| Some((*key, self.given(key)?))).collect();
+        let Some((_, highest)) = given.iter().max_by_key(|(_, setting)| setting.origin.layer()) else {
+            return;
+        };
+        for (key, setting) in &given {
+            if setting.origin.layer() < highest.origin.layer() {
+                self.set_aside(key, highest.clone());
+            }
+        }
+    }
+
+    /// Of keys that exclude each other, keeps the one of the highest layer; two of one layer are an error.
+    pub(crate) fn keep_one(&self, keys: &[&str], rule: &Rule) -> Result<(), ConfigError> {
+        self.keep_highest(keys);
+        let mut given = keys.iter().filter_map(|key| self.given(key));
+        match (given.next(), given.next()) {
+            (Some(other), Some(setting)) => Err(clash(setting, other, rule)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets `key` aside if it has no place beside the value of `other` and that is of a higher layer; otherwise it is
+    /// an error.
+    pub(crate) fn yield_to(&self, key: &str, other: &str, rule: &Rule) -> Result<(), ConfigError> {
+        match (self.given(key), self.setting(other)) {
+            (Some(setting), Some(other)) if setting.origin.layer() < other.origin.layer() => {
+                self.set_aside(key, other);
+                Ok(())
+            }
+            (Some(setting), Some(other)) => Err(clash(setting, other, rule)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The error for two settings that cannot be together.
+pub(crate) fn clash(setting: Setting, other: Setting, rule: &Rule) -> ConfigError {
+    ConfigError::Clash { setting: Box::new(setting), other: Box::new(other), rule: rule.says, fix: rule.fix }
+}

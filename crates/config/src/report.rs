@@ -1,0 +1,149 @@
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::{
+    config::{Config, SECTIONS},
+    error::ConfigError,
+    origin::Origin,
+    parse::parse,
+    setting::Setting,
+    value::Value,
+};
+
+/// One key of a resolved configuration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The full key, such as `train.batch`.
+    #[serde(skip)]
+    pub key: String,
+    /// The value, or nothing for a key that may be absent and is.
+    pub value: Option<Value>,
+    /// Where the value comes from.
+    pub origin: Origin,
+    /// What the key takes, in words, once a reader asked for it.
+    pub expected: Option<String>,
+}
+
+/// A key whose value is void because of a choice in a higher layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetAside {
+    /// The key with its value.
+    pub setting: Setting,
+    /// The choice that makes it void.
+    pub by: Setting,
+}
+
+/// A key that has not the value it had.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The full key.
+    pub key: String,
+    /// The value it had, if any.
+    pub before: Option<Value>,
+    /// The value it has, if any.
+    pub after: Option<Value>,
+}
+
+/// Origins are aligned up to this column; longer lines have theirs after two spaces.
+const MAX_COLUMN: usize = 48;
+
+impl Config {
+    /// Every key with its value and origin: by section, then in the order of reading. Keys of `[model]` and `[data]`
+    /// that have not been read yet come last within theirs.
+    pub fn resolved(&self) -> Vec<Entry> {
+        self.sections.iter().flat_map(crate::Section::entries).collect()
+    }
+
+    /// The keys that are void because of choices in higher layers, such as the file's `optimizer.momentum` with
+    /// `--set optimizer.name=adam`.
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        let void = self.sections.iter().flat_map(crate::Section::void);
+        void.map(|(setting, by)| SetAside { setting, by }).collect()
+    }
+
+    /// The resolved configuration as TOML. Loading it gives the same values.
+    pub fn to_toml(&self) -> String {
+        self.write_toml(false)
+    }
+
+    /// The same with the origin of each value as a comment, and comments for the keys that are absent or set aside.
+    pub fn to_annotated_toml(&self) -> String {
+        self.write_toml(true)
+    }
+
+    /// The resolved configuration as JSON: `{"train.batch": {"value": 32, "origin": "default", "expected": "…"}, …}`.
+    pub fn to_json(&self) -> serde_json::Value {
+        // Nothing here fails: integers are within 64 bits, numbers are finite and keys are strings.
+        let entry = |entry: Entry| (entry.key.clone(), serde_json::to_value(&entry).unwrap_or_default());
+        serde_json::Value::Object(self.resolved().into_iter().map(entry).collect())
+    }
+
+    /// What has changed since an earlier [`to_toml`](Self::to_toml), by key.
+    pub fn differences(&self, earlier_toml: &str) -> Result<Vec<Difference>, ConfigError> {
+        let name = "the earlier config";
+        let mut earlier =
+            parse(earlier_toml, name, |line| Origin::Embedded { name: name.to_owned(), line })?.settings;
+        let mut differences = Vec::new();
+        for Entry { key, value: after, .. } in self.resolved() {
+            let before = earlier.remove(&key).map(|setting| setting.value);
+            let same = match (&before, &after) {
+                (Some(before), Some(after)) => before.same(after),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                differences.push(Difference { key, before, after });
+            }
+        }
+        let gone = earlier.into_values();
+        differences.extend(gone.map(|was| Difference { key: was.key, before: Some(was.value), after: None }));
+        Ok(differences)
+    }
+
+    fn write_toml(&self, annotated: bool) -> String {
+        let mut toml = String::new();
+        for (name, section) in SECTIONS.iter().zip(&self.sections) {
+            let entries = section.entries();
+            let lines: Vec<_> = entries.iter().map(|entry| (line(name, entry), entry)).collect();
+            let width =
+                |(line, _): &(Option<String>, _)| line.as_ref().map_or(0, |line| line.chars().count());
+            let column = lines.iter().map(width).filter(|width| *width <= MAX_COLUMN).max().unwrap_or(0);
+            let gap = if toml.is_empty() { "" } else { "\n" };
+            let _ = writeln!(toml, "{gap}[{name}]"); // Writing to a string cannot fail.
+            for (line, entry) in &lines {
+                let _ = match line {
+                    Some(line) if annotated => writeln!(toml, "{line:column$}  # {}", entry.origin),
+                    Some(line) => writeln!(toml, "{line}"),
+                    None if annotated => writeln!(toml, "# {}", absent(name, entry)),
+                    None => Ok(()),
+                };
+            }
+            for (setting, by) in section.void().iter().filter(|_| annotated) {
+                let key = bare(name, &setting.key);
+                let _ = writeln!(toml, "# {key} of {} is set aside: {}", setting.origin, by.mention());
+            }
+        }
+        toml
+    }
+}
+
+/// `key = value`, or nothing for a key that is absent.
+fn line(section: &str, entry: &Entry) -> Option<String> {
+    let value = entry.value.as_ref()?;
+    Some(format!("{} = {value}", bare(section, &entry.key)))
+}
+
+/// What is said of a key that is absent: its name and what it takes.
+fn absent(section: &str, entry: &Entry) -> String {
+    let key = bare(section, &entry.key);
+    match &entry.expected {
+        Some(expected) => format!("{key} is not set; it takes {expected}"),
+        None => format!("{key} is not set"),
+    }
+}
+
+/// The key without the name of its section.
+fn bare<'a>(section: &str, key: &'a str) -> &'a str {
+    key.strip_prefix(section).and_then(|key| key.strip_prefix('.')).unwrap_or(key)
+}

@@ -1,0 +1,162 @@
+use oomph_core::Bytes;
+
+use crate::{
+    error::ConfigError,
+    precedence::{Rule, clash},
+    section::{Refused, Section},
+    value::Value,
+};
+
+/// `[memory]`: the policy, which is what a step may keep and how large it may get.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// `precision`: `fp32`, `bf16` or `fp16`; default `fp32`.
+    pub precision: Precision,
+    /// `recompute`: `none`, `ops`, `stages`, `auto` or a list of names of stages; default `none`.
+    pub recompute: Recompute,
+    /// `micro_batch`: samples that one forward and backward pass on one device sees, from 1 to `train.batch`, or
+    /// `auto`; by default the whole share of the device. It need not divide the batch: the last one is smaller.
+    pub micro_batch: Option<MicroBatch>,
+    /// `limit`: bytes that one device may use; by default what it has.
+    pub limit: Option<Bytes>,
+}
+
+/// The number format of forward and backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// `fp32`: 32-bit floats throughout.
+    Fp32,
+    /// `bf16`: 16 bits with the exponent of 32 (Kalamkar et al. 2019, <https://arxiv.org/abs/1905.12322>).
+    Bf16,
+    /// `fp16`: 16-bit half precision with loss scaling (Micikevicius et al. 2018, <https://arxiv.org/abs/1710.03740>).
+    Fp16,
+}
+
+/// Which activations are computed again in backward instead of being kept (Chen et al. 2016,
+/// <https://arxiv.org/abs/1604.06174>).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// `none`: all are kept.
+    None,
+    /// `ops`: those of cheap, memory-bound operations are not.
+    Ops,
+    /// `stages`: only the input of every stage is kept.
+    Stages,
+    /// `auto`: as many stages as the limit asks for, at the least time.
+    Auto,
+    /// A list: those of the stages named.
+    Named(Vec<String>),
+}
+
+/// The size of a micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MicroBatch {
+    /// So many samples, at least 1.
+    Samples(usize),
+    /// `auto`: the largest that fits.
+    Auto,
+}
+
+const PRECISIONS: [(&str, Precision); 3] =
+    [("fp32", Precision::Fp32), ("bf16", Precision::Bf16), ("fp16", Precision::Fp16)];
+
+impl Memory {
+    /// Reads the section; `batch` is `train.batch` with its setting in `train`.
+    pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
+        let memory = Self {
+            precision: section.choice("precision", "fp32", &PRECISIONS)?,
+            recompute: Recompute::read(section)?,
+            micro_batch: MicroBatch::read(section)?,
+            limit: section.bytes("limit")?,
+        };
+        if memory.limit == Some(Bytes::new(0)) {
+            return Err(section.invalid("limit", "a size of at least one byte"));
+        }
+        if let Some(MicroBatch::Samples(samples)) = memory.micro_batch
+            && samples > batch
+            && let (Some(micro_batch), Some(batch)) = (section.given("micro_batch"), train.setting("batch"))
+        {
+            return Err(clash(micro_batch, batch, &WITHIN_THE_BATCH));
+        }
+        memory.check_supported(section)?;
+        Ok(memory)
+    }
+
+    /// Refuses what later versions will honour.
+    fn check_supported(&self, section: &Section) -> Result<(), ConfigError> {
+        if self.precision != Precision::Fp32 {
+            return Err(section.not_yet("precision", "`fp32`"));
+        }
+        if self.recompute != Recompute::None {
+            return Err(section.not_yet("recompute", "`none`"));
+        }
+        if self.micro_batch == Some(MicroBatch::Auto) {
+            return Err(section.not_yet("micro_batch", "a number of samples"));
+        }
+        if self.limit.is_some() {
+            return Err(section.not_yet("limit", "no limit"));
+        }
+        Ok(())
+    }
+}
+
+const WITHIN_THE_BATCH: Rule = Rule {
+    says: "a micro-batch is a part of the batch",
+    fix: "lower `memory.micro_batch` or raise `train.batch`; without a micro-batch the whole batch is one",
+};
+
+impl Recompute {
+    const NAMES: [(&str, Self); 4] =
+        [("none", Self::None), ("ops", Self::Ops), ("stages", Self::Stages), ("auto", Self::Auto)];
+
+    fn read(section: &Section) -> Result<Self, ConfigError> {
+        let expected = "one of `none`, `ops`, `stages` or `auto`, or a list of names of stages";
+        let name_of = |value: &Value| match value {
+            Value::String(name) => Ok(name.clone()),
+            _ => Err(Refused::Kind),
+        };
+        section.or("recompute", Self::None, expected, |value| match value {
+            Value::String(chosen) => {
+                let named = Self::NAMES.into_iter().find(|(name, _)| name == chosen);
+                named.map(|(_, recompute)| recompute).ok_or(Refused::Value)
+            }
+            Value::List(names) if names.is_empty() => Err(Refused::Value),
+            Value::List(names) => names.iter().map(name_of).collect::<Result<_, _>>().map(Self::Named),
+            _ => Err(Refused::Kind),
+        })
+    }
+}
+
+impl From<Recompute> for Value {
+    fn from(recompute: Recompute) -> Self {
+        match recompute {
+            Recompute::None => Self::from("none"),
+            Recompute::Ops => Self::from("ops"),
+            Recompute::Stages => Self::from("stages"),
+            Recompute::Auto => Self::from("auto"),
+            Recompute::Named(names) => Self::from(names),
+        }
+    }
+}
+
+impl MicroBatch {
+    fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
+        section.read("micro_batch", "an integer of at least 1, or `auto`", |value| match value {
+            Value::String(text) if text == "auto" => Ok(Self::Auto),
+            Value::Integer(samples) => {
+                let samples = usize::try_from(*samples).ok().filter(|samples| *samples >= 1);
+                samples.map(Self::Samples).ok_or(Refused::Value)
+            }
+            _ => Err(Refused::Kind),
+        })
+    }
+}
+
+impl From<MicroBatch> for Value {
+    fn from(micro_batch: MicroBatch) -> Self {
+        match micro_batch {
+            MicroBatch::Samples(samples) => Self::from(samples),
+            MicroBatch::Auto => Self::from("auto"),
+        }
+    }
+}

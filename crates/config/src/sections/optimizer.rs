@@ -1,0 +1,250 @@
+use crate::{
+    error::ConfigError,
+    precedence::{Owners, Rule},
+    section::Section,
+    sections::POSITIVE,
+};
+
+/// `[optimizer]`: how gradients become steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimizer {
+    /// `name` and the settings that belong to it; default `sgd`.
+    pub kind: OptimizerKind,
+    /// `lr`: the learning rate before the schedule; greater than 0. Default 0.1 for sgd, 0.01 for rmsprop and adagrad,
+    /// 0.001 for the others.
+    pub lr: f64,
+    /// `weight_decay`: at least 0; default 0, for adamw 0.01. Decoupled from the gradient for adamw and adan (there by
+    /// a proximal step, as in its paper), added to it (an L2 penalty) for the others.
+    pub weight_decay: f64,
+    /// `clip_value`, `clip_norm` or `clip_global_norm`; by default gradients are not clipped.
+    pub clip: Option<Clip>,
+}
+
+/// An optimizer with the settings of its own, named and defaulted as in PyTorch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OptimizerKind {
+    /// `sgd`: stochastic gradient descent, plain or with momentum.
+    Sgd {
+        /// `momentum`: from 0 up to but not including 1; default 0.
+        momentum: f64,
+        /// `dampening`: share of a new gradient kept out of the momentum, from 0 to 1; default 0.
+        dampening: f64,
+        /// `nesterov`: look ahead along the momentum (Sutskever et al. 2013); default false. Needs momentum and no
+        /// dampening.
+        nesterov: bool,
+    },
+    /// `adam` (Kingma and Ba 2015, <https://arxiv.org/abs/1412.6980>).
+    Adam(Moments),
+    /// `adamw`: with decoupled weight decay (Loshchilov and Hutter 2019, <https://arxiv.org/abs/1711.05101>).
+    AdamW(Moments),
+    /// `rmsprop` (Tieleman and Hinton 2012).
+    RmsProp {
+        /// `alpha`: how slowly the mean of squares forgets, from 0 up to but not including 1; default 0.99.
+        alpha: f64,
+        /// `epsilon`: added to the denominator, greater than 0; default 1e-8.
+        epsilon: f64,
+        /// `momentum`: from 0 up to but not including 1; default 0.
+        momentum: f64,
+        /// `centered`: divide by the standard deviation instead of the root of the mean square; default false.
+        centered: bool,
+    },
+    /// `adagrad` (Duchi et al. 2011).
+    AdaGrad {
+        /// `lr_decay`: at least 0; default 0. At step t the learning rate is `lr / (1 + (t - 1) * lr_decay)`.
+        lr_decay: f64,
+        /// `epsilon`: added to the denominator, greater than 0; default 1e-10.
+        epsilon: f64,
+    },
+    /// `adan` (Xie et al. 2022, <https://arxiv.org/abs/2208.06677>), with the betas as its authors' code has them.
+    Adan {
+        /// `beta1`: for the gradient; from 0 up to but not including 1, default 0.98.
+        beta1: f64,
+        /// `beta2`: for the difference of gradients; from 0 up to but not including 1, default 0.92.
+        beta2: f64,
+        /// `beta3`: for the square; from 0 up to but not including 1, default 0.99.
+        beta3: f64,
+        /// `epsilon`: added to the denominator, greater than 0; default 1e-8.
+        epsilon: f64,
+    },
+}
+
+/// The settings that adam and adamw share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moments {
+    /// `beta1`: for the mean of the gradient; from 0 up to but not including 1, default 0.9.
+    pub beta1: f64,
+    /// `beta2`: for the mean of its square; from 0 up to but not including 1, default 0.999.
+    pub beta2: f64,
+    /// `epsilon`: added to the denominator, greater than 0; default 1e-8.
+    pub epsilon: f64,
+    /// `amsgrad`: never let the mean of squares shrink (Reddi et al. 2018, <https://arxiv.org/abs/1904.09237>);
+    /// default false.
+    pub amsgrad: bool,
+}
+
+/// How gradients are kept small; each limit is greater than 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clip {
+    /// `clip_value`: each element is cut to ± the limit.
+    Value(f64),
+    /// `clip_norm`: each tensor is scaled down to an L2 norm of the limit.
+    Norm(f64),
+    /// `clip_global_norm`: all gradients together are scaled down to an L2 norm of the limit (Pascanu et al. 2013,
+    /// <https://arxiv.org/abs/1211.5063>).
+    GlobalNorm(f64),
+}
+
+/// The names, as `optimizer.name` has them.
+const NAMES: [(&str, Name); 6] = [
+    ("sgd", Name::Sgd),
+    ("adam", Name::Adam),
+    ("adamw", Name::AdamW),
+    ("rmsprop", Name::RmsProp),
+    ("adagrad", Name::AdaGrad),
+    ("adan", Name::Adan),
+];
+
+#[derive(Clone, Copy)]
+enum Name {
+    Sgd,
+    Adam,
+    AdamW,
+    RmsProp,
+    AdaGrad,
+    Adan,
+}
+
+/// The optimizers each key applies to; `lr`, `weight_decay` and the clipping apply to all.
+const OWNERS: &Owners = &[
+    ("momentum", &["sgd", "rmsprop"]),
+    ("dampening", &["sgd"]),
+    ("nesterov", &["sgd"]),
+    ("beta1", &["adam", "adamw", "adan"]),
+    ("beta2", &["adam", "adamw", "adan"]),
+    ("beta3", &["adan"]),
+    ("epsilon", &["adam", "adamw", "rmsprop", "adagrad", "adan"]),
+    ("amsgrad", &["adam", "adamw"]),
+    ("alpha", &["rmsprop"]),
+    ("centered", &["rmsprop"]),
+    ("lr_decay", &["adagrad"]),
+];
+
+impl Name {
+    fn default_lr(self) -> f64 {
+        match self {
+            Self::Sgd => 0.1,
+            Self::RmsProp | Self::AdaGrad => 0.01,
+            Self::Adam | Self::AdamW | Self::Adan => 1e-3,
+        }
+    }
+
+    fn default_weight_decay(self) -> f64 {
+        match self {
+            Self::AdamW => 0.01,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Optimizer {
+    pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
+        let name = section.choice("name", "sgd", &NAMES)?;
+        section.keep_applicable("name", OWNERS)?;
+        Ok(Self {
+            lr: section.number("lr", name.default_lr(), POSITIVE)?,
+            kind: OptimizerKind::read(section, name)?,
+            weight_decay: section.number("weight_decay", name.default_weight_decay(), 0.0..)?,
+            clip: Clip::read(section)?,
+        })
+    }
+}
+
+impl OptimizerKind {
+    /// The name, as `optimizer.name` has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sgd { .. } => "sgd",
+            Self::Adam(_) => "adam",
+            Self::AdamW(_) => "adamw",
+            Self::RmsProp { .. } => "rmsprop",
+            Self::AdaGrad { .. } => "adagrad",
+            Self::Adan { .. } => "adan",
+        }
+    }
+
+    fn read(section: &Section, name: Name) -> Result<Self, ConfigError> {
+        let share = |key: &str, default: f64| section.number(key, default, 0.0..1.0);
+        let epsilon = |default: f64| section.number("epsilon", default, POSITIVE);
+        let moments = || {
+            Ok(Moments {
+                beta1: share("beta1", 0.9)?,
+                beta2: share("beta2", 0.999)?,
+                epsilon: epsilon(1e-8)?,
+                amsgrad: section.boolean("amsgrad", false)?,
+            })
+        };
+        Ok(match name {
+            Name::Sgd => Self::read_sgd(section)?,
+            Name::Adam => Self::Adam(moments()?),
+            Name::AdamW => Self::AdamW(moments()?),
+            Name::RmsProp => Self::RmsProp {
+                alpha: share("alpha", 0.99)?,
+                epsilon: epsilon(1e-8)?,
+                momentum: share("momentum", 0.0)?,
+                centered: section.boolean("centered", false)?,
+            },
+            Name::AdaGrad => {
+                Self::AdaGrad { lr_decay: section.number("lr_decay", 0.0, 0.0..)?, epsilon: epsilon(1e-10)? }
+            }
+            Name::Adan => Self::Adan {
+                beta1: share("beta1", 0.98)?,
+                beta2: share("beta2", 0.92)?,
+                beta3: share("beta3", 0.99)?,
+                epsilon: epsilon(1e-8)?,
+            },
+        })
+    }
+
+    fn read_sgd(section: &Section) -> Result<Self, ConfigError> {
+        let momentum = section.number("momentum", 0.0, 0.0..1.0)?;
+        if section.number("dampening", 0.0, 0.0..=1.0)? > 0.0 && momentum == 0.0 {
+            section.yield_to("dampening", "momentum", &DAMPENING_NEEDS_MOMENTUM)?;
+        }
+        let dampening = section.number("dampening", 0.0, 0.0..=1.0)?;
+        if section.boolean("nesterov", false)? {
+            if momentum == 0.0 {
+                section.yield_to("nesterov", "momentum", &NESTEROV_NEEDS_MOMENTUM)?;
+            }
+            if dampening > 0.0 {
+                section.yield_to("nesterov", "dampening", &NESTEROV_WITHOUT_DAMPENING)?;
+            }
+        }
+        Ok(Self::Sgd { momentum, dampening, nesterov: section.boolean("nesterov", false)? })
+    }
+}
+
+const DAMPENING_NEEDS_MOMENTUM: Rule = Rule {
+    says: "dampening has no effect without momentum",
+    fix: "set `optimizer.momentum`, for example to 0.9, or remove `optimizer.dampening`",
+};
+const NESTEROV_NEEDS_MOMENTUM: Rule = Rule {
+    says: "nesterov needs momentum",
+    fix: "set `optimizer.momentum`, for example to 0.9, or remove `optimizer.nesterov`",
+};
+const NESTEROV_WITHOUT_DAMPENING: Rule = Rule {
+    says: "nesterov needs a dampening of 0",
+    fix: "remove `optimizer.dampening` or `optimizer.nesterov`",
+};
+
+impl Clip {
+    fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
+        section.keep_one(&["clip_value", "clip_norm", "clip_global_norm"], &ONE_CLIPPING)?;
+        let value = section.optional_number("clip_value", POSITIVE)?.map(Self::Value);
+        let norm = section.optional_number("clip_norm", POSITIVE)?.map(Self::Norm);
+        let global = section.optional_number("clip_global_norm", POSITIVE)?.map(Self::GlobalNorm);
+        Ok(value.or(norm).or(global))
+    }
+}
+
+const ONE_CLIPPING: Rule =
+    Rule { says: "gradients are clipped in one way at most", fix: "keep one of the two" };

@@ -1,0 +1,36 @@
+use std::path::PathBuf;
+
+use crate::{
+    error::ConfigError,
+    interval::{Interval, Units},
+    section::Section,
+};
+
+/// `[run]`: what a run leaves on disk and says while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// `directory`: where metrics and checkpoints go; by default `runs/` and the name of the config.
+    pub directory: Option<PathBuf>,
+    /// `save_every`: a checkpoint every so many epochs, steps or minutes, or `never`; default `1 epoch`.
+    pub save_every: Interval,
+    /// `keep_last`: the last so many checkpoints are kept, besides the best; at least 1, default 3.
+    pub keep_last: usize,
+    /// `log_every`: optimizer steps between two lines of metrics, which is when the loss is read from the device; at
+    /// least 1, default 10.
+    pub log_every: usize,
+}
+
+impl Run {
+    pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
+        let directory = section.optional_string("directory")?;
+        if directory.as_ref().is_some_and(|path| path.is_empty() || path.contains('\0')) {
+            return Err(section.invalid("directory", "a path"));
+        }
+        Ok(Self {
+            directory: directory.map(PathBuf::from),
+            save_every: section.interval("save_every", Interval::Epochs(1), Units::ProgressOrTime)?,
+            keep_last: section.integer("keep_last", 3, 1..)?,
+            log_every: section.integer("log_every", 10, 1..)?,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+use std::collections::BTreeMap;
+
+use crate::{
+    error::ConfigError,
+    file::ConfigFile,
+    origin::Origin,
+    parse::{Flat, parse, parse_typed},
+    setting::Setting,
+    value::printable,
+};
+
+/// Where a configuration comes from: a file, then `--set key=value`, then flags of their own; a later one overrides
+/// an earlier one. What none of them names has its default.
+///
+/// ```
+/// use oomph_config::{Config, ConfigFile, Sources};
+///
+/// let file = ConfigFile::from_text("small.toml", "[train]\nbatch = 64\nepochs = 2");
+/// let sources = Sources::new(file).set("train.batch=8")?.flag("--devices", "device.devices", "cpu")?;
+/// let config = Config::load(&sources)?;
+/// assert_eq!(config.train.batch, 8);
+/// assert_eq!(config.train.length.epochs, Some(2));
+/// # Ok::<(), oomph_config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    file: Option<ConfigFile>,
+    sets: Vec<Flat>,
+    flags: Vec<Flat>,
+}
+
+impl Sources {
+    /// What a config file says.
+    pub fn new(file: ConfigFile) -> Self {
+        Self { file: Some(file), ..Self::default() }
+    }
+
+    /// Adds what follows `--set`: `train.batch=64`. The value is written as in TOML; a word that is not TOML, such as
+    /// `adam` or `../data`, is a string. Of two values for one key the later one counts.
+    pub fn set(mut self, assignment: &str) -> Result<Self, ConfigError> {
+        let malformed = || ConfigError::MalformedSet { text: printable(assignment) };
+        let (key, value) = assignment.split_once('=').ok_or_else(malformed)?;
+        let (key, value) = (key.trim(), value.trim());
+        if key.is_empty() || value.is_empty() {
+            return Err(malformed());
+        }
+        self.sets.push(parse_typed(key, value, &Origin::Set)?);
+        Ok(self)
+    }
+
+    /// Adds the value of a flag that has a key of its own, such as `--devices` for `device.devices`.
+    pub fn flag(mut self, flag: &'static str, key: &str, value: &str) -> Result<Self, ConfigError> {
+        self.flags.push(parse_typed(key, value, &Origin::Flag(flag))?);
+        Ok(self)
+    }
+
+    /// The stem of the file's name.
+    pub(crate) fn name(&self) -> String {
+        self.file.as_ref().map_or_else(|| "config".to_owned(), ConfigFile::stem)
+    }
+
+    /// All layers as one.
+    pub(crate) fn merged(&self) -> Result<Flat, ConfigError> {
+        let mut merged = match &self.file {
+            Some(file) => parse(file.text(), &file.place(), |line| file.origin(line))?,
+            None => Flat::default(),
+        };
+        for layer in self.sets.iter().chain(&self.flags) {
+            let settings = layer.settings.iter().map(|(key, setting)| (key.clone(), setting.clone()));
+            merged.settings.extend(settings);
+        }
+        refuse_overlaps(&merged.settings)?;
+        Ok(merged)
+    }
+}
+
+/// Within a file the parser sees to it that no key is a value and a table at once; between layers it is seen to here.
+fn refuse_overlaps(settings: &BTreeMap<String, Setting>) -> Result<(), ConfigError> {
+    for (key, inner) in settings {
+        let above = key.match_indices('.').find_map(|(end, _)| settings.get(&key[..end]));
+        if let Some(setting) = above.filter(|setting| setting.key.contains('.')) {
+            let (setting, inner) = (Box::new(setting.clone()), Box::new(inner.clone()));
+            return Err(ConfigError::Overlap { setting, inner });
+        }
+    }
+    Ok(())
+}

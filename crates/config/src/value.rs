@@ -1,0 +1,173 @@
+use std::fmt;
+
+use oomph_core::Bytes;
+use serde::Serialize;
+use toml::de::DeValue;
+
+/// A value of a configuration. Displayed as TOML writes it, on one line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A text.
+    String(String),
+    /// A whole number; of what TOML can write, everything from −2^63 to 2^64 − 1 is taken.
+    Integer(i128),
+    /// A number that is never infinite or NaN.
+    Number(f64),
+    /// True or false.
+    Boolean(bool),
+    /// Several values.
+    List(Vec<Value>),
+}
+
+/// What of a long text an error message shows.
+const SHOWN_CHARS: usize = 80;
+
+impl Value {
+    /// The value without the quotes of a string, shortened: how messages show it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::String(text) if !text.is_empty() => printable(text),
+            other => printable(&other.to_string()),
+        }
+    }
+
+    /// The value as it is typed on the command line: a string has quotes only where it would be something else
+    /// without them.
+    pub(crate) fn typed(&self) -> String {
+        match self {
+            Self::String(text) if DeValue::parse(text).is_ok() => printable(&self.to_string()),
+            other => other.shown(),
+        }
+    }
+
+    /// The value with its kind in words, as in ``the string `"abc"` ``.
+    pub(crate) fn described(&self) -> String {
+        let kind = match self {
+            Self::String(_) => "string",
+            Self::Integer(_) => "integer",
+            Self::Number(_) => "number",
+            Self::Boolean(_) => "boolean",
+            Self::List(_) => "list",
+        };
+        format!("the {kind} `{}`", printable(&self.to_string()))
+    }
+
+    /// Equal as a setting: 1 and 1.0 are the same number.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Integer(integer), Self::Number(number))
+            | (Self::Number(number), Self::Integer(integer)) => *integer as f64 == *number,
+            (Self::List(these), Self::List(those)) => {
+                these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.same(that))
+            }
+            (this, that) => this == that,
+        }
+    }
+}
+
+/// `text` without control characters, so that a message stays one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// The same, shortened: for what a user typed.
+pub(crate) fn printable(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", one_line(&text[..end])),
+        None => one_line(text),
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) => write_quoted(f, text),
+            Self::Integer(integer) => write!(f, "{integer}"),
+            // Debug keeps the point of a whole number (`1.0`) and writes 0.00000001 as `1e-8`.
+            Self::Number(number) => write!(f, "{number:?}"),
+            Self::Boolean(boolean) => write!(f, "{boolean}"),
+            Self::List(values) => {
+                f.write_str("[")?;
+                for (index, value) in values.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{value}")?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// Writes a basic string of TOML.
+fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_str("\"")?;
+    for character in text.chars() {
+        match character {
+            '"' => f.write_str("\\\"")?,
+            '\\' => f.write_str("\\\\")?,
+            '\n' => f.write_str("\\n")?,
+            '\t' => f.write_str("\\t")?,
+            control if control.is_control() => write!(f, "\\u{:04X}", u32::from(control))?,
+            plain => write!(f, "{plain}")?,
+        }
+    }
+    f.write_str("\"")
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::String(text)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(integer: usize) -> Self {
+        // A usize has at most 64 bits on every machine Rust supports.
+        Self::Integer(integer as i128)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(integer: u64) -> Self {
+        Self::Integer(i128::from(integer))
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(boolean: bool) -> Self {
+        Self::Boolean(boolean)
+    }
+}
+
+impl From<Bytes> for Value {
+    fn from(bytes: Bytes) -> Self {
+        Self::from(bytes.get())
+    }
+}
+
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(values: Vec<T>) -> Self {
+        Self::List(values.into_iter().map(Into::into).collect())
+    }
+}

@@ -1,0 +1,251 @@
+//! What is accepted, which layer wins, and how the result is reported.
+
+use std::path::Path;
+
+use oomph_config::{
+    Anneal, Clip, Config, ConfigFile, DeviceName, Drops, Interval, Length, MicroBatch, Moments,
+    OptimizerKind, Origin, Precision, Recompute, ScheduleKind, Sources, Strategy, Value, Warmup,
+};
+
+fn load(toml: &str, sets: &[&str]) -> Config {
+    let mut sources = Sources::new(ConfigFile::from_text("configs/x.toml", toml));
+    for set in sets {
+        sources = sources.set(set).unwrap();
+    }
+    Config::load(&sources).unwrap()
+}
+
+#[test]
+fn without_any_source_everything_has_its_default() {
+    let config = Config::load(&Sources::default()).unwrap();
+    assert_eq!(config.train.length, Length { epochs: Some(10), steps: None });
+    assert_eq!(config.train.batch, 32);
+    assert_eq!(config.train.eval_every, Interval::Epochs(1));
+    assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false });
+    assert_eq!(config.optimizer.lr, 0.1);
+    assert_eq!(config.schedule.kind, ScheduleKind::Constant);
+    assert_eq!(config.schedule.warmup, None);
+    assert_eq!(config.memory.precision, Precision::Fp32);
+    assert_eq!(config.memory.recompute, Recompute::None);
+    assert_eq!(config.device.devices, [DeviceName::Cpu]);
+    assert_eq!(config.device.strategy, Strategy::Auto);
+    assert_eq!(config.run.directory, None);
+    assert!(config.resolved().iter().all(|entry| entry.origin == Origin::Default));
+    config.check_all_read().unwrap();
+}
+
+#[test]
+fn every_key_of_the_typed_sections_is_read() {
+    let config = load(
+        "[train]\nepochs = 3\nsteps = 100\nbatch = 64\neval_batch = 128\nseed = 18446744073709551615\n\
+         eval_every = '200 steps'\ntask = 'mine'\nlabel_smoothing = 0.1\npatience = 5\nmin_delta = 1e-3\n\
+         [optimizer]\nlr = 1\nmomentum = 0.9\nnesterov = true\nweight_decay = 5e-4\nclip_global_norm = 2\n\
+         [schedule]\nname = 'step'\nmilestones_epochs = [1, 2]\ngamma = 0.5\nwarmup_steps = 10\nwarmup_start = 0.1\n\
+         [memory]\nmicro_batch = 48\n\
+         [device]\ndevices = ['cuda']\nthreads = 2\n\
+         [run]\ndirectory = 'runs/x'\nsave_every = '10 minutes'\nkeep_last = 1\nlog_every = 1\n",
+        &[],
+    );
+    assert_eq!(config.train.length, Length { epochs: Some(3), steps: Some(100) });
+    assert_eq!((config.train.batch, config.train.eval_batch, config.train.seed), (64, Some(128), u64::MAX));
+    assert_eq!(config.train.eval_every, Interval::Steps(200));
+    assert_eq!(config.train.task.as_deref(), Some("mine"));
+    assert_eq!((config.train.patience, config.train.min_delta), (Some(5), 1e-3));
+    assert_eq!(config.optimizer.lr, 1.0);
+    assert_eq!(config.optimizer.clip, Some(Clip::GlobalNorm(2.0)));
+    assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });
+    assert_eq!(config.schedule.kind, ScheduleKind::Step { at: Drops::AfterEpochs(vec![1, 2]), gamma: 0.5 });
+    assert_eq!(config.schedule.warmup, Some(Warmup { steps: 10, start: 0.1 }));
+    // 48 does not divide 64, and need not.
+    assert_eq!(config.memory.micro_batch, Some(MicroBatch::Samples(48)));
+    assert_eq!(config.device.devices, [DeviceName::Cuda(0)]);
+    assert_eq!(config.device.threads, Some(2));
+    assert_eq!(config.run.directory.as_deref(), Some(Path::new("runs/x")));
+    assert_eq!(config.run.save_every, Interval::Minutes(10.0));
+    assert_eq!(config.name(), "x");
+}
+
+#[test]
+fn each_optimizer_has_its_own_defaults() {
+    let moments = Moments { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, amsgrad: false };
+    let rmsprop = OptimizerKind::RmsProp { alpha: 0.99, epsilon: 1e-8, momentum: 0.0, centered: false };
+    let adan = OptimizerKind::Adan { beta1: 0.98, beta2: 0.92, beta3: 0.99, epsilon: 1e-8 };
+    for (name, kind, lr, weight_decay) in [
+        ("adam", OptimizerKind::Adam(moments), 1e-3, 0.0),
+        ("adamw", OptimizerKind::AdamW(moments), 1e-3, 0.01),
+        ("rmsprop", rmsprop, 0.01, 0.0),
+        ("adagrad", OptimizerKind::AdaGrad { lr_decay: 0.0, epsilon: 1e-10 }, 0.01, 0.0),
+        ("adan", adan, 1e-3, 0.0),
+    ] {
+        let optimizer = load("", &[&format!("optimizer.name={name}")]).optimizer;
+        assert_eq!((optimizer.kind, optimizer.lr, optimizer.weight_decay), (kind, lr, weight_decay));
+        assert_eq!(optimizer.kind.name(), name);
+    }
+}
+
+#[test]
+fn each_schedule_is_read() {
+    let one_cycle =
+        |anneal| ScheduleKind::OneCycle { warmup_fraction: 0.3, div: 25.0, final_div: 1e4, anneal };
+    for (lines, kind) in [
+        ("name = 'cosine'\nfinal_lr = 1e-4", ScheduleKind::Cosine { final_lr: 1e-4 }),
+        ("name = 'step'\nevery_epochs = 30", ScheduleKind::Step { at: Drops::EveryEpochs(30), gamma: 0.1 }),
+        ("name = 'step'\nevery_steps = 30", ScheduleKind::Step { at: Drops::EverySteps(30), gamma: 0.1 }),
+        ("name = 'one-cycle'", one_cycle(Anneal::Cosine)),
+        ("name = 'one-cycle'\nanneal = 'linear'", one_cycle(Anneal::Linear)),
+    ] {
+        assert_eq!(load(&format!("[schedule]\n{lines}"), &[]).schedule.kind, kind);
+    }
+}
+
+#[test]
+fn tables_are_written_in_any_way_toml_has() {
+    for toml in [
+        "[train]\nbatch = 7",
+        "train.batch = 7",
+        "train = { batch = 7 }",
+        "[train]\r\nbatch = 7\r\n",
+        "\u{feff}[train]\nbatch = 0x7 # seven",
+    ] {
+        assert_eq!(load(toml, &[]).train.batch, 7, "{toml:?}");
+    }
+    let model = load("[model.block]\ndepth = 2\n[model.block.norm]\nkind = 'batch'", &[]).model;
+    assert_eq!(model.integer("block.depth", 1, ..).unwrap(), 2);
+    assert_eq!(model.string("block.norm.kind", "").unwrap(), "batch");
+}
+
+#[test]
+fn a_value_after_set_is_toml_or_else_a_string() {
+    for (text, value) in [
+        ("8", Value::Integer(8)),
+        ("+1_000", Value::Integer(1000)),
+        ("-0.5", Value::Number(-0.5)),
+        ("1_0.5", Value::Number(10.5)),
+        ("0xff", Value::Integer(255)),
+        ("1e-3", Value::Number(1e-3)),
+        ("true", Value::Boolean(true)),
+        ("[1, 2]", Value::from(vec![1usize, 2])),
+        ("'8'", Value::from("8")),
+        ("adam", Value::from("adam")),
+        ("../data/a b", Value::from("../data/a b")),
+        ("24GiB", Value::from("24GiB")),
+        ("a=b", Value::from("a=b")),
+        ("C:\\data", Value::from("C:\\data")),
+        ("2026-01-31", Value::from("2026-01-31")),
+    ] {
+        let config = load("", &[&format!("model.x={text}")]);
+        let entry = config.resolved().into_iter().find(|entry| entry.key == "model.x").unwrap();
+        assert_eq!((entry.value, entry.origin), (Some(value), Origin::Set), "{text}");
+    }
+}
+
+#[test]
+fn a_later_layer_overrides_an_earlier_one() {
+    let sources =
+        Sources::new(ConfigFile::from_text("x.toml", "[device]\nthreads = 1\n[train]\nbatch = 1\nseed = 1"));
+    let sources = sources.flag("--threads", "device.threads", "4").unwrap();
+    let sources = sources.set("train.batch=2").unwrap().set("train.batch=3").unwrap();
+    let config = Config::load(&sources.set("device.threads=2").unwrap()).unwrap();
+    assert_eq!((config.device.threads, config.train.batch, config.train.seed), (Some(4), 3, 1));
+    let origin =
+        |key: &str| config.resolved().into_iter().find(|entry| entry.key == key).unwrap().origin.to_string();
+    assert_eq!(origin("device.threads"), "--threads");
+    assert_eq!(origin("train.batch"), "--set");
+    assert_eq!(origin("train.seed"), "x.toml:5");
+    assert_eq!(origin("train.epochs"), "default");
+}
+
+#[test]
+fn steps_of_a_higher_layer_replace_the_epochs_of_a_lower_one() {
+    let length = |toml: &str, sets: &[&str]| {
+        let length = load(toml, sets).train.length;
+        (length.epochs, length.steps)
+    };
+    assert_eq!(length("train.epochs = 5", &["train.steps=50"]), (None, Some(50)));
+    assert_eq!(length("train.steps = 50", &["train.epochs=5"]), (Some(5), None));
+    assert_eq!(length("", &["train.epochs=5", "train.steps=50"]), (Some(5), Some(50)));
+    assert_eq!(length("train.steps = 50", &[]), (None, Some(50)));
+}
+
+#[test]
+fn a_choice_of_a_higher_layer_sets_aside_what_it_makes_void() {
+    let toml = "[optimizer]\nmomentum = 0.9\nnesterov = true\nclip_norm = 1\n[schedule]\nname = 'cosine'\n\
+                final_lr = 1e-3\nwarmup_steps = 5\nwarmup_start = 0.1";
+    let config = load(toml, &["optimizer.name=adam", "optimizer.clip_value=2", "schedule.name=one-cycle"]);
+    assert_eq!(config.optimizer.kind.name(), "adam");
+    assert_eq!(config.optimizer.clip, Some(Clip::Value(2.0)));
+    assert_eq!(config.schedule.warmup, None);
+    let void: Vec<_> = config.set_aside().into_iter().map(|void| (void.setting.key, void.by.key)).collect();
+    let expected = [
+        ("optimizer.clip_norm", "optimizer.clip_value"),
+        ("optimizer.momentum", "optimizer.name"),
+        ("optimizer.nesterov", "optimizer.name"),
+        ("schedule.final_lr", "schedule.name"),
+        ("schedule.warmup_start", "schedule.name"),
+        ("schedule.warmup_steps", "schedule.name"),
+    ];
+    assert_eq!(void, expected.map(|(key, by)| (key.to_owned(), by.to_owned())));
+
+    let config = load(toml, &["optimizer.momentum=0", "schedule.warmup_steps=0"]);
+    assert!(matches!(config.optimizer.kind, OptimizerKind::Sgd { nesterov: false, .. }));
+    assert_eq!(config.schedule.warmup, None);
+    assert_eq!(config.set_aside().len(), 2);
+}
+
+#[test]
+fn the_annotated_toml_shows_the_origin_of_each_value() {
+    let toml = "[model]\nname = 'resnet18'\nwidth = 16\n[optimizer]\nmomentum = 0.9\nlr = 0.2\n";
+    let config = load(toml, &["optimizer.name=adamw", "train.steps=50"]);
+    config.model.string("name", "lstm").unwrap();
+    config.model.boolean("bias", true).unwrap();
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("annotated", config.to_annotated_toml());
+    });
+}
+
+#[test]
+fn json_has_value_and_origin_of_each_key() {
+    let config = load("[train]\nseed = 18446744073709551615", &["device.devices=cuda:1"]);
+    let json = config.to_json();
+    assert_eq!(json["train.seed"]["value"], u64::MAX);
+    assert_eq!(json["train.seed"]["origin"], "configs/x.toml:2");
+    assert_eq!(json["device.devices"]["value"], serde_json::json!(["cuda:1"]));
+    assert_eq!(json["device.devices"]["origin"], "--set");
+    assert_eq!(json["optimizer.lr"]["value"], 0.1);
+    assert_eq!(json["optimizer.lr"]["expected"], "a number greater than 0");
+    assert!(json["train.steps"]["value"].is_null());
+}
+
+#[test]
+fn differences_from_an_earlier_run_are_named() {
+    let earlier = load("[model]\nwidth = 1\nold = true\n[train]\nbatch = 64", &[]).to_toml();
+    let now = load("[model]\nwidth = 1.0\nnew = true\n[train]\nbatch = 32\nsteps = 9", &[]);
+    let differences = now.differences(&earlier).unwrap();
+    let shown: Vec<_> = differences
+        .iter()
+        .map(|difference| {
+            let shown = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), ToString::to_string);
+            format!("{}: {} → {}", difference.key, shown(&difference.before), shown(&difference.after))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "model.new: - → true",
+            "train.epochs: 10 → -",
+            "train.steps: - → 9",
+            "train.batch: 64 → 32",
+            "model.old: true → -",
+        ]
+    );
+    assert_eq!(now.differences(&now.to_toml()).unwrap(), []);
+}
+
+#[test]
+fn clones_of_a_section_share_what_was_read() {
+    let config = load("[model]\nwidth = 1", &[]);
+    let clone = config.model.clone();
+    assert!(clone.contains("width") && config.check_all_read().is_err());
+    std::thread::spawn(move || clone.integer("width", 2, ..).unwrap()).join().unwrap();
+    config.check_all_read().unwrap();
+}

@@ -1,0 +1,343 @@
+//! What a user reads when a configuration is wrong: one table a topic, each row a config and what follows `--set`.
+
+use std::fmt::Write as _;
+
+use oomph_config::{Config, ConfigError, ConfigFile, Section, Sources};
+
+/// A config and the `--set` after it.
+type Case = (&'static str, &'static [&'static str]);
+
+/// What the readers of a model and of a data source do with their sections.
+fn read_open_sections(config: &Config) -> Result<(), ConfigError> {
+    let Config { model, data, .. } = config;
+    model.choice("name", "resnet18", &[("resnet18", 18), ("resnet50", 50), ("lstm", 0)])?;
+    model.integer("width", 64, 1..=4096)?;
+    model.number("dropout", 0.0, 0.0..1.0)?;
+    model.integers("layers", &[2, 2])?;
+    model.integer("block.depth", 1, 1..)?;
+    if data.string("source", "digits")? == "folder" {
+        data.required_string("path", "the directory of the images")?;
+    }
+    data.boolean("shuffle", true)?;
+    data.numbers("mean", &[0.5])?;
+    data.strings("transforms", &[])?;
+    data.bytes("cache")?;
+    Ok(())
+}
+
+fn load(toml: &str, sets: &[&str]) -> Result<Config, ConfigError> {
+    let mut sources = Sources::new(ConfigFile::from_text("x.toml", toml));
+    for set in sets {
+        sources = sources.set(set)?;
+    }
+    let config = Config::load(&sources)?;
+    read_open_sections(&config)?;
+    config.check_all_read()?;
+    Ok(config)
+}
+
+fn check(toml: &str, sets: &[&str]) -> String {
+    let error = match load(toml, sets) {
+        Ok(_) => return "accepted".to_owned(),
+        Err(error) => error,
+    };
+    let message = error.to_string();
+    assert!(!message.contains('\n') && !message.ends_with('.'), "style: {message}");
+    match error.hint() {
+        Some(hint) => format!("{message}\n  hint: {hint}"),
+        None => message,
+    }
+}
+
+fn snapshot(name: &str, cases: &[Case]) {
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, messages(cases));
+    });
+}
+
+fn messages(cases: &[Case]) -> String {
+    let mut all = String::new();
+    for (toml, sets) in cases {
+        let mut input: Vec<_> = toml.lines().map(str::to_owned).collect();
+        input.extend(sets.iter().map(|set| format!("--set {set}")));
+        let message = check(toml, sets);
+        assert_ne!(message, "accepted", "{input:?}");
+        writeln!(all, "{}\n  {message}\n", input.join(" ⏎ ")).unwrap();
+    }
+    all
+}
+
+#[test]
+fn what_is_not_toml_is_refused_with_line_and_column() {
+    snapshot(
+        "syntax",
+        &[
+            ("[train", &[]),
+            ("[train]\nbatch = ", &[]),
+            ("[train]\nbatch = 1\nbatch = 2", &[]),
+            ("[train]\nbatch = 1\n[train]\nseed = 1", &[]),
+            ("train.batch = 1\n[train.batch]\nx = 1", &[]),
+            ("[model]\nname = \"resnet18", &[]),
+            ("[model]\nname = lstm", &[]),
+            ("\u{0}", &[]),
+        ],
+    );
+}
+
+#[test]
+fn values_that_no_key_takes_are_refused() {
+    snapshot(
+        "values",
+        &[
+            ("[model]\nborn = 2026-01-31", &[]),
+            ("[[model]]\nname = 'lstm'", &[]),
+            ("[model]\nlayers = [{ width = 1 }]", &[]),
+            ("[optimizer]\nlr = nan", &[]),
+            ("[optimizer]\nlr = -inf", &[]),
+            ("[optimizer]\nlr = 1e999", &[]),
+            ("[train]\nseed = 99999999999999999999", &[]),
+            ("[model]\n\"a key\" = 1", &[]),
+            ("[model]\n\"\" = 1", &[]),
+        ],
+    );
+}
+
+#[test]
+fn unknown_keys_and_sections_are_refused_with_the_nearest_known() {
+    snapshot(
+        "unknown",
+        &[
+            ("[trian]\nbatch = 1", &[]),
+            ("[hyperparameters]", &[]),
+            ("batch = 1", &[]),
+            ("colour = 1", &[]),
+            ("train = 1", &[]),
+            ("[train]\nbacth = 1", &[]),
+            ("[train]\neval-every = '1 epoch'", &[]),
+            ("[train]\nlr = 0.1", &[]),
+            ("[train]\nfrobnicate = 1", &[]),
+            ("[train]\nbatch.size = 1", &[]),
+            ("[model]\nwidht = 1", &[]),
+            ("[data]\nbatch = 1", &[]),
+            ("", &["train.bacth=1"]),
+            ("", &["trian.batch=1"]),
+            ("", &["batch=1"]),
+        ],
+    );
+}
+
+#[test]
+fn train_is_checked() {
+    snapshot(
+        "train",
+        &[
+            ("[train]\nbatch = 0", &[]),
+            ("[train]\nbatch = -1", &[]),
+            ("[train]\nbatch = 1.5", &[]),
+            ("[train]\nbatch = \"abc\"", &[]),
+            ("[train]\nbatch = [1]", &[]),
+            ("[train]\nepochs = 0", &[]),
+            ("[train]\nsteps = true", &[]),
+            ("[train]\nseed = -1", &[]),
+            ("[train]\nlabel_smoothing = 1", &[]),
+            ("[train]\neval_every = 5", &[]),
+            ("[train]\neval_every = '10 minutes'", &[]),
+            ("[train]\neval_every = '0 steps'", &[]),
+            ("[train]\ntask = 1", &[]),
+            ("[train]\npatience = 2\neval_every = 'never'", &[]),
+            ("[train]\nmin_delta = 0.1", &[]),
+        ],
+    );
+}
+
+#[test]
+fn optimizer_is_checked() {
+    snapshot(
+        "optimizer",
+        &[
+            ("[optimizer]\nname = 'adm'", &[]),
+            ("[optimizer]\nname = 'lion'", &[]),
+            ("[optimizer]\nlr = 0", &[]),
+            ("[optimizer]\nlr = '0.1'", &[]),
+            ("[optimizer]\nmomentum = 1", &[]),
+            ("[optimizer]\nname = 'adam'\nmomentum = 0.9", &[]),
+            ("[optimizer]\nbeta1 = 0.9", &[]),
+            ("[optimizer]\nname = 'adamw'\nbeta2 = 1.0", &[]),
+            ("[optimizer]\nnesterov = true", &[]),
+            ("[optimizer]\nnesterov = true\nmomentum = 0.9\ndampening = 0.1", &[]),
+            ("[optimizer]\ndampening = 0.1", &[]),
+            ("[optimizer]\nnesterov = 'yes'", &[]),
+            ("[optimizer]\nclip_norm = 1\nclip_value = 1", &[]),
+            ("[optimizer]\nclip_global_norm = 0", &[]),
+            ("[optimizer]\nweight_decay = -1e-4", &[]),
+            ("[optimizer]\nname = 'adam'", &["optimizer.momentum=0.9"]),
+        ],
+    );
+}
+
+#[test]
+fn schedule_is_checked() {
+    snapshot(
+        "schedule",
+        &[
+            ("[schedule]\nname = 'onecycle'", &[]),
+            ("[schedule]\nname = 'one-cycle'\nwarmup_steps = 10", &[]),
+            ("[schedule]\nname = 'one-cycle'\nwarmup_fraction = 1.0", &[]),
+            ("[schedule]\nname = 'one-cycle'\nanneal = 'cos'", &[]),
+            ("[schedule]\nname = 'one-cycle'\ndiv = 0.5", &[]),
+            ("[schedule]\nname = 'cosine'\ngamma = 0.1", &[]),
+            ("[schedule]\nname = 'cosine'\nfinal_lr = -1", &[]),
+            ("[schedule]\nfinal_lr = 0.1", &[]),
+            ("[schedule]\nname = 'step'", &[]),
+            ("[schedule]\nname = 'step'\nevery_steps = 10\nevery_epochs = 1", &[]),
+            ("[schedule]\nname = 'step'\nevery_steps = 10\ngamma = 2", &[]),
+            ("[schedule]\nname = 'step'\nmilestones_epochs = [60, 30]", &[]),
+            ("[schedule]\nname = 'step'\nmilestones_epochs = []", &[]),
+            ("[schedule]\nname = 'step'\nmilestones_epochs = [1.5]", &[]),
+            ("[schedule]\nwarmup_start = 0.1", &[]),
+        ],
+    );
+}
+
+#[test]
+fn memory_is_checked_and_what_is_to_come_is_refused() {
+    snapshot(
+        "memory",
+        &[
+            ("[memory]\nprecision = 'bf16'", &[]),
+            ("[memory]\nprecision = 'fp8'", &[]),
+            ("[memory]\nrecompute = 'stages'", &[]),
+            ("[memory]\nrecompute = ['layer1', 'layer2']", &[]),
+            ("[memory]\nrecompute = []", &[]),
+            ("[memory]\nrecompute = 'all'", &[]),
+            ("[memory]\nmicro_batch = 'auto'", &[]),
+            ("[memory]\nmicro_batch = 'half'", &[]),
+            ("[memory]\nmicro_batch = 0", &[]),
+            ("[train]\nbatch = 32\n[memory]\nmicro_batch = 64", &[]),
+            ("[memory]\nmicro_batch = 64", &[]),
+            ("[memory]\nmicro_batch = 16", &["train.batch=8"]),
+            ("[memory]\nlimit = '24GiB'", &[]),
+            ("[memory]\nlimit = 0", &[]),
+            ("[memory]\nlimit = '24 gigs'", &[]),
+            ("", &["memory.precision=bf16"]),
+        ],
+    );
+}
+
+#[test]
+fn device_and_run_are_checked() {
+    snapshot(
+        "device_and_run",
+        &[
+            ("[device]\ndevices = 'gpu'", &[]),
+            ("[device]\ndevices = []", &[]),
+            ("[device]\ndevices = 0", &[]),
+            ("[device]\ndevices = ['cuda:0', 'cuda:1']", &[]),
+            ("[device]\nstrategy = 'ddp'", &[]),
+            ("[device]\nstrategy = 'fsdp'", &[]),
+            ("[device]\nthreads = 0", &[]),
+            ("[run]\nsave_every = '1 hour'", &[]),
+            ("[run]\nkeep_last = 0", &[]),
+            ("[run]\nlog_every = '10 steps'", &[]),
+            ("[run]\ndirectory = ''", &[]),
+            ("[run]\ndirectory = 5", &[]),
+        ],
+    );
+}
+
+#[test]
+fn open_sections_are_checked_by_their_readers() {
+    snapshot(
+        "open_sections",
+        &[
+            ("[model]\nname = 'resnet181'", &[]),
+            ("[model]\nwidth = 5000", &[]),
+            ("[model]\ndropout = 1.0", &[]),
+            ("[model]\nlayers = [2, -1]", &[]),
+            ("[model]\nlayers = 2", &[]),
+            ("[model.block]\ndepth = 0", &[]),
+            ("[model]\nblock = 3", &[]),
+            ("[data]\nsource = 'folder'", &[]),
+            ("[data]\nshuffle = 1", &[]),
+            ("[data]\nmean = [0.5, 'x']", &[]),
+            ("[data]\ntransforms = 'flip'", &[]),
+            ("[data]\ncache = -5", &[]),
+        ],
+    );
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    snapshot(
+        "command_line",
+        &[
+            ("", &["train.batch"]),
+            ("", &["=5"]),
+            ("", &["train.batch="]),
+            ("", &["train=5"]),
+            ("", &["train={ batch = 0 }"]),
+            ("", &["train.batch=0"]),
+            ("", &["train.batch=many"]),
+            ("", &["train.batch='8'"]),
+            ("", &["device.devices=[cpu]"]),
+            ("", &["model.name='lstm"]),
+            ("", &["model..name=lstm"]),
+            ("", &["model.my name=lstm"]),
+            ("", &["model.block=3", "model.block.depth=2"]),
+            ("", &["model.name=line\nbreak"]),
+            ("", &["run.directory=5"]),
+        ],
+    );
+}
+
+#[test]
+fn a_flag_is_named_as_it_was_typed() {
+    let load = |flag, key, value| Config::load(&Sources::default().flag(flag, key, value).unwrap());
+    let message = |flag, key, value| load(flag, key, value).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        message("--devices", "device.devices", "cpu,tpu"),
+        @"--devices cpu,tpu: expected devices such as `cpu`, `cuda` or `cuda:0,cuda:1`"
+    );
+    insta::assert_snapshot!(
+        message("--memory-limit", "memory.limit", "24GiB"),
+        @"--memory-limit 24GiB: this version of oomph does not support it yet; supported: no limit"
+    );
+}
+
+#[test]
+fn a_reader_s_own_check_names_value_and_origin() {
+    let section = Section::from_toml("model", "hidden = 30\nheads = 4").unwrap();
+    insta::assert_snapshot!(
+        section.invalid("hidden", "a multiple of `model.heads`"),
+        @"model:1: `model.hidden` is `30`; expected a multiple of `model.heads`"
+    );
+    assert_eq!(section.integer("depth", 7, ..).unwrap(), 7);
+    insta::assert_snapshot!(
+        section.invalid("depth", "an even number"),
+        @"`model.depth` is `7` by default; expected an even number"
+    );
+    insta::assert_snapshot!(section.invalid("other", "a name"), @"`model.other` is missing; expected a name");
+}
+
+#[test]
+fn a_long_value_is_shortened_and_a_long_word_is_no_trouble() {
+    let long = "x".repeat(100_000);
+    let message = check(&format!("[model]\nname = '{long}'"), &[]);
+    assert!(message.len() < 250, "{message}");
+    let message = check(&format!("[model]\n{long} = 1"), &[]);
+    assert!(message.len() < 250, "{message}");
+}
+
+#[test]
+fn nesting_without_end_is_refused_and_overflows_nothing() {
+    for deep in [
+        format!("{}x = 1", "a.".repeat(50_000)),
+        format!("[{}x]", "a.".repeat(50_000)),
+        format!("model.x = {}", "[".repeat(100_000)),
+        format!("model.x = {}", "{a=".repeat(30_000)),
+        format!("model.{}x = 1", "a.".repeat(60)),
+    ] {
+        assert_ne!(check(&deep, &[]), "accepted");
+        assert_ne!(check("", &[&deep]), "accepted");
+    }
+}
