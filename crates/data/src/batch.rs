@@ -1,0 +1,150 @@
+use oomph_core::TargetSpec;
+
+use crate::{SampleError, Target, Values};
+
+/// Some samples, laid one after the other in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The inputs of all samples.
+    pub input: Values,
+    /// The shape of `input`: the number of samples, then the shape of one.
+    pub shape: Vec<usize>,
+    /// The targets of all samples.
+    pub targets: Targets,
+    /// The number of samples. 0 where every sample of the batch was skipped.
+    pub size: usize,
+    /// Which batch of the epoch this is, or is part of.
+    pub position: usize,
+    /// The samples that belong here but cannot be read.
+    pub skipped: Vec<SampleError>,
+}
+
+/// The targets of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Targets {
+    /// One class index a sample.
+    Classes(Vec<i64>),
+    /// One vector a sample.
+    Values {
+        /// The vectors, one after the other.
+        data: Vec<f32>,
+        /// The length of one vector.
+        features: usize,
+    },
+}
+
+impl Batch {
+    /// Micro-batches of `micro_batch` samples (0 counts as 1) in order, of which the last may be smaller.
+    ///
+    /// The skipped samples go with the first. A batch that is no larger comes back as it is, an empty one too, so
+    /// there is always at least one.
+    pub fn split(mut self, micro_batch: usize) -> Vec<Self> {
+        let micro_batch = micro_batch.max(1);
+        let mut parts = Vec::with_capacity(self.size.div_ceil(micro_batch).max(1));
+        // From the end, so that no number is moved more than once.
+        while self.size > micro_batch {
+            let kept = (self.size - 1) / micro_batch * micro_batch;
+            parts.push(self.split_off(kept));
+        }
+        parts.push(self);
+        parts.reverse();
+        parts
+    }
+
+    /// Takes the samples from `kept` on out of this batch.
+    fn split_off(&mut self, kept: usize) -> Self {
+        let size = self.size - kept;
+        let place = kept * self.shape[1..].iter().product::<usize>();
+        let input = match &mut self.input {
+            Values::Floats(values) => Values::Floats(values.split_off(place)),
+            Values::Tokens(values) => Values::Tokens(values.split_off(place)),
+        };
+        let targets = match &mut self.targets {
+            Targets::Classes(classes) => Targets::Classes(classes.split_off(kept)),
+            Targets::Values { data, features } => {
+                Targets::Values { data: data.split_off(kept * *features), features: *features }
+            }
+        };
+        let mut shape = self.shape.clone();
+        shape[0] = size;
+        self.shape[0] = kept;
+        self.size = kept;
+        Self { input, shape, targets, size, position: self.position, skipped: Vec::new() }
+    }
+}
+
+impl Targets {
+    /// No targets yet, room for those of `size` samples.
+    pub(crate) fn with_capacity(spec: &TargetSpec, size: usize) -> Self {
+        match *spec {
+            TargetSpec::Class { .. } => Self::Classes(Vec::with_capacity(size)),
+            TargetSpec::Values { features } => {
+                Self::Values { data: Vec::with_capacity(size * features), features }
+            }
+        }
+    }
+
+    /// Adds the target of one more sample, or returns it where it is of the other kind or length.
+    pub(crate) fn push(&mut self, target: Target) -> Result<(), Target> {
+        match (self, target) {
+            (Self::Classes(classes), Target::Class(class)) => classes.push(class as i64),
+            (Self::Values { data, features }, Target::Values(values)) if values.len() == *features => {
+                data.extend(values);
+            }
+            (_, target) => return Err(target),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn batch(size: usize) -> Batch {
+        Batch {
+            input: Values::Floats((0..size * 6).map(|value| value as f32).collect()),
+            shape: vec![size, 2, 3],
+            targets: Targets::Classes((0..size as i64).collect()),
+            size,
+            position: 4,
+            skipped: vec![SampleError::new("a", "gone")],
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn micro_batches_are_the_batch_in_order(size in 0usize..50, micro_batch in 1usize..20) {
+            let parts = batch(size).split(micro_batch);
+            prop_assert_eq!(parts.len(), size.div_ceil(micro_batch).max(1));
+            let (mut inputs, mut classes) = (Vec::new(), Vec::new());
+            for (index, part) in parts.into_iter().enumerate() {
+                let last = (index + 1) * micro_batch >= size;
+                prop_assert!(last || part.size == micro_batch);
+                prop_assert_eq!(&part.shape, &[part.size, 2, 3]);
+                prop_assert_eq!(part.position, 4);
+                prop_assert_eq!(part.skipped.len(), usize::from(index == 0));
+                match (part.input, part.targets) {
+                    (Values::Floats(values), Targets::Classes(targets)) => {
+                        inputs.extend(values);
+                        classes.extend(targets);
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            let whole = batch(size);
+            prop_assert_eq!(Values::Floats(inputs), whole.input);
+            prop_assert_eq!(Targets::Classes(classes), whole.targets);
+        }
+    }
+
+    #[test]
+    fn vectors_as_targets_are_split_with_their_samples() {
+        let mut whole = batch(5);
+        whole.targets = Targets::Values { data: (0..10).map(|value| value as f32).collect(), features: 2 };
+        let parts = whole.split(3);
+        assert_eq!(parts[1].targets, Targets::Values { data: vec![6., 7., 8., 9.], features: 2 });
+    }
+}

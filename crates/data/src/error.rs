@@ -1,0 +1,215 @@
+use std::{fmt::Display, io, path::PathBuf};
+
+use oomph_core::{InputSpec, TargetSpec};
+
+/// One sample that cannot be read: a file that is truncated, not an image, gone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is unreadable: {reason}")]
+pub struct SampleError {
+    /// The file, or what else names the sample.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl SampleError {
+    /// The sample called `name` cannot be read because of `reason`.
+    pub fn new(name: impl Into<String>, reason: impl Display) -> Self {
+        Self { name: name.into(), reason: reason.to_string() }
+    }
+}
+
+/// Data that cannot be opened or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The folder of the data is not there.
+    #[error("data folder `{}` does not exist", path.display())]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder was expected.
+    #[error("`{}` is not a folder", path.display())]
+    NotAFolder {
+        /// What is there instead.
+        path: PathBuf,
+    },
+    /// The folder of the data lacks one of its parts.
+    #[error("`{}` has no folder {expected}", path.display())]
+    NoSplit {
+        /// The folder of the data.
+        path: PathBuf,
+        /// The names that were looked for.
+        expected: &'static str,
+    },
+    /// A part has no class folders.
+    #[error("`{}` holds no class folders", path.display())]
+    NoClasses {
+        /// The folder of the part.
+        path: PathBuf,
+    },
+    /// A class has no images.
+    #[error("class folder `{}` holds no `.jpg`, `.jpeg` or `.png` files ({ignored} other entries)", path.display())]
+    EmptyClass {
+        /// The folder of the class.
+        path: PathBuf,
+        /// How many entries it holds that are not images.
+        ignored: usize,
+    },
+    /// The two parts do not have the same classes.
+    #[error("`{}` does not have the classes of `train`: {}", path.display(), difference(missing, extra))]
+    ClassMismatch {
+        /// The folder of the held-out part.
+        path: PathBuf,
+        /// Classes that only the training part has.
+        missing: Vec<String>,
+        /// Classes that only the held-out part has.
+        extra: Vec<String>,
+    },
+    /// The system refused to read a file or folder.
+    #[error("`{}` could not be read", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Not one image of the training part could be decoded.
+    #[error("none of the {count} training images can be decoded; the first: {first}")]
+    NothingReadable {
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the first.
+        first: SampleError,
+    },
+    /// A sample is unreadable and `data.on_corrupt` is `fail`.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// A label that is not a class.
+    #[error("label of {sample} is {class}, but there are {count} classes")]
+    LabelOutOfRange {
+        /// What names the sample.
+        sample: String,
+        /// Its label.
+        class: usize,
+        /// The number of classes; every label is below it.
+        count: usize,
+    },
+    /// A token that is not in the vocabulary.
+    #[error("{sample} has token {token}, but the vocabulary has {vocabulary}")]
+    TokenOutOfRange {
+        /// What names the sample.
+        sample: String,
+        /// The token.
+        token: i32,
+        /// The size of the vocabulary; every token is below it, and none is negative.
+        vocabulary: usize,
+    },
+    /// An input that is not what the source's specification says.
+    #[error("input of {sample} has {found}, but the source promises {expected} ({} elements)", expected.elements())]
+    WrongInput {
+        /// What names the sample.
+        sample: String,
+        /// What the source returned.
+        found: String,
+        /// What the source promises.
+        expected: InputSpec,
+    },
+    /// A target that is not what the source's specification says.
+    #[error("target of {sample} has {found}, but the source promises {expected}")]
+    WrongTarget {
+        /// What names the sample.
+        sample: String,
+        /// What the source returned.
+        found: String,
+        /// What the source promises.
+        expected: TargetSpec,
+    },
+    /// The source panicked while it made a sample.
+    #[error("the data source panicked at {sample}: {message}")]
+    Panicked {
+        /// What names the sample.
+        sample: String,
+        /// The message of the panic.
+        message: String,
+    },
+    /// A source of the user's own could not be opened. No source of this crate returns it.
+    #[error("the data source could not be opened")]
+    Open {
+        /// The source's own error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl DataError {
+    /// What to do about it, where that can be said.
+    pub fn hint(&self) -> Option<String> {
+        const LAYOUT: &str =
+            "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`)";
+        const SKIP: &str = "`--set data.on_corrupt=skip` leaves such samples out";
+        match self {
+            Self::Missing { .. } => {
+                Some(format!("name the folder with `--set data.path=…`; {LAYOUT}, images as jpeg or png"))
+            }
+            Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => {
+                Some(LAYOUT.to_owned())
+            }
+            Self::EmptyClass { .. } => {
+                Some("put images into it, or remove the class from both parts".to_owned())
+            }
+            Self::ClassMismatch { .. } => {
+                Some("the index of a class follows from its name, so both parts need the same".to_owned())
+            }
+            Self::Sample(_) => Some(SKIP.to_owned()),
+            Self::LabelOutOfRange { count, .. } => {
+                Some(format!("labels start at 0: the last class is {}", count.saturating_sub(1)))
+            }
+            Self::WrongInput { .. } | Self::WrongTarget { .. } => {
+                Some("`Source::sample` and `Source::spec` must agree".to_owned())
+            }
+            Self::Io { .. }
+            | Self::NothingReadable { .. }
+            | Self::TokenOutOfRange { .. }
+            | Self::Panicked { .. }
+            | Self::Open { .. } => None,
+        }
+    }
+}
+
+/// Names the classes of which only one part knows, a few of each kind.
+fn difference(missing: &[String], extra: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let list = |what: &str, names: &[String]| {
+        let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        (!names.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
+    };
+    [list("missing", missing), list("extra", extra)].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_mismatch_names_what_is_missing_and_what_is_extra() {
+        let error = DataError::ClassMismatch {
+            path: "data/test".into(),
+            missing: vec!["cat".to_owned()],
+            extra: (0..7).map(|index| format!("c{index}")).collect(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "`data/test` does not have the classes of `train`: \
+             missing `cat`; extra `c0`, `c1`, `c2`, `c3`, `c4` and 2 more"
+        );
+    }
+
+    #[test]
+    fn a_missing_folder_hints_at_the_key_to_set() {
+        let error = DataError::Missing { path: "nowhere".into() };
+        assert_eq!(error.to_string(), "data folder `nowhere` does not exist");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--set data.path=")));
+    }
+}

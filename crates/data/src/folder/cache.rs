@@ -1,0 +1,58 @@
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use oomph_core::Bytes;
+
+/// The pixels of images that were decoded before, shared by all threads.
+pub(super) struct PixelCache {
+    images: Vec<OnceLock<Box<[u8]>>>,
+    pixel_bytes: AtomicU64,
+}
+
+impl PixelCache {
+    /// Room for `images` images, none of which is there yet.
+    pub(super) fn new(images: usize) -> Self {
+        Self { images: (0..images).map(|_| OnceLock::new()).collect(), pixel_bytes: AtomicU64::new(0) }
+    }
+
+    /// The pixels of image `index`, decoded at the first time. What fails is tried again the next time.
+    pub(super) fn get<E>(
+        &self,
+        index: usize,
+        decode: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<&[u8], E> {
+        let slot = &self.images[index];
+        if slot.get().is_none() {
+            let pixels = decode()?.into_boxed_slice();
+            let bytes = pixels.len() as u64;
+            // Of two threads that decoded the same image, one is late; the pixels are the same.
+            if slot.set(pixels).is_ok() {
+                self.pixel_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+        // It was set above, by this thread or by another.
+        Ok(slot.get().map(Box::as_ref).unwrap_or_default())
+    }
+
+    /// What is in memory at this moment.
+    pub(super) fn host_bytes(&self) -> Bytes {
+        let slots = self.images.len() * size_of::<OnceLock<Box<[u8]>>>();
+        Bytes::new(self.pixel_bytes.load(Ordering::Relaxed) + slots as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_decoded_once_unless_that_failed() {
+        let cache = PixelCache::new(2);
+        assert_eq!(cache.get(1, || Err("corrupt")), Err("corrupt"));
+        assert_eq!(cache.get(1, || Ok::<_, &str>(vec![1, 2])), Ok(&[1, 2][..]));
+        assert_eq!(cache.get(1, || Err("not asked again")), Ok(&[1, 2][..]));
+        assert_eq!(cache.host_bytes(), Bytes::new(2 + 2 * size_of::<OnceLock<Box<[u8]>>>() as u64));
+    }
+}

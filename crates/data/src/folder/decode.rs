@@ -1,0 +1,203 @@
+use std::{
+    fs::{self, File},
+    io::{self, Cursor, Read},
+    panic::{self, UnwindSafe},
+    path::Path,
+};
+
+use image::{
+    DynamicImage, ImageBuffer, ImageError, ImageFormat, ImageReader, Limits, Pixel,
+    imageops::{self, FilterType},
+};
+use oomph_core::Bytes;
+
+use super::jpeg;
+use crate::transform::ImageShape;
+
+/// The longest side of an image, in pixels.
+const MAX_SIDE: u32 = 16_384;
+/// What decoding one image may allocate.
+const MAX_ALLOCATION: Bytes = Bytes::mib(256);
+
+/// Turns image files into pixels of a given size.
+#[derive(Clone, Copy)]
+pub(super) struct Decoder {
+    pub(super) max_file_bytes: Bytes,
+    pub(super) resize: Resize,
+}
+
+/// How an image is stretched to another size.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Resize {
+    Bilinear,
+    Nearest,
+}
+
+/// Why an image file gives no pixels.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DecodeError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is not a file")]
+    NotAFile,
+    #[error("the file is empty")]
+    Empty,
+    #[error("the file has {size}, more than `data.max_file_bytes` of {limit}")]
+    TooLarge { size: Bytes, limit: Bytes },
+    #[error("its content is neither JPEG nor PNG")]
+    UnknownFormat,
+    #[error("the JPEG is truncated")]
+    Truncated,
+    #[error("a side is longer than {MAX_SIDE} pixels, or decoding takes more than {MAX_ALLOCATION}")]
+    TooManyPixels,
+    #[error(transparent)]
+    Image(ImageError),
+    #[error("the decoder panicked")]
+    Panicked,
+}
+
+impl From<ImageError> for DecodeError {
+    fn from(error: ImageError) -> Self {
+        match error {
+            ImageError::Limits(_) => Self::TooManyPixels,
+            error => Self::Image(error),
+        }
+    }
+}
+
+impl Decoder {
+    /// The pixels of a file, stretched to `shape`, channel by channel and row by row.
+    pub(super) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
+        let bytes = self.read(path)?;
+        guarded(|| self.pixels(&bytes, shape))
+    }
+
+    /// The height and width of the image in a file. It is decoded, so that a file that gives them also has pixels.
+    pub(super) fn size(&self, path: &Path) -> Result<(usize, usize), DecodeError> {
+        let bytes = self.read(path)?;
+        let image = guarded(|| open(&bytes))?;
+        Ok((image.height() as usize, image.width() as usize))
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, DecodeError> {
+        // Before opening it: to open a pipe is to wait for who writes to it.
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
+            return Err(DecodeError::NotAFile);
+        }
+        let limit = self.max_file_bytes;
+        let mut bytes = Vec::with_capacity(metadata.len().min(limit.get()) as usize);
+        // A file may grow between the two looks at it.
+        File::open(path)?.take(limit.get().saturating_add(1)).read_to_end(&mut bytes)?;
+        match Bytes::new(metadata.len().max(bytes.len() as u64)) {
+            size if size > limit => Err(DecodeError::TooLarge { size, limit }),
+            size if size == Bytes::default() => Err(DecodeError::Empty),
+            _ => Ok(bytes),
+        }
+    }
+
+    fn pixels(&self, bytes: &[u8], shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
+        let image = open(bytes)?;
+        Ok(match shape.channels {
+            1 => self.stretched(image.into_luma8(), shape),
+            _ => self.stretched(image.into_rgb8(), shape),
+        })
+    }
+
+    fn stretched<P>(&self, image: ImageBuffer<P, Vec<u8>>, shape: ImageShape) -> Vec<u8>
+    where
+        P: Pixel<Subpixel = u8> + 'static,
+    {
+        // The settings bound both sides far below what 32 bits hold; an image's own are 32 bits.
+        let (width, height) = (shape.width as u32, shape.height as u32);
+        let filter = match self.resize {
+            // A triangle as wide as the step between pixels of the result: bilinear that averages when shrinking.
+            Resize::Bilinear => FilterType::Triangle,
+            Resize::Nearest => FilterType::Nearest,
+        };
+        let image = match image.dimensions() {
+            same if same == (width, height) => image,
+            _ => imageops::resize(&image, width, height, filter),
+        };
+        by_channel(image.into_raw(), shape)
+    }
+}
+
+/// Runs the decoder. What users hand us must never end a run by a panic, whatever the decoder makes of it.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError> + UnwindSafe) -> Result<T, DecodeError> {
+    panic::catch_unwind(decode).unwrap_or(Err(DecodeError::Panicked))
+}
+
+/// Decodes an image within the limits.
+fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
+    let format = match image::guess_format(bytes) {
+        Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg)) => format,
+        Ok(_) | Err(_) => return Err(DecodeError::UnknownFormat),
+    };
+    if format == ImageFormat::Jpeg && !jpeg::is_complete(bytes) {
+        return Err(DecodeError::Truncated);
+    }
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_ALLOCATION.get());
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(limits);
+    Ok(reader.decode()?)
+}
+
+/// From pixel by pixel to channel by channel.
+fn by_channel(pixels: Vec<u8>, shape: ImageShape) -> Vec<u8> {
+    if shape.channels == 1 {
+        return pixels;
+    }
+    let mut channels = Vec::with_capacity(pixels.len());
+    for channel in 0..shape.channels {
+        channels.extend(pixels.iter().skip(channel).step_by(shape.channels));
+    }
+    channels
+}
+
+#[cfg(test)]
+mod tests {
+    use image::RgbImage;
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn encoded(format: ImageFormat) -> Vec<u8> {
+        let image = RgbImage::from_fn(24, 17, |x, y| image::Rgb([(x * y) as u8, (x * 9) as u8, y as u8]));
+        let mut bytes = Cursor::new(Vec::new());
+        image.write_to(&mut bytes, format).expect("written to memory");
+        bytes.into_inner()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn a_damaged_file_gives_pixels_or_an_error(
+            png in any::<bool>(),
+            damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in prop_oneof![4 => Just(None), 1 => any::<prop::sample::Index>().prop_map(Some)],
+        ) {
+            let mut bytes = encoded(if png { ImageFormat::Png } else { ImageFormat::Jpeg });
+            for (place, byte) in damage {
+                *place.get_mut(&mut bytes) = byte;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+            let decoder = Decoder { max_file_bytes: Bytes::mib(1), resize: Resize::Bilinear };
+            let shape = ImageShape { channels: 3, height: 8, width: 8 };
+            match guarded(|| decoder.pixels(&bytes, shape)) {
+                Ok(pixels) => prop_assert_eq!(pixels.len(), shape.elements()),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_decoder_is_an_error() {
+        let panicking = || -> Result<(), _> { panic!("as a decoder might") };
+        assert!(matches!(guarded(panicking), Err(DecodeError::Panicked)));
+    }
+}

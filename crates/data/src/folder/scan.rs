@@ -1,0 +1,177 @@
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use oomph_core::Bytes;
+
+use crate::DataError;
+
+/// Both parts of a data folder.
+pub(super) struct Listing {
+    pub(super) classes: Vec<String>,
+    pub(super) train: Part,
+    pub(super) test: Part,
+}
+
+/// The images of one part, ordered by class and name.
+pub(super) struct Part {
+    root: PathBuf,
+    classes: Vec<Class>,
+    /// The index of each class's first image.
+    starts: Vec<usize>,
+    images: usize,
+}
+
+struct Class {
+    name: OsString,
+    files: Vec<OsString>,
+}
+
+/// Lists a data folder. Neither is any image opened nor any folder below those of the classes, so that no loop of
+/// symbolic links can be walked.
+pub(super) fn scan(root: &Path) -> Result<Listing, DataError> {
+    check_folder(root)?;
+    let train = Part::scan(root.join("train"), || no_split(root, "`train`"))?;
+    let test = match root.join("test") {
+        test if test.exists() => test,
+        _ => root.join("val"),
+    };
+    let test = Part::scan(test, || no_split(root, "`test` or `val`"))?;
+    let classes = train.class_names();
+    let of_test = test.class_names();
+    if classes != of_test {
+        let lacking = |names: &[String], other: &[String]| {
+            names.iter().filter(|name| !other.contains(name)).cloned().collect()
+        };
+        return Err(DataError::ClassMismatch {
+            missing: lacking(&classes, &of_test),
+            extra: lacking(&of_test, &classes),
+            path: test.root,
+        });
+    }
+    Ok(Listing { classes, train, test })
+}
+
+fn no_split(root: &Path, expected: &'static str) -> DataError {
+    DataError::NoSplit { path: root.to_owned(), expected }
+}
+
+fn check_folder(path: &Path) -> Result<(), DataError> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(DataError::NotAFolder { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DataError::Missing { path: path.to_owned() })
+        }
+        Err(source) => Err(DataError::Io { path: path.to_owned(), source }),
+    }
+}
+
+impl Part {
+    fn scan(root: PathBuf, missing: impl FnOnce() -> DataError) -> Result<Self, DataError> {
+        match check_folder(&root) {
+            Err(DataError::Missing { .. }) => return Err(missing()),
+            checked => checked?,
+        }
+        let mut classes = Vec::new();
+        for (name, kind) in sorted_entries(&root)? {
+            let path = root.join(&name);
+            if !is_hidden(&name) && (kind.is_dir() || kind.is_symlink() && path.is_dir()) {
+                classes.push(Class::scan(name, path)?);
+            }
+        }
+        if classes.is_empty() {
+            return Err(DataError::NoClasses { path: root });
+        }
+        let mut images = 0;
+        let starts = classes.iter().map(|class| {
+            images += class.files.len();
+            images - class.files.len()
+        });
+        Ok(Self { starts: starts.collect(), root, classes, images })
+    }
+
+    /// The folder of the part.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Number of images.
+    pub(super) fn len(&self) -> usize {
+        self.images
+    }
+
+    /// The class of an image.
+    pub(super) fn class(&self, index: usize) -> usize {
+        // No class is empty, so starts rise; the first is 0.
+        self.starts.partition_point(|&start| start <= index) - 1
+    }
+
+    /// Where an image is.
+    pub(super) fn path(&self, index: usize) -> PathBuf {
+        let (class, file) = self.file(index);
+        self.root.join(class).join(file)
+    }
+
+    /// What messages call an image: its path within the data folder.
+    pub(super) fn name(&self, index: usize) -> String {
+        let (class, file) = self.file(index);
+        let part = self.root.file_name().unwrap_or_default();
+        Path::new(part).join(class).join(file).display().to_string()
+    }
+
+    /// What the list takes in memory.
+    pub(super) fn host_bytes(&self) -> Bytes {
+        let files = self.classes.iter().flat_map(|class| &class.files);
+        let bytes: usize = files.map(|file| size_of::<OsString>() + file.capacity()).sum();
+        Bytes::new(bytes as u64)
+    }
+
+    fn file(&self, index: usize) -> (&OsStr, &OsStr) {
+        let class = self.class(index);
+        (&self.classes[class].name, &self.classes[class].files[index - self.starts[class]])
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        self.classes.iter().map(|class| class.name.display().to_string()).collect()
+    }
+}
+
+impl Class {
+    fn scan(name: OsString, path: PathBuf) -> Result<Self, DataError> {
+        let entries = sorted_entries(&path)?;
+        let count = entries.len();
+        let mut files = Vec::new();
+        for (mut name, kind) in entries {
+            if is_image(&name) && !is_hidden(&name) && !kind.is_dir() {
+                name.shrink_to_fit();
+                files.push(name);
+            }
+        }
+        if files.is_empty() {
+            return Err(DataError::EmptyClass { path, ignored: count });
+        }
+        files.shrink_to_fit();
+        Ok(Self { name, files })
+    }
+}
+
+/// What a folder holds, by name. The kind is that of the entry itself: a symbolic link is not followed.
+fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
+    let named = |entry: fs::DirEntry| Ok((entry.file_name(), entry.file_type()?));
+    let read = || fs::read_dir(path)?.map(|entry| named(entry?)).collect::<io::Result<Vec<_>>>();
+    let mut entries = read().map_err(|source| DataError::Io { path: path.to_owned(), source })?;
+    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(entries)
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn is_image(name: &OsStr) -> bool {
+    let extension = Path::new(name).extension().unwrap_or_default();
+    ["jpg", "jpeg", "png"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+}

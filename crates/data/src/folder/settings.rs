@@ -1,0 +1,136 @@
+use std::path::PathBuf;
+
+use oomph_config::{ConfigError, Section};
+use oomph_core::Bytes;
+
+use super::decode::{Decoder, Resize};
+use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
+
+/// Reads the settings of a folder of images.
+///
+/// The layout is `<path>/train/<class>/*` and `<path>/test/<class>/*`, or `val` where there is no `test`. Files
+/// named `.jpg`, `.jpeg` and `.png` count, whichever of the two formats they hold; all else, hidden files and
+/// folders within a class are passed over. Classes and files are sorted by name.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `path` | | the folder that holds `train` and `test` or `val` |
+/// | `size` | of the first training image | every image is stretched to `size` × `size`, or to `[height, width]` |
+/// | `resize` | `bilinear` | or `nearest`. Bilinear averages over the pixels it leaves out, as Pillow does |
+/// | `channels` | 3 | 3: RGB, grey images too; 1: grey, by luminance. An alpha channel is dropped |
+/// | `cache` | `auto` | `memory` keeps decoded images as bytes, `none` does not, `auto` does for a part of up to 1 GiB |
+/// | `max_file_bytes` | `64MiB` | a larger file is not read but counts as corrupt |
+/// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
+/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
+///
+/// With `normalize = "auto"` the mean and standard deviation of each channel are computed once, over all training
+/// images or 50,000 evenly spread ones, and kept in [`OpenContext::cache_dir`](crate::OpenContext::cache_dir) until
+/// the list of files (names, sizes, times) or the size of the images changes.
+///
+/// A file that cannot be decoded is corrupt: one that is truncated, too, and one with a side of more than 16,384
+/// pixels or that takes more than 256 MiB to decode. The orientation that a camera noted in EXIF is not applied.
+///
+/// # Errors
+/// A value of the wrong type or out of its range. What is on disk is looked at by
+/// [`open`](crate::OpenSource::open).
+pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    let path = section.required_string("path", "the folder that holds `train` and `test`")?;
+    let channels = section.integer("channels", 3, 1..=3)?;
+    if channels == 2 {
+        return Err(section.invalid("channels", "3 (RGB) or 1 (grey)"));
+    }
+    Ok(Box::new(Settings {
+        path: path.into(),
+        size: read_size(section)?,
+        resize: section.choice(
+            "resize",
+            "bilinear",
+            &[("bilinear", Resize::Bilinear), ("nearest", Resize::Nearest)],
+        )?,
+        channels,
+        cache: section.choice(
+            "cache",
+            "auto",
+            &[("auto", CacheChoice::Auto), ("memory", CacheChoice::Memory), ("none", CacheChoice::None)],
+        )?,
+        max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(64)),
+        transform: TransformSettings::read(section, channels)?,
+        on_corrupt: OnCorrupt::read(section)?,
+    }))
+}
+
+/// What [`folder`] reads.
+pub(super) struct Settings {
+    pub(super) path: PathBuf,
+    /// Height and width; `None` takes those of the first training image.
+    pub(super) size: Option<(usize, usize)>,
+    pub(super) resize: Resize,
+    pub(super) channels: usize,
+    pub(super) cache: CacheChoice,
+    pub(super) max_file_bytes: Bytes,
+    pub(super) transform: TransformSettings,
+    pub(super) on_corrupt: OnCorrupt,
+}
+
+/// Whether decoded images are kept in memory.
+#[derive(Clone, Copy)]
+pub(super) enum CacheChoice {
+    Auto,
+    Memory,
+    None,
+}
+
+impl Settings {
+    pub(super) fn decoder(&self) -> Decoder {
+        Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize }
+    }
+}
+
+/// `size` is an integer or a list of two.
+fn read_size(section: &Section) -> Result<Option<(usize, usize)>, ConfigError> {
+    const SIDES: std::ops::RangeInclusive<usize> = 1..=8192;
+    if let Ok(side) = section.optional_integer("size", SIDES) {
+        return Ok(side.map(|side| (side, side)));
+    }
+    match section.integers("size", &[]).as_deref() {
+        Ok([height, width]) if SIDES.contains(height) && SIDES.contains(width) => Ok(Some((*height, *width))),
+        _ => Err(section.invalid("size", "an integer or `[height, width]`, each from 1 to 8192")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(text: &str) -> Section {
+        Section::from_toml("data", text).expect("valid TOML")
+    }
+
+    #[test]
+    fn a_size_is_one_side_or_two() {
+        let read = |text| read_size(&section(text)).ok();
+        assert_eq!(read(""), Some(None));
+        assert_eq!(read("size = 32"), Some(Some((32, 32))));
+        assert_eq!(read("size = [24, 32]"), Some(Some((24, 32))));
+        for text in ["size = 0", "size = [1]", "size = [0, 1]", "size = \"32\"", "size = 10000", "size = 1.5"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_are_checked_without_the_data() {
+        assert!(folder(&section("path = \"nowhere\"")).is_ok());
+        for text in [
+            "",
+            "path = 1",
+            "path = \"x\"\nchannels = 2",
+            "path = \"x\"\nresize = \"cubic\"",
+            "path = \"x\"\ncache = true",
+            "path = \"x\"\nmax_file_bytes = \"much\"",
+            "path = \"x\"\nmean = [0.5]\nstd = [0.5]",
+        ] {
+            assert!(folder(&section(text)).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use std::{
+    fs, io,
+    path::Path,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Images, settings::Settings, statistics};
+use crate::{
+    DataError, OpenContext,
+    transform::{ImageShape, Statistics},
+};
+
+/// Counts changes in how statistics are computed.
+const VERSION: u32 = 1;
+
+/// Statistics as they are kept on disk.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// What they were computed from.
+    fingerprint: String,
+    #[serde(flatten)]
+    statistics: Statistics,
+}
+
+/// The statistics of the images, from an earlier run where nothing has changed since.
+///
+/// A file that cannot be read or is not for these images is computed anew. One that cannot be written is done
+/// without: the next run takes the time again.
+pub(super) fn recall_or_compute(
+    images: &Images,
+    shape: ImageShape,
+    settings: &Settings,
+    context: &OpenContext,
+) -> Result<Statistics, DataError> {
+    let fingerprint = fingerprint(images, shape, settings);
+    let path = context.cache_dir.join(format!("statistics-{}.json", &fingerprint[..16]));
+    if let Some(statistics) = recall(&path, &fingerprint, shape.channels) {
+        return Ok(statistics);
+    }
+    let statistics = statistics::compute(images, settings.on_corrupt)?;
+    let kept = Kept { fingerprint, statistics };
+    let _ = keep(&path, &kept);
+    Ok(kept.statistics)
+}
+
+/// SHA-256 of the list of files (names, sizes, times) and of what else the pixels depend on.
+fn fingerprint(images: &Images, shape: ImageShape, settings: &Settings) -> String {
+    let ImageShape { channels, height, width } = shape;
+    let limits = (settings.max_file_bytes.get(), statistics::MOST_IMAGES);
+    let mut hash = Sha256::new();
+    hash.update(format!("{VERSION} {channels} {height} {width} {:?} {limits:?}\n", settings.resize));
+    for index in 0..images.part.len() {
+        let path = images.part.path(index);
+        // A file that is gone counts as one of size 0 from 1970; decoding will say so.
+        let (size, time) = fs::metadata(&path)
+            .map_or((0, UNIX_EPOCH), |metadata| (metadata.len(), metadata.modified().unwrap_or(UNIX_EPOCH)));
+        let nanoseconds = nanoseconds_since_1970(time);
+        hash.update(format!("{size} {nanoseconds} {}\0", images.part.name(index)));
+    }
+    format!("{:x}", hash.finalize())
+}
+
+fn nanoseconds_since_1970(time: SystemTime) -> i128 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    }
+}
+
+fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics> {
+    let kept: Kept = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let Statistics { mean, std } = &kept.statistics;
+    let valid = kept.fingerprint == fingerprint
+        && mean.len() == channels
+        && std.len() == channels
+        && mean.iter().all(|mean| mean.is_finite())
+        && std.iter().all(|&std| std.is_finite() && std > 0.0);
+    valid.then_some(kept.statistics)
+}
+
+/// Writes beside the final name and renames, so that no reader sees a part of it.
+fn keep(path: &Path, kept: &Kept) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    static WRITES: AtomicU32 = AtomicU32::new(0);
+    let write = WRITES.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_extension(format!("{}-{write}.partial", process::id()));
+    fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;
+    fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
+}

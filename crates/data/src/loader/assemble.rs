@@ -1,0 +1,133 @@
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
+
+use crate::{
+    Batch, DataError, OnCorrupt, Sample, SampleError, Source, Target, Targets, Values, order::Epoch,
+};
+
+/// Makes any batch of one epoch, in any thread.
+pub(super) struct Assembler {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) spec: SampleSpec,
+    pub(super) split: Split,
+    pub(super) order: Epoch,
+    /// The key of (seed, epoch), where samples are augmented.
+    pub(super) augment: Option<Key>,
+    pub(super) on_corrupt: OnCorrupt,
+}
+
+impl Assembler {
+    /// Number of batches of the epoch.
+    pub(super) fn batches(&self) -> usize {
+        self.order.batches()
+    }
+
+    /// The batch at `position`, or `None` where `stopped` says so in between.
+    pub(super) fn batch(
+        &self,
+        position: usize,
+        stopped: impl Fn() -> bool,
+    ) -> Option<Result<Batch, DataError>> {
+        let indices = self.order.indices(position);
+        let room = indices.len() * self.spec.input.elements();
+        let mut input = match self.spec.input {
+            InputSpec::Tokens { .. } => Values::Tokens(Vec::with_capacity(room)),
+            InputSpec::Image { .. } | InputSpec::Sequence { .. } | InputSpec::Vector { .. } => {
+                Values::Floats(Vec::with_capacity(room))
+            }
+        };
+        let mut targets = Targets::with_capacity(&self.spec.target, indices.len());
+        let (mut size, mut skipped) = (0, Vec::new());
+        for index in indices {
+            if stopped() {
+                return None;
+            }
+            match self.sample(index) {
+                Ok(Ok(sample)) => {
+                    if let Err(error) = self.push(index, sample, &mut input, &mut targets) {
+                        return Some(Err(error));
+                    }
+                    size += 1;
+                }
+                Ok(Err(error)) if self.on_corrupt == OnCorrupt::Skip => skipped.push(error),
+                Ok(Err(error)) => return Some(Err(error.into())),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let shape = [vec![size], self.spec.input.shape()].concat();
+        Some(Ok(Batch { input, shape, targets, size, position, skipped }))
+    }
+
+    /// One sample of the source: the outer error is a panic of the source, the inner one a sample it cannot read.
+    fn sample(&self, index: usize) -> Result<Result<Sample, SampleError>, DataError> {
+        let augment = self.augment.map(|key| key.with(index as u64));
+        catch_unwind(AssertUnwindSafe(|| self.source.sample(self.split, index, augment)))
+            .map_err(|panic| DataError::Panicked { sample: self.name(index), message: message(&*panic) })
+    }
+
+    /// Checks a sample and adds it to the batch.
+    fn push(
+        &self,
+        index: usize,
+        sample: Sample,
+        input: &mut Values,
+        targets: &mut Targets,
+    ) -> Result<(), DataError> {
+        let wrong_input = |found| DataError::WrongInput {
+            sample: self.name(index),
+            found,
+            expected: self.spec.input.clone(),
+        };
+        let elements = self.spec.input.elements();
+        match (input, sample.input) {
+            (Values::Floats(all), Values::Floats(one)) if one.len() == elements => all.extend(one),
+            (Values::Tokens(all), Values::Tokens(one)) if one.len() == elements => {
+                self.check_tokens(index, &one)?;
+                all.extend(one);
+            }
+            (_, Values::Floats(one)) => return Err(wrong_input(format!("{} floats", one.len()))),
+            (_, Values::Tokens(one)) => return Err(wrong_input(format!("{} tokens", one.len()))),
+        }
+        if let (TargetSpec::Class { count }, &Target::Class(class)) = (&self.spec.target, &sample.target)
+            && class >= *count
+        {
+            return Err(DataError::LabelOutOfRange { sample: self.name(index), class, count: *count });
+        }
+        targets.push(sample.target).map_err(|target| DataError::WrongTarget {
+            sample: self.name(index),
+            found: match target {
+                Target::Class(class) => format!("class {class}"),
+                Target::Values(values) => format!("{} values", values.len()),
+            },
+            expected: self.spec.target.clone(),
+        })
+    }
+
+    fn check_tokens(&self, index: usize, tokens: &[i32]) -> Result<(), DataError> {
+        let InputSpec::Tokens { vocabulary, .. } = self.spec.input else { return Ok(()) };
+        match tokens.iter().find(|&&token| usize::try_from(token).map_or(true, |token| token >= vocabulary)) {
+            Some(&token) => Err(DataError::TokenOutOfRange { sample: self.name(index), token, vocabulary }),
+            None => Ok(()),
+        }
+    }
+
+    /// How the source calls the sample, even where that panics too.
+    fn name(&self, index: usize) -> String {
+        catch_unwind(AssertUnwindSafe(|| self.source.sample_name(self.split, index)))
+            .unwrap_or_else(|_| format!("{} sample {index}", self.split))
+    }
+}
+
+/// The text that a panic carries.
+fn message(panic: &(dyn Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        (None, None) => "(no message)".to_owned(),
+    }
+}

@@ -1,0 +1,102 @@
+mod assemble;
+mod prefetch;
+
+use std::sync::Arc;
+
+use oomph_core::{Key, Split};
+
+use self::{assemble::Assembler, prefetch::Prefetcher};
+use crate::{Batch, DataError, LoaderOptions, Order, Source};
+
+/// The batches of one epoch, loaded ahead by worker threads and handed out in order.
+///
+/// What the batches hold does not depend on the number of workers. Every sample is checked against the
+/// source's specification. After the first error there are no more batches. Dropping a loader stops its workers
+/// and waits for them, which takes as long as the sample that each has at hand.
+///
+/// ```
+/// use oomph_config::Section;
+/// use oomph_core::Split;
+/// use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, Order};
+///
+/// let section = Section::from_toml("data", "classes = 3\ntrain_samples = 100")?;
+/// let context = OpenContext { cache_dir: std::env::temp_dir(), seed: 42 };
+/// let source = oomph_data::synthetic(&section)?.open(&context)?;
+///
+/// let order = Order::train(source.len(Split::Train), 32, 42, LastBatch::Keep);
+/// let options = LoaderOptions::default();
+/// for epoch in 0..2 {
+///     for batch in Loader::start(source.clone(), Split::Train, order.clone(), epoch, 0, Some(42), &options) {
+///         let batch = batch?;
+///         assert_eq!(batch.shape, [batch.size, 3, 32, 32]);
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Loader {
+    batches: Batches,
+    failed: bool,
+}
+
+enum Batches {
+    /// Loaded by the caller's thread when asked for.
+    OnCall {
+        assembler: Assembler,
+        next: usize,
+    },
+    Ahead(Prefetcher),
+}
+
+impl Loader {
+    /// Starts to load the batches of `epoch` from `first_batch` on.
+    ///
+    /// With `augment_seed` the samples are augmented, by random draws that follow from it, the epoch and the
+    /// index of the sample. A panic of the source ends as [`DataError::Panicked`]. Where the system refuses to
+    /// start a thread, the loader makes do with fewer.
+    pub fn start(
+        source: Arc<dyn Source>,
+        split: Split,
+        order: Order,
+        epoch: usize,
+        first_batch: usize,
+        augment_seed: Option<u64>,
+        options: &LoaderOptions,
+    ) -> Self {
+        let assembler = Assembler {
+            spec: source.spec().clone(),
+            source,
+            split,
+            order: order.epoch(epoch),
+            augment: augment_seed.map(|seed| Key::new(seed).with_name("augment").with(epoch as u64)),
+            on_corrupt: options.on_corrupt,
+        };
+        let left = assembler.batches().saturating_sub(first_batch);
+        let batches = match options.workers.min(left) {
+            0 => Batches::OnCall { assembler, next: first_batch },
+            workers => {
+                Batches::Ahead(Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1)))
+            }
+        };
+        Self { batches, failed: false }
+    }
+}
+
+impl Iterator for Loader {
+    type Item = Result<Batch, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let batch = match &mut self.batches {
+            Batches::OnCall { assembler, next } => {
+                let position = *next;
+                *next += 1;
+                (position < assembler.batches()).then(|| assembler.batch(position, || false)).flatten()
+            }
+            Batches::Ahead(prefetcher) => prefetcher.next(),
+        };
+        self.failed = matches!(batch, Some(Err(_)));
+        batch
+    }
+}

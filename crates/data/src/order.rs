@@ -1,0 +1,216 @@
+use oomph_core::{Generator, Key};
+
+/// What becomes of the last batch of an epoch where it would be smaller than the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LastBatch {
+    /// It is used as it is.
+    #[default]
+    Keep,
+    /// It is left out. The samples in it differ from epoch to epoch, as the order does.
+    Drop,
+}
+
+/// Which samples make which batch: a function of (seed, epoch, batch), never of what was loaded before.
+///
+/// In training every epoch visits every sample once (up to [`LastBatch::Drop`]) in an order of its own. In
+/// evaluation the order is that of the source, always.
+///
+/// ```
+/// use oomph_data::{LastBatch, Order};
+///
+/// let order = Order::train(10, 4, 42, LastBatch::Keep);
+/// let mut seen: Vec<_> = (0..order.batches()).flat_map(|batch| order.indices(0, batch)).collect();
+/// seen.sort();
+/// assert_eq!(seen, (0..10).collect::<Vec<_>>());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    samples: usize,
+    batch: usize,
+    last_batch: LastBatch,
+    /// `None` leaves the samples as they are.
+    shuffle_seed: Option<u64>,
+    rank: usize,
+    world: usize,
+}
+
+impl Order {
+    /// The shuffled order of training on `samples` samples in batches of `batch` (0 counts as 1).
+    pub fn train(samples: usize, batch: usize, seed: u64, last_batch: LastBatch) -> Self {
+        Self { samples, batch: batch.max(1), last_batch, shuffle_seed: Some(seed), rank: 0, world: 1 }
+    }
+
+    /// The order of evaluation: that of the source, the last batch kept.
+    pub fn eval(samples: usize, batch: usize) -> Self {
+        Self {
+            samples,
+            batch: batch.max(1),
+            last_batch: LastBatch::Keep,
+            shuffle_seed: None,
+            rank: 0,
+            world: 1,
+        }
+    }
+
+    /// The part of every batch that falls to `rank` of `world` processes.
+    ///
+    /// Each rank takes a consecutive piece of the batch; the pieces differ by one sample at most, and all of
+    /// them together are the batch. A `world` of 0 counts as 1; a rank that is not below `world` gets nothing.
+    #[must_use]
+    pub fn shard(self, rank: usize, world: usize) -> Self {
+        Self { rank, world: world.max(1), ..self }
+    }
+
+    /// Number of batches of one epoch. 0 where there are no samples, or fewer than a batch of them and
+    /// [`LastBatch::Drop`].
+    pub fn batches(&self) -> usize {
+        match self.last_batch {
+            LastBatch::Keep => self.samples.div_ceil(self.batch),
+            LastBatch::Drop => self.samples / self.batch,
+        }
+    }
+
+    /// Number of samples that one epoch visits, on all ranks together.
+    pub fn len(&self) -> usize {
+        self.samples.min(self.batches() * self.batch)
+    }
+
+    /// Whether an epoch visits no sample.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The indices of the samples of batch `batch` of epoch `epoch`; none where there is no such batch.
+    ///
+    /// It shuffles the whole epoch each time; a [`Loader`](crate::Loader) does so once an epoch.
+    pub fn indices(&self, epoch: usize, batch: usize) -> Vec<usize> {
+        self.epoch(epoch).indices(batch)
+    }
+
+    /// The order of one epoch, laid out.
+    pub(crate) fn epoch(&self, epoch: usize) -> Epoch {
+        let shuffled = self.shuffle_seed.map(|seed| {
+            let mut indices: Vec<_> = (0..self.samples).collect();
+            Generator::at(Key::new(seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
+            indices
+        });
+        Epoch { order: self.clone(), shuffled }
+    }
+}
+
+/// An [`Order`] within one epoch.
+pub(crate) struct Epoch {
+    order: Order,
+    shuffled: Option<Vec<usize>>,
+}
+
+impl Epoch {
+    pub(crate) fn batches(&self) -> usize {
+        self.order.batches()
+    }
+
+    pub(crate) fn indices(&self, batch: usize) -> Vec<usize> {
+        let Order { batch: size, rank, world, .. } = self.order;
+        if batch >= self.batches() || rank >= world {
+            return Vec::new();
+        }
+        let first = batch * size;
+        let count = size.min(self.order.len() - first);
+        let places = first + count * rank / world..first + count * (rank + 1) / world;
+        match &self.shuffled {
+            Some(shuffled) => shuffled[places].to_vec(),
+            None => places.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn orders() -> impl Strategy<Value = Order> {
+        let train = (0usize..200, 1usize..40, any::<u64>(), any::<bool>()).prop_map(
+            |(samples, batch, seed, drop)| {
+                Order::train(samples, batch, seed, if drop { LastBatch::Drop } else { LastBatch::Keep })
+            },
+        );
+        let eval = (0usize..200, 1usize..40).prop_map(|(samples, batch)| Order::eval(samples, batch));
+        prop_oneof![train, eval]
+    }
+
+    fn visited(order: &Order, epoch: usize) -> Vec<usize> {
+        (0..order.batches()).flat_map(|batch| order.indices(epoch, batch)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_epoch_visits_no_sample_twice_and_loses_none(order in orders(), epoch in 0usize..5) {
+            let mut seen = visited(&order, epoch);
+            prop_assert_eq!(seen.len(), order.len());
+            seen.sort_unstable();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), order.len());
+            prop_assert!(seen.iter().all(|&index| index < order.samples));
+            if order.last_batch == LastBatch::Keep {
+                prop_assert_eq!(seen.len(), order.samples);
+            }
+        }
+
+        #[test]
+        fn only_the_last_batch_may_be_smaller_and_not_when_dropped(order in orders(), epoch in 0usize..5) {
+            for batch in 0..order.batches() {
+                let size = order.indices(epoch, batch).len();
+                let may_be_smaller = order.last_batch == LastBatch::Keep && batch + 1 == order.batches();
+                prop_assert!(size == order.batch || may_be_smaller && size > 0);
+            }
+            prop_assert!(order.indices(epoch, order.batches()).is_empty());
+        }
+
+        #[test]
+        fn any_batch_can_be_asked_for_first(order in orders(), epoch in 0usize..5, asked in vec(0usize..40, 1..5)) {
+            let straight: Vec<_> = (0..order.batches()).map(|batch| order.indices(epoch, batch)).collect();
+            for batch in asked.into_iter().filter(|&batch| batch < order.batches()) {
+                prop_assert_eq!(&order.indices(epoch, batch), &straight[batch]);
+            }
+        }
+
+        #[test]
+        fn the_shards_of_a_batch_make_the_batch(order in orders(), epoch in 0usize..3, world in 1usize..9) {
+            for batch in 0..order.batches() {
+                let shards: Vec<_> =
+                    (0..world).map(|rank| order.clone().shard(rank, world).indices(epoch, batch)).collect();
+                let sizes = shards.iter().map(Vec::len);
+                prop_assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+                prop_assert_eq!(shards.concat(), order.indices(epoch, batch));
+            }
+        }
+    }
+
+    #[test]
+    fn epochs_and_seeds_have_orders_of_their_own() {
+        let order = |seed, epoch| visited(&Order::train(100, 10, seed, LastBatch::Keep), epoch);
+        assert_eq!(order(1, 0), order(1, 0));
+        assert_ne!(order(1, 0), order(1, 1));
+        assert_ne!(order(1, 0), order(2, 0));
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_the_size_of_a_batch() {
+        let order = |batch| visited(&Order::train(100, batch, 7, LastBatch::Keep), 3);
+        assert_eq!(order(1), order(64));
+    }
+
+    #[test]
+    fn evaluation_keeps_the_order_of_the_source() {
+        assert_eq!(visited(&Order::eval(10, 4), 5), (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_order_never_changes_between_versions() {
+        // A run resumed by a later version must go on with the samples it had not seen: these are frozen.
+        assert_eq!(visited(&Order::train(8, 3, 42, LastBatch::Keep), 1), FROZEN);
+    }
+    const FROZEN: [usize; 8] = [1, 4, 5, 7, 0, 6, 2, 3];
+}

@@ -1,0 +1,103 @@
+use std::{path::PathBuf, sync::Arc};
+
+use oomph_core::{Bytes, Key, SampleSpec, Split};
+
+use crate::{DataError, SampleError};
+
+/// A set of samples in two parts, one to train on and one held out.
+///
+/// Implement it for your own data. Worker threads call [`sample`](Self::sample) at the same time and in any
+/// order, so what it returns must depend on its arguments alone.
+pub trait Source: Send + Sync {
+    /// What every sample looks like.
+    fn spec(&self) -> &SampleSpec;
+
+    /// The names of the classes, in the order of their indices, where they have names.
+    fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// The number of samples of a part.
+    fn len(&self, split: Split) -> usize;
+
+    /// The sample at `index`, which is below [`len`](Self::len).
+    ///
+    /// `augment` is the key of (seed, epoch, index) in training and `None` elsewhere: all that is random about a
+    /// sample is drawn from it, so that a resumed run sees the same samples.
+    ///
+    /// # Errors
+    /// A sample that cannot be read. Whether that ends the run is decided by [`OnCorrupt`](crate::OnCorrupt).
+    fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError>;
+
+    /// How messages call the sample: the name of its file, or where there is none, its part and index.
+    fn sample_name(&self, split: Split, index: usize) -> String {
+        format!("{split} sample {index}")
+    }
+
+    /// What the source itself keeps in host memory at this moment.
+    fn host_bytes(&self) -> Bytes {
+        Bytes::default()
+    }
+}
+
+/// The settings of a source, read and valid, before anything was looked for on disk.
+///
+/// Reading and opening are two steps so that the keys of a configuration can be checked where the data is not.
+pub trait OpenSource {
+    /// Opens the source: the first moment at which it touches the disk.
+    ///
+    /// # Errors
+    /// Data that is missing or not laid out as expected.
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError>;
+}
+
+/// What a source is opened with beside its own settings.
+#[derive(Clone, Debug)]
+pub struct OpenContext {
+    /// Where results that took long to compute are kept between runs. Created when first written to.
+    pub cache_dir: PathBuf,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+/// One sample: what the model is given and what its output is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The input, as [`SampleSpec::input`] says.
+    pub input: Values,
+    /// The target, as [`SampleSpec::target`] says.
+    pub target: Target,
+}
+
+/// The numbers of an input, in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Of images, sequences and vectors.
+    Floats(Vec<f32>),
+    /// Indices of tokens.
+    Tokens(Vec<i32>),
+}
+
+impl Values {
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Tokens(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The target of one sample.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// The index of a class.
+    Class(usize),
+    /// A vector of numbers.
+    Values(Vec<f32>),
+}

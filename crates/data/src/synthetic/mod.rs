@@ -1,0 +1,222 @@
+mod image;
+mod sequence;
+
+use std::sync::Arc;
+
+use oomph_config::{ConfigError, Section};
+use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
+
+use self::{image::Images, sequence::Sequences};
+use crate::{
+    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    transform::{ImageShape, TransformSettings},
+};
+
+/// Reads the settings of synthetic data: images or sequences of any size that cost no memory and can be learned.
+///
+/// Every class has a pattern, to which every sample adds noise; both are drawn from the seed of the run. Sample
+/// `i` is of class `i` modulo the number of classes.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `kind` | `image` | `image` or `sequence` |
+/// | `channels`, `height`, `width` | 3, 32, 32 | size of an image |
+/// | `steps`, `features` | 32, 16 | size of a sequence |
+/// | `classes` | 10 | number of classes |
+/// | `train_samples`, `test_samples` | 1024, 256 | number of samples of each part |
+/// | `normalize`, `mean`, `std`, `crop_padding`, `flip` | as for a folder | see [`TransformSettings`]; images only |
+///
+/// The statistics of `normalize = "auto"` are known beforehand here, so none are computed.
+///
+/// # Errors
+/// A value of the wrong type or out of its range.
+pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    const LARGEST_SIDE: usize = 1 << 16;
+    const MOST_SAMPLES: usize = u32::MAX as usize;
+    let side = |key: &str, default| section.integer(key, default, 1..=LARGEST_SIDE);
+    let input =
+        match section.choice("kind", "image", &[("image", Kind::Image), ("sequence", Kind::Sequence)])? {
+            Kind::Image => {
+                let channels = section.integer("channels", 3, 1..=1024)?;
+                let shape = ImageShape { channels, height: side("height", 32)?, width: side("width", 32)? };
+                Input::Images { shape, transform: TransformSettings::read(section, channels)? }
+            }
+            Kind::Sequence => Input::Sequences { steps: side("steps", 32)?, features: side("features", 16)? },
+        };
+    Ok(Box::new(Settings {
+        input,
+        classes: section.integer("classes", 10, 1..=1_000_000)?,
+        train_samples: section.integer("train_samples", 1024, 1..=MOST_SAMPLES)?,
+        test_samples: section.integer("test_samples", 256, 1..=MOST_SAMPLES)?,
+    }))
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Image,
+    Sequence,
+}
+
+struct Settings {
+    input: Input,
+    classes: usize,
+    train_samples: usize,
+    test_samples: usize,
+}
+
+enum Input {
+    Images { shape: ImageShape, transform: TransformSettings },
+    Sequences { steps: usize, features: usize },
+}
+
+impl OpenSource for Settings {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        let (input, maker) = match &self.input {
+            Input::Images { shape, transform } => {
+                (InputSpec::from(*shape), Maker::Images(Images::new(*shape, transform)?))
+            }
+            &Input::Sequences { steps, features } => {
+                (InputSpec::Sequence { steps, features }, Maker::Sequences(Sequences { steps, features }))
+            }
+        };
+        Ok(Arc::new(Synthetic {
+            spec: SampleSpec { input, target: TargetSpec::Class { count: self.classes } },
+            train_samples: self.train_samples,
+            test_samples: self.test_samples,
+            key: Key::new(context.seed).with_name("synthetic"),
+            maker,
+        }))
+    }
+}
+
+struct Synthetic {
+    spec: SampleSpec,
+    train_samples: usize,
+    test_samples: usize,
+    key: Key,
+    maker: Maker,
+}
+
+enum Maker {
+    Images(Images),
+    Sequences(Sequences),
+}
+
+impl Source for Synthetic {
+    fn spec(&self) -> &SampleSpec {
+        &self.spec
+    }
+
+    fn len(&self, split: Split) -> usize {
+        match split {
+            Split::Train => self.train_samples,
+            Split::Test => self.test_samples,
+        }
+    }
+
+    fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
+        let class = index % self.spec.target.outputs();
+        let pattern = self.key.with_name("class").with(class as u64);
+        let part = match split {
+            Split::Train => "train",
+            Split::Test => "test",
+        };
+        let noise = self.key.with_name(part).with(index as u64);
+        let values = match &self.maker {
+            Maker::Images(images) => images.make(pattern, noise, augment),
+            Maker::Sequences(sequences) => sequences.make(pattern, noise),
+        };
+        Ok(Sample { input: Values::Floats(values), target: Target::Class(class) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(text: &str, seed: u64) -> Arc<dyn Source> {
+        let context = OpenContext { cache_dir: "unused".into(), seed };
+        let section = Section::from_toml("data", text).expect("valid TOML");
+        synthetic(&section).expect("valid settings").open(&context).expect("nothing to open")
+    }
+
+    fn values(source: &dyn Source, split: Split, index: usize) -> (Vec<f32>, usize) {
+        match source.sample(split, index, None).expect("synthetic samples are never corrupt") {
+            Sample { input: Values::Floats(values), target: Target::Class(class) } => (values, class),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_sample_follows_from_seed_part_and_index() {
+        for kind in ["image", "sequence"] {
+            let text = format!("kind = \"{kind}\"");
+            let (source, again, other) = (open(&text, 1), open(&text, 1), open(&text, 2));
+            let first = values(&*source, Split::Train, 7);
+            assert_eq!(first.0.len(), source.spec().input.elements());
+            assert_eq!(first, values(&*again, Split::Train, 7));
+            assert_ne!(first, values(&*other, Split::Train, 7));
+            assert_ne!(first, values(&*source, Split::Test, 7));
+            assert_ne!(first, values(&*source, Split::Train, 17));
+        }
+    }
+
+    /// Gives every test sample the class whose mean over the training samples is nearest.
+    fn accuracy_of_nearest_mean(source: &dyn Source) -> f64 {
+        let classes = source.spec().target.outputs();
+        let mut means = vec![vec![0.0; source.spec().input.elements()]; classes];
+        for index in 0..source.len(Split::Train) {
+            let (values, class) = values(source, Split::Train, index);
+            means[class].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+        let per_class = (source.len(Split::Train) / classes) as f32;
+        let correct = (0..source.len(Split::Test)).filter(|&index| {
+            let (values, class) = values(source, Split::Test, index);
+            let distance = |mean: &Vec<f32>| -> f32 {
+                mean.iter().zip(&values).map(|(sum, value)| (sum / per_class - value).powi(2)).sum()
+            };
+            (0..classes).min_by(|&a, &b| distance(&means[a]).total_cmp(&distance(&means[b]))) == Some(class)
+        });
+        correct.count() as f64 / source.len(Split::Test) as f64
+    }
+
+    #[test]
+    fn classes_can_be_learned() {
+        for text in ["height = 8\nwidth = 8", "kind = \"sequence\"", "channels = 1\nheight = 16"] {
+            let source = open(&format!("train_samples = 200\ntest_samples = 50\n{text}"), 3);
+            let accuracy = accuracy_of_nearest_mean(&*source);
+            assert!(accuracy > 0.9, "{text}: {accuracy}");
+        }
+    }
+
+    #[test]
+    fn every_class_comes_up_equally_often() {
+        let source = open("classes = 4\ntrain_samples = 40\nheight = 2\nwidth = 2", 0);
+        for class in 0..4 {
+            let of_class = |index: &usize| values(&*source, Split::Train, *index).1 == class;
+            assert_eq!((0..40).filter(of_class).count(), 10);
+        }
+    }
+
+    #[test]
+    fn numbers_are_about_normalised() {
+        for text in ["height = 16", "kind = \"sequence\""] {
+            let source = open(text, 4);
+            let all: Vec<_> =
+                (0..200).flat_map(|index| values(&*source, Split::Train, index).0).map(f64::from).collect();
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            let std = (all.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
+            assert!(mean.abs() < 0.1 && (std - 1.0).abs() < 0.15, "{text}: mean {mean}, std {std}");
+        }
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        for text in
+            ["kind = \"video\"", "channels = 0", "classes = 0", "train_samples = 0", "height = 100000"]
+        {
+            let section = Section::from_toml("data", text).expect("valid TOML");
+            assert!(synthetic(&section).is_err(), "{text}");
+        }
+    }
+}
