@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
 
 use crate::{
     error::ConfigError,
@@ -86,6 +86,14 @@ impl Config {
     /// their sections.
     pub fn check_all_read(&self) -> Result<(), ConfigError> {
         self.sections.iter().try_for_each(|section| self.check_read(section))
+    }
+
+    /// The error that the value of a full key such as `train.task` is not one that its reader knows: for readers that
+    /// check more than this crate can.
+    pub fn invalid(&self, key: &str, expected: impl Display) -> ConfigError {
+        let (name, key) = key.split_once('.').unwrap_or(("", key));
+        let section = self.sections.iter().find(|section| section.name() == name).unwrap_or(&self.model);
+        section.invalid(key, expected)
     }
 
     fn check_read(&self, section: &Section) -> Result<(), ConfigError> {

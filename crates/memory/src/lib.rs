@@ -23,11 +23,13 @@
 
 mod account;
 mod allocator;
+mod machine;
 mod reading;
 mod threads;
 
 pub use account::{Account, charge};
 pub use allocator::CountingAllocator;
+pub use machine::{Machine, machine};
 pub use reading::{Reading, is_installed, read, restart_peak};
 pub use threads::{ThreadsError, compute_threads};
 

@@ -1,9 +1,6 @@
 use std::fmt;
 
-use burn::tensor::{
-    Device, Float, Int, Tensor, TensorData,
-    kind::BridgeTensor,
-};
+use burn::tensor::{Device, Float, Int, Tensor, TensorData, kind::BridgeTensor};
 
 use burn_backend::AutodiffBackend;
 

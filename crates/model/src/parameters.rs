@@ -78,8 +78,7 @@ impl ModuleVisitor for Visitor<'_> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.val();
-        let info =
-            ParameterInfo {
+        let info = ParameterInfo {
             name: &self.path.0,
             stage: self.stage,
             id: param.id,
@@ -107,12 +106,8 @@ impl ModuleMapper for Mapper<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         // Consuming leaves the tensor with one owner, so that an update may be done in place.
         let (id, tensor, mapper) = param.consume();
-        let info = ParameterInfo {
-            name: &self.path.0,
-            stage: self.stage,
-            id,
-            trainable: tensor.is_require_grad(),
-        };
+        let info =
+            ParameterInfo { name: &self.path.0, stage: self.stage, id, trainable: tensor.is_require_grad() };
         let mapped = (self.map)(info, tensor.into());
         let tensor = Tensor::from_bridge(mapped.into_bridge());
         Param::from_mapped_value(id, tensor, mapper)

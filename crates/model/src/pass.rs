@@ -5,8 +5,7 @@ use burn::{
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, ModelError,
-    autodiff,
+    AnyTensor, ModelError, autodiff,
     trace::{LayerKind, Trace},
 };
 
@@ -101,10 +100,6 @@ impl Pass {
         if fits {
             return Ok(());
         }
-        Err(ModelError::Shape {
-            place: self.place(),
-            expected: expected.to_owned(),
-            found: found.to_vec(),
-        })
+        Err(ModelError::Shape { place: self.place(), expected: expected.to_owned(), found: found.to_vec() })
     }
 }

@@ -63,7 +63,11 @@ const ELEMENT: usize = 4;
 /// # Errors
 /// The shape mismatch, panic or refusal of the stage that cannot take what it is given. So this also checks a model
 /// before its parameters are made.
-pub fn summarize(architecture: &Architecture, spec: &SampleSpec, batch: usize) -> Result<Summary, ModelError> {
+pub fn summarize(
+    architecture: &Architecture,
+    spec: &SampleSpec,
+    batch: usize,
+) -> Result<Summary, ModelError> {
     let mut device = Device::capture();
     let mut traced = None;
     let graph = device.clone().capture_scope(|scope| {

@@ -47,7 +47,14 @@ fn the_seed_alone_decides_the_initial_values() {
     let device = Device::flex().autodiff();
     let first = values(&small_resnet(&device, 7));
     assert_eq!(first, values(&small_resnet(&device, 7)));
-    assert_eq!(first, values(&small_resnet(&Device::flex(), 7)).into_iter().zip(&first).map(|((n, _, v), (_, t, _))| (n, *t, v)).collect::<Vec<_>>());
+    assert_eq!(
+        first,
+        values(&small_resnet(&Device::flex(), 7))
+            .into_iter()
+            .zip(&first)
+            .map(|((n, _, v), (_, t, _))| (n, *t, v))
+            .collect::<Vec<_>>()
+    );
     let differing = |(a, b): (&(String, bool, Vec<f32>), &(String, bool, Vec<f32>))| a.2 != b.2;
     let other = values(&small_resnet(&device, 8));
     let differ = first.iter().zip(&other).filter(|pair| differing(*pair)).count();

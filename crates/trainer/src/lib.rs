@@ -1,1 +1,66 @@
-//! The training loop of oomph: steps, optimizers, schedules, checkpoints.
+//! The training loop of oomph.
+//!
+//! - [`Registry`]: models, data sources and tasks by name, oomph's own and a user's.
+//! - [`Session`]: a validated configuration with its model, data, task and device found and checked.
+//! - [`train`] runs a session and leaves a run directory; [`evaluate`] measures a checkpoint. Both tell an
+//!   [`Observer`] what happens, and print nothing.
+//! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own.
+//! - [`state`]: checkpoints on disk, complete or absent.
+//!
+//! ```
+//! use oomph_config::Config;
+//! use oomph_trainer::{Quiet, Registry, Session, Stop, TrainOptions, train};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let text = format!(
+//!     "model = {{ name = 'lstm', hidden = 8 }}
+//!      data = {{ source = 'digits', layout = 'rows', workers = 0 }}
+//!      train = {{ steps = 2, batch = 16 }}
+//!      run = {{ directory = '{}' }}",
+//!     directory.path().join("run").display(),
+//! );
+//! let session = Session::open(Config::from_toml("example", &text)?, &Registry::builtin())?;
+//! let report = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new())?;
+//! assert_eq!(report.step, 2);
+//! assert!(report.checkpoint.join("model.safetensors").is_file());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It knows no command line, and does not measure or plan memory itself: that is `oomph-memory`'s.
+
+mod clip;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod device;
+mod early_stopping;
+mod error;
+mod evaluate;
+mod event;
+mod gradients;
+mod optimizer;
+mod progress;
+mod registry;
+mod run;
+mod schedule;
+mod session;
+pub mod state;
+mod step;
+mod stop;
+mod task;
+mod train;
+mod upload;
+
+pub use clip::clip;
+pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
+pub use error::TrainError;
+pub use evaluate::{Evaluation, evaluate};
+pub use event::{Done, Ended, EvalMetrics, Event, Observer, Quiet, Saved, Started, StepMetrics, Tick};
+pub use optimizer::Optimizer;
+pub use registry::Registry;
+pub use run::{RunDirectory, RunError};
+pub use schedule::Schedule;
+pub use session::{Session, SessionError};
+pub use step::{StepOutcome, Stepper};
+pub use stop::{Stop, StopReason};
+pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};
+pub use train::{Resume, TrainOptions, train};

@@ -67,7 +67,8 @@ pub fn resnet(settings: &Section) -> Result<Architecture, ConfigError> {
         ("resnet152", Depth::D152),
     ];
     let depth = settings.choice("name", "resnet18", &names)?;
-    let stem = settings.choice("stem", "standard", &[("standard", Stem::Standard), ("small", Stem::Small)])?;
+    let stem =
+        settings.choice("stem", "standard", &[("standard", Stem::Standard), ("small", Stem::Small)])?;
     let resnet = ResNet {
         depth,
         stem,

@@ -1,0 +1,67 @@
+use std::path::PathBuf;
+
+use oomph_data::DataError;
+use oomph_model::ModelError;
+
+use crate::{RunError, SessionError, TaskError, state::StateError};
+
+/// What can end a training or an evaluation.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// Before it began.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// In the data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// In the model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// In the task.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// In the run directory.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// In a checkpoint.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The loss is infinite or not a number. Nothing was saved since.
+    #[error("the loss of step {step} is {loss} (learning rate {lr}); {}", kept(.checkpoint.as_ref()))]
+    NonFiniteLoss {
+        /// The first step with such a loss, from 1.
+        step: usize,
+        /// The loss.
+        loss: f64,
+        /// The learning rate of that step.
+        lr: f64,
+        /// The last checkpoint before it.
+        checkpoint: Option<PathBuf>,
+    },
+}
+
+fn kept(checkpoint: Option<&PathBuf>) -> String {
+    match checkpoint {
+        Some(path) => format!("the last good checkpoint is `{}`", path.display()),
+        None => "no checkpoint was saved before it".into(),
+    }
+}
+
+impl TrainError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Session(error) => error.hint(),
+            Self::Data(error) => error.hint(),
+            Self::Model(error) => error.hint(),
+            Self::Task(_) => None,
+            Self::Run(error) => error.hint(),
+            Self::State(error) => error.hint(),
+            Self::NonFiniteLoss { .. } => Some(
+                "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
+                 `optimizer.clip_global_norm=1.0`"
+                    .into(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use std::time::Instant;
+
+use burn::tensor::Tensor;
+use oomph_core::Split;
+use oomph_data::Loader;
+use oomph_memory::{Account, charge};
+use oomph_model::{Pass, Stages, autodiff};
+
+use crate::{Observer, Session, Stop, Tick, TrainError, progress::read_all, upload::upload};
+
+/// What evaluation found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Mean loss over the samples.
+    pub loss: f64,
+    /// Share of samples that the model is right about, where the task tells.
+    pub accuracy: Option<f64>,
+    /// Samples there were.
+    pub samples: usize,
+    /// Samples that were unreadable and left out.
+    pub skipped: usize,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures `model` on the held-out data, without autodiff. `None` where `stop` asked to end before it was done.
+///
+/// The model may be on the autodiff device or off it; it is not changed.
+///
+/// # Errors
+/// Where data, model or task fail.
+pub fn evaluate(
+    session: &Session,
+    model: &Stages,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
+    charge(Account::Device, || {
+        let start = Instant::now();
+        let model = model.inference();
+        let order = session.eval_order();
+        let batches = order.batches();
+        let mut loader = charge(Account::Host, || {
+            Loader::start(session.source.clone(), Split::Test, order, 0, 0, None, &session.loader)
+        });
+        let mut sums = Sums::default();
+        let mut batch_index = 0;
+        while let Some(batch) = charge(Account::Host, || loader.next()) {
+            if stop.reason().is_some() {
+                return Ok(None);
+            }
+            let batch = batch?;
+            sums.skipped += batch.skipped.len();
+            if batch.size > 0 {
+                sums.add(session, &model, &batch)?;
+            }
+            batch_index += 1;
+            observer.tick(Tick::Eval { batch: batch_index, batches });
+        }
+        sums.finish(start).map(Some)
+    })
+}
+
+/// Sums that stay on the device until the end.
+#[derive(Default)]
+struct Sums {
+    loss: Vec<Tensor<1>>,
+    correct: Vec<Tensor<1>>,
+    samples: usize,
+    skipped: usize,
+}
+
+impl Sums {
+    fn add(
+        &mut self,
+        session: &Session,
+        model: &Stages,
+        batch: &oomph_data::Batch,
+    ) -> Result<(), TrainError> {
+        let (input, targets) = upload(batch, &session.device);
+        let output = model.forward(input, &mut Pass::eval())?;
+        let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
+        self.loss.push(autodiff::inner(loss));
+        self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));
+        self.samples += batch.size;
+        Ok(())
+    }
+
+    fn finish(self, start: Instant) -> Result<Evaluation, TrainError> {
+        let mean = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>() / self.samples as f64;
+        let accuracy = if self.correct.is_empty() { None } else { Some(mean(read_all(self.correct)?)) };
+        Ok(Evaluation {
+            loss: mean(read_all(self.loss)?),
+            accuracy,
+            samples: self.samples,
+            skipped: self.skipped,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+}

@@ -1,0 +1,206 @@
+use std::path::PathBuf;
+
+use oomph_core::Bytes;
+use serde::Serialize;
+
+use crate::StopReason;
+
+/// Something that happened in a run: a line of `metrics.jsonl`, and with `--json` of standard output.
+///
+/// Bytes are integers, times are seconds, accuracy goes from 0 to 1.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Training begins, all is ready.
+    Started(Started),
+    /// Steps were taken and their loss was read.
+    Step(StepMetrics),
+    /// The held-out data was evaluated.
+    Eval(EvalMetrics),
+    /// A checkpoint is complete on disk.
+    Checkpoint(Saved),
+    /// Something that the user should know and that does not end the run.
+    Warning {
+        /// What.
+        message: String,
+    },
+    /// Training ended, by itself or because it was asked to.
+    Done(Done),
+}
+
+/// What a run is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Started {
+    /// Where metrics and checkpoints go.
+    pub run_dir: PathBuf,
+    /// The model's name.
+    pub model: String,
+    /// Its trainable elements.
+    pub parameters: usize,
+    /// The data source's name.
+    pub source: String,
+    /// What a sample is, in words.
+    pub sample: String,
+    /// Samples that are trained on.
+    pub train_samples: usize,
+    /// Samples that are held out.
+    pub test_samples: usize,
+    /// The device.
+    pub device: String,
+    /// Samples that one optimizer step sees.
+    pub batch: usize,
+    /// Samples that one forward-backward sees.
+    pub micro_batch: usize,
+    /// Optimizer steps of the whole run.
+    pub steps: usize,
+    /// Optimizer steps of an epoch.
+    pub steps_per_epoch: usize,
+    /// Steps that were done before, in the run that is resumed.
+    pub first_step: usize,
+    /// The checkpoint that is resumed from.
+    pub resumed_from: Option<PathBuf>,
+    /// Whether CPU memory is measured: `install_meter!` is in the program.
+    pub metered: bool,
+    /// The version of oomph.
+    pub version: &'static str,
+}
+
+/// The figures of the steps since the last such event.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepMetrics {
+    /// Optimizer steps done.
+    pub step: usize,
+    /// The epoch of that step, from 1.
+    pub epoch: usize,
+    /// Mean loss over the samples of these steps.
+    pub loss: f64,
+    /// Share of samples that the model was right about, before each step.
+    pub accuracy: Option<f64>,
+    /// The learning rate of the last step.
+    pub lr: f64,
+    /// Samples trained on in a second, evaluation and saving left out.
+    pub samples_per_second: f64,
+    /// Bytes of tensors and workspaces on the device now.
+    pub in_use_bytes: Bytes,
+    /// The most that were in use since the run began.
+    pub peak_in_use_bytes: Bytes,
+    /// Seconds since the run began, in this process.
+    pub seconds: f64,
+}
+
+/// The figures of one evaluation.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvalMetrics {
+    /// Optimizer steps done.
+    pub step: usize,
+    /// The epoch of the last step, from 1.
+    pub epoch: usize,
+    /// Mean loss over the held-out samples.
+    pub eval_loss: f64,
+    /// Share of them that the model is right about.
+    pub eval_accuracy: Option<f64>,
+    /// How many there were.
+    pub samples: usize,
+    /// Whether no evaluation before had a lower loss.
+    pub best: bool,
+    /// How long it took.
+    pub eval_seconds: f64,
+}
+
+/// A checkpoint on disk.
+#[derive(Clone, Debug, Serialize)]
+pub struct Saved {
+    /// Optimizer steps done.
+    pub step: usize,
+    /// The directory.
+    pub checkpoint: PathBuf,
+    /// How long saving took.
+    pub save_seconds: f64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Done {
+    /// Optimizer steps done, those before a resume included.
+    pub step: usize,
+    /// Mean training loss of the last steps whose loss was read.
+    pub loss: Option<f64>,
+    /// Loss of the last evaluation.
+    pub eval_loss: Option<f64>,
+    /// Accuracy of the last evaluation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_accuracy: Option<f64>,
+    /// The lowest evaluation loss of the run.
+    pub best_eval_loss: Option<f64>,
+    /// The step that had it.
+    pub best_step: Option<usize>,
+    /// Samples trained on in a second, over all steps of this process, evaluation and saving left out.
+    pub samples_per_second: f64,
+    /// The most bytes that were in use on the device.
+    pub peak_in_use_bytes: Bytes,
+    /// Where metrics and checkpoints are.
+    pub run_dir: PathBuf,
+    /// The last checkpoint.
+    pub checkpoint: PathBuf,
+    /// Seconds this process took.
+    pub seconds: f64,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All steps are done.
+    Complete,
+    /// Evaluation stopped improving.
+    EarlyStopping,
+    /// SIGINT.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+}
+
+impl From<StopReason> for Ended {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::Interrupt => Self::Interrupted,
+            StopReason::Terminate => Self::Terminated,
+        }
+    }
+}
+
+/// A moment of a run that is too frequent to be an [`Event`]: for progress bars.
+#[derive(Clone, Copy, Debug)]
+pub enum Tick {
+    /// So many optimizer steps are done.
+    Step {
+        /// Optimizer steps done.
+        step: usize,
+    },
+    /// So many batches of an evaluation are done.
+    Eval {
+        /// Batches done.
+        batch: usize,
+        /// Batches there are.
+        batches: usize,
+    },
+}
+
+/// Is told what happens in a run.
+pub trait Observer {
+    /// Something happened that is worth a line.
+    fn event(&mut self, event: &Event);
+
+    /// Something moved.
+    fn tick(&mut self, _tick: Tick) {}
+}
+
+/// An observer that says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn event(&mut self, _event: &Event) {}
+}

@@ -1,0 +1,16 @@
+use oomph_model::{AnyTensor, Named};
+
+/// Adds the gradients of one more micro-batch. A parameter that only one of both knows keeps that one's.
+pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
+    if sum.is_empty() {
+        *sum = more;
+        return;
+    }
+    for (name, gradient) in more {
+        let total = match sum.remove(&name) {
+            Some(so_far) => so_far.add(gradient),
+            None => gradient,
+        };
+        sum.insert(name, total);
+    }
+}

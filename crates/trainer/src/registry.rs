@@ -1,0 +1,148 @@
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use oomph_config::{Config, ConfigError, Section};
+use oomph_core::TargetSpec;
+use oomph_data::OpenSource;
+use oomph_model::Architecture;
+
+use crate::task::{Classification, Regression, Task, default_task};
+
+type ReadModel = dyn Fn(&Section) -> Result<Architecture, ConfigError> + Send + Sync;
+type ReadSource = dyn Fn(&Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> + Send + Sync;
+type ReadTask = dyn Fn(&Config) -> Result<Arc<dyn Task>, ConfigError> + Send + Sync;
+
+/// Models, data sources and tasks by the names that a configuration calls them.
+///
+/// A user's binary registers its own beside oomph's; every command then knows them.
+///
+/// ```
+/// use oomph_model::{Architecture, Stages};
+/// use oomph_trainer::Registry;
+///
+/// let registry = Registry::builtin().with_model("mine", |settings| {
+///     let hidden = settings.integer("hidden", 64, 1..)?;
+///     Ok(Architecture::new("mine", move |_spec, _init| {
+///         let _ = hidden;
+///         Ok(Stages::new())
+///     }))
+/// });
+/// assert!(registry.models().any(|name| name == "mine"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Registry {
+    models: BTreeMap<String, Arc<ReadModel>>,
+    sources: BTreeMap<String, Arc<ReadSource>>,
+    tasks: BTreeMap<String, Arc<ReadTask>>,
+}
+
+impl Registry {
+    /// One that knows nothing.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// One that knows oomph's own models (`resnet18` … `resnet152`, `lstm`), sources (`digits`, `folder`,
+    /// `synthetic`) and tasks (`classification`, `regression`).
+    pub fn builtin() -> Self {
+        let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
+        let registry = resnets
+            .into_iter()
+            .fold(Self::empty(), |registry, name| registry.with_model(name, oomph_model::resnet));
+        registry
+            .with_model("lstm", oomph_model::lstm)
+            .with_source("digits", oomph_data::digits)
+            .with_source("folder", oomph_data::folder)
+            .with_source("synthetic", oomph_data::synthetic)
+            .with_task("classification", |config| {
+                Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing }))
+            })
+            .with_task("regression", |_| Ok(Arc::new(Regression)))
+    }
+
+    /// Adds a model, or replaces the one of that name. `read` reads `[model]`.
+    #[must_use]
+    pub fn with_model(
+        mut self,
+        name: impl Into<String>,
+        read: impl Fn(&Section) -> Result<Architecture, ConfigError> + Send + Sync + 'static,
+    ) -> Self {
+        self.models.insert(name.into(), Arc::new(read));
+        self
+    }
+
+    /// Adds a data source, or replaces the one of that name. `read` reads `[data]`.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        name: impl Into<String>,
+        read: impl Fn(&Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> + Send + Sync + 'static,
+    ) -> Self {
+        self.sources.insert(name.into(), Arc::new(read));
+        self
+    }
+
+    /// Adds a task, or replaces the one of that name, to be asked for by `train.task`.
+    #[must_use]
+    pub fn with_task(
+        mut self,
+        name: impl Into<String>,
+        read: impl Fn(&Config) -> Result<Arc<dyn Task>, ConfigError> + Send + Sync + 'static,
+    ) -> Self {
+        self.tasks.insert(name.into(), Arc::new(read));
+        self
+    }
+
+    /// The names of the models.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
+    /// The names of the data sources.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+
+    pub(crate) fn architecture(&self, settings: &Section) -> Result<Architecture, ConfigError> {
+        find(&self.models, settings, "name")?(settings)
+    }
+
+    pub(crate) fn source(
+        &self,
+        settings: &Section,
+    ) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+        find(&self.sources, settings, "source")?(settings)
+    }
+
+    /// The task that the configuration names, or the one that goes with the target.
+    pub(crate) fn task(&self, config: &Config, target: &TargetSpec) -> Result<Arc<dyn Task>, ConfigError> {
+        let name = config.train.task.as_deref().unwrap_or(default_task(target));
+        match self.tasks.get(name) {
+            Some(read) => read(config),
+            None => Err(config.invalid("train.task", one_of(&self.tasks))),
+        }
+    }
+}
+
+fn find<'a, T: ?Sized>(
+    known: &'a BTreeMap<String, Arc<T>>,
+    settings: &Section,
+    key: &str,
+) -> Result<&'a Arc<T>, ConfigError> {
+    let name = settings.required_string(key, &one_of(known))?;
+    known.get(&name).ok_or_else(|| settings.invalid(key, one_of(known)))
+}
+
+fn one_of<T: ?Sized>(known: &BTreeMap<String, Arc<T>>) -> String {
+    let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+    format!("one of {}", names.join(", "))
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("models", &self.models.keys())
+            .field("sources", &self.sources.keys())
+            .field("tasks", &self.tasks.keys())
+            .finish()
+    }
+}

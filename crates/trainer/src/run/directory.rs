@@ -1,0 +1,150 @@
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use super::RunError;
+use crate::state::{CheckpointStore, write_file};
+
+const LOCK: &str = "lock";
+const METRICS: &str = "metrics.jsonl";
+const CONFIG: &str = "config.toml";
+
+/// The directory of a run, held by this process until it is dropped.
+///
+/// It holds `config.toml` (resolved), `environment.json`, `metrics.jsonl` and `checkpoints/`.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    metrics: File,
+    /// Locked; the system lets go of it when the process ends, however it ends.
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Takes `path` for a new run, making it where it is not there.
+    ///
+    /// # Errors
+    /// Where it holds a run, or another process holds it.
+    pub fn create(path: &Path) -> Result<Self, RunError> {
+        let run = Self::resume(path)?;
+        if run.holds_run() { Err(RunError::Exists { path: path.to_owned() }) } else { Ok(run) }
+    }
+
+    /// Takes `path` to go on with the run in it, or for a new one where there is none.
+    ///
+    /// # Errors
+    /// Where another process holds it.
+    pub fn resume(path: &Path) -> Result<Self, RunError> {
+        fs::create_dir_all(path).map_err(RunError::io("create", path))?;
+        let lock = lock(path)?;
+        let file = path.join(METRICS);
+        let metrics =
+            OpenOptions::new().create(true).append(true).open(&file).map_err(RunError::io("open", &file))?;
+        Ok(Self { path: path.to_owned(), metrics, _lock: lock })
+    }
+
+    /// Takes `runs/<name>`, or `runs/<name>-2` and so on where that holds a run.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn next(name: &str) -> Result<Self, RunError> {
+        for path in candidates(name) {
+            match Self::create(&path) {
+                Err(RunError::Exists { .. } | RunError::InUse { .. }) => {}
+                result => return result,
+            }
+        }
+        // `candidates` is endless.
+        Err(RunError::Exists { path: Path::new("runs").join(name) })
+    }
+
+    /// The last of `runs/<name>`, `runs/<name>-2` … that is there, or the first.
+    pub fn last(name: &str) -> PathBuf {
+        let mut last = Path::new("runs").join(name);
+        for path in candidates(name).take_while(|path| path.is_dir()) {
+            last = path;
+        }
+        last
+    }
+
+    /// Whether a run has begun here.
+    pub fn holds_run(&self) -> bool {
+        self.path.join(CONFIG).exists()
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The checkpoints.
+    pub fn checkpoints(&self) -> CheckpointStore {
+        CheckpointStore::at(self.path.join(CheckpointStore::DIRECTORY))
+    }
+
+    /// Writes the resolved configuration and the environment.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn describe(&self, config: &str, environment: &serde_json::Value) -> Result<(), RunError> {
+        let environment = format!("{environment:#}\n");
+        write_file(&self.path.join("environment.json"), environment.as_bytes())?;
+        // Last, since it marks the directory as taken.
+        Ok(write_file(&self.path.join(CONFIG), config.as_bytes())?)
+    }
+
+    /// Appends a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn log(&mut self, event: &impl Serialize) -> Result<(), RunError> {
+        let path = self.path.join(METRICS);
+        let mut append = || {
+            let mut line = serde_json::to_vec(event)?;
+            line.push(b'\n');
+            self.metrics.write_all(&line)
+        };
+        append().map_err(RunError::io("write", path))
+    }
+}
+
+fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {
+    let runs = Path::new("runs");
+    let later = (2usize..).map({
+        let name = name.to_owned();
+        move |number| runs.join(format!("{name}-{number}"))
+    });
+    std::iter::once(runs.join(name)).chain(later)
+}
+
+fn lock(directory: &Path) -> Result<File, RunError> {
+    let path = directory.join(LOCK);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(RunError::io("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&path).ok().filter(|text| !text.is_empty());
+            let holder = holder.map_or("another process".into(), |id| format!("process {}", id.trim()));
+            return Err(RunError::InUse { path: directory.to_owned(), holder });
+        }
+        Err(TryLockError::Error(source)) => return Err(RunError::Io { action: "lock", path, source }),
+    }
+    let mut sign = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    sign().map_err(RunError::io("write", &path))?;
+    Ok(file)
+}

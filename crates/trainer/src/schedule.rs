@@ -1,0 +1,74 @@
+use std::f64::consts::PI;
+
+use oomph_config::{Anneal, Drops, Schedule as Settings, ScheduleKind, Warmup};
+
+/// The learning rate as a function of the step, and of nothing else.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    settings: Settings,
+    lr: f64,
+    steps: usize,
+    steps_per_epoch: usize,
+}
+
+impl Schedule {
+    /// The schedule of a run of `steps` optimizer steps, with `lr` from the optimizer's settings.
+    pub fn new(settings: &Settings, lr: f64, steps: usize, steps_per_epoch: usize) -> Self {
+        let (steps, steps_per_epoch) = (steps.max(1), steps_per_epoch.max(1));
+        Self { settings: settings.clone(), lr, steps, steps_per_epoch }
+    }
+
+    /// The learning rate of step `step`, counted from 0.
+    pub fn lr(&self, step: usize) -> f64 {
+        let Some(Warmup { steps: warmup, start }) = self.settings.warmup else {
+            return self.proper(step, self.steps);
+        };
+        if step < warmup {
+            return self.lr * (start + (1.0 - start) * step as f64 / warmup as f64);
+        }
+        self.proper(step - warmup, self.steps.saturating_sub(warmup).max(1))
+    }
+
+    /// The schedule after warm-up: `step` of `steps`.
+    fn proper(&self, step: usize, steps: usize) -> f64 {
+        match &self.settings.kind {
+            ScheduleKind::Constant => self.lr,
+            ScheduleKind::Cosine { final_lr } => {
+                let progress = (step as f64 / steps as f64).min(1.0);
+                final_lr + (self.lr - final_lr) * 0.5 * (1.0 + (PI * progress).cos())
+            }
+            ScheduleKind::Step { at, gamma } => {
+                let drops = match at {
+                    Drops::EverySteps(every) => step / every,
+                    Drops::EveryEpochs(every) => step / self.steps_per_epoch / every,
+                    Drops::AfterEpochs(epochs) => {
+                        let epoch = step / self.steps_per_epoch;
+                        epochs.iter().filter(|milestone| epoch >= **milestone).count()
+                    }
+                };
+                self.lr * gamma.powi(drops as i32)
+            }
+            &ScheduleKind::OneCycle { warmup_fraction, div, final_div, anneal } => {
+                let (first, last) = (self.lr / div, self.lr / div / final_div);
+                // PyTorch's `OneCycleLR`: the peak is reached at step fraction × total − 1, the end at total − 1.
+                let peak = warmup_fraction * steps as f64 - 1.0;
+                let end = steps as f64 - 1.0;
+                let step = (step as f64).min(end);
+                if step <= peak {
+                    between(first, self.lr, step / peak, anneal)
+                } else {
+                    between(self.lr, last, (step - peak) / (end - peak), anneal)
+                }
+            }
+        }
+    }
+}
+
+/// From `from` to `to` as `progress` goes from 0 to 1. Without any way to go (0 / 0) it has arrived.
+fn between(from: f64, to: f64, progress: f64, anneal: Anneal) -> f64 {
+    let progress = if progress.is_finite() { progress } else { 1.0 };
+    match anneal {
+        Anneal::Cosine => to + (from - to) * 0.5 * (1.0 + (PI * progress).cos()),
+        Anneal::Linear => from + (to - from) * progress,
+    }
+}

@@ -1,0 +1,196 @@
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+use burn::tensor::Device;
+use oomph_config::{Config, ConfigError, Interval, MicroBatch};
+use oomph_core::{SampleSpec, Split};
+use oomph_data::{DataError, LoaderOptions, OpenContext, Order, Source};
+use oomph_model::{Architecture, Init, ModelError, Stages, Summary, summarize};
+
+use crate::{DeviceError, Registry, Schedule, Task, open_device};
+
+/// A configuration with everything it names found, opened and checked against each other.
+pub struct Session {
+    /// The configuration.
+    pub config: Config,
+    /// The model, without parameters.
+    pub architecture: Architecture,
+    /// The data.
+    pub source: Arc<dyn Source>,
+    /// How output and target are compared.
+    pub task: Arc<dyn Task>,
+    /// How batches are loaded.
+    pub loader: LoaderOptions,
+    /// Where it computes, off autodiff.
+    pub device: Device,
+}
+
+/// What keeps a configuration from becoming a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// In the configuration itself.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// In the data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// In the model, or between model and data.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// In the device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// In the compute threads.
+    #[error(transparent)]
+    Threads(#[from] oomph_memory::ThreadsError),
+    /// A part of the data is empty, or becomes empty by the policy for the last batch.
+    #[error("the {split} data has {samples} samples, from which no batch of {batch} can be made")]
+    NoBatches {
+        /// The part.
+        split: Split,
+        /// Samples it has.
+        samples: usize,
+        /// Samples of a batch.
+        batch: usize,
+    },
+}
+
+impl SessionError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.hint(),
+            Self::Data(error) => error.hint(),
+            Self::Model(error) => error.hint(),
+            Self::Device(error) => error.hint(),
+            Self::Threads(_) => None,
+            Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
+        }
+    }
+}
+
+impl Session {
+    /// Finds and opens what the configuration names, and checks that it goes together: one batch is sent through the
+    /// model on a device that records operations and executes none.
+    ///
+    /// # Errors
+    /// The first thing that is not as it must be, with the place in the configuration where there is one.
+    pub fn open(config: Config, registry: &Registry) -> Result<Self, SessionError> {
+        let architecture = registry.architecture(&config.model)?;
+        let reader = registry.source(&config.data)?;
+        let loader = LoaderOptions::read(&config.data)?;
+        config.check_all_read()?;
+        let threads = config.device.threads.and_then(NonZeroUsize::new);
+        oomph_memory::compute_threads(threads)?;
+        let device = open_device(config.device.devices[0])?;
+        let context = OpenContext { cache_dir: cache_dir(), seed: config.train.seed };
+        let source = reader.open(&context)?;
+        let task = registry.task(&config, &source.spec().target)?;
+        let session = Self { config, architecture, source, task, loader, device };
+        session.check_batches(Split::Train, session.train_order().batches(), session.config.train.batch)?;
+        if session.config.train.eval_every != Interval::Never {
+            session.check_batches(Split::Test, session.eval_order().batches(), session.eval_batch())?;
+        }
+        session.summary(session.micro_batch())?;
+        Ok(session)
+    }
+
+    fn check_batches(&self, split: Split, batches: usize, batch: usize) -> Result<(), SessionError> {
+        if batches > 0 {
+            return Ok(());
+        }
+        Err(SessionError::NoBatches { split, samples: self.source.len(split), batch })
+    }
+
+    /// The name of the data source, as in `data.source`.
+    pub fn source_name(&self) -> String {
+        // It was read when the source was found, so it is there.
+        self.config.data.string("source", "").unwrap_or_default()
+    }
+
+    /// What a sample looks like.
+    pub fn spec(&self) -> &SampleSpec {
+        self.source.spec()
+    }
+
+    /// The layers of the model for a batch of any size.
+    ///
+    /// # Errors
+    /// Where the model cannot take the samples.
+    pub fn summary(&self, batch: usize) -> Result<Summary, ModelError> {
+        summarize(&self.architecture, self.spec(), batch)
+    }
+
+    /// Makes the model on the autodiff device, from `train.seed`.
+    ///
+    /// # Errors
+    /// Where the architecture refuses.
+    pub fn build(&self) -> Result<Stages, ModelError> {
+        let init = Init::new(&self.device.clone().autodiff(), self.config.train.seed);
+        self.architecture.build(self.spec(), &init)
+    }
+
+    /// Samples of one forward-backward.
+    pub fn micro_batch(&self) -> usize {
+        match self.config.memory.micro_batch {
+            Some(MicroBatch::Samples(samples)) => samples,
+            // `auto` is refused where the configuration is validated.
+            Some(MicroBatch::Auto) | None => self.config.train.batch,
+        }
+    }
+
+    /// Samples of one forward of evaluation.
+    pub fn eval_batch(&self) -> usize {
+        self.config.train.eval_batch.unwrap_or_else(|| self.micro_batch())
+    }
+
+    /// The order in which the training data is seen.
+    pub fn train_order(&self) -> Order {
+        let train = &self.config.train;
+        Order::train(self.source.len(Split::Train), train.batch, train.seed, self.loader.last_batch)
+    }
+
+    /// The order in which the held-out data is seen.
+    pub fn eval_order(&self) -> Order {
+        Order::eval(self.source.len(Split::Test), self.eval_batch())
+    }
+
+    /// Optimizer steps of an epoch.
+    pub fn steps_per_epoch(&self) -> usize {
+        self.train_order().batches()
+    }
+
+    /// Optimizer steps of the whole run.
+    pub fn steps(&self) -> usize {
+        let length = self.config.train.length;
+        let by_epochs = length.epochs.map(|epochs| epochs.saturating_mul(self.steps_per_epoch()));
+        // The configuration gives at least one of both.
+        by_epochs.into_iter().chain(length.steps).min().unwrap_or(0)
+    }
+
+    /// The learning rate over the whole run.
+    pub fn schedule(&self) -> Schedule {
+        let lr = self.config.optimizer.lr;
+        Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
+    }
+}
+
+/// Where results that took long to compute are kept between runs: `$XDG_CACHE_HOME/oomph` or `~/.cache/oomph`.
+fn cache_dir() -> PathBuf {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .and_then(absolute)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir)
+        .join("oomph")
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("architecture", &self.architecture)
+            .field("spec", self.spec())
+            .finish_non_exhaustive()
+    }
+}

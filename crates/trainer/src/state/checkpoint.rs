@@ -1,0 +1,143 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use oomph_model::Named;
+
+use super::{
+    CheckpointStore, HostTensor, OptimizerRecord, Progress, StateError, TrainState,
+    disk::{sync_directory, write_durably},
+    manifest::{FORMAT_VERSION, Manifest, sha256},
+    tensor_file,
+};
+
+const MODEL: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const CONFIG: &str = "config.toml";
+const STATE: &str = "state.json";
+
+/// A checkpoint on disk whose files are all there and verified.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    manifest: Manifest,
+}
+
+impl Checkpoint {
+    /// Opens the checkpoint at `path`: its directory, or a run directory, whose latest readable one it is.
+    ///
+    /// # Errors
+    /// Where there is none, or it is damaged.
+    pub fn find(path: &Path) -> Result<Self, StateError> {
+        if path.join(STATE).is_file() {
+            return Self::open(path);
+        }
+        let store = path.join(CheckpointStore::DIRECTORY);
+        let found = if store.is_dir() { CheckpointStore::at(store).newest()? } else { None };
+        match found {
+            Some(found) => Ok(found.checkpoint),
+            None => Err(StateError::NotACheckpoint { path: path.to_owned() }),
+        }
+    }
+
+    /// Opens the checkpoint in the directory `path` and verifies every file.
+    ///
+    /// # Errors
+    /// Where a file is missing, damaged or of another format.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        let file = path.join(STATE);
+        let bytes = fs::read(&file).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(path, STATE),
+            _ => StateError::io("read", &file)(error),
+        })?;
+        let checkpoint = Self { path: path.to_owned(), manifest: Manifest::decode(&bytes, &file)? };
+        for name in [MODEL, OPTIMIZER, CONFIG] {
+            checkpoint.read(name)?;
+        }
+        Ok(checkpoint)
+    }
+
+    /// Writes a checkpoint into the new directory `path` and flushes it to the disk.
+    pub(crate) fn write(path: &Path, state: &TrainState, config: &str) -> Result<(), StateError> {
+        fs::create_dir(path).map_err(StateError::io("create", path))?;
+        let mut files = BTreeMap::new();
+        let mut put = |name: &str, bytes: &[u8]| {
+            files.insert(name.to_owned(), sha256(bytes));
+            write_durably(&path.join(name), bytes)
+        };
+        put(MODEL, &tensor_file::encode(&state.model, &path.join(MODEL))?)?;
+        put(OPTIMIZER, &tensor_file::encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
+        put(CONFIG, config.as_bytes())?;
+        let manifest = Manifest {
+            format_version: FORMAT_VERSION,
+            oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
+            progress: state.progress.clone(),
+            optimizer_scalars: state.optimizer.scalars.clone(),
+            optimizer_ranks: state.optimizer.ranks.clone(),
+            files,
+        };
+        let file = path.join(STATE);
+        write_durably(&file, &manifest.encode(&file)?)?;
+        sync_directory(path)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How far the training was.
+    pub fn progress(&self) -> &Progress {
+        &self.manifest.progress
+    }
+
+    /// The resolved configuration that it was trained with.
+    ///
+    /// # Errors
+    /// Where the file was damaged since the checkpoint was opened.
+    pub fn config(&self) -> Result<String, StateError> {
+        let bytes = self.read(CONFIG)?;
+        String::from_utf8(bytes).map_err(|error| StateError::Malformed {
+            path: self.path.join(CONFIG),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Parameters and running statistics by name.
+    ///
+    /// # Errors
+    /// Where the file was damaged since the checkpoint was opened.
+    pub fn model(&self) -> Result<Named<HostTensor>, StateError> {
+        tensor_file::decode(&self.read(MODEL)?, &self.path.join(MODEL))
+    }
+
+    /// The whole training state.
+    ///
+    /// # Errors
+    /// Where a file was damaged since the checkpoint was opened.
+    pub fn state(&self) -> Result<TrainState, StateError> {
+        let optimizer = OptimizerRecord {
+            tensors: tensor_file::decode(&self.read(OPTIMIZER)?, &self.path.join(OPTIMIZER))?,
+            scalars: self.manifest.optimizer_scalars.clone(),
+            ranks: self.manifest.optimizer_ranks.clone(),
+        };
+        Ok(TrainState { progress: self.progress().clone(), model: self.model()?, optimizer })
+    }
+
+    /// Reads a file and checks it against its checksum.
+    fn read(&self, name: &str) -> Result<Vec<u8>, StateError> {
+        let path = self.path.join(name);
+        let expected = self.manifest.files.get(name).ok_or_else(|| missing(&self.path, name))?;
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(&self.path, name),
+            _ => StateError::io("read", &path)(error),
+        })?;
+        if sha256(&bytes) == *expected { Ok(bytes) } else { Err(StateError::Checksum { path }) }
+    }
+}
+
+fn missing(checkpoint: &Path, file: &str) -> StateError {
+    StateError::MissingFile { checkpoint: checkpoint.to_owned(), file: file.to_owned() }
+}

@@ -1,0 +1,134 @@
+use std::{io, path::PathBuf};
+
+/// What can be wrong with a checkpoint, or with writing one.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The system refused.
+    #[error("cannot {action} `{}`", path.display())]
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no checkpoint at a path.
+    #[error("`{}` is not a checkpoint, nor a run directory that has one", path.display())]
+    NotACheckpoint {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A run has checkpoints, and none is whole.
+    #[error("none of the {count} checkpoints in `{}` can be read; the newest: {newest}", directory.display())]
+    NoneReadable {
+        /// The directory.
+        directory: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the newest.
+        newest: Box<StateError>,
+    },
+    /// A file of a checkpoint is not there.
+    #[error("checkpoint `{}` has no `{file}`", checkpoint.display())]
+    MissingFile {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The file.
+        file: String,
+    },
+    /// A file of a checkpoint is not what was written.
+    #[error("`{}` is damaged: its SHA-256 is not the one that was saved with it", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of a checkpoint cannot be understood.
+    #[error("`{}` cannot be read: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A checkpoint of another format.
+    #[error("checkpoint `{}` has format version {found}; this version of oomph reads {known}", checkpoint.display())]
+    Version {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The format that is known.
+        known: u32,
+    },
+    /// The checkpoint is of another model.
+    #[error("the checkpoint does not fit the model: {}", list(.problems))]
+    Parameters {
+        /// Parameters that are missing, unexpected or of another shape, each in words.
+        problems: Vec<String>,
+    },
+    /// The checkpoint is of another optimizer.
+    #[error("the checkpoint has no state of this optimizer for parameter `{parameter}`")]
+    OptimizerState {
+        /// The first parameter without.
+        parameter: String,
+    },
+    /// A state that is not made of 32-bit floats.
+    #[error("`{name}` is not a tensor of floats")]
+    NotFloats {
+        /// The tensor.
+        name: String,
+    },
+    /// The checkpoint is from the middle of an epoch that is now cut otherwise.
+    #[error(
+        "the checkpoint is at batch {batch} of an epoch of {before} batches, but an epoch has {now} now: \
+         `train.batch`, the data or `data.last_batch` changed"
+    )]
+    EpochChanged {
+        /// Batches done in the epoch.
+        batch: usize,
+        /// Batches that the epoch had.
+        before: usize,
+        /// Batches that it has.
+        now: usize,
+    },
+    /// The device failed as the state was read from it.
+    #[error(transparent)]
+    Model(#[from] oomph_model::ModelError),
+}
+
+impl StateError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotACheckpoint { .. } => {
+                Some("name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`".into())
+            }
+            Self::Parameters { .. } | Self::OptimizerState { .. } => Some(
+                "the `config.toml` in the checkpoint is the one that it was trained with; use its `[model]` and \
+                 `[optimizer]`"
+                    .into(),
+            ),
+            Self::EpochChanged { .. } => {
+                Some("put them back as they were, or resume from a checkpoint at the end of an epoch".into())
+            }
+            Self::Version { .. } => Some("read it with the version of oomph that wrote it".into()),
+            _ => None,
+        }
+    }
+}
+
+/// The first few problems and how many more there are.
+fn list(problems: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = problems[..problems.len().min(SHOWN)].join("; ");
+    match problems.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}

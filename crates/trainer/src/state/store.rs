@@ -1,0 +1,174 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Checkpoint, StateError, TrainState,
+    disk::{replace_link, sync_directory},
+};
+
+const LATEST: &str = "latest";
+const BEST: &str = "best";
+const PREFIX: &str = "step-";
+/// Names of what is being written or removed; leftovers of a crash are cleared by the next save.
+const WRITING: &str = ".writing-";
+const REMOVING: &str = ".removing-";
+
+/// The checkpoints of a run, in its directory `checkpoints`: `step-00000120` …, and the links `latest` and `best`.
+#[derive(Clone, Debug)]
+pub struct CheckpointStore {
+    directory: PathBuf,
+}
+
+/// The newest checkpoint that can be read.
+#[derive(Debug)]
+pub struct Found {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// What is wrong with newer ones.
+    pub passed_over: Vec<StateError>,
+}
+
+impl CheckpointStore {
+    /// The directory's name in a run directory.
+    pub const DIRECTORY: &str = "checkpoints";
+
+    /// The store in `directory`, which is made by the first save.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// Saves, moves `latest` (and, if `best`, `best`), and removes all but the last `keep_last` and the best.
+    ///
+    /// # Errors
+    /// Where the disk is full or the system refuses; the checkpoints from before are untouched then.
+    pub fn save(
+        &self,
+        state: &TrainState,
+        config: &str,
+        best: bool,
+        keep_last: usize,
+    ) -> Result<PathBuf, StateError> {
+        fs::create_dir_all(&self.directory).map_err(StateError::io("create", &self.directory))?;
+        self.clear_leftovers()?;
+        let name = self.free_name(state.progress.step);
+        let (writing, path) = (self.directory.join(format!("{WRITING}{name}")), self.directory.join(&name));
+        Checkpoint::write(&writing, state, config)?;
+        fs::rename(&writing, &path).map_err(StateError::io("write", &path))?;
+        sync_directory(&self.directory)?;
+        replace_link(&self.directory.join(LATEST), &name)?;
+        if best {
+            replace_link(&self.directory.join(BEST), &name)?;
+        }
+        self.prune(keep_last)?;
+        Ok(path)
+    }
+
+    /// The newest checkpoint that can be read: `latest`, or the one before where that is damaged. `None` where
+    /// nothing was saved.
+    ///
+    /// # Errors
+    /// Where there are checkpoints and none can be read.
+    pub fn newest(&self) -> Result<Option<Found>, StateError> {
+        let mut names = self.names()?;
+        names.reverse();
+        if let Some(latest) = self.linked(LATEST) {
+            names.sort_by_key(|name| *name != latest);
+        }
+        let mut passed_over = Vec::new();
+        for name in &names {
+            match Checkpoint::open(&self.directory.join(name)) {
+                Ok(checkpoint) => return Ok(Some(Found { checkpoint, passed_over })),
+                Err(error) => passed_over.push(error),
+            }
+        }
+        match passed_over.into_iter().next() {
+            None => Ok(None),
+            Some(newest) => Err(StateError::NoneReadable {
+                directory: self.directory.clone(),
+                count: names.len(),
+                newest: Box::new(newest),
+            }),
+        }
+    }
+
+    /// Names of complete checkpoints, oldest first. A directory is complete once it has its final name.
+    fn names(&self) -> Result<Vec<String>, StateError> {
+        if !self.directory.is_dir() {
+            return Ok(Vec::new());
+        }
+        let mut names = self.entries()?;
+        names.retain(|name| order(name).is_some());
+        names.sort_by_key(|name| order(name));
+        Ok(names)
+    }
+
+    fn entries(&self) -> Result<Vec<String>, StateError> {
+        let refused = || StateError::io("read", &self.directory);
+        fs::read_dir(&self.directory)
+            .map_err(refused())?
+            .map(|entry| Ok(entry.map_err(refused())?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    /// The name that a link points to.
+    fn linked(&self, link: &str) -> Option<String> {
+        let target = fs::read_link(self.directory.join(link)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// `step-00000120`, or with `.2` … behind it where a run that was resumed from earlier saved that step before.
+    fn free_name(&self, step: usize) -> String {
+        let first = format!("{PREFIX}{step:08}");
+        let later = (2usize..).map(|number| format!("{first}.{number}"));
+        let mut names = std::iter::once(first.clone()).chain(later);
+        // The iterator is endless, so one of the names is free.
+        names.find(|name| !self.directory.join(name).exists()).unwrap_or(first)
+    }
+
+    fn prune(&self, keep_last: usize) -> Result<(), StateError> {
+        let kept = [self.linked(LATEST), self.linked(BEST)];
+        let mut names = self.names()?;
+        names.sort_by_key(|name| modified(&self.directory.join(name)));
+        let removable = names.len().saturating_sub(keep_last);
+        for name in names.into_iter().take(removable) {
+            if !kept.iter().flatten().any(|kept| *kept == name) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Renames first, so that a crash leaves no half of a checkpoint under its name.
+    fn remove(&self, name: &str) -> Result<(), StateError> {
+        let (path, removing) = (self.directory.join(name), self.directory.join(format!("{REMOVING}{name}")));
+        fs::rename(&path, &removing).map_err(StateError::io("remove", &path))?;
+        fs::remove_dir_all(&removing).map_err(StateError::io("remove", &removing))
+    }
+
+    fn clear_leftovers(&self) -> Result<(), StateError> {
+        for name in self.entries()? {
+            if name.starts_with(WRITING) || name.starts_with(REMOVING) {
+                let path = self.directory.join(name);
+                fs::remove_dir_all(&path).map_err(StateError::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Step and number of a checkpoint's name.
+fn order(name: &str) -> Option<(usize, usize)> {
+    let rest = name.strip_prefix(PREFIX)?;
+    match rest.split_once('.') {
+        Some((step, number)) => Some((step.parse().ok()?, number.parse().ok()?)),
+        None => Some((rest.parse().ok()?, 1)),
+    }
+}
+
+/// When a checkpoint was written, to the clock's precision, then by its name.
+fn modified(path: &Path) -> (Option<std::time::SystemTime>, Option<(usize, usize)>) {
+    let time = path.metadata().and_then(|data| data.modified()).ok();
+    (time, path.file_name().and_then(|name| order(&name.to_string_lossy())))
+}

@@ -1,0 +1,97 @@
+use std::{borrow::Cow, path::Path};
+
+use oomph_model::Named;
+use safetensors::{Dtype, SafeTensors, View, serialize};
+
+use super::{HostTensor, StateError};
+
+/// The bytes of a safetensors file of `tensors`: the same bytes for the same tensors.
+pub(crate) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
+    // One entry of metadata, since a map of several has no fixed order; PyTorch's loaders look for this one.
+    let metadata = [("format".to_owned(), "pt".to_owned())].into();
+    serialize(tensors.iter().map(|(name, tensor)| (name, Encoded(tensor))), Some(metadata))
+        .map_err(|error| malformed(path, error))
+}
+
+/// The tensors of a safetensors file.
+///
+/// # Errors
+/// Where it is not one, or holds something else than 32-bit floats.
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, StateError> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(path, error))?;
+    file.iter()
+        .map(|(name, view)| {
+            if view.dtype() != Dtype::F32 {
+                return Err(StateError::NotFloats { name: name.to_owned() });
+            }
+            let values = view
+                .data()
+                .chunks_exact(4)
+                .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+                .collect();
+            Ok((name.to_owned(), HostTensor { shape: view.shape().to_vec(), values }))
+        })
+        .collect()
+}
+
+fn malformed(path: &Path, error: safetensors::SafeTensorError) -> StateError {
+    StateError::Malformed { path: path.to_owned(), reason: error.to_string() }
+}
+
+struct Encoded<'a>(&'a HostTensor);
+
+impl View for Encoded<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.0.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.0.values.len() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors() -> Named<HostTensor> {
+        let tensor = |shape: &[usize], start: f32| HostTensor {
+            shape: shape.to_vec(),
+            values: (0..shape.iter().product()).map(|index: usize| start + index as f32).collect(),
+        };
+        [("b.weight".into(), tensor(&[2, 3], 0.5)), ("a".into(), tensor(&[1], -1.0))].into()
+    }
+
+    #[test]
+    fn tensors_survive_and_bytes_repeat() {
+        let path = Path::new("x");
+        let bytes = encode(&tensors(), path).unwrap();
+        assert_eq!(decode(&bytes, path).unwrap(), tensors());
+        assert_eq!(encode(&tensors(), path).unwrap(), bytes);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_without_a_panic(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+        ) {
+            let _ = decode(&bytes, Path::new("x"));
+        }
+
+        #[test]
+        fn a_damaged_file_is_read_or_refused_without_a_panic(at in 0usize..200, byte: u8) {
+            let mut bytes = encode(&tensors(), Path::new("x")).unwrap();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = decode(&bytes, Path::new("x"));
+        }
+    }
+}

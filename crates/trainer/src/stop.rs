@@ -1,0 +1,57 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
+};
+
+/// Asks a running training to end after its step, or to save: from a signal handler or another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    reason: AtomicU8,
+    save: AtomicBool,
+}
+
+/// Why a training was asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// SIGINT: someone pressed Ctrl-C.
+    Interrupt = 1,
+    /// SIGTERM: the system or a scheduler wants the process gone.
+    Terminate = 2,
+}
+
+impl Stop {
+    /// One that nobody has asked yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the training to finish its step, save and end. The first reason counts.
+    pub fn request(&self, reason: StopReason) {
+        // Where a reason is there already, it stays.
+        let _ = self.shared.reason.compare_exchange(0, reason as u8, SeqCst, SeqCst);
+    }
+
+    /// Asks the training to save after its step and go on.
+    pub fn request_save(&self) {
+        self.shared.save.store(true, SeqCst);
+    }
+
+    /// Why the training shall end, if it shall.
+    pub fn reason(&self) -> Option<StopReason> {
+        match self.shared.reason.load(SeqCst) {
+            1 => Some(StopReason::Interrupt),
+            2 => Some(StopReason::Terminate),
+            _ => None,
+        }
+    }
+
+    /// Whether a save was asked for since the last call.
+    pub(crate) fn take_save(&self) -> bool {
+        self.shared.save.swap(false, SeqCst)
+    }
+}

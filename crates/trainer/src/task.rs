@@ -1,0 +1,147 @@
+use burn::tensor::{Int, Tensor, activation::log_softmax};
+use oomph_core::TargetSpec;
+use oomph_model::AnyTensor;
+
+/// What the output of a model is compared with, on the device.
+#[derive(Clone, Debug)]
+pub enum DeviceTargets {
+    /// A class index a sample, `[B]`.
+    Classes(Tensor<1, Int>),
+    /// A row of values a sample, `[B, F]`.
+    Values(Tensor<2>),
+}
+
+/// How the output of a model is compared with the targets.
+pub trait Task: Send + Sync {
+    /// The mean loss over the samples, as one element on the device. It is what training differentiates.
+    ///
+    /// # Errors
+    /// Where output and targets do not fit each other.
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError>;
+
+    /// How many samples the output is right about, as one element on the device; `None` where nothing is right or
+    /// wrong. Divided by the number of samples it is the accuracy.
+    fn correct(&self, _output: &AnyTensor, _targets: &DeviceTargets) -> Option<Tensor<1>> {
+        None
+    }
+}
+
+/// An output that a task cannot compare with the targets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// The output has another shape than the task takes.
+    #[error("task `{task}` takes an output of {expected}, got {found:?}")]
+    Output {
+        /// The task's name.
+        task: &'static str,
+        /// The shape it takes.
+        expected: String,
+        /// The shape it was given.
+        found: Vec<usize>,
+    },
+    /// The targets are of another kind than the task takes.
+    #[error("task `{task}` takes {expected} as targets, got {found}")]
+    Targets {
+        /// The task's name.
+        task: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// What it was given.
+        found: &'static str,
+    },
+}
+
+impl DeviceTargets {
+    /// The kind, for messages.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Classes(_) => "classes",
+            Self::Values(_) => "values",
+        }
+    }
+}
+
+/// Cross-entropy between logits `[B, K]` and a class a sample: −Σ q log softmax(logits).
+///
+/// q is 1 − ε + ε/K for the class and ε/K elsewhere, with label smoothing ε (Szegedy et al. 2016, arXiv:1512.00567).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Classification {
+    /// Label smoothing, from 0 up to but not including 1.
+    pub label_smoothing: f64,
+}
+
+impl Classification {
+    const NAME: &str = "classification";
+
+    fn logits(output: &AnyTensor) -> Result<Tensor<2>, TaskError> {
+        output.clone().float::<2>().ok_or_else(|| TaskError::Output {
+            task: Self::NAME,
+            expected: "[B, classes]".into(),
+            found: output.dims(),
+        })
+    }
+
+    fn classes(targets: &DeviceTargets) -> Result<Tensor<1, Int>, TaskError> {
+        match targets {
+            DeviceTargets::Classes(classes) => Ok(classes.clone()),
+            DeviceTargets::Values(_) => {
+                Err(TaskError::Targets { task: Self::NAME, expected: "classes", found: targets.kind() })
+            }
+        }
+    }
+}
+
+impl Task for Classification {
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
+        let logits = Self::logits(output)?;
+        let classes = Self::classes(targets)?;
+        let [batch, count] = logits.dims();
+        let log_probabilities = log_softmax(logits, 1);
+        let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1]));
+        let loss = picked.reshape([batch]).mean_dim(0).neg();
+        if self.label_smoothing == 0.0 {
+            return Ok(loss);
+        }
+        let spread = log_probabilities.reshape([batch * count]).mean_dim(0).neg();
+        Ok(loss.mul_scalar(1.0 - self.label_smoothing) + spread.mul_scalar(self.label_smoothing))
+    }
+
+    fn correct(&self, output: &AnyTensor, targets: &DeviceTargets) -> Option<Tensor<1>> {
+        let logits = Self::logits(output).ok()?;
+        let classes = Self::classes(targets).ok()?;
+        let [batch, _] = logits.dims();
+        let predicted: Tensor<1, Int> = logits.argmax(1).reshape([batch]);
+        Some(predicted.equal(classes).float().sum_dim(0))
+    }
+}
+
+/// The mean squared error between an output `[B, F]` and values `[B, F]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regression;
+
+impl Task for Regression {
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
+        let DeviceTargets::Values(values) = targets else {
+            return Err(TaskError::Targets { task: "regression", expected: "values", found: targets.kind() });
+        };
+        let expected = values.dims();
+        let output =
+            output.clone().float::<2>().filter(|output| output.dims() == expected).ok_or_else(|| {
+                TaskError::Output {
+                    task: "regression",
+                    expected: format!("{expected:?}"),
+                    found: output.dims(),
+                }
+            })?;
+        let difference = output - values.clone();
+        Ok(difference.square().reshape([expected[0] * expected[1]]).mean_dim(0))
+    }
+}
+
+/// The name of the task that goes with a target where the configuration names none.
+pub(crate) fn default_task(target: &TargetSpec) -> &'static str {
+    match target {
+        TargetSpec::Class { .. } => Classification::NAME,
+        TargetSpec::Values { .. } => "regression",
+    }
+}

@@ -1,0 +1,452 @@
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use oomph_config::Interval;
+use oomph_core::Split;
+use oomph_data::Loader;
+use oomph_memory::{Account, charge};
+
+use crate::{
+    Event, Observer, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
+    evaluate::evaluate,
+    event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
+    progress::{self, Stopwatch},
+    run::environment,
+    state::{Checkpoint, Progress, StateError, TrainState, model_record, restore_model},
+};
+
+/// Where a training starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// From new parameters, in a new run directory.
+    #[default]
+    No,
+    /// From the newest checkpoint of the run directory; from new parameters where nothing was saved there.
+    Latest,
+    /// From the checkpoint at this path, or the newest of the run directory at this path.
+    From(PathBuf),
+}
+
+/// What a training takes besides its session.
+#[derive(Clone, Debug, Default)]
+pub struct TrainOptions {
+    /// Where it starts.
+    pub resume: Resume,
+}
+
+/// Trains until the configured end, until `stop` asks for it, or until evaluation stops improving.
+///
+/// Whatever the end, the state is saved: a run stopped at any step and resumed ends with the same bytes as one never
+/// stopped, on the CPU.
+///
+/// # Errors
+/// Where data, model, task or disk fail, and where the loss is no finite number.
+pub fn train(
+    session: &Session,
+    options: &TrainOptions,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Done, TrainError> {
+    charge(Account::Device, || {
+        let mut training = Training::open(session, options, observer, stop)?;
+        let ended = training.run()?;
+        training.finish(ended)
+    })
+}
+
+struct Training<'a> {
+    session: &'a Session,
+    observer: &'a mut dyn Observer,
+    stop: &'a Stop,
+    run: RunDirectory,
+    config: String,
+    stepper: Stepper,
+    schedule: Schedule,
+    progress: Progress,
+    interval: progress::Interval,
+    stopwatch: Stopwatch,
+    started: Instant,
+    /// Seconds of training before this process.
+    earlier_seconds: f64,
+    last_save: Instant,
+    /// The last checkpoint and the step it is of.
+    saved: Option<(usize, PathBuf)>,
+}
+
+impl<'a> Training<'a> {
+    fn open(
+        session: &'a Session,
+        options: &TrainOptions,
+        observer: &'a mut dyn Observer,
+        stop: &'a Stop,
+    ) -> Result<Self, TrainError> {
+        let (run, checkpoint, warnings) = place(session, options)?;
+        let mut training = Self {
+            session,
+            observer,
+            stop,
+            run,
+            config: session.config.to_toml(),
+            stepper: Stepper::new(session)?,
+            schedule: session.schedule(),
+            progress: Progress { batches_per_epoch: session.steps_per_epoch(), ..Progress::default() },
+            interval: progress::Interval::default(),
+            stopwatch: Stopwatch::start(),
+            started: Instant::now(),
+            earlier_seconds: 0.0,
+            last_save: Instant::now(),
+            saved: None,
+        };
+        if let Some(checkpoint) = &checkpoint {
+            training.restore(checkpoint)?;
+        }
+        let device = session.config.device.devices[0].to_string();
+        training.run.describe(&training.config, &environment(&device))?;
+        training.announce(checkpoint.as_ref(), device)?;
+        for message in warnings {
+            training.tell(Event::Warning { message })?;
+        }
+        Ok(training)
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+        let state = checkpoint.state()?;
+        let now = self.progress.batches_per_epoch;
+        let Progress { batch, batches_per_epoch: before, .. } = state.progress;
+        if batch > 0 && before != now {
+            return Err(StateError::EpochChanged { batch, before, now }.into());
+        }
+        let device = &self.session.device;
+        restore_model(&mut self.stepper.model, &state.model, device)?;
+        self.stepper.optimizer.restore(state.optimizer, device)?;
+        self.earlier_seconds = state.progress.seconds;
+        self.progress = Progress { batches_per_epoch: now, ..state.progress };
+        self.saved = Some((self.progress.step, checkpoint.path().to_owned()));
+        Ok(())
+    }
+
+    fn announce(&mut self, checkpoint: Option<&Checkpoint>, device: String) -> Result<(), TrainError> {
+        let session = self.session;
+        let spec = session.spec();
+        let started = Started {
+            run_dir: self.run.path().to_owned(),
+            model: session.architecture.name().to_owned(),
+            parameters: self.stepper.model.trainable_elements(),
+            source: session.source_name(),
+            sample: format!("{}, {}", spec.input, spec.target),
+            train_samples: session.source.len(Split::Train),
+            test_samples: session.source.len(Split::Test),
+            device,
+            batch: session.config.train.batch,
+            micro_batch: session.micro_batch(),
+            steps: session.steps(),
+            steps_per_epoch: self.progress.batches_per_epoch,
+            first_step: self.progress.step,
+            resumed_from: checkpoint.map(|checkpoint| checkpoint.path().to_owned()),
+            metered: oomph_memory::is_installed(),
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        self.tell(Event::Started(started))
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), TrainError> {
+        self.run.log(&event)?;
+        self.observer.event(&event);
+        Ok(())
+    }
+
+    /// Epochs until the end; how it ended.
+    fn run(&mut self) -> Result<Ended, TrainError> {
+        self.stopwatch.resume();
+        let steps = self.session.steps();
+        if self.progress.evaluation_due
+            && let Some(ended) = self.evaluate()?
+        {
+            return Ok(ended);
+        }
+        while self.progress.step < steps {
+            if let Some(ended) = self.epoch(steps)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// The rest of the current epoch; how training ended, if it did.
+    fn epoch(&mut self, steps: usize) -> Result<Option<Ended>, TrainError> {
+        let Self { session, progress, .. } = self;
+        let (epoch, batch, seed) = (progress.epoch, progress.batch, session.config.train.seed);
+        let order = session.train_order();
+        let mut loader = charge(Account::Host, || {
+            let source = session.source.clone();
+            Loader::start(source, Split::Train, order, epoch, batch, Some(seed), &session.loader)
+        });
+        while self.progress.step < steps {
+            let Some(batch) = charge(Account::Host, || loader.next()) else { break };
+            self.step(batch?)?;
+            if let Some(ended) = self.after_step(steps)? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    fn step(&mut self, batch: oomph_data::Batch) -> Result<(), TrainError> {
+        for error in &batch.skipped {
+            self.tell(Event::Warning { message: error.to_string() })?;
+        }
+        let step = self.progress.step;
+        let lr = self.schedule.lr(step);
+        let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
+        self.stopwatch.count(outcome.samples);
+        self.interval.add(step + 1, lr, outcome);
+        self.progress.step += 1;
+        self.progress.batch += 1;
+        if self.progress.batch == self.progress.batches_per_epoch {
+            self.progress.epoch += 1;
+            self.progress.batch = 0;
+        }
+        self.observer.tick(Tick::Step { step: self.progress.step });
+        Ok(())
+    }
+
+    /// What is due after a step: reading the loss, evaluating, saving, ending.
+    fn after_step(&mut self, steps: usize) -> Result<Option<Ended>, TrainError> {
+        let config = &self.session.config;
+        let last = self.progress.step == steps;
+        if last || self.progress.step.is_multiple_of(config.run.log_every) {
+            self.log()?;
+        }
+        // The end is evaluated even where it falls between two evaluations.
+        let never = config.train.eval_every == Interval::Never;
+        self.progress.evaluation_due = !never && (last || self.is_due(config.train.eval_every));
+        if let Some(reason) = self.stop.reason() {
+            self.save(false)?;
+            return Ok(Some(reason.into()));
+        }
+        if self.progress.evaluation_due
+            && let Some(ended) = self.evaluate()?
+        {
+            return Ok(Some(ended));
+        }
+        if self.stop.take_save() || self.is_due(config.run.save_every) {
+            self.save(false)?;
+        }
+        Ok(None)
+    }
+
+    fn is_due(&self, interval: Interval) -> bool {
+        let Progress { step, epoch, batch, .. } = self.progress;
+        match interval {
+            Interval::Epochs(every) => batch == 0 && epoch.is_multiple_of(every),
+            Interval::Steps(every) => step.is_multiple_of(every),
+            Interval::Minutes(every) => self.last_save.elapsed() >= Duration::from_secs_f64(every * 60.0),
+            Interval::Never => false,
+        }
+    }
+
+    /// Reads the losses since the last time, which waits for the device.
+    fn log(&mut self) -> Result<(), TrainError> {
+        let Some(means) = self.read_losses()? else { return Ok(()) };
+        let memory = oomph_memory::read();
+        let Progress { step, .. } = self.progress;
+        let metrics = StepMetrics {
+            step,
+            epoch: self.epoch_of_last_step(),
+            loss: means.loss,
+            accuracy: means.accuracy,
+            lr: self.schedule.lr(step - 1),
+            samples_per_second: self.stopwatch.lap(),
+            in_use_bytes: memory.in_use_bytes,
+            peak_in_use_bytes: memory.peak_in_use_bytes,
+            seconds: self.started.elapsed().as_secs_f64(),
+        };
+        self.tell(Event::Step(metrics))
+    }
+
+    /// # Errors
+    /// [`TrainError::NonFiniteLoss`]: nothing that came of such a loss is saved, since every save reads first.
+    fn read_losses(&mut self) -> Result<Option<progress::Means>, TrainError> {
+        match self.interval.read()? {
+            Ok(means) => {
+                self.progress.loss = means.map(|means| means.loss).or(self.progress.loss);
+                Ok(means)
+            }
+            Err(progress::NonFinite { step, loss, lr }) => Err(TrainError::NonFiniteLoss {
+                step,
+                loss,
+                lr,
+                checkpoint: self.saved.take().map(|(_, path)| path),
+            }),
+        }
+    }
+
+    /// Epoch of the last step, from 1.
+    fn epoch_of_last_step(&self) -> usize {
+        self.progress.epoch + usize::from(self.progress.batch > 0)
+    }
+
+    /// Evaluates, and saves where it was the best; how training ended, if it did.
+    fn evaluate(&mut self) -> Result<Option<Ended>, TrainError> {
+        // A loss that is not finite is found here, before it is evaluated.
+        self.log()?;
+        self.stopwatch.pause();
+        let evaluation = evaluate(self.session, &self.stepper.model, self.observer, self.stop)?;
+        let Some(evaluation) = evaluation else {
+            // Asked to stop before it was done: `evaluation_due` stays, and it is done on resume.
+            self.save(false)?;
+            return Ok(self.stop.reason().map(Ended::from));
+        };
+        let train = &self.session.config.train;
+        let step = self.progress.step;
+        let best = self.progress.early_stopping.observe(evaluation.loss, step, train.min_delta);
+        self.progress.evaluation_due = false;
+        self.progress.eval_loss = Some(evaluation.loss);
+        self.progress.eval_accuracy = evaluation.accuracy;
+        self.tell(Event::Eval(EvalMetrics {
+            step,
+            epoch: self.epoch_of_last_step(),
+            eval_loss: evaluation.loss,
+            eval_accuracy: evaluation.accuracy,
+            samples: evaluation.samples,
+            best,
+            eval_seconds: evaluation.seconds,
+        }))?;
+        if best && self.session.config.run.save_every != Interval::Never {
+            self.save(true)?;
+        }
+        self.stopwatch.resume();
+        let over = self.progress.early_stopping.is_over(train.patience);
+        Ok(over.then_some(Ended::EarlyStopping))
+    }
+
+    /// Saves, unless this step is saved already.
+    fn save(&mut self, best: bool) -> Result<(), TrainError> {
+        self.log()?;
+        if self.saved.as_ref().is_some_and(|(step, _)| *step == self.progress.step) && !best {
+            return Ok(());
+        }
+        self.stopwatch.pause();
+        let start = Instant::now();
+        self.progress.seconds = self.earlier_seconds + self.started.elapsed().as_secs_f64();
+        let path = charge(Account::Host, || -> Result<PathBuf, TrainError> {
+            let state = TrainState {
+                progress: self.progress.clone(),
+                model: model_record(&self.stepper.model)?,
+                optimizer: self.stepper.optimizer.record()?,
+            };
+            let keep_last = self.session.config.run.keep_last;
+            Ok(self.run.checkpoints().save(&state, &self.config, best, keep_last)?)
+        })?;
+        self.last_save = Instant::now();
+        self.saved = Some((self.progress.step, path.clone()));
+        self.tell(Event::Checkpoint(Saved {
+            step: self.progress.step,
+            checkpoint: path,
+            save_seconds: start.elapsed().as_secs_f64(),
+        }))?;
+        self.stopwatch.resume();
+        Ok(())
+    }
+
+    fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
+        self.save(false)?;
+        let progress = self.progress.clone();
+        let checkpoint = self.saved.take().map(|(_, path)| path).unwrap_or_default();
+        let done = Done {
+            step: progress.step,
+            loss: progress.loss,
+            eval_loss: progress.eval_loss,
+            eval_accuracy: progress.eval_accuracy,
+            best_eval_loss: progress.early_stopping.best_loss,
+            best_step: progress.early_stopping.best_step,
+            samples_per_second: self.stopwatch.total(),
+            peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
+            run_dir: self.run.path().to_owned(),
+            checkpoint,
+            seconds: self.started.elapsed().as_secs_f64(),
+            ended,
+        };
+        self.tell(Event::Done(done.clone()))?;
+        Ok(done)
+    }
+}
+
+/// The run directory, the checkpoint to start from, and what the user should know of the choice.
+fn place(
+    session: &Session,
+    options: &TrainOptions,
+) -> Result<(RunDirectory, Option<Checkpoint>, Vec<String>), TrainError> {
+    let config = &session.config;
+    let configured = config.run.directory.as_deref();
+    let mut warnings: Vec<_> = config
+        .set_aside()
+        .iter()
+        .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
+        .collect();
+    let (run, checkpoint) = match &options.resume {
+        Resume::No => match configured {
+            Some(path) => (RunDirectory::create(path)?, None),
+            None => (RunDirectory::next(config.name())?, None),
+        },
+        Resume::Latest => {
+            let path = configured.map_or_else(|| RunDirectory::last(config.name()), Path::to_owned);
+            let run = RunDirectory::resume(&path)?;
+            let checkpoint = match run.checkpoints().newest()? {
+                Some(found) => {
+                    warnings.extend(found.passed_over.iter().map(|error| format!("passed over: {error}")));
+                    Some(found.checkpoint)
+                }
+                None => {
+                    warnings.push(format!("nothing was saved in `{}` yet: starting fresh", path.display()));
+                    None
+                }
+            };
+            (run, checkpoint)
+        }
+        Resume::From(path) => {
+            let checkpoint = Checkpoint::find(path)?;
+            let run = match configured {
+                Some(path) => RunDirectory::resume(path)?,
+                None => match run_of(&checkpoint) {
+                    Some(path) => RunDirectory::resume(&path)?,
+                    None => RunDirectory::next(config.name())?,
+                },
+            };
+            (run, Some(checkpoint))
+        }
+    };
+    if let Some(checkpoint) = &checkpoint {
+        warnings.extend(changes(session, checkpoint)?);
+    }
+    Ok((run, checkpoint, warnings))
+}
+
+/// The run directory that a checkpoint lies in: the one above `checkpoints/`.
+fn run_of(checkpoint: &Checkpoint) -> Option<PathBuf> {
+    // `latest` and `best` are links into the same directory.
+    let path = checkpoint.path().canonicalize().ok()?;
+    let store = path.parent()?;
+    (store.file_name()? == crate::state::CheckpointStore::DIRECTORY)
+        .then(|| store.parent())?
+        .map(Path::to_owned)
+}
+
+/// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.
+fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
+    let differences = session.config.differences(&checkpoint.config()?).map_err(crate::SessionError::from)?;
+    let matters = |key: &str| !key.starts_with("run.") && key != "train.epochs" && key != "train.steps";
+    let value = |value: &Option<oomph_config::Value>| {
+        value.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"))
+    };
+    Ok(differences
+        .iter()
+        .filter(|difference| matters(&difference.key))
+        .map(|difference| {
+            let (before, after) = (value(&difference.before), value(&difference.after));
+            format!("`{}` was {before} in the checkpoint and is {after} now", difference.key)
+        })
+        .collect())
+}

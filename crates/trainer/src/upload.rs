@@ -1,0 +1,29 @@
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use oomph_data::{Batch, Targets, Values};
+use oomph_model::AnyTensor;
+
+use crate::DeviceTargets;
+
+/// Copies a batch from host memory to the device.
+///
+/// It is a copy on the CPU too: what the loader's threads allocated is host memory, what a step computes on is in use.
+pub(crate) fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTargets) {
+    let input = match &batch.input {
+        Values::Floats(values) => AnyTensor::floats(values.clone(), &batch.shape, device),
+        Values::Tokens(tokens) => {
+            let shape = [batch.shape[0], batch.shape[1..].iter().product()];
+            Tensor::<2, Int>::from_data(TensorData::new(tokens.clone(), shape), device).into()
+        }
+    };
+    let targets = match &batch.targets {
+        Targets::Classes(classes) => {
+            let data = TensorData::new(classes.clone(), [classes.len()]);
+            DeviceTargets::Classes(Tensor::from_data(data, device))
+        }
+        Targets::Values { data, features } => {
+            let shape = [data.len() / (*features).max(1), *features];
+            DeviceTargets::Values(Tensor::from_data(TensorData::new(data.clone(), shape), device))
+        }
+    };
+    (input, targets)
+}
