@@ -2,10 +2,13 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use oomph_config::{Config, ConfigError, Section};
 use oomph_core::TargetSpec;
-use oomph_data::OpenSource;
+use oomph_data::{LoaderOptions, OpenSource};
 use oomph_model::Architecture;
 
-use crate::task::{Classification, Regression, Task, default_task};
+use crate::{
+    parts::Parts,
+    task::{Classification, Regression, Task, default_task},
+};
 
 type ReadModel = dyn Fn(&Section) -> Result<Architecture, ConfigError> + Send + Sync;
 type ReadSource = dyn Fn(&Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> + Send + Sync;
@@ -102,11 +105,29 @@ impl Registry {
         self.sources.keys().map(String::as_str)
     }
 
-    pub(crate) fn architecture(&self, settings: &Section) -> Result<Architecture, ConfigError> {
+    /// Reads the settings of the model and of the data source, and checks that every key is known and every name is
+    /// registered. Nothing is looked for on disk.
+    ///
+    /// # Errors
+    /// The first setting that is not as it must be.
+    pub fn read(&self, config: &Config) -> Result<Parts, ConfigError> {
+        let parts = Parts {
+            architecture: self.architecture(&config.model)?,
+            reader: self.source(&config.data)?,
+            loader: LoaderOptions::read(&config.data)?,
+        };
+        config.check_all_read()?;
+        match &config.train.task {
+            Some(name) if !self.tasks.contains_key(name) => Err(self.unknown_task(config)),
+            _ => Ok(parts),
+        }
+    }
+
+    fn architecture(&self, settings: &Section) -> Result<Architecture, ConfigError> {
         find(&self.models, settings, "name")?(settings)
     }
 
-    pub(crate) fn source(
+    fn source(
         &self,
         settings: &Section,
     ) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
@@ -118,8 +139,12 @@ impl Registry {
         let name = config.train.task.as_deref().unwrap_or(default_task(target));
         match self.tasks.get(name) {
             Some(read) => read(config),
-            None => Err(config.invalid("train.task", one_of(&self.tasks))),
+            None => Err(self.unknown_task(config)),
         }
+    }
+
+    fn unknown_task(&self, config: &Config) -> ConfigError {
+        config.invalid("train.task", one_of(&self.tasks))
     }
 }
 

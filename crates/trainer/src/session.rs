@@ -1,12 +1,12 @@
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, Interval, MicroBatch};
 use oomph_core::{SampleSpec, Split};
-use oomph_data::{DataError, LoaderOptions, OpenContext, Order, Source};
+use oomph_data::{DataError, LoaderOptions, Order, Source};
 use oomph_model::{Architecture, Init, ModelError, Stages, Summary, summarize};
 
-use crate::{DeviceError, Registry, Schedule, Task, open_device};
+use crate::{DeviceError, Parts, Registry, Schedule, Task, open_device};
 
 /// A configuration with everything it names found, opened and checked against each other.
 pub struct Session {
@@ -75,16 +75,13 @@ impl Session {
     /// # Errors
     /// The first thing that is not as it must be, with the place in the configuration where there is one.
     pub fn open(config: Config, registry: &Registry) -> Result<Self, SessionError> {
-        let architecture = registry.architecture(&config.model)?;
-        let reader = registry.source(&config.data)?;
-        let loader = LoaderOptions::read(&config.data)?;
-        config.check_all_read()?;
+        let parts = registry.read(&config)?;
         let threads = config.device.threads.and_then(NonZeroUsize::new);
         oomph_memory::compute_threads(threads)?;
         let device = open_device(config.device.devices[0])?;
-        let context = OpenContext { cache_dir: cache_dir(), seed: config.train.seed };
-        let source = reader.open(&context)?;
+        let source = parts.open_source(&config)?;
         let task = registry.task(&config, &source.spec().target)?;
+        let Parts { architecture, loader, .. } = parts;
         let session = Self { config, architecture, source, task, loader, device };
         session.check_batches(Split::Train, session.train_order().batches(), session.config.train.batch)?;
         if session.config.train.eval_every != Interval::Never {
@@ -172,18 +169,6 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
-}
-
-/// Where results that took long to compute are kept between runs: `$XDG_CACHE_HOME/oomph` or `~/.cache/oomph`.
-fn cache_dir() -> PathBuf {
-    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .and_then(absolute)
-        .or_else(home)
-        .unwrap_or_else(std::env::temp_dir)
-        .join("oomph")
 }
 
 impl std::fmt::Debug for Session {

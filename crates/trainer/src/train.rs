@@ -396,7 +396,7 @@ fn place(
             let run = RunDirectory::resume(&path)?;
             let checkpoint = match run.checkpoints().newest()? {
                 Some(found) => {
-                    warnings.extend(found.passed_over.iter().map(|error| format!("passed over: {error}")));
+                    warnings.extend(found.warnings());
                     Some(found.checkpoint)
                 }
                 None => {
@@ -407,10 +407,12 @@ fn place(
             (run, checkpoint)
         }
         Resume::From(path) => {
-            let checkpoint = Checkpoint::find(path)?;
+            let found = Checkpoint::find(path)?;
+            warnings.extend(found.warnings());
+            let checkpoint = found.checkpoint;
             let run = match configured {
                 Some(path) => RunDirectory::resume(path)?,
-                None => match run_of(&checkpoint) {
+                None => match checkpoint.run_directory() {
                     Some(path) => RunDirectory::resume(&path)?,
                     None => RunDirectory::next(config.name())?,
                 },
@@ -422,16 +424,6 @@ fn place(
         warnings.extend(changes(session, checkpoint)?);
     }
     Ok((run, checkpoint, warnings))
-}
-
-/// The run directory that a checkpoint lies in: the one above `checkpoints/`.
-fn run_of(checkpoint: &Checkpoint) -> Option<PathBuf> {
-    // `latest` and `best` are links into the same directory.
-    let path = checkpoint.path().canonicalize().ok()?;
-    let store = path.parent()?;
-    (store.file_name()? == crate::state::CheckpointStore::DIRECTORY)
-        .then(|| store.parent())?
-        .map(Path::to_owned)
 }
 
 /// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.

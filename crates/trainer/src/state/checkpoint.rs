@@ -7,7 +7,7 @@ use std::{
 use oomph_model::Named;
 
 use super::{
-    CheckpointStore, HostTensor, OptimizerRecord, Progress, StateError, TrainState,
+    CheckpointStore, Found, HostTensor, OptimizerRecord, Progress, StateError, TrainState,
     disk::{sync_directory, write_durably},
     manifest::{FORMAT_VERSION, Manifest, sha256},
     tensor_file,
@@ -26,20 +26,17 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens the checkpoint at `path`: its directory, or a run directory, whose latest readable one it is.
+    /// Finds the checkpoint at `path`: its directory, or a run directory, whose newest readable one it is.
     ///
     /// # Errors
     /// Where there is none, or it is damaged.
-    pub fn find(path: &Path) -> Result<Self, StateError> {
+    pub fn find(path: &Path) -> Result<Found, StateError> {
         if path.join(STATE).is_file() {
-            return Self::open(path);
+            return Ok(Found { checkpoint: Self::open(path)?, passed_over: Vec::new() });
         }
         let store = path.join(CheckpointStore::DIRECTORY);
         let found = if store.is_dir() { CheckpointStore::at(store).newest()? } else { None };
-        match found {
-            Some(found) => Ok(found.checkpoint),
-            None => Err(StateError::NotACheckpoint { path: path.to_owned() }),
-        }
+        found.ok_or_else(|| StateError::NotACheckpoint { path: path.to_owned() })
     }
 
     /// Opens the checkpoint in the directory `path` and verifies every file.
@@ -86,6 +83,16 @@ impl Checkpoint {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The run directory that it lies in: the one above `checkpoints/`, if it lies in one.
+    pub fn run_directory(&self) -> Option<PathBuf> {
+        let above = |path: &Path| {
+            let store = path.parent().filter(|store| store.ends_with(CheckpointStore::DIRECTORY))?;
+            Some(store.parent()?.to_owned()).filter(|run| !run.as_os_str().is_empty())
+        };
+        // As it was named, where the name tells; `.` and links to it do not.
+        above(&self.path).or_else(|| above(&self.path.canonicalize().ok()?))
     }
 
     /// How far the training was.

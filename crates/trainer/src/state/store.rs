@@ -30,6 +30,13 @@ pub struct Found {
     pub passed_over: Vec<StateError>,
 }
 
+impl Found {
+    /// What a user should know of the choice: the checkpoints that were passed over.
+    pub fn warnings(&self) -> Vec<String> {
+        self.passed_over.iter().map(|error| format!("passed over: {error}")).collect()
+    }
+}
+
 impl CheckpointStore {
     /// The directory's name in a run directory.
     pub const DIRECTORY: &str = "checkpoints";
