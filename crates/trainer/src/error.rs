@@ -38,6 +38,21 @@ pub enum TrainError {
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
     },
+    /// A step with a finite loss made a parameter infinite or not a number. It was not saved.
+    #[error(
+        "step {step} made `{parameter}` infinite or not a number (learning rate {lr}); {}",
+        kept(.checkpoint.as_ref())
+    )]
+    NonFiniteParameter {
+        /// The step after which it was found, from 1.
+        step: usize,
+        /// The first such parameter.
+        parameter: String,
+        /// The learning rate of that step.
+        lr: f64,
+        /// The last checkpoint before it.
+        checkpoint: Option<PathBuf>,
+    },
 }
 
 fn kept(checkpoint: Option<&PathBuf>) -> String {
@@ -57,7 +72,7 @@ impl TrainError {
             Self::Task(_) => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
-            Self::NonFiniteLoss { .. } => Some(
+            Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(
                 "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
                  `optimizer.clip_global_norm=1.0`"
                     .into(),

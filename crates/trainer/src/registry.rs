@@ -127,10 +127,7 @@ impl Registry {
         find(&self.models, settings, "name")?(settings)
     }
 
-    fn source(
-        &self,
-        settings: &Section,
-    ) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    fn source(&self, settings: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
         find(&self.sources, settings, "source")?(settings)
     }
 

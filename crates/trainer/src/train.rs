@@ -71,8 +71,10 @@ struct Training<'a> {
     /// Seconds of training before this process.
     earlier_seconds: f64,
     last_save: Instant,
-    /// The last checkpoint and the step it is of.
-    saved: Option<(usize, PathBuf)>,
+    /// The last checkpoint.
+    saved: Option<PathBuf>,
+    /// Whether there is something that the last checkpoint does not have.
+    changed: bool,
 }
 
 impl<'a> Training<'a> {
@@ -98,6 +100,7 @@ impl<'a> Training<'a> {
             earlier_seconds: 0.0,
             last_save: Instant::now(),
             saved: None,
+            changed: true,
         };
         if let Some(checkpoint) = &checkpoint {
             training.restore(checkpoint)?;
@@ -123,7 +126,8 @@ impl<'a> Training<'a> {
         self.stepper.optimizer.restore(state.optimizer, device)?;
         self.earlier_seconds = state.progress.seconds;
         self.progress = Progress { batches_per_epoch: now, ..state.progress };
-        self.saved = Some((self.progress.step, checkpoint.path().to_owned()));
+        self.saved = Some(checkpoint.path().to_owned());
+        self.changed = false;
         Ok(())
     }
 
@@ -166,6 +170,9 @@ impl<'a> Training<'a> {
         {
             return Ok(ended);
         }
+        if self.progress.early_stopping.is_over(self.session.config.train.patience) {
+            return Ok(Ended::EarlyStopping);
+        }
         while self.progress.step < steps {
             if let Some(ended) = self.epoch(steps)? {
                 return Ok(ended);
@@ -202,6 +209,7 @@ impl<'a> Training<'a> {
         let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
         self.stopwatch.count(outcome.samples);
         self.interval.add(step + 1, lr, outcome);
+        self.changed = true;
         self.progress.step += 1;
         self.progress.batch += 1;
         if self.progress.batch == self.progress.batches_per_epoch {
@@ -257,7 +265,7 @@ impl<'a> Training<'a> {
             epoch: self.epoch_of_last_step(),
             loss: means.loss,
             accuracy: means.accuracy,
-            lr: self.schedule.lr(step - 1),
+            lr: self.schedule.lr(step.saturating_sub(1)),
             samples_per_second: self.stopwatch.lap(),
             in_use_bytes: memory.in_use_bytes,
             peak_in_use_bytes: memory.peak_in_use_bytes,
@@ -274,12 +282,9 @@ impl<'a> Training<'a> {
                 self.progress.loss = means.map(|means| means.loss).or(self.progress.loss);
                 Ok(means)
             }
-            Err(progress::NonFinite { step, loss, lr }) => Err(TrainError::NonFiniteLoss {
-                step,
-                loss,
-                lr,
-                checkpoint: self.saved.take().map(|(_, path)| path),
-            }),
+            Err(progress::NonFinite { step, loss, lr }) => {
+                Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint: self.saved.clone() })
+            }
         }
     }
 
@@ -302,6 +307,7 @@ impl<'a> Training<'a> {
         let train = &self.session.config.train;
         let step = self.progress.step;
         let best = self.progress.early_stopping.observe(evaluation.loss, step, train.min_delta);
+        self.changed = true;
         self.progress.evaluation_due = false;
         self.progress.eval_loss = Some(evaluation.loss);
         self.progress.eval_accuracy = evaluation.accuracy;
@@ -322,26 +328,23 @@ impl<'a> Training<'a> {
         Ok(over.then_some(Ended::EarlyStopping))
     }
 
-    /// Saves, unless this step is saved already.
+    /// Saves, unless the last checkpoint has it all already.
     fn save(&mut self, best: bool) -> Result<(), TrainError> {
         self.log()?;
-        if self.saved.as_ref().is_some_and(|(step, _)| *step == self.progress.step) && !best {
+        if !self.changed && !best {
             return Ok(());
         }
         self.stopwatch.pause();
         let start = Instant::now();
         self.progress.seconds = self.earlier_seconds + self.started.elapsed().as_secs_f64();
         let path = charge(Account::Host, || -> Result<PathBuf, TrainError> {
-            let state = TrainState {
-                progress: self.progress.clone(),
-                model: model_record(&self.stepper.model)?,
-                optimizer: self.stepper.optimizer.record()?,
-            };
+            let state = self.state()?;
             let keep_last = self.session.config.run.keep_last;
             Ok(self.run.checkpoints().save(&state, &self.config, best, keep_last)?)
         })?;
         self.last_save = Instant::now();
-        self.saved = Some((self.progress.step, path.clone()));
+        self.changed = false;
+        self.saved = Some(path.clone());
         self.tell(Event::Checkpoint(Saved {
             step: self.progress.step,
             checkpoint: path,
@@ -351,10 +354,27 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
+    /// # Errors
+    /// [`TrainError::NonFiniteParameter`]: the loss of the last step was finite, but what the step made is not.
+    fn state(&self) -> Result<TrainState, TrainError> {
+        let model = model_record(&self.stepper.model)?;
+        let broken = model.iter().find(|(_, tensor)| tensor.values.iter().any(|value| !value.is_finite()));
+        if let Some((parameter, _)) = broken {
+            return Err(TrainError::NonFiniteParameter {
+                step: self.progress.step,
+                parameter: parameter.clone(),
+                lr: self.schedule.lr(self.progress.step.saturating_sub(1)),
+                checkpoint: self.saved.clone(),
+            });
+        }
+        let optimizer = self.stepper.optimizer.record()?;
+        Ok(TrainState { progress: self.progress.clone(), model, optimizer })
+    }
+
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
         self.save(false)?;
         let progress = self.progress.clone();
-        let checkpoint = self.saved.take().map(|(_, path)| path).unwrap_or_default();
+        let checkpoint = self.saved.take().unwrap_or_default();
         let done = Done {
             step: progress.step,
             loss: progress.loss,

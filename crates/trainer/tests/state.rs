@@ -35,8 +35,7 @@ fn store(directory: &Path, steps: &[usize]) -> CheckpointStore {
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory.join("checkpoints")).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
