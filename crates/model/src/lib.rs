@@ -56,5 +56,5 @@ pub use pass::Pass;
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::Stages;
-pub use summary::{Summary, SummaryRow, summarize};
+pub use summary::{Summary, SummaryRow, check_training, summarize};
 pub use trace::LayerKind;

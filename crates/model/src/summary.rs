@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use burn_capture::CapturedGraph;
 use burn_ir::OperationIr;
-use oomph_core::{Bytes, InputSpec, SampleSpec};
+use oomph_core::{Bytes, InputSpec, Key, SampleSpec};
 use serde::Serialize;
 
 use crate::{
@@ -61,42 +61,67 @@ const ELEMENT: usize = 4;
 /// whatever the batch.
 ///
 /// # Errors
-/// The shape mismatch, panic or refusal of the stage that cannot take what it is given. So this also checks a model
-/// before its parameters are made.
+/// The shape mismatch, panic or refusal of the stage that cannot take what it is given.
 pub fn summarize(
     architecture: &Architecture,
     spec: &SampleSpec,
     batch: usize,
 ) -> Result<Summary, ModelError> {
+    let (Traced { model, trace, shapes }, graph) = record(architecture, spec, batch, Pass::eval())?;
+    Ok(assemble(architecture.name(), batch, &model, &trace, &shapes, &graph))
+}
+
+/// Checks, as [`summarize`] runs a model, that it can be trained on `batch` samples at once.
+///
+/// # Errors
+/// As [`summarize`]'s, and those of training alone: batch normalisation needs more than one value a channel.
+pub fn check_training(
+    architecture: &Architecture,
+    spec: &SampleSpec,
+    batch: usize,
+) -> Result<(), ModelError> {
+    record(architecture, spec, batch, Pass::train(Key::new(0))).map(drop)
+}
+
+/// A forward that was followed.
+struct Traced {
+    model: Stages,
+    trace: Trace,
+    /// The shape that goes into each stage, and the one that comes out of the last.
+    shapes: Vec<Vec<usize>>,
+}
+
+fn record(
+    architecture: &Architecture,
+    spec: &SampleSpec,
+    batch: usize,
+    pass: Pass,
+) -> Result<(Traced, CapturedGraph), ModelError> {
     let mut device = Device::capture();
     let mut traced = None;
     let graph = device.clone().capture_scope(|scope| {
         // The trainer's integers are 32 bits, the capture device's by default 64. Configuring can only fail for types
         // that a device lacks, and it has these.
         let _ = device.configure((FloatDType::F32, IntDType::I32));
-        traced = Some(trace(architecture, spec, batch, &device));
+        traced = Some(follow(architecture, spec, batch, pass, &device));
         scope.complete([], [])
     });
-    let (model, trace, shapes) = match traced {
-        Some(result) => result?,
-        None => return Err(ModelError::Device { reason: "the capture scope did not run".into() }),
-    };
-    let graph = graph.map_err(|error| ModelError::Device { reason: error.to_string() })?;
-    Ok(assemble(architecture.name(), batch, &model, &trace, &shapes, &graph))
+    let failed = |reason: String| ModelError::Device { reason };
+    // The scope runs its closure before it can fail; an error of the model comes before one of the recording.
+    let traced = traced.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
+    Ok((traced, graph.map_err(|error| failed(error.to_string()))?))
 }
 
-type Traced = (Stages, Trace, Vec<Vec<usize>>);
-
-fn trace(
+fn follow(
     architecture: &Architecture,
     spec: &SampleSpec,
     batch: usize,
+    mut pass: Pass,
     device: &Device,
 ) -> Result<Traced, ModelError> {
     // Off the autodiff device nothing is known of what is trainable.
     let tracked = device.clone().autodiff();
     let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
-    let mut pass = Pass::eval();
     pass.trace = Some(Trace::new(device));
     let mut activation = input(spec, batch, &tracked);
     let mut shapes = vec![activation.dims()];
@@ -106,7 +131,7 @@ fn trace(
     }
     // `trace` was put in above, and nothing takes it out.
     let trace = pass.trace.expect("the pass keeps its trace");
-    Ok((model, trace, shapes))
+    Ok(Traced { model, trace, shapes })
 }
 
 /// An input of the right shape, whose values do not matter.

@@ -3,7 +3,9 @@
 use burn::{module::Module, nn, tensor::Tensor};
 use oomph_config::Section;
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
-use oomph_model::{AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, lstm, resnet, summarize};
+use oomph_model::{
+    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages, check_training, lstm, resnet, summarize,
+};
 
 fn images(channels: usize, size: usize, count: usize) -> SampleSpec {
     SampleSpec {
@@ -112,5 +114,17 @@ fn a_stage_that_cannot_take_its_input_is_named() {
     assert_eq!(
         error.to_string(),
         "model `resnet18` takes images, but the data source gives vector of 4 features"
+    );
+}
+
+#[test]
+fn batch_normalisation_of_one_value_a_channel_is_found_before_training() {
+    let architecture = resnet(&settings("name = 'resnet18'\nstem = 'small'\nwidth = 4")).unwrap();
+    let spec = images(1, 8, 10);
+    assert!(check_training(&architecture, &spec, 2).is_ok());
+    let error = check_training(&architecture, &spec, 1).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`layer4.0.bn1` takes more than one value a channel in training, got [1, 32, 1, 1]"
     );
 }

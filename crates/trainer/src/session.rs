@@ -4,7 +4,7 @@ use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, Interval, MicroBatch};
 use oomph_core::{SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
-use oomph_model::{Architecture, Init, ModelError, Stages, Summary, summarize};
+use oomph_model::{Architecture, Init, ModelError, Stages, Summary, check_training, summarize};
 
 use crate::{DeviceError, Parts, Registry, Schedule, Task, open_device};
 
@@ -42,6 +42,14 @@ pub enum SessionError {
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] oomph_memory::ThreadsError),
+    /// The model cannot be trained on the last micro-batch of an epoch or of a batch.
+    #[error("the model cannot be trained on the {batch} samples that the last batch of an epoch leaves over")]
+    SmallestBatch {
+        /// Samples that are left over.
+        batch: usize,
+        /// Why not.
+        source: ModelError,
+    },
     /// A part of the data is empty, or becomes empty by the policy for the last batch.
     #[error("the {split} data has {samples} samples, from which no batch of {batch} can be made")]
     NoBatches {
@@ -63,6 +71,9 @@ impl SessionError {
             Self::Model(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Threads(_) => None,
+            Self::SmallestBatch { .. } => {
+                Some("set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch`".into())
+            }
             Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
         }
     }
@@ -83,12 +94,32 @@ impl Session {
         let task = registry.task(&config, &source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;
         let session = Self { config, architecture, source, task, loader, device };
-        session.check_batches(Split::Train, session.train_order().batches(), session.config.train.batch)?;
-        if session.config.train.eval_every != Interval::Never {
-            session.check_batches(Split::Test, session.eval_order().batches(), session.eval_batch())?;
-        }
-        session.summary(session.micro_batch())?;
+        session.summary(session.eval_batch())?;
         Ok(session)
+    }
+
+    /// Checks what only training needs: that each part of the data makes a batch, and that the model can be trained on
+    /// the largest and the smallest micro-batch of an epoch. Nothing is executed for it.
+    ///
+    /// # Errors
+    /// [`SessionError::NoBatches`], [`SessionError::SmallestBatch`], or the model's own.
+    pub fn check_training(&self) -> Result<(), SessionError> {
+        self.check_batches(Split::Train, self.train_order().batches(), self.config.train.batch)?;
+        if self.config.train.eval_every != Interval::Never {
+            self.check_batches(Split::Test, self.eval_order().batches(), self.eval_batch())?;
+        }
+        let check = |batch| check_training(&self.architecture, self.spec(), batch);
+        check(self.micro_batch())?;
+        let smallest = self.smallest_micro_batch();
+        check(smallest).map_err(|error| SessionError::SmallestBatch { batch: smallest, source: error })
+    }
+
+    /// What the last batch of an epoch, or the last micro-batch of a batch, leaves over.
+    fn smallest_micro_batch(&self) -> usize {
+        let (batch, micro_batch) = (self.config.train.batch, self.micro_batch());
+        let last_batch = self.train_order().len() % batch;
+        let rests = [batch % micro_batch, last_batch % micro_batch, last_batch];
+        rests.into_iter().filter(|rest| *rest > 0).fold(micro_batch, usize::min)
     }
 
     fn check_batches(&self, split: Split, batches: usize, batch: usize) -> Result<(), SessionError> {

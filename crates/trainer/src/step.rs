@@ -1,6 +1,6 @@
 use burn::tensor::{Device, Tensor};
 use oomph_config::Clip;
-use oomph_core::Key;
+use oomph_core::{Generator, Key};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
 use oomph_model::{Named, Pass, Stages, autodiff};
@@ -69,7 +69,11 @@ impl Stepper {
         let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
         let mut gradients = Named::new();
         for (index, micro_batch) in micro_batches.into_iter().enumerate() {
-            let pass = Pass::train(self.key.with(step as u64).with(index as u64));
+            let key = self.key.with(step as u64).with(index as u64);
+            // For layers that draw from Burn's generator, such as its dropout: it too starts anew with every step, so
+            // that a resumed run draws what an uninterrupted one does.
+            self.device.seed(Generator::at(key.with_name("burn")).bits());
+            let pass = Pass::train(key);
             let weight = micro_batch.size as f32 / samples as f32;
             let (loss, correct, more) = self.forward_backward(&micro_batch, weight, pass, task)?;
             accumulate(&mut gradients, more);

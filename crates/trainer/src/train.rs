@@ -84,6 +84,8 @@ impl<'a> Training<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a Stop,
     ) -> Result<Self, TrainError> {
+        // Before there is a run directory that nothing would ever be in.
+        session.check_training()?;
         let (run, checkpoint, warnings) = place(session, options)?;
         let mut training = Self {
             session,

@@ -62,41 +62,29 @@ impl BatchNorm {
         let [channels] = weight.dims();
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
         let flat = input.reshape([batch, channels, height * width]);
-        let (mean, centered, variance) = match pass.mode() {
+        let (centered, variance) = match pass.mode() {
             Mode::Train => {
                 let count = batch * height * width;
                 pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
-                let statistics = Self::batch_statistics(flat);
-                self.update_running(&statistics, count, pass);
-                statistics
+                // Over space and then over the batch: the sums keep one order, whatever the number of threads.
+                let mean = flat.clone().mean_dim(2).mean_dim(0);
+                let centered = flat - mean.clone();
+                let variance = centered.clone().square().mean_dim(2).mean_dim(0);
+                self.update_running(&mean, &variance, count, pass);
+                (centered, variance)
             }
             Mode::Eval => {
                 let mean = self.running_mean.val().reshape([1, channels, 1]);
-                let variance = self.running_var.val().reshape([1, channels, 1]);
-                (mean.clone(), flat - mean, variance)
+                (flat - mean, self.running_var.val().reshape([1, channels, 1]))
             }
         };
-        drop(mean);
         let scale = variance.add_scalar(self.epsilon).sqrt().recip() * weight.reshape([1, channels, 1]);
         let output = centered * scale + self.bias.val().reshape([1, channels, 1]);
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
         Ok(output.reshape(dims))
     }
 
-    /// Mean, centered input and biased variance of each channel, over batch and space.
-    fn batch_statistics(flat: Tensor<3>) -> (Tensor<3>, Tensor<3>, Tensor<3>) {
-        let mean = flat.clone().mean_dim(2).mean_dim(0);
-        let centered = flat - mean.clone();
-        let variance = centered.clone().square().mean_dim(2).mean_dim(0);
-        (mean, centered, variance)
-    }
-
-    fn update_running(
-        &self,
-        (mean, _, variance): &(Tensor<3>, Tensor<3>, Tensor<3>),
-        count: usize,
-        pass: &mut Pass,
-    ) {
+    fn update_running(&self, mean: &Tensor<3>, variance: &Tensor<3>, count: usize, pass: &mut Pass) {
         let unbiased = count as f64 / (count - 1) as f64;
         let moved = |running: &Param<Tensor<1>>, batch: &Tensor<3>, factor: f64| {
             let running = running.val();
