@@ -1,0 +1,158 @@
+//! A run that is stopped at any moment and resumed ends with the same bytes as one that never was.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use oomph_core::{Generator, Key};
+use oomph_trainer::state::Checkpoint;
+
+/// The train command on digits; mid-epoch saves, statistics, dropout-free augmentation, momentum: all that has state.
+struct Recipe {
+    name: &'static str,
+    config: &'static str,
+}
+
+const RESNET: Recipe = Recipe {
+    name: "resnet",
+    config: "
+        model = { name = 'resnet18', stem = 'small', width = 2 }
+        data = { source = 'digits', crop_padding = 1, workers = 2 }
+        train = { steps = 120, batch = 64, eval_every = '20 steps', seed = 3 }
+        optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 5e-4 }
+        schedule = { name = 'one-cycle' }
+        run = { save_every = '7 steps', log_every = 3 }
+        ",
+};
+
+const LSTM: Recipe = Recipe {
+    name: "lstm",
+    config: "
+        model = { name = 'lstm', hidden = 12, layers = 2, dropout = 0.2 }
+        data = { source = 'digits', layout = 'rows', workers = 1 }
+        train = { steps = 150, batch = 50, eval_every = '1 epoch', seed = 5 }
+        optimizer = { name = 'adamw', lr = 3e-3, clip_global_norm = 1.0 }
+        memory = { micro_batch = 20 }
+        run = { save_every = '11 steps', log_every = 4 }
+        ",
+};
+
+/// A place of its own with the recipe's config in it.
+struct Bench {
+    _directory: tempfile::TempDir,
+    config: PathBuf,
+    runs: PathBuf,
+}
+
+impl Bench {
+    fn new(recipe: &Recipe) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join(format!("{}.toml", recipe.name));
+        fs::write(&config, recipe.config).unwrap();
+        let runs = directory.path().join("runs");
+        Self { _directory: directory, config, runs }
+    }
+
+    fn start(&self, run: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_oomph"))
+            .args(["train", "--json", "--resume", "--config"])
+            .arg(&self.config)
+            .arg("--set")
+            .arg(format!("run.directory={}", self.runs.join(run).display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The bytes of the model at the end of the run.
+    fn model(&self, run: &str, steps: usize) -> Vec<u8> {
+        let checkpoint = Checkpoint::find(&self.runs.join(run)).unwrap().checkpoint;
+        assert_eq!(checkpoint.progress().step, steps, "{run} is not at its end");
+        fs::read(checkpoint.path().join("model.safetensors")).unwrap()
+    }
+}
+
+/// Runs to the end, stopping by `signal` again and again at random moments; how often it was stopped.
+fn run_with_stops(bench: &Bench, run: &str, signal: i32, stops: usize, whole: Duration) -> usize {
+    let mut generator = Generator::at(Key::new(signal as u64).with_name(run));
+    let mut stopped = 0;
+    loop {
+        let mut child = bench.start(run);
+        if stopped < stops {
+            // Anywhere from before the first step to near the end of what is left.
+            sleep(whole.mul_f32(generator.uniform_in(0.02, 0.6)));
+            // SAFETY: the child has not been waited for, so its id is its own.
+            unsafe { libc::kill(child.id() as i32, signal) };
+        }
+        let status = child.wait().unwrap();
+        match status.code() {
+            Some(0) => return stopped,
+            Some(130) if signal == libc::SIGINT => stopped += 1,
+            None if signal == libc::SIGKILL => stopped += 1,
+            // Before its handlers are there, the signal's own effect is the end of the process.
+            None if signal == libc::SIGINT => stopped += 1,
+            code => panic!("the run ended with {code:?}"),
+        }
+    }
+}
+
+fn check(recipe: &Recipe, steps: usize, signal: i32) {
+    let bench = Bench::new(recipe);
+    let start = Instant::now();
+    assert!(bench.start("whole").wait().unwrap().success());
+    let whole = start.elapsed();
+    let expected = bench.model("whole", steps);
+    let mut stopped = 0;
+    for round in 0.. {
+        let run = format!("stopped-{round}");
+        stopped += run_with_stops(&bench, &run, signal, 5, whole);
+        assert!(bench.model(&run, steps) == expected, "{run} ended with other bytes");
+        if stopped >= 20 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_resnet_killed_20_times_ends_with_the_same_bytes() {
+    check(&RESNET, 120, libc::SIGKILL);
+}
+
+#[test]
+fn a_resnet_interrupted_20_times_ends_with_the_same_bytes() {
+    check(&RESNET, 120, libc::SIGINT);
+}
+
+#[test]
+fn an_lstm_killed_20_times_ends_with_the_same_bytes() {
+    check(&LSTM, 150, libc::SIGKILL);
+}
+
+#[test]
+fn an_lstm_interrupted_20_times_ends_with_the_same_bytes() {
+    check(&LSTM, 150, libc::SIGINT);
+}
+
+#[test]
+fn the_number_of_loader_threads_changes_no_bit() {
+    let bench = Bench::new(&RESNET);
+    let model = |workers: usize| {
+        let run = format!("workers-{workers}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_oomph"))
+            .args(["train", "--quiet", "--config"])
+            .arg(&bench.config)
+            .args(["--set", &format!("data.workers={workers}"), "--set", "train.steps=30"])
+            .args(["--set", &format!("run.directory={}", bench.runs.join(&run).display())])
+            .spawn()
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        bench.model(&run, 30)
+    };
+    let expected = model(0);
+    assert!([1, 4].into_iter().all(|workers| model(workers) == expected));
+}
