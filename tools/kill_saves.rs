@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     thread::sleep,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use oomph_core::{Generator, Key};
@@ -34,8 +34,9 @@ fn main() -> ExitCode {
     let mut generator = Generator::at(Key::new(1));
     let (mut during, mut unreadable) = (0, 0);
     for kill in 1..=kills {
+        let start = SystemTime::now();
         train_and_kill(&config, &run, Duration::from_secs_f32(generator.uniform_in(0.15, 0.6)));
-        during += usize::from(was_writing(&run));
+        during += usize::from(was_writing(&run, start));
         match check(&run) {
             Ok(step) => eprintln!("kill {kill:3}: `latest` is whole, at step {step}"),
             Err(problem) => {
@@ -68,10 +69,13 @@ fn oomph() -> PathBuf {
     example.parent().and_then(Path::parent).expect("target/release/examples").join("oomph")
 }
 
-/// Whether the kill left something half-written or half-removed.
-fn was_writing(run: &Path) -> bool {
+/// Whether the kill left something half-written or half-removed: hidden entries that are not from a kill before.
+fn was_writing(run: &Path, start: SystemTime) -> bool {
     let Ok(entries) = fs::read_dir(run.join(CheckpointStore::DIRECTORY)) else { return false };
-    entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with('.'))
+    entries.flatten().any(|entry| {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        entry.file_name().to_string_lossy().starts_with('.') && modified.is_ok_and(|time| time >= start)
+    })
 }
 
 /// The step of the checkpoint that `latest` points to, every file verified.

@@ -27,7 +27,7 @@ pub enum TrainError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The loss is infinite or not a number. Nothing was saved since.
-    #[error("the loss of step {step} is {loss} (learning rate {lr}); {}", kept(.checkpoint.as_ref()))]
+    #[error("the loss of step {step} is {loss} (learning rate {lr:?}); {}", kept(.checkpoint.as_ref()))]
     NonFiniteLoss {
         /// The first step with such a loss, from 1.
         step: usize,
@@ -40,7 +40,7 @@ pub enum TrainError {
     },
     /// A step with a finite loss made a parameter infinite or not a number. It was not saved.
     #[error(
-        "step {step} made `{parameter}` infinite or not a number (learning rate {lr}); {}",
+        "step {step} made `{parameter}` infinite or not a number (learning rate {lr:?}); {}",
         kept(.checkpoint.as_ref())
     )]
     NonFiniteParameter {

@@ -82,7 +82,7 @@ impl Optimizer {
 
 fn rule(settings: &Settings) -> Box<dyn DynOptimizer> {
     let decay =
-        (settings.weight_decay > 0.0).then(|| WeightDecayConfig { penalty: settings.weight_decay as f32 });
+        (settings.weight_decay > 0.0).then_some(WeightDecayConfig { penalty: settings.weight_decay as f32 });
     match settings.kind {
         OptimizerKind::Sgd { momentum, dampening, nesterov } => {
             let momentum = (momentum > 0.0).then(|| {

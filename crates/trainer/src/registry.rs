@@ -97,12 +97,12 @@ impl Registry {
 
     /// The names of the models.
     pub fn models(&self) -> impl Iterator<Item = &str> {
-        self.models.keys().map(String::as_str)
+        names(&self.models)
     }
 
     /// The names of the data sources.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
-        self.sources.keys().map(String::as_str)
+        names(&self.sources)
     }
 
     /// Reads the settings of the model and of the data source, and checks that every key is known and every name is
@@ -141,7 +141,7 @@ impl Registry {
     }
 
     fn unknown_task(&self, config: &Config) -> ConfigError {
-        config.invalid("train.task", one_of(&self.tasks))
+        config.not_allowed("train.task", names(&self.tasks))
     }
 }
 
@@ -150,13 +150,14 @@ fn find<'a, T: ?Sized>(
     settings: &Section,
     key: &str,
 ) -> Result<&'a Arc<T>, ConfigError> {
-    let name = settings.required_string(key, &one_of(known))?;
-    known.get(&name).ok_or_else(|| settings.invalid(key, one_of(known)))
+    // Whether there is a name at all is asked first: what is missing and what is unknown are different mistakes.
+    let expected = || names(known).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let name = settings.required_string(key, &format!("one of {}", expected()))?;
+    known.get(&name).ok_or_else(|| settings.not_allowed(key, names(known)))
 }
 
-fn one_of<T: ?Sized>(known: &BTreeMap<String, Arc<T>>) -> String {
-    let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
-    format!("one of {}", names.join(", "))
+fn names<T: ?Sized>(known: &BTreeMap<String, Arc<T>>) -> impl Iterator<Item = &str> {
+    known.keys().map(String::as_str)
 }
 
 impl fmt::Debug for Registry {

@@ -21,20 +21,22 @@ impl Schedule {
     /// The learning rate of step `step`, counted from 0.
     pub fn lr(&self, step: usize) -> f64 {
         let Some(Warmup { steps: warmup, start }) = self.settings.warmup else {
-            return self.proper(step, self.steps);
+            return self.proper(step, 0);
         };
         if step < warmup {
             return self.lr * (start + (1.0 - start) * step as f64 / warmup as f64);
         }
-        self.proper(step - warmup, self.steps.saturating_sub(warmup).max(1))
+        self.proper(step, warmup)
     }
 
-    /// The schedule after warm-up: `step` of `steps`.
-    fn proper(&self, step: usize, steps: usize) -> f64 {
+    /// The schedule after `warmup` steps. What is bound to epochs counts from the start of the run, what goes over the
+    /// whole run goes over what warm-up leaves of it.
+    fn proper(&self, step: usize, warmup: usize) -> f64 {
         match &self.settings.kind {
             ScheduleKind::Constant => self.lr,
             ScheduleKind::Cosine { final_lr } => {
-                let progress = (step as f64 / steps as f64).min(1.0);
+                let steps = self.steps.saturating_sub(warmup).max(1);
+                let progress = ((step - warmup) as f64 / steps as f64).min(1.0);
                 final_lr + (self.lr - final_lr) * 0.5 * (1.0 + (PI * progress).cos())
             }
             ScheduleKind::Step { at, gamma } => {
@@ -51,8 +53,8 @@ impl Schedule {
             &ScheduleKind::OneCycle { warmup_fraction, div, final_div, anneal } => {
                 let (first, last) = (self.lr / div, self.lr / div / final_div);
                 // PyTorch's `OneCycleLR`: the peak is reached at step fraction × total − 1, the end at total − 1.
-                let peak = warmup_fraction * steps as f64 - 1.0;
-                let end = steps as f64 - 1.0;
+                let steps = self.steps as f64;
+                let (peak, end) = (warmup_fraction * steps - 1.0, steps - 1.0);
                 let step = (step as f64).min(end);
                 if step <= peak {
                     between(first, self.lr, step / peak, anneal)
@@ -70,5 +72,36 @@ fn between(from: f64, to: f64, progress: f64, anneal: Anneal) -> f64 {
     match anneal {
         Anneal::Cosine => to + (from - to) * 0.5 * (1.0 + (PI * progress).cos()),
         Anneal::Linear => from + (to - from) * progress,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_config::Config;
+
+    use super::*;
+
+    fn schedule(text: &str) -> Schedule {
+        let text = format!("optimizer = {{ lr = 1.0 }}\n[schedule]\n{text}");
+        Schedule::new(&Config::from_toml("test", &text).unwrap().schedule, 1.0, 40, 5)
+    }
+
+    #[test]
+    fn drops_after_epochs_fall_on_epochs_with_and_without_warm_up() {
+        let step = "name = 'step'\nmilestones_epochs = [2, 4]\ngamma = 0.5";
+        for text in [step.to_owned(), format!("{step}\nwarmup_steps = 3")] {
+            let schedule = schedule(&text);
+            let rates = [9, 10, 19, 20].map(|step| schedule.lr(step));
+            assert_eq!(rates, [1.0, 0.5, 0.5, 0.25], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cosine_goes_over_what_warm_up_leaves() {
+        let schedule = schedule("name = 'cosine'\nwarmup_steps = 10");
+        let rates = [0, 5, 10, 25].map(|step| schedule.lr(step));
+        assert_eq!(rates[..3], [0.0, 0.5, 1.0]);
+        assert!((rates[3] - 0.5).abs() < 1e-12);
+        assert!(schedule.lr(39) < 0.01);
     }
 }

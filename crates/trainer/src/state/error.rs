@@ -117,6 +117,9 @@ impl StateError {
             Self::EpochChanged { .. } => {
                 Some("put them back as they were, or resume from a checkpoint at the end of an epoch".into())
             }
+            Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => Some(
+                "name the run directory instead of the checkpoint: its newest one that is whole is taken then".into(),
+            ),
             Self::Version { .. } => Some("read it with the version of oomph that wrote it".into()),
             _ => None,
         }

@@ -1,0 +1,21 @@
+//! The mathematics of oomph, held against three independent witnesses: what PyTorch computed (`tests/golden`), what
+//! another way to compute the same gives, and a second run of itself.
+//!
+//! Every comparison prints its worst error: `cargo test --release --test numerics -- --nocapture`.
+
+mod batch_norm;
+mod clip;
+mod compare;
+mod determinism;
+mod digits;
+mod finite_differences;
+mod formula;
+mod golden;
+mod host;
+mod lstm;
+mod micro_batch;
+mod optimizers;
+mod resnet;
+mod schedules;
+mod summary;
+mod task;
