@@ -1,2 +1,7 @@
-//! The oomph binary.
-fn main() {}
+//! The `oomph` binary: the library's commands with oomph's own models and data.
+
+oomph::install_meter!();
+
+fn main() -> std::process::ExitCode {
+    oomph::run(oomph::Registry::builtin())
+}

@@ -91,9 +91,20 @@ impl Config {
     /// The error that the value of a full key such as `train.task` is not one that its reader knows: for readers that
     /// check more than this crate can.
     pub fn invalid(&self, key: &str, expected: impl Display) -> ConfigError {
-        let (name, key) = key.split_once('.').unwrap_or(("", key));
-        let section = self.sections.iter().find(|section| section.name() == name).unwrap_or(&self.model);
+        let (section, key) = self.locate(key);
         section.invalid(key, expected)
+    }
+
+    /// The error that a full key such as `train.task` names none of those that its reader knows.
+    pub fn not_allowed<'a>(&self, key: &str, allowed: impl IntoIterator<Item = &'a str>) -> ConfigError {
+        let (section, key) = self.locate(key);
+        section.not_allowed(key, allowed)
+    }
+
+    /// The section of a full key, and the key within it.
+    fn locate<'a>(&self, key: &'a str) -> (&Section, &'a str) {
+        let (name, key) = key.split_once('.').unwrap_or(("", key));
+        (self.sections.iter().find(|section| section.name() == name).unwrap_or(&self.model), key)
     }
 
     fn check_read(&self, section: &Section) -> Result<(), ConfigError> {

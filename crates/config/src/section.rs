@@ -183,6 +183,15 @@ impl Section {
         }
     }
 
+    /// The error for a name that is none of those that the reader knows; its hint is the nearest of them.
+    pub fn not_allowed<'a>(&self, key: &str, allowed: impl IntoIterator<Item = &'a str>) -> ConfigError {
+        let allowed: Vec<_> = allowed.into_iter().map(str::to_owned).collect();
+        match self.setting(key) {
+            Some(setting) => ConfigError::NotAllowed { setting: Box::new(setting), allowed },
+            None => ConfigError::Missing { key: self.full(key), expected: one_of(&allowed) },
+        }
+    }
+
     /// Reads a key with a default.
     pub(crate) fn or<T: Clone + Into<Value>>(
         &self,

@@ -1,0 +1,52 @@
+use clap::Args;
+use oomph_trainer::{DeviceInfo, list_devices};
+use serde::Serialize;
+
+use crate::{
+    error::CliError,
+    exit::Exit,
+    notices::Notices,
+    output,
+    table::{Align, Table},
+};
+
+#[derive(Args, Debug)]
+pub(crate) struct DevicesArguments {
+    /// One JSON object; why there is no GPU is `no_gpu`
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `--json` says.
+#[derive(Serialize)]
+struct Devices {
+    devices: Vec<DeviceInfo>,
+    no_gpu: Option<String>,
+}
+
+pub(crate) fn run(arguments: &DevicesArguments) -> Result<Exit, CliError> {
+    let (devices, no_gpu) = list_devices();
+    if arguments.json {
+        let no_gpu = no_gpu.map(|reason| reason.to_string());
+        output::print_json(&Devices { devices, no_gpu })?;
+        return Ok(Exit::Success);
+    }
+    output::print(&table(&devices))?;
+    if let Some(reason) = no_gpu {
+        let notices = Notices::default();
+        notices.note(format!("no GPU: {reason}"));
+        if let Some(hint) = reason.hint() {
+            notices.line(format!("      {hint}"));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn table(devices: &[DeviceInfo]) -> String {
+    let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
+    table.heading(["device", "memory", "description"]);
+    for device in devices {
+        table.row([device.name.clone(), device.memory_bytes.to_string(), device.description.clone()]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,23 @@
+//! One file a command: its arguments, and what it does with them.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod devices;
+pub(crate) mod evaluate;
+pub(crate) mod summary;
+pub(crate) mod train;
+
+use oomph_trainer::Registry;
+
+use crate::{arguments::Command, error::CliError, exit::Exit};
+
+pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliError> {
+    match command {
+        Command::Train(arguments) => train::run(arguments, registry),
+        Command::Evaluate(arguments) => evaluate::run(arguments, registry),
+        Command::Summary(arguments) => summary::run(arguments, registry),
+        Command::Config(arguments) => config::run(arguments, registry),
+        Command::Devices(arguments) => devices::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+    }
+}

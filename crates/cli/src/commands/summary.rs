@@ -1,0 +1,119 @@
+use clap::Args;
+use oomph_config::{Config, MicroBatch};
+use oomph_core::SampleSpec;
+use oomph_model::{Summary, SummaryRow, summarize};
+use oomph_trainer::Registry;
+
+use crate::{
+    configuration::ConfigArguments,
+    error::CliError,
+    exit::Exit,
+    numbers::{grouped, scaled},
+    output,
+    table::{Align, Table},
+};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Nothing is allocated, whatever the batch: the model runs on a device that only records.
+
+Examples:
+  oomph summary
+  oomph summary --config synthetic-resnet50 --batch 100000")]
+pub(crate) struct SummaryArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Samples that go through the model at once [default: the micro-batch of the config]
+    // A thousand million samples keep every product of the table within 64 bits.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    batch: Option<u32>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let config = arguments.config.load(&[])?;
+    let parts = registry.read(&config)?;
+    let source = parts.open_source(&config)?;
+    let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
+    let summary = summarize(&parts.architecture, source.spec(), batch)?;
+    if arguments.json {
+        output::print_json(&summary)?;
+    } else {
+        output::print(&report(&summary, source.spec()))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn micro_batch(config: &Config) -> usize {
+    match config.memory.micro_batch {
+        Some(MicroBatch::Samples(samples)) => samples,
+        Some(MicroBatch::Auto) | None => config.train.batch,
+    }
+}
+
+fn report(summary: &Summary, spec: &SampleSpec) -> String {
+    format!(
+        "{} · {} → {} · batch {}\n\n{}\n{} of parameters and running statistics, {} of outputs in one forward\n",
+        summary.model,
+        spec.input,
+        spec.target,
+        grouped(summary.batch),
+        table(summary),
+        summary.parameter_bytes,
+        summary.output_bytes,
+    )
+}
+
+fn table(summary: &Summary) -> Table<7> {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Left, Left, Left, Right, Right, Right]);
+    table.heading(["layer", "kind", "input", "output", "parameters", "mult-adds", "output bytes"]);
+    let mut above = Vec::new();
+    for row in &summary.rows {
+        let cells = cells(row, indented(&mut above, &row.name));
+        if row.depth == 0 { table.strong(cells) } else { table.row(cells) }
+    }
+    table.rule();
+    table.strong([
+        "total".into(),
+        String::new(),
+        String::new(),
+        String::new(),
+        grouped(summary.parameters),
+        scaled(summary.multiply_adds),
+        summary.output_bytes.to_string(),
+    ]);
+    table
+}
+
+/// The name without that of the row that it belongs to, further in; `above` are the rows that may be that one.
+fn indented<'a>(above: &mut Vec<&'a str>, name: &'a str) -> String {
+    let within = |parent: &str| name.strip_prefix(parent)?.strip_prefix('.');
+    while above.last().is_some_and(|parent| within(parent).is_none()) {
+        above.pop();
+    }
+    let own = above.last().and_then(|parent| within(parent)).unwrap_or(name);
+    let text = format!("{}{own}", "  ".repeat(above.len()));
+    above.push(name);
+    text
+}
+
+fn cells(row: &SummaryRow, name: String) -> [String; 7] {
+    let counted = |count: u64, text: String| if count == 0 { "–".into() } else { text };
+    [
+        name,
+        row.kind.clone(),
+        shape(&row.input),
+        shape(&row.output),
+        counted(row.parameters as u64, grouped(row.parameters)),
+        counted(row.multiply_adds, scaled(row.multiply_adds)),
+        row.output_bytes.to_string(),
+    ]
+}
+
+/// `64×16×8×8`, the batch first.
+fn shape(dims: &[usize]) -> String {
+    dims.iter().map(usize::to_string).collect::<Vec<_>>().join("×")
+}

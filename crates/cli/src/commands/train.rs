@@ -1,0 +1,131 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use oomph_config::Config;
+use oomph_trainer::{Done, Ended, Registry, Resume, Session, Stop, TrainOptions, state::Checkpoint, train};
+
+use crate::{
+    configuration::{ConfigArguments, Flag},
+    error::CliError,
+    exit::Exit,
+    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
+    output,
+    progress::{Progress, Style},
+    signals,
+    table::pairs,
+};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Ctrl-C finishes the step, saves and exits with 130 (SIGTERM: 143); a second one stops at once.
+SIGUSR1 saves and goes on.
+
+Examples:
+  oomph train
+  oomph train --config lstm --set optimizer.lr=0.002
+  oomph train --config resnet-folder --set data.path=photos --devices cuda:0
+  oomph train --resume runs/resnet")]
+pub(crate) struct TrainArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Where to train: `cpu`, `cuda:0` (`device.devices`)
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+    /// Go on from a checkpoint: of this run directory or checkpoint, with its config unless --config
+    /// names another; without PATH the newest one of the config's run directory, or from the start
+    /// where nothing was saved yet
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    resume: Option<Option<PathBuf>>,
+    /// Only warnings and errors, on standard error
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+    /// What happens as JSON lines on standard output; the last one is `done` or `error`
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let session = Session::open(arguments.load()?, registry)?;
+    let stop = Stop::new();
+    let style = Style::choose(arguments.json, arguments.quiet);
+    let mut progress = Progress::new(style, &stop);
+    let talks = style.talks();
+    signals::listen(&stop, talks.then(|| progress.notices()))?;
+    let done = train(&session, &arguments.options(), &mut progress, &stop)?;
+    let notices = progress.finish();
+    if talks {
+        notices.line("");
+        output::print(&report(&done, &session))?;
+        if let Some(goes_on) = goes_on(&done) {
+            notices.line(goes_on);
+        }
+    }
+    Ok(done.ended.into())
+}
+
+impl TrainArguments {
+    fn load(&self) -> Result<Config, CliError> {
+        let limit = Flag::memory_limit(self.memory_limit.as_deref());
+        let flags = [Flag::devices(self.devices.as_deref()), limit];
+        match &self.resume {
+            Some(Some(path)) if self.config.config.is_none() => {
+                self.config.load_for(&Checkpoint::find(path)?.checkpoint, &flags)
+            }
+            _ => self.config.load(&flags),
+        }
+    }
+
+    fn options(&self) -> TrainOptions {
+        let resume = match &self.resume {
+            None => Resume::No,
+            Some(None) => Resume::Latest,
+            Some(Some(path)) => Resume::From(path.clone()),
+        };
+        TrainOptions { resume }
+    }
+}
+
+/// The table at the end of a training.
+fn report(done: &Done, session: &Session) -> String {
+    let epochs = done.step as f64 / session.steps_per_epoch().max(1) as f64;
+    let ended = match done.ended {
+        Ended::Complete => None,
+        Ended::EarlyStopping => Some("early, as evaluation stopped improving".into()),
+        Ended::Interrupted => Some("interrupted (SIGINT)".into()),
+        Ended::Terminated => Some("terminated (SIGTERM)".into()),
+    };
+    let best = done.best_eval_loss.zip(done.best_step);
+    let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
+    let steps = format!("{} of {}", grouped(done.step), plural(session.steps(), "step"));
+    pairs([
+        ("ended", ended),
+        ("trained", Some(format!("{steps}, {}", in_epochs(epochs)))),
+        ("train loss", done.loss.map(decimal)),
+        ("eval loss", done.eval_loss.map(decimal)),
+        ("eval accuracy", done.eval_accuracy.map(percent)),
+        ("best eval loss", best),
+        ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
+        ("peak in use", Some(measured(done.peak_in_use_bytes))),
+        ("time", Some(elapsed(done.seconds))),
+        ("run directory", Some(done.run_dir.display().to_string())),
+        ("checkpoint", Some(done.checkpoint.display().to_string())),
+    ])
+}
+
+/// `1 epoch`, `2.5 epochs`.
+fn in_epochs(epochs: f64) -> String {
+    let text = format!("{epochs:.1}");
+    match text.strip_suffix(".0").unwrap_or(&text) {
+        "1" => "1 epoch".into(),
+        count => format!("{count} epochs"),
+    }
+}
+
+/// How to go on with a training that was stopped.
+fn goes_on(done: &Done) -> Option<String> {
+    let stopped = matches!(done.ended, Ended::Interrupted | Ended::Terminated);
+    stopped.then(|| format!("the state is saved; `train --resume {}` goes on", done.run_dir.display()))
+}

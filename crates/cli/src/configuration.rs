@@ -1,0 +1,68 @@
+use clap::Args;
+use oomph_config::{Config, ConfigFile, Sources, Value, resolve};
+use oomph_trainer::state::Checkpoint;
+
+use crate::{embedded, error::CliError};
+
+/// Which configuration a command works on.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArguments {
+    /// A path, a name in configs/, or a config built into the program [default: resnet.toml]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) config: Option<String>,
+    /// Overrides a key of the config, as in `--set train.batch=64`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+/// A flag that stands for a key.
+pub(crate) struct Flag<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) value: Option<&'a str>,
+}
+
+impl<'a> Flag<'a> {
+    pub(crate) fn devices(value: Option<&'a str>) -> Self {
+        Self { name: "--devices", key: "device.devices", value }
+    }
+
+    pub(crate) fn memory_limit(value: Option<&'a str>) -> Self {
+        Self { name: "--memory-limit", key: "memory.limit", value }
+    }
+}
+
+impl ConfigArguments {
+    /// The configuration that is named, or the default one.
+    pub(crate) fn load(&self, flags: &[Flag<'_>]) -> Result<Config, CliError> {
+        let file = resolve(self.config.as_deref(), embedded::CONFIGS)?;
+        self.layered(Sources::new(file), flags)
+    }
+
+    /// The configuration that is named, or the one that a checkpoint was made with.
+    pub(crate) fn load_for(&self, checkpoint: &Checkpoint, flags: &[Flag<'_>]) -> Result<Config, CliError> {
+        if self.config.is_some() {
+            return self.load(flags);
+        }
+        let place = checkpoint.path().join("config.toml").display().to_string();
+        let mut sources = Sources::new(ConfigFile::from_text(place, checkpoint.config()?));
+        if let Some(run) = checkpoint.run_directory() {
+            // Where the run lies now, should it have been moved or copied since.
+            let directory = Value::from(run.to_string_lossy().into_owned());
+            sources = sources.set(&format!("run.directory={directory}"))?;
+        }
+        self.layered(sources, flags)
+    }
+
+    fn layered(&self, mut sources: Sources, flags: &[Flag<'_>]) -> Result<Config, CliError> {
+        for assignment in &self.sets {
+            sources = sources.set(assignment)?;
+        }
+        for Flag { name, key, value } in flags {
+            if let Some(value) = value {
+                sources = sources.flag(name, key, value)?;
+            }
+        }
+        Ok(Config::load(&sources)?)
+    }
+}

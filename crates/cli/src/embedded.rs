@@ -1,0 +1,42 @@
+use oomph_config::Embedded;
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        [$(Embedded { name: $name, text: include_str!(concat!("../../../configs/", $name)) }),*]
+    };
+}
+
+/// The configs that work without a file: all of `configs/`.
+pub(crate) const CONFIGS: &[Embedded] = &embedded![
+    "resnet.toml",
+    "lstm.toml",
+    "resnet-folder.toml",
+    "resnet18-cifar10.toml",
+    "synthetic-resnet50.toml",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_config_of_the_repository_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+        let mut there: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".toml"))
+            .collect();
+        let mut embedded: Vec<_> = CONFIGS.iter().map(|config| config.name).collect();
+        there.sort();
+        embedded.sort_unstable();
+        assert_eq!(embedded, there);
+    }
+
+    #[test]
+    fn the_default_config_is_embedded() {
+        assert_eq!(CONFIGS[0].name, oomph_config::DEFAULT_CONFIG);
+    }
+}

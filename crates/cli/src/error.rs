@@ -1,0 +1,49 @@
+use std::io;
+
+use oomph_config::ConfigError;
+use oomph_data::DataError;
+use oomph_model::ModelError;
+use oomph_trainer::{SessionError, TrainError, state::StateError};
+
+/// What can end a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("none of the {samples} held-out samples can be read, so there is nothing to evaluate")]
+    NothingToEvaluate { samples: usize },
+    #[error("cannot listen to signals")]
+    Signals(#[source] io::Error),
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
+}
+
+impl CliError {
+    /// What the user can do about it, where there is something.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.hint(),
+            Self::Data(error) => error.hint(),
+            Self::Model(error) => error.hint(),
+            Self::Session(error) => error.hint(),
+            Self::Train(error) => error.hint(),
+            Self::State(error) => error.hint(),
+            Self::NothingToEvaluate { .. } | Self::Signals(_) | Self::Output(_) => None,
+        }
+    }
+
+    /// Whether it is only that nobody reads standard output any more.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

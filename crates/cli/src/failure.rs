@@ -1,0 +1,46 @@
+//! An error as the user reads it: the message, its causes, what to do.
+
+use std::{error::Error, fmt::Write as _};
+
+use console::style;
+use serde::Serialize;
+
+use crate::{notices, output};
+
+/// Tells of an error on standard error, and with `--json` also on standard output, as the last line there.
+pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
+    let (message, causes) = (error.to_string(), causes(error));
+    let mut text = format!("{} {message}", style("error:").for_stderr().red().bold());
+    for cause in &causes {
+        let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
+    }
+    if let Some(hint) = &hint {
+        let _ = write!(text, "\n\n{} {hint}", style("hint:").for_stderr().cyan().bold());
+    }
+    notices::write_line(&text);
+    if json {
+        // Where standard output is gone, standard error has told it.
+        let _ = output::print_json(&Failed { message, causes, hint });
+    }
+}
+
+/// What `--json` says.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "error")]
+struct Failed {
+    message: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+/// What lies behind an error, without what only repeats the line before.
+fn causes(error: &dyn Error) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        causes.push(cause.to_string());
+        source = cause.source();
+    }
+    causes.dedup();
+    causes
+}

@@ -1,0 +1,43 @@
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+use console::style;
+use indicatif::MultiProgress;
+
+/// Lines on standard error: above the progress bars where there are some.
+///
+/// Clones write to the same place, so another thread may speak while a bar is drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notices {
+    bars: Option<MultiProgress>,
+}
+
+impl Notices {
+    /// Lines above `bars`.
+    pub(crate) fn above(bars: &MultiProgress) -> Self {
+        Self { bars: Some(bars.clone()) }
+    }
+
+    pub(crate) fn line(&self, text: impl AsRef<str>) {
+        match &self.bars {
+            // A terminal that is gone has no reader.
+            Some(bars) => drop(bars.println(text)),
+            None => write_line(text.as_ref()),
+        }
+    }
+
+    pub(crate) fn warning(&self, message: impl Display) {
+        self.line(format!("{} {message}", style("warning:").for_stderr().yellow().bold()));
+    }
+
+    pub(crate) fn note(&self, message: impl Display) {
+        self.line(format!("{} {message}", style("note:").for_stderr().cyan().bold()));
+    }
+}
+
+/// Writes a line to standard error. Unlike `eprintln!` it does not panic where that is closed.
+pub(crate) fn write_line(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,0 +1,128 @@
+//! Numbers as people read them.
+
+use oomph_core::Bytes;
+
+/// `11181642` as `11,181,642`.
+pub(crate) fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A large count to three digits with a decimal unit: `1.81 G`, `592 M`, `640`.
+pub(crate) fn scaled(count: u64) -> String {
+    const UNITS: [&str; 6] = ["", " k", " M", " G", " T", " P"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    // 999.5 would be written as 1000.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{}", UNITS[unit])
+}
+
+/// A share as `97.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A loss or a learning rate: four digits behind the point, or in powers of ten where these would say little.
+pub(crate) fn decimal(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || (1e-3..1e5).contains(&size) { format!("{value:.4}") } else { format!("{value:.2e}") }
+}
+
+/// How many a second: `1,243`, or `4.7` where that is more exact.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second < 99.95 { format!("{per_second:.1}") } else { grouped(per_second.round() as usize) }
+}
+
+/// A time as `0:41`, `12:05` or `1:02:03`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// A time that is over: `3.2 s`, then as [`duration`].
+pub(crate) fn elapsed(seconds: f64) -> String {
+    if seconds < 59.95 { format!("{seconds:.1} s") } else { duration(seconds) }
+}
+
+/// Bytes of a device, or that nobody measured them.
+pub(crate) fn measured(bytes: Bytes) -> String {
+    if oomph_memory::is_installed() { bytes.to_string() } else { "not measured".into() }
+}
+
+/// `1 epoch`, `15 epochs`.
+pub(crate) fn plural(count: usize, word: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {word}{ending}", grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_by_three() {
+        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (11_181_642, "11,181,642")] {
+            assert_eq!(grouped(count), text);
+        }
+    }
+
+    #[test]
+    fn large_counts_keep_three_digits() {
+        for (count, text) in [
+            (0, "0"),
+            (640, "640"),
+            (999, "999"),
+            (1000, "1.00 k"),
+            (12_345, "12.3 k"),
+            (999_400, "999 k"),
+            (999_600, "1.00 M"),
+            (1_814_073_344, "1.81 G"),
+            (u64::MAX, "18447 P"),
+        ] {
+            assert_eq!(scaled(count), text);
+        }
+    }
+
+    #[test]
+    fn losses_keep_what_they_say() {
+        for (value, text) in [
+            (1.234_567, "1.2346"),
+            (0.0, "0.0000"),
+            (0.000_123, "1.23e-4"),
+            (-1.5, "-1.5000"),
+            (1e30, "1.00e30"),
+        ] {
+            assert_eq!(decimal(value), text);
+        }
+    }
+
+    #[test]
+    fn rates_times_and_shares_are_written() {
+        assert_eq!((rate(4.66), rate(99.96), rate(1243.4)), ("4.7".into(), "100".into(), "1,243".into()));
+        assert_eq!(
+            (duration(41.2), duration(725.0), duration(3723.0)),
+            ("0:41".into(), "12:05".into(), "1:02:03".into())
+        );
+        assert_eq!((elapsed(0.04), elapsed(59.97)), ("0.0 s".into(), "1:00".into()));
+        assert_eq!(percent(0.9734), "97.3 %");
+        assert_eq!((plural(1, "epoch"), plural(1500, "step")), ("1 epoch".into(), "1,500 steps".into()));
+    }
+}

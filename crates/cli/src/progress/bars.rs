@@ -1,0 +1,169 @@
+use console::Term;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use oomph_trainer::{Event, Started, Tick};
+
+use super::{
+    eta::Eta,
+    header::header,
+    lines::{evaluated, figures},
+};
+use crate::{
+    echo,
+    notices::Notices,
+    numbers::{duration, grouped},
+};
+
+/// Progress on a terminal: a bar for the epoch, one for the run, and a line of figures; above them a line for each
+/// evaluation.
+pub(super) struct Bars {
+    all: MultiProgress,
+    /// From the start of a training on.
+    run: Option<Box<RunBars>>,
+    /// While there is an evaluation without a training.
+    evaluation: Option<ProgressBar>,
+}
+
+struct RunBars {
+    epoch: ProgressBar,
+    run: ProgressBar,
+    figures: ProgressBar,
+    started: Started,
+    eta: Eta,
+    /// Restarted with every epoch.
+    epoch_eta: Eta,
+    step: usize,
+}
+
+impl Bars {
+    pub(super) fn new() -> Self {
+        echo::hide_control_keys();
+        Self { all: MultiProgress::new(), run: None, evaluation: None }
+    }
+
+    pub(super) fn notices(&self) -> Notices {
+        Notices::above(&self.all)
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        match (event, &mut self.run) {
+            (Event::Started(started), run) => {
+                let notices = Notices::above(&self.all);
+                notices.line(header(started).trim_end());
+                notices.line("");
+                *run = Some(Box::new(RunBars::new(&self.all, started.clone())));
+            }
+            (Event::Step(metrics), Some(run)) => run.figures.set_message(fitting(figures(metrics, "  "))),
+            (Event::Eval(metrics), run) => {
+                Notices::above(&self.all).line(evaluated(metrics));
+                run.iter().for_each(|run| run.show_epoch());
+            }
+            (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
+            (Event::Checkpoint(_) | Event::Done(_) | Event::Step(_), _) => {}
+        }
+    }
+
+    pub(super) fn tick(&mut self, tick: Tick) {
+        match (tick, &mut self.run) {
+            (Tick::Step { step }, Some(run)) => run.step(step),
+            (Tick::Step { .. }, None) => {}
+            (Tick::Eval { batch, batches }, Some(run)) => {
+                show(&run.epoch, "evaluate", batch, batches, String::new());
+            }
+            (Tick::Eval { batch, batches }, None) => {
+                let bar = self.evaluation.get_or_insert_with(|| self.all.add(bar(BAR)));
+                show(bar, "evaluate", batch, batches, String::new());
+            }
+        }
+    }
+}
+
+/// Where a training ends in an error the bars go too.
+impl Drop for Bars {
+    fn drop(&mut self) {
+        drop(self.all.clear());
+        echo::restore();
+    }
+}
+
+impl RunBars {
+    fn new(all: &MultiProgress, started: Started) -> Self {
+        let step = started.first_step;
+        let bars = Self {
+            epoch: all.add(bar(BAR)),
+            run: all.add(bar(BAR)),
+            figures: all.add(bar(FIGURES)),
+            eta: Eta::start(step),
+            epoch_eta: Eta::start(step),
+            step,
+            started,
+        };
+        bars.show_run();
+        bars.show_epoch();
+        bars
+    }
+
+    fn step(&mut self, step: usize) {
+        if self.step.is_multiple_of(self.started.steps_per_epoch.max(1)) {
+            self.epoch_eta = Eta::start(self.step);
+        }
+        self.step = step;
+        self.show_epoch();
+        self.show_run();
+    }
+
+    fn show_epoch(&self) {
+        let per_epoch = self.started.steps_per_epoch.max(1);
+        let epochs = self.started.steps.div_ceil(per_epoch);
+        // The end of an epoch is shown as its end, not as the beginning of the next.
+        let before = self.step.saturating_sub(1) / per_epoch;
+        let end = (before + 1) * per_epoch;
+        let name = format!("epoch {}/{}", grouped(before + 1), grouped(epochs));
+        let left = self.left(self.epoch_eta, end.min(self.started.steps));
+        show(&self.epoch, &name, self.step - before * per_epoch, per_epoch, left);
+    }
+
+    fn show_run(&self) {
+        show(&self.run, "run", self.step, self.started.steps, self.left(self.eta, self.started.steps));
+    }
+
+    fn left(&self, eta: Eta, end: usize) -> String {
+        let left = eta.left(self.step, end);
+        left.map(|left| format!("{} left", duration(left.as_secs_f64()))).unwrap_or_default()
+    }
+}
+
+const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";
+const FIGURES: &str = "{msg:.dim}";
+
+fn bar(template: &str) -> ProgressBar {
+    // The templates are constants of this file, and its test draws them.
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::no_length().with_style(style.progress_chars("━╸─"))
+}
+
+/// The texts at the right have one width, so that all bars end at one column.
+fn show(bar: &ProgressBar, name: &str, position: usize, length: usize, left: String) {
+    let count = format!("{}/{}", grouped(position), grouped(length));
+    bar.set_prefix(name.to_owned());
+    bar.set_length(length as u64);
+    bar.set_position(position as u64);
+    bar.set_message(format!("{count:>13}  {left:<12}"));
+}
+
+/// What of a text fits on one line.
+fn fitting(text: String) -> String {
+    let (_, columns) = Term::stderr().size();
+    text.chars().take(usize::from(columns)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_understood() {
+        for template in [BAR, FIGURES] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

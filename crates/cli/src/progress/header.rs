@@ -1,0 +1,34 @@
+use oomph_trainer::Started;
+
+use crate::{
+    numbers::{grouped, plural},
+    table::pairs,
+};
+
+/// What a training is about, in a few lines.
+pub(super) fn header(started: &Started) -> String {
+    let Started { model, source, sample, device, batch, micro_batch, steps, steps_per_epoch, .. } = started;
+    let micro_batches =
+        (micro_batch < batch).then(|| format!(" in micro-batches of {}", grouped(*micro_batch)));
+    let epochs = steps.div_ceil((*steps_per_epoch).max(1));
+    let resumed = started
+        .resumed_from
+        .as_ref()
+        .map(|path| format!("{}, after {}", path.display(), plural(started.first_step, "step")));
+    pairs([
+        ("model", Some(format!("{model}, {} parameters", grouped(started.parameters)))),
+        (
+            "data",
+            Some(format!(
+                "{source}, {} to train on, {} held out ({sample})",
+                grouped(started.train_samples),
+                grouped(started.test_samples)
+            )),
+        ),
+        ("batch", Some(format!("{}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
+        ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
+        ("device", Some(device.clone())),
+        ("run", Some(started.run_dir.display().to_string())),
+        ("resumed", resumed),
+    ])
+}

@@ -1,0 +1,121 @@
+use std::fmt;
+
+use console::style;
+
+/// To which side of its column a cell goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Rows of `N` cells with columns as wide as their widest cell, for standard output.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<const N: usize> {
+    align: [Align; N],
+    rows: Vec<Row<N>>,
+}
+
+#[derive(Clone, Debug)]
+enum Row<const N: usize> {
+    Heading([String; N]),
+    Plain([String; N]),
+    Strong([String; N]),
+    Rule,
+}
+
+const GAP: &str = "  ";
+
+impl<const N: usize> Table<N> {
+    pub(crate) fn new(align: [Align; N]) -> Self {
+        Self { align, rows: Vec::new() }
+    }
+
+    /// The names of the columns.
+    pub(crate) fn heading(&mut self, cells: [&str; N]) {
+        self.rows.push(Row::Heading(cells.map(str::to_owned)));
+    }
+
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(Row::Plain(cells));
+    }
+
+    /// A row that stands out.
+    pub(crate) fn strong(&mut self, cells: [String; N]) {
+        self.rows.push(Row::Strong(cells));
+    }
+
+    /// A line across all columns.
+    pub(crate) fn rule(&mut self) {
+        self.rows.push(Row::Rule);
+    }
+
+    fn widths(&self) -> [usize; N] {
+        let mut widths = [0; N];
+        for row in &self.rows {
+            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) = row {
+                for (width, cell) in widths.iter_mut().zip(cells) {
+                    *width = cell.chars().count().max(*width);
+                }
+            }
+        }
+        widths
+    }
+
+    fn line(&self, cells: &[String; N], widths: &[usize; N]) -> String {
+        let padded = cells.iter().zip(widths).zip(&self.align).map(|((cell, &width), align)| match align {
+            Align::Left => format!("{cell:width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    }
+}
+
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        let across = widths.iter().sum::<usize>() + GAP.len() * N.saturating_sub(1);
+        for row in &self.rows {
+            match row {
+                Row::Heading(cells) => writeln!(f, "{}", style(self.line(cells, &widths)).dim())?,
+                Row::Plain(cells) => writeln!(f, "{}", self.line(cells, &widths))?,
+                Row::Strong(cells) => writeln!(f, "{}", style(self.line(cells, &widths)).bold())?,
+                Row::Rule => writeln!(f, "{}", style("─".repeat(across)).dim())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names with what they stand for, one a line, the latter aligned; those without anything are left out.
+pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
+    let rows: Vec<_> = rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.into_iter().map(|(name, text)| format!("{name:width$}  {text}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
+        table.heading(["layer", "n", "shape"]);
+        table.row(["a".into(), "1,000".into(), "2×3".into()]);
+        table.rule();
+        table.row(["total".into(), "7".into(), String::new()]);
+        insta::assert_snapshot!(table.to_string(), @r"
+        layer      n  shape
+        a      1,000  2×3
+        ───────────────────
+        total      7
+        ");
+    }
+
+    #[test]
+    fn pairs_without_a_text_are_left_out() {
+        let text = pairs([("loss", Some("0.5".into())), ("accuracy", None), ("steps", Some("3".into()))]);
+        assert_eq!(text, "loss   0.5\nsteps  3\n");
+    }
+}

@@ -1,0 +1,11 @@
+//! The binary from outside: what it answers, to people and to programs.
+
+mod evaluate;
+mod help;
+mod malformed;
+mod photos;
+mod reports;
+mod signals;
+mod support;
+mod terminal;
+mod train;

@@ -1,0 +1,101 @@
+//! What is drawn on a terminal: the binary is given a pseudo-terminal as standard error.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::fd::{FromRawFd, OwnedFd},
+    process::{Command, Stdio},
+};
+
+use crate::support::Folder;
+
+/// Both ends of a pseudo-terminal of 100 columns.
+fn pseudo_terminal() -> (File, OwnedFd) {
+    let size = libc::winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let (mut ours, mut theirs) = (0, 0);
+    // SAFETY: the pointers are to locals of the types that the call writes and reads, the others may be null; the two
+    // descriptors are new and nobody else's.
+    unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(
+            libc::openpty(&mut ours, &mut theirs, null, std::ptr::null_mut(), &raw const size as *mut _),
+            0
+        );
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    }
+}
+
+/// What a command writes to its terminal.
+fn drawn(mut command: Command) -> String {
+    let (mut ours, theirs) = pseudo_terminal();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs).env("TERM", "xterm-256color");
+    let mut child = command.spawn().expect("the binary starts");
+    // The command holds the terminal too, and would keep it open.
+    drop(command);
+    let mut text = Vec::new();
+    // Once nobody has the terminal open any more, Linux answers with an error instead of an end.
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = ours.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+    }
+    child.wait().expect("a child of this process");
+    String::from_utf8(text).expect("the terminal is UTF-8")
+}
+
+const RED: &str = "\u{1b}[31m";
+
+#[test]
+fn bars_are_drawn_on_a_terminal() {
+    let folder = Folder::new();
+    let text = drawn(folder.command(&["train", "--config", "tiny.toml", "--set", "train.steps=100"]));
+    for part in [
+        "epoch 1/3",
+        "run",
+        "100/100",
+        "accuracy",
+        "samples/s",
+        "in use",
+        "peak",
+        "evaluate",
+        "eval loss",
+        "━",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines() {
+    let folder = Folder::new();
+    let mut command = folder.command(&["train", "--config", "tiny.toml"]);
+    command.env("TERM", "dumb");
+    let (mut ours, theirs) = pseudo_terminal();
+    let mut child = command.stdout(Stdio::null()).stderr(theirs).spawn().expect("the binary starts");
+    drop(command);
+    child.wait().expect("a child of this process");
+    let mut text = [0; 8192];
+    let read = ours.read(&mut text).expect("what was written");
+    let text = String::from_utf8_lossy(&text[..read]);
+    assert!(text.contains("step 2/6") && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn errors_are_coloured_on_a_terminal_unless_no_color_is_set() {
+    let folder = Folder::new();
+    let wrong = || folder.command(&["train", "--config", "nowhere"]);
+    assert!(drawn(wrong()).contains(RED));
+    let mut plain = wrong();
+    plain.env("NO_COLOR", "1");
+    let text = drawn(plain);
+    assert!(text.starts_with("error: there is no config `nowhere`"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn no_color_draws_bars_without_colours() {
+    let folder = Folder::new();
+    let mut command = folder.command(&["train", "--config", "tiny.toml"]);
+    command.env("NO_COLOR", "1");
+    let text = drawn(command);
+    assert!(text.contains('━') && !text.contains("\u{1b}[36m"), "{text}");
+}

@@ -1,0 +1,148 @@
+use serde_json::Value;
+
+use crate::{
+    malformed::damage,
+    photos::truncated,
+    support::{Folder, snapshot, without_numbers},
+};
+
+/// The names of the fields, in order.
+fn shape(event: &Value, line: &str) -> String {
+    let mut keys: Vec<_> = event.as_object().expect("an object").keys().collect();
+    keys.sort_by_key(|key| line.find(&format!("\"{key}\":")));
+    let keys = keys.into_iter().filter(|key| *key != "event").map(String::as_str).collect::<Vec<_>>();
+    format!("{}: {}\n", event["event"].as_str().expect("a name"), keys.join(", "))
+}
+
+#[test]
+fn events_are_json_lines_and_the_last_is_done() {
+    let folder = Folder::new();
+    let answer = folder.train(&["--json"]).success();
+    assert_eq!(answer.stderr, "");
+    let lines = answer.stdout.lines().zip(answer.json_lines());
+    let mut shapes: Vec<_> = lines.map(|(line, event)| shape(&event, line)).collect();
+    shapes.dedup();
+    snapshot("train_json", &shapes.concat());
+    let done = answer.last_json();
+    assert_eq!(done["step"], 6);
+    assert_eq!(done["ended"], "complete");
+    assert!(done["peak_in_use_bytes"].as_u64().unwrap() > 10_000, "{done}");
+    assert!((0.0..=1.0).contains(&done["eval_accuracy"].as_f64().unwrap()));
+    assert!(folder.at(done["checkpoint"].as_str().unwrap()).join("model.safetensors").is_file());
+}
+
+#[test]
+fn without_a_terminal_progress_is_plain_lines() {
+    let folder = Folder::new();
+    let answer = folder.train(&["--set", "train.steps=4"]).success();
+    snapshot("train_plain", &without_numbers(&answer.to_string()));
+}
+
+#[test]
+fn quiet_says_nothing_of_what_goes_well() {
+    let folder = Folder::new();
+    let answer = folder.train(&["--quiet"]).success();
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("", ""));
+    let answer = folder.train(&["--quiet", "--resume", "--set", "train.batch=33"]);
+    assert_eq!(answer.stdout, "");
+    snapshot("train_quiet_error", &answer.stderr);
+}
+
+#[test]
+fn a_resumed_run_ends_with_the_same_bytes_as_one_never_stopped() {
+    let (whole, parts) = (Folder::new(), Folder::new());
+    whole.train(&[]).success();
+    parts.train(&["--set", "train.steps=3"]).success();
+    let resumed = parts.train(&["--resume", "--json"]).success();
+    assert_eq!(resumed.json_lines()[0]["first_step"], 3);
+    for file in ["model.safetensors", "optimizer.safetensors"] {
+        let path = format!("run/checkpoints/step-00000006/{file}");
+        assert!(whole.read(&path) == parts.read(&path), "{file}");
+    }
+}
+
+#[test]
+fn resume_with_a_path_needs_no_config() {
+    let folder = Folder::new();
+    folder.train(&["--set", "train.steps=3"]).success();
+    std::fs::rename(folder.at("run"), folder.at("moved")).unwrap();
+    let more = ["--set", "train.steps=5", "--json"];
+    for (path, first) in [("moved", 3), ("moved/checkpoints/latest", 5)] {
+        let answer = folder.oomph(&[&["train", "--resume", path], &more[..]].concat()).success();
+        assert_eq!(answer.json_lines()[0]["first_step"], first);
+        assert_eq!(answer.last_json()["run_dir"], "moved");
+    }
+    assert!(!folder.at("run").exists());
+}
+
+#[test]
+fn resume_where_nothing_was_saved_starts_fresh_and_says_so() {
+    let folder = Folder::new();
+    let answer = folder.train(&["--resume", "--quiet"]).success();
+    assert_eq!(answer.stderr, "warning: nothing was saved in `run` yet: starting fresh\n");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_with_a_warning() {
+    for resume in [&["--resume"][..], &["--resume", "run"]] {
+        let folder = Folder::new();
+        folder.train(&["--set", "run.save_every='3 steps'"]).success();
+        damage(&folder, "run/checkpoints/step-00000006/model.safetensors");
+        let answer = folder.train(&[resume, &["--quiet"]].concat()).success();
+        assert!(
+            answer.stderr.starts_with("warning: passed over: `run/checkpoints/step-00000006/"),
+            "{answer}"
+        );
+        assert!(folder.at("run/checkpoints/step-00000006.2/model.safetensors").is_file());
+    }
+}
+
+#[test]
+fn what_changed_since_the_checkpoint_is_said() {
+    let folder = Folder::new();
+    folder.train(&["--set", "train.steps=3"]).success();
+    let answer = folder.train(&["--resume", "--quiet", "--set", "optimizer.lr=0.5"]).success();
+    assert_eq!(answer.stderr, "warning: `optimizer.lr` was `0.1` in the checkpoint and is `0.5` now\n");
+}
+
+#[test]
+fn a_value_without_effect_is_a_warning() {
+    let folder = Folder::new();
+    folder.write(
+        "tiny.toml",
+        String::from_utf8(folder.read("tiny.toml")).unwrap().replace("steps = 6", "epochs = 1"),
+    );
+    let answer = folder.train(&["--quiet", "--set", "train.steps=2"]).success();
+    assert_eq!(answer.stderr, "warning: `train.epochs` has no effect beside `train.steps`\n");
+}
+
+#[test]
+fn a_damaged_photo_is_named_and_left_out() {
+    let folder = Folder::new();
+    truncated(&folder);
+    let arguments = ["train", "--config", "photos.toml", "--set", "data.on_corrupt=skip", "--quiet"];
+    let answer = folder.oomph(&arguments).success();
+    snapshot("train_skipped", &answer.stderr);
+}
+
+#[test]
+fn a_run_directory_is_held_by_one_process() {
+    let folder = Folder::new();
+    let running = folder.start_long();
+    let answer = folder.train(&[]);
+    assert_eq!(answer.code, Some(1));
+    snapshot("train_in_use", &without_numbers(&answer.stderr));
+    drop(running);
+    // The system lets go of the lock of a process that was killed.
+    folder.train(&["--resume"]).success();
+}
+
+#[test]
+fn a_run_without_a_directory_takes_the_next_that_is_free() {
+    let folder = Folder::new();
+    let text = String::from_utf8(folder.read("tiny.toml")).unwrap().replace("directory = 'run'", "");
+    folder.write("tiny.toml", text);
+    for run in ["runs/tiny", "runs/tiny-2", "runs/tiny-3"] {
+        assert_eq!(folder.train(&["--json"]).success().last_json()["run_dir"], run);
+    }
+}
