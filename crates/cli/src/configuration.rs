@@ -1,8 +1,13 @@
+use std::path::Path;
+
 use clap::Args;
 use oomph_config::{Config, ConfigFile, Sources, Value, resolve};
 use oomph_trainer::state::Checkpoint;
 
 use crate::{embedded, error::CliError};
+
+/// The resolved configuration in a checkpoint and in a run directory.
+const CONFIG: &str = "config.toml";
 
 /// Which configuration a command works on.
 #[derive(Args, Debug)]
@@ -44,10 +49,28 @@ impl ConfigArguments {
         if self.config.is_some() {
             return self.load(flags);
         }
-        let place = checkpoint.path().join("config.toml").display().to_string();
-        let mut sources = Sources::new(ConfigFile::from_text(place, checkpoint.config()?));
-        if let Some(run) = checkpoint.run_directory() {
-            // Where the run lies now, should it have been moved or copied since.
+        let place = checkpoint.path().join(CONFIG).display().to_string();
+        let file = ConfigFile::from_text(place, checkpoint.config()?);
+        self.load_of_run(file, checkpoint.run_directory().as_deref(), flags)
+    }
+
+    /// The configuration that is named, or the one of a run that has no checkpoint yet.
+    pub(crate) fn load_for_run(&self, run: &Path, flags: &[Flag<'_>]) -> Result<Config, CliError> {
+        if self.config.is_some() {
+            return self.load(flags);
+        }
+        self.load_of_run(ConfigFile::read(&run.join(CONFIG))?, Some(run), flags)
+    }
+
+    /// With the run directory where the run lies now, should it have been moved or copied since.
+    fn load_of_run(
+        &self,
+        file: ConfigFile,
+        run: Option<&Path>,
+        flags: &[Flag<'_>],
+    ) -> Result<Config, CliError> {
+        let mut sources = Sources::new(file);
+        if let Some(run) = run {
             let directory = Value::from(run.to_string_lossy().into_owned());
             sources = sources.set(&format!("run.directory={directory}"))?;
         }

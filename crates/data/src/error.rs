@@ -49,7 +49,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A class has no images.
-    #[error("class folder `{}` holds no `.jpg`, `.jpeg` or `.png` files ({ignored} other entries)", path.display())]
+    #[error("class folder `{}` holds no `.jpg`, `.jpeg` or `.png` files (other entries: {ignored})", path.display())]
     EmptyClass {
         /// The folder of the class.
         path: PathBuf,

@@ -240,7 +240,7 @@ fn folders_that_are_not_laid_out_as_expected_are_refused() {
     check(format!("`{root}/train` holds no class folders"));
     photos.write("train/cat/notes.txt", b"");
     check(format!(
-        "class folder `{root}/train/cat` holds no `.jpg`, `.jpeg` or `.png` files (1 other entries)"
+        "class folder `{root}/train/cat` holds no `.jpg`, `.jpeg` or `.png` files (other entries: 1)"
     ));
     photos.write("train/cat/0.jpg", b"");
     photos.write("train/dog/0.jpg", b"");

@@ -55,7 +55,7 @@ pub fn evaluate(
                 sums.add(session, &model, &batch)?;
             }
             batch_index += 1;
-            observer.tick(Tick::Eval { batch: batch_index, batches });
+            charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
         sums.finish(start).map(Some)
     })

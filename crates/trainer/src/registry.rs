@@ -156,8 +156,14 @@ fn find<'a, T: ?Sized>(
     known.get(&name).ok_or_else(|| settings.not_allowed(key, names(known)))
 }
 
+/// The names in the order of people: `resnet18` before `resnet101`.
 fn names<T: ?Sized>(known: &BTreeMap<String, Arc<T>>) -> impl Iterator<Item = &str> {
-    known.keys().map(String::as_str)
+    let mut names: Vec<_> = known.keys().map(String::as_str).collect();
+    names.sort_by_key(|name| {
+        let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
+        (stem, name.len(), *name)
+    });
+    names.into_iter()
 }
 
 impl fmt::Debug for Registry {

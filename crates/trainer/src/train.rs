@@ -1,5 +1,5 @@
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -9,25 +9,14 @@ use oomph_data::Loader;
 use oomph_memory::{Account, charge};
 
 use crate::{
-    Event, Observer, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
+    Event, Observer, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
     evaluate::evaluate,
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
     progress::{self, Stopwatch},
+    resume::Start,
     run::environment,
     state::{Checkpoint, Progress, StateError, TrainState, model_record, restore_model},
 };
-
-/// Where a training starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Resume {
-    /// From new parameters, in a new run directory.
-    #[default]
-    No,
-    /// From the newest checkpoint of the run directory; from new parameters where nothing was saved there.
-    Latest,
-    /// From the checkpoint at this path, or the newest of the run directory at this path.
-    From(PathBuf),
-}
 
 /// What a training takes besides its session.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +75,7 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         // Before there is a run directory that nothing would ever be in.
         session.check_training()?;
-        let (run, checkpoint, warnings) = place(session, options)?;
+        let Start { run, checkpoint, warnings } = Start::find(session, &options.resume)?;
         let mut training = Self {
             session,
             observer,
@@ -157,10 +146,13 @@ impl<'a> Training<'a> {
         self.tell(Event::Started(started))
     }
 
+    /// What logging and showing allocate is the host's.
     fn tell(&mut self, event: Event) -> Result<(), TrainError> {
-        self.run.log(&event)?;
-        self.observer.event(&event);
-        Ok(())
+        charge(Account::Host, || {
+            self.run.log(&event)?;
+            self.observer.event(&event);
+            Ok(())
+        })
     }
 
     /// Epochs until the end; how it ended.
@@ -218,7 +210,7 @@ impl<'a> Training<'a> {
             self.progress.epoch += 1;
             self.progress.batch = 0;
         }
-        self.observer.tick(Tick::Step { step: self.progress.step });
+        charge(Account::Host, || self.observer.tick(Tick::Step { step: self.progress.step }));
         Ok(())
     }
 
@@ -394,73 +386,4 @@ impl<'a> Training<'a> {
         self.tell(Event::Done(done.clone()))?;
         Ok(done)
     }
-}
-
-/// The run directory, the checkpoint to start from, and what the user should know of the choice.
-fn place(
-    session: &Session,
-    options: &TrainOptions,
-) -> Result<(RunDirectory, Option<Checkpoint>, Vec<String>), TrainError> {
-    let config = &session.config;
-    let configured = config.run.directory.as_deref();
-    let mut warnings: Vec<_> = config
-        .set_aside()
-        .iter()
-        .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
-        .collect();
-    let (run, checkpoint) = match &options.resume {
-        Resume::No => match configured {
-            Some(path) => (RunDirectory::create(path)?, None),
-            None => (RunDirectory::next(config.name())?, None),
-        },
-        Resume::Latest => {
-            let path = configured.map_or_else(|| RunDirectory::last(config.name()), Path::to_owned);
-            let run = RunDirectory::resume(&path)?;
-            let checkpoint = match run.checkpoints().newest()? {
-                Some(found) => {
-                    warnings.extend(found.warnings());
-                    Some(found.checkpoint)
-                }
-                None => {
-                    warnings.push(format!("nothing was saved in `{}` yet: starting fresh", path.display()));
-                    None
-                }
-            };
-            (run, checkpoint)
-        }
-        Resume::From(path) => {
-            let found = Checkpoint::find(path)?;
-            warnings.extend(found.warnings());
-            let checkpoint = found.checkpoint;
-            let run = match configured {
-                Some(path) => RunDirectory::resume(path)?,
-                None => match checkpoint.run_directory() {
-                    Some(path) => RunDirectory::resume(&path)?,
-                    None => RunDirectory::next(config.name())?,
-                },
-            };
-            (run, Some(checkpoint))
-        }
-    };
-    if let Some(checkpoint) = &checkpoint {
-        warnings.extend(changes(session, checkpoint)?);
-    }
-    Ok((run, checkpoint, warnings))
-}
-
-/// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.
-fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
-    let differences = session.config.differences(&checkpoint.config()?).map_err(crate::SessionError::from)?;
-    let matters = |key: &str| !key.starts_with("run.") && key != "train.epochs" && key != "train.steps";
-    let value = |value: &Option<oomph_config::Value>| {
-        value.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"))
-    };
-    Ok(differences
-        .iter()
-        .filter(|difference| matters(&difference.key))
-        .map(|difference| {
-            let (before, after) = (value(&difference.before), value(&difference.after));
-            format!("`{}` was {before} in the checkpoint and is {after} now", difference.key)
-        })
-        .collect())
 }

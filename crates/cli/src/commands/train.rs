@@ -2,7 +2,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use oomph_config::Config;
-use oomph_trainer::{Done, Ended, Registry, Resume, Session, Stop, TrainOptions, state::Checkpoint, train};
+use oomph_trainer::{
+    Done, Ended, Registry, Resume, RunDirectory, Session, Stop, TrainOptions,
+    state::{Checkpoint, StateError},
+    train,
+};
 
 use crate::{
     configuration::{ConfigArguments, Flag},
@@ -35,8 +39,8 @@ pub(crate) struct TrainArguments {
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
     /// Go on from a checkpoint: of this run directory or checkpoint, with its config unless --config
-    /// names another; without PATH the newest one of the config's run directory, or from the start
-    /// where nothing was saved yet
+    /// names another; without PATH the newest one of the config's run directory. From the start where
+    /// nothing was saved yet
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
     /// Only warnings and errors, on standard error
@@ -71,9 +75,13 @@ impl TrainArguments {
         let limit = Flag::memory_limit(self.memory_limit.as_deref());
         let flags = [Flag::devices(self.devices.as_deref()), limit];
         match &self.resume {
-            Some(Some(path)) if self.config.config.is_none() => {
-                self.config.load_for(&Checkpoint::find(path)?.checkpoint, &flags)
-            }
+            Some(Some(path)) if self.config.config.is_none() => match Checkpoint::find(path) {
+                // Nothing was saved yet, so it starts fresh, as the run was configured.
+                Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
+                    self.config.load_for_run(path, &flags)
+                }
+                found => self.config.load_for(&found?.checkpoint, &flags),
+            },
             _ => self.config.load(&flags),
         }
     }

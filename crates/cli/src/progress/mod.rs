@@ -8,7 +8,6 @@ mod lines;
 
 use std::io::IsTerminal;
 
-use oomph_memory::{Account, charge};
 use oomph_trainer::{Event, Observer, Stop, Tick};
 
 use crate::notices::Notices;
@@ -89,19 +88,18 @@ impl Progress {
 
 impl Observer for Progress {
     fn event(&mut self, event: &Event) {
-        // What is shown is no tensor.
-        charge(Account::Host, || match (&mut self.0, event) {
+        match (&mut self.0, event) {
             (Shown::Json(lines), event) => lines.event(event),
             (Shown::Quiet(notices), Event::Warning { message }) => notices.warning(message),
             (Shown::Quiet(_), _) => {}
             (Shown::Bars(bars), event) => bars.event(event),
             (Shown::Lines(lines), event) => lines.event(event),
-        });
+        }
     }
 
     fn tick(&mut self, tick: Tick) {
         if let Shown::Bars(bars) = &mut self.0 {
-            charge(Account::Host, || bars.tick(tick));
+            bars.tick(tick);
         }
     }
 }

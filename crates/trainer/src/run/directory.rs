@@ -73,7 +73,12 @@ impl RunDirectory {
 
     /// Whether a run has begun here.
     pub fn holds_run(&self) -> bool {
-        self.path.join(CONFIG).exists()
+        Self::is_run(&self.path)
+    }
+
+    /// Whether a run has begun in the directory `path`.
+    pub fn is_run(path: &Path) -> bool {
+        path.join(CONFIG).is_file()
     }
 
     /// The directory.

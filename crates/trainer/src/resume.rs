@@ -1,0 +1,98 @@
+use std::path::{Path, PathBuf};
+
+use crate::{
+    RunDirectory, Session, SessionError, TrainError,
+    state::{Checkpoint, Found, StateError},
+};
+
+/// Where a training starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// From new parameters, in a new run directory.
+    #[default]
+    No,
+    /// From the newest checkpoint of the run directory; from new parameters where nothing was saved there.
+    Latest,
+    /// From the checkpoint at this path, or the newest of the run directory at this path.
+    From(PathBuf),
+}
+
+/// What follows from a [`Resume`].
+pub(crate) struct Start {
+    pub(crate) run: RunDirectory,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// What the user should know of the choice.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Start {
+    pub(crate) fn find(session: &Session, resume: &Resume) -> Result<Self, TrainError> {
+        let config = &session.config;
+        let configured = config.run.directory.as_deref();
+        let (run, found) = match resume {
+            Resume::No => match configured {
+                Some(path) => (RunDirectory::create(path)?, None),
+                None => (RunDirectory::next(config.name())?, None),
+            },
+            Resume::Latest => {
+                let path = configured.map_or_else(|| RunDirectory::last(config.name()), Path::to_owned);
+                let run = RunDirectory::resume(&path)?;
+                let found = run.checkpoints().newest()?;
+                (run, found)
+            }
+            Resume::From(path) => from_path(session, path)?,
+        };
+        let mut warnings: Vec<_> = config
+            .set_aside()
+            .iter()
+            .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
+            .collect();
+        match &found {
+            Some(found) => {
+                warnings.extend(found.warnings());
+                warnings.extend(changes(session, &found.checkpoint)?);
+            }
+            None if *resume == Resume::No => {}
+            None => {
+                let path = run.path().display();
+                warnings.push(format!("nothing was saved in `{path}` yet: starting fresh"));
+            }
+        }
+        Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), warnings })
+    }
+}
+
+/// The checkpoint at `path` and the run directory to go on in: the configured one, or the one it lies in.
+fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Found>), TrainError> {
+    let configured = session.config.run.directory.as_deref();
+    let found = match Checkpoint::find(path) {
+        // Killed before its first save: a job that is queued again goes on with what there is, which is nothing.
+        Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
+            return Ok((RunDirectory::resume(configured.unwrap_or(path))?, None));
+        }
+        result => result?,
+    };
+    let run = match (configured, found.checkpoint.run_directory()) {
+        (Some(path), _) => RunDirectory::resume(path)?,
+        (None, Some(path)) => RunDirectory::resume(&path)?,
+        (None, None) => RunDirectory::next(session.config.name())?,
+    };
+    Ok((run, Some(found)))
+}
+
+/// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.
+fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
+    let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+    let matters = |key: &str| !key.starts_with("run.") && key != "train.epochs" && key != "train.steps";
+    let value = |value: &Option<oomph_config::Value>| {
+        value.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"))
+    };
+    Ok(differences
+        .iter()
+        .filter(|difference| matters(&difference.key))
+        .map(|difference| {
+            let (before, after) = (value(&difference.before), value(&difference.after));
+            format!("`{}` was {before} in the checkpoint and is {after} now", difference.key)
+        })
+        .collect())
+}
