@@ -29,8 +29,8 @@ impl Schedule {
         self.proper(step, warmup)
     }
 
-    /// The schedule after `warmup` steps. What is bound to epochs counts from the start of the run, what goes over the
-    /// whole run goes over what warm-up leaves of it.
+    /// The schedule after `warmup` steps. What is bound to epochs counts from the start of the run, everything else
+    /// from the end of warm-up.
     fn proper(&self, step: usize, warmup: usize) -> f64 {
         match &self.settings.kind {
             ScheduleKind::Constant => self.lr,
@@ -41,7 +41,7 @@ impl Schedule {
             }
             ScheduleKind::Step { at, gamma } => {
                 let drops = match at {
-                    Drops::EverySteps(every) => step / every,
+                    Drops::EverySteps(every) => (step - warmup) / every,
                     Drops::EveryEpochs(every) => step / self.steps_per_epoch / every,
                     Drops::AfterEpochs(epochs) => {
                         let epoch = step / self.steps_per_epoch;
