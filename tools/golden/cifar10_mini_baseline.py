@@ -9,7 +9,7 @@ no test runs it.
 
     python -m venv /tmp/torchvenv
     /tmp/torchvenv/bin/pip install torch==2.15.0 torchvision==0.29.2 numpy==2.4.6
-    nice -n 10 /tmp/torchvenv/bin/python tools/golden/cifar10_mini_baseline.py \\
+    nice -n 10 python tools/golden/cifar10_mini_baseline.py \\
         --data ../shared/data/cifar10-mini --seeds 0 1 2
 
 The recipe, in full:

@@ -8,8 +8,8 @@ same on the same kind of CPU; another CPU may move last digits):
     python3.11 -m venv /tmp/torchvenv
     /tmp/torchvenv/bin/pip install torch==2.15.0 torchvision==0.29.2 \\
         numpy==2.4.6 safetensors==0.8.0
-    /tmp/torchvenv/bin/python tools/golden/generate.py --out tests/golden
-    /tmp/torchvenv/bin/python tools/golden/generate.py --check    # how well conditioned
+    python tools/golden/generate.py --out tests/golden
+    python tools/golden/generate.py --check    # how well conditioned
 
 `tests/golden/README.md` describes every file and key; keep it in step with this
 script. Every number that goes in comes from `values` below, never from a random

@@ -1,4 +1,4 @@
-use std::io;
+use std::{io, path::PathBuf};
 
 use oomph_config::ConfigError;
 use oomph_data::DataError;
@@ -22,6 +22,8 @@ pub(crate) enum CliError {
     State(#[from] StateError),
     #[error("none of the {samples} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate { samples: usize },
+    #[error("nothing was trained in `{}` yet, or nothing was saved", run.display())]
+    NothingTrained { run: PathBuf },
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -38,6 +40,9 @@ impl CliError {
             Self::Session(error) => error.hint(),
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
+            Self::NothingTrained { .. } => {
+                Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
+            }
             Self::NothingToEvaluate { .. } | Self::Signals(_) | Self::Output(_) => None,
         }
     }

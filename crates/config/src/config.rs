@@ -83,8 +83,11 @@ impl Config {
     }
 
     /// Refuses a key that is given and that nobody has read. To be called after the model and the data source read
-    /// their sections.
+    /// their sections. Where `--set` names another model or source than the file, the file's keys that the new one
+    /// does not know are set aside.
     pub fn check_all_read(&self) -> Result<(), ConfigError> {
+        self.model.set_unread_aside("name");
+        self.data.set_unread_aside("source");
         self.sections.iter().try_for_each(|section| self.check_read(section))
     }
 

@@ -36,6 +36,19 @@ impl Section {
         Ok(())
     }
 
+    /// Sets aside the keys that nobody asked for and that a choice of `chooser` in a higher layer left behind: the keys
+    /// of the file's model, where `--set` names another model.
+    pub(crate) fn set_unread_aside(&self, chooser: &str) {
+        let Some(choice) = self.given(chooser) else { return };
+        for setting in self.unread() {
+            if setting.origin.layer() < choice.origin.layer()
+                && let Some((_, key)) = setting.key.split_once('.')
+            {
+                self.set_aside(key, choice.clone());
+            }
+        }
+    }
+
     /// Of keys that say the same thing in different ways, keeps those of the highest layer that has one.
     pub(crate) fn keep_highest(&self, keys: &[&str]) {
         let given: Vec<(&str, Setting)> =

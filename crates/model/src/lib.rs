@@ -5,7 +5,7 @@
 //! - [`Stage`]: a Burn module whose forward takes one activation and gives one. Users implement it for their own.
 //! - [`Pass`]: what one forward carries along: training or evaluating, randomness, updated statistics.
 //! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, dropout and pooling.
-//! - [`resnet`](mod@resnet) and [`lstm`](mod@lstm): the built-in models, read from `[model]` settings.
+//! - [`resnet()`] and [`lstm()`]: the built-in models, read from `[model]` settings.
 //! - [`Summary`]: a table of the layers of any model, made without allocating its tensors.
 //!
 //! ```

@@ -18,6 +18,9 @@ pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
     let hidden = settings.integer("hidden", 128, 1..=65_536)?;
     let layers = settings.integer("layers", 1, 1..=64)?;
     let dropout = settings.number("dropout", 0.0, 0.0..1.0)?;
+    if layers == 1 && dropout > 0.0 {
+        return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
+    }
     Ok(Architecture::new("lstm", move |spec, init| build(hidden, layers, dropout, spec, init)))
 }
 

@@ -47,17 +47,13 @@ fn the_seed_alone_decides_the_initial_values() {
     let device = Device::flex().autodiff();
     let first = values(&small_resnet(&device, 7));
     assert_eq!(first, values(&small_resnet(&device, 7)));
-    assert_eq!(
-        first,
-        values(&small_resnet(&Device::flex(), 7))
-            .into_iter()
-            .zip(&first)
-            .map(|((n, _, v), (_, t, _))| (n, *t, v))
-            .collect::<Vec<_>>()
+    // Off the autodiff device nothing is known to be trainable; the values are the same.
+    let plain = values(&small_resnet(&Device::flex(), 7));
+    assert!(
+        first.iter().zip(&plain).all(|(tracked, plain)| (&tracked.0, &tracked.2) == (&plain.0, &plain.2))
     );
-    let differing = |(a, b): (&(String, bool, Vec<f32>), &(String, bool, Vec<f32>))| a.2 != b.2;
     let other = values(&small_resnet(&device, 8));
-    let differ = first.iter().zip(&other).filter(|pair| differing(*pair)).count();
+    let differ = first.iter().zip(&other).filter(|(one, other)| one.2 != other.2).count();
     // All convolutions (20), the head's weight and bias; scales, shifts and statistics start the same.
     assert_eq!(differ, 22);
 }

@@ -138,6 +138,8 @@ pub struct Done {
     pub samples_per_second: f64,
     /// The most bytes that were in use on the device.
     pub peak_in_use_bytes: Bytes,
+    /// Unreadable training samples that were left out, each time that they came up in this process.
+    pub skipped_samples: usize,
     /// Where metrics and checkpoints are.
     pub run_dir: PathBuf,
     /// The last checkpoint.

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use oomph_config::ScheduleKind;
+
 use crate::{
     RunDirectory, Session, SessionError, TrainError,
     state::{Checkpoint, Found, StateError},
@@ -83,7 +85,11 @@ fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Fou
 /// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.
 fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
     let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
-    let matters = |key: &str| !key.starts_with("run.") && key != "train.epochs" && key != "train.steps";
+    // The length matters to a schedule that goes over the whole run: it is stretched, and the rate jumps.
+    let kind = &session.config.schedule.kind;
+    let stretches = matches!(kind, ScheduleKind::Cosine { .. } | ScheduleKind::OneCycle { .. });
+    let is_length = |key: &str| key == "train.epochs" || key == "train.steps";
+    let matters = |key: &str| !key.starts_with("run.") && (stretches || !is_length(key));
     let value = |value: &Option<oomph_config::Value>| {
         value.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"))
     };
@@ -92,7 +98,9 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
         .filter(|difference| matters(&difference.key))
         .map(|difference| {
             let (before, after) = (value(&difference.before), value(&difference.after));
-            format!("`{}` was {before} in the checkpoint and is {after} now", difference.key)
+            let jump =
+                if is_length(&difference.key) { ": the learning rate jumps to the new schedule" } else { "" };
+            format!("`{}` was {before} in the checkpoint and is {after} now{jump}", difference.key)
         })
         .collect())
 }

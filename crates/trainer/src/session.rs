@@ -39,6 +39,9 @@ pub enum SessionError {
     /// In the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Between the task and the data.
+    #[error(transparent)]
+    Task(#[from] crate::TaskError),
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] oomph_memory::ThreadsError),
@@ -70,6 +73,7 @@ impl SessionError {
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
             Self::Device(error) => error.hint(),
+            Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
             Self::Threads(_) => None,
             Self::SmallestBatch { .. } => {
                 Some("set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch`".into())
@@ -92,6 +96,7 @@ impl Session {
         let device = open_device(config.device.devices[0])?;
         let source = parts.open_source(&config)?;
         let task = registry.task(&config, &source.spec().target)?;
+        task.check(&source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;
         let session = Self { config, architecture, source, task, loader, device };
         session.summary(session.eval_batch())?;

@@ -19,6 +19,14 @@ pub trait Task: Send + Sync {
     /// Where output and targets do not fit each other.
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError>;
 
+    /// Whether it can compare anything with targets of this kind: asked before anything is trained.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn check(&self, _target: &TargetSpec) -> Result<(), TaskError> {
+        Ok(())
+    }
+
     /// How many samples the output is right about, as one element on the device; `None` where nothing is right or
     /// wrong. Divided by the number of samples it is the accuracy.
     fn correct(&self, _output: &AnyTensor, _targets: &DeviceTargets) -> Option<Tensor<1>> {
@@ -39,6 +47,14 @@ pub enum TaskError {
         /// The shape it was given.
         found: Vec<usize>,
     },
+    /// A reason of a user's own task. No task of this crate gives it.
+    #[error("task `{task}`: {reason}")]
+    Other {
+        /// The task's name.
+        task: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
     /// The targets are of another kind than the task takes.
     #[error("task `{task}` takes {expected} as targets, got {found}")]
     Targets {
@@ -51,14 +67,26 @@ pub enum TaskError {
     },
 }
 
+const CLASSES: &str = "classes";
+const VALUES: &str = "values";
+
 impl DeviceTargets {
     /// The kind, for messages.
     fn kind(&self) -> &'static str {
         match self {
-            Self::Classes(_) => "classes",
-            Self::Values(_) => "values",
+            Self::Classes(_) => CLASSES,
+            Self::Values(_) => VALUES,
         }
     }
+}
+
+/// Refuses targets of another kind than `expected`.
+fn check_kind(task: &'static str, expected: &'static str, target: &TargetSpec) -> Result<(), TaskError> {
+    let found = match target {
+        TargetSpec::Class { .. } => CLASSES,
+        TargetSpec::Values { .. } => VALUES,
+    };
+    if found == expected { Ok(()) } else { Err(TaskError::Targets { task, expected, found }) }
 }
 
 /// Cross-entropy between logits `[B, K]` and a class a sample: −Σ q log softmax(logits).
@@ -92,6 +120,10 @@ impl Classification {
 }
 
 impl Task for Classification {
+    fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
+        check_kind(Self::NAME, CLASSES, target)
+    }
+
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
         let logits = Self::logits(output)?;
         let classes = Self::classes(targets)?;
@@ -119,16 +151,24 @@ impl Task for Classification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regression;
 
+impl Regression {
+    const NAME: &str = "regression";
+}
+
 impl Task for Regression {
+    fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
+        check_kind(Self::NAME, VALUES, target)
+    }
+
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
         let DeviceTargets::Values(values) = targets else {
-            return Err(TaskError::Targets { task: "regression", expected: "values", found: targets.kind() });
+            return Err(TaskError::Targets { task: Self::NAME, expected: VALUES, found: targets.kind() });
         };
         let expected = values.dims();
         let output =
             output.clone().float::<2>().filter(|output| output.dims() == expected).ok_or_else(|| {
                 TaskError::Output {
-                    task: "regression",
+                    task: Self::NAME,
                     expected: format!("{expected:?}"),
                     found: output.dims(),
                 }
@@ -142,6 +182,6 @@ impl Task for Regression {
 pub(crate) fn default_task(target: &TargetSpec) -> &'static str {
     match target {
         TargetSpec::Class { .. } => Classification::NAME,
-        TargetSpec::Values { .. } => "regression",
+        TargetSpec::Values { .. } => Regression::NAME,
     }
 }

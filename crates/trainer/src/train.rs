@@ -62,6 +62,7 @@ struct Training<'a> {
     last_save: Instant,
     /// The last checkpoint.
     saved: Option<PathBuf>,
+    skipped_samples: usize,
     /// Whether there is something that the last checkpoint does not have.
     changed: bool,
 }
@@ -91,6 +92,7 @@ impl<'a> Training<'a> {
             earlier_seconds: 0.0,
             last_save: Instant::now(),
             saved: None,
+            skipped_samples: 0,
             changed: true,
         };
         if let Some(checkpoint) = &checkpoint {
@@ -195,6 +197,7 @@ impl<'a> Training<'a> {
     }
 
     fn step(&mut self, batch: oomph_data::Batch) -> Result<(), TrainError> {
+        self.skipped_samples += batch.skipped.len();
         for error in &batch.skipped {
             self.tell(Event::Warning { message: error.to_string() })?;
         }
@@ -378,6 +381,7 @@ impl<'a> Training<'a> {
             best_step: progress.early_stopping.best_step,
             samples_per_second: self.stopwatch.total(),
             peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
+            skipped_samples: self.skipped_samples,
             run_dir: self.run.path().to_owned(),
             checkpoint,
             seconds: self.started.elapsed().as_secs_f64(),

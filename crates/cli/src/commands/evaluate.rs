@@ -6,7 +6,7 @@ use oomph_core::{Bytes, Split};
 use oomph_memory::restart_peak;
 use oomph_trainer::{
     Evaluation, Registry, RunDirectory, Session, Stop, evaluate,
-    state::{Checkpoint, Found, restore_model},
+    state::{Checkpoint, Found, StateError, restore_model},
 };
 use serde::Serialize;
 
@@ -79,8 +79,10 @@ impl EvaluateArguments {
         }
         let config = self.config.load(&flags)?;
         let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-        let found = Checkpoint::find(&run)?;
-        Ok((config, found))
+        match Checkpoint::find(&run) {
+            Err(StateError::NotACheckpoint { path: run }) => Err(CliError::NothingTrained { run }),
+            found => Ok((config, found?)),
+        }
     }
 }
 

@@ -107,6 +107,8 @@ fn report(done: &Done, session: &Session) -> String {
     };
     let best = done.best_eval_loss.zip(done.best_step);
     let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
+    let skipped = (done.skipped_samples > 0)
+        .then(|| format!("{}, unreadable", plural(done.skipped_samples, "training sample")));
     let steps = format!("{} of {}", grouped(done.step), plural(session.steps(), "step"));
     pairs([
         ("ended", ended),
@@ -115,6 +117,7 @@ fn report(done: &Done, session: &Session) -> String {
         ("eval loss", done.eval_loss.map(decimal)),
         ("eval accuracy", done.eval_accuracy.map(percent)),
         ("best eval loss", best),
+        ("left out", skipped),
         ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
         ("peak in use", Some(measured(done.peak_in_use_bytes))),
         ("time", Some(elapsed(done.seconds))),
@@ -135,5 +138,5 @@ fn in_epochs(epochs: f64) -> String {
 /// How to go on with a training that was stopped.
 fn goes_on(done: &Done) -> Option<String> {
     let stopped = matches!(done.ended, Ended::Interrupted | Ended::Terminated);
-    stopped.then(|| format!("the state is saved; `train --resume {}` goes on", done.run_dir.display()))
+    stopped.then(|| format!("the state is saved; `oomph train --resume {}` goes on", done.run_dir.display()))
 }

@@ -104,7 +104,8 @@ impl RunBars {
 
     fn step(&mut self, step: usize) {
         if self.step.is_multiple_of(self.started.steps_per_epoch.max(1)) {
-            self.epoch_eta = Eta::start(self.step);
+            // The first step of an epoch has been done already: the time of the next ones tells.
+            self.epoch_eta = Eta::start(step);
         }
         self.step = step;
         self.show_epoch();
@@ -116,10 +117,10 @@ impl RunBars {
         let epochs = self.started.steps.div_ceil(per_epoch);
         // The end of an epoch is shown as its end, not as the beginning of the next.
         let before = self.step.saturating_sub(1) / per_epoch;
-        let end = (before + 1) * per_epoch;
+        let end = ((before + 1) * per_epoch).min(self.started.steps);
         let name = format!("epoch {}/{}", grouped(before + 1), grouped(epochs));
-        let left = self.left(self.epoch_eta, end.min(self.started.steps));
-        show(&self.epoch, &name, self.step - before * per_epoch, per_epoch, left);
+        let (done, all) = (self.step - before * per_epoch, end - before * per_epoch);
+        show(&self.epoch, &name, done, all, self.left(self.epoch_eta, end));
     }
 
     fn show_run(&self) {

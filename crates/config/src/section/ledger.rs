@@ -85,19 +85,25 @@ impl Section {
         self.seen().asked.iter().map(|asked| asked.key.clone()).collect()
     }
 
+    /// The keys that are given and that nobody asked for.
+    pub(crate) fn unread(&self) -> Vec<Setting> {
+        let known = self.known();
+        let unread = |key: &String| !known.contains(key) && self.contains(key);
+        self.0.given.iter().filter(|(key, _)| unread(key)).map(|(_, setting)| setting.clone()).collect()
+    }
+
     /// Refuses a key that is given and that nobody asked for. `elsewhere` gives the full key of another section that
     /// a key may have been meant for.
     pub(crate) fn check_all_read(
         &self,
         elsewhere: impl Fn(&str) -> Option<String>,
     ) -> Result<(), ConfigError> {
+        let Some(setting) = self.unread().into_iter().next() else { return Ok(()) };
         let known = self.known();
-        let unread = |key: &String| !known.contains(key) && self.contains(key);
-        let Some(key) = self.0.given.keys().find(|key| unread(key)) else { return Ok(()) };
+        let key = setting.key.split_once('.').map_or("", |(_, key)| key);
         let near = || nearest(key, known.iter().map(String::as_str)).map(|near| self.full(near));
         let nearest = elsewhere(key).or_else(near);
-        let setting = Box::new(self.0.given[key].clone()); // `key` is one of the keys of `given`.
-        Err(ConfigError::UnknownKey { setting, nearest, known })
+        Err(ConfigError::UnknownKey { setting: Box::new(setting), nearest, known })
     }
 
     /// Everything known of the section: keys in the order they were asked for, then keys nobody has asked for yet.

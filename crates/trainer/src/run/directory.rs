@@ -62,13 +62,20 @@ impl RunDirectory {
         Err(RunError::Exists { path: Path::new("runs").join(name) })
     }
 
-    /// The last of `runs/<name>`, `runs/<name>-2` … that is there, or the first.
+    /// The newest of `runs/<name>`, `runs/<name>-2` … that holds a checkpoint; where none does, the newest that is
+    /// there, or else `runs/<name>`.
     pub fn last(name: &str) -> PathBuf {
-        let mut last = Path::new("runs").join(name);
-        for path in candidates(name).take_while(|path| path.is_dir()) {
-            last = path;
-        }
-        last
+        let runs = Path::new("runs");
+        let number = |entry: &str| match entry.strip_prefix(name)? {
+            "" => Some(1),
+            rest => rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 1),
+        };
+        let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+        let numbered = entries.filter_map(|entry| {
+            let path = runs.join(entry.file_name());
+            Some((path.join(CheckpointStore::DIRECTORY).is_dir(), number(entry.file_name().to_str()?)?, path))
+        });
+        numbered.max().map_or_else(|| runs.join(name), |(.., path)| path)
     }
 
     /// Whether a run has begun here.

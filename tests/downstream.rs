@@ -1,0 +1,98 @@
+//! oomph as a library, from outside: builds the crate in `tests/downstream`, which is no member of the workspace, and
+//! runs its commands.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+
+const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/downstream");
+
+/// The program, built once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(build)
+}
+
+/// Builds with the workspace's versions, profile and target folder, so that its dependencies are not built again.
+fn build() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::copy(root.join("Cargo.lock"), Path::new(CRATE).join("Cargo.lock"))
+        .expect("the lock file can be copied");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is `target/tmp`");
+    let (profile, flag) =
+        if cfg!(debug_assertions) { ("debug", None) } else { ("release", Some("--release")) };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--offline", "--quiet"])
+        .args(flag)
+        .current_dir(CRATE)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .expect("cargo can be started");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target.join(profile).join("downstream")
+}
+
+/// Runs a command of the program with its config, in an empty folder; gives what it says on standard output.
+fn run(folder: &Path, arguments: &[&str]) -> String {
+    let output = start(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {}\n{errors}", output.status);
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+fn start(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.args(arguments).args(["--config", &format!("{CRATE}/plane.toml")]).current_dir(folder);
+    command.output().expect("the program can be started")
+}
+
+fn last_line(output: &str) -> Value {
+    let line = output.lines().last().unwrap_or_default();
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))
+}
+
+#[test]
+fn a_model_and_data_of_ones_own_train_and_evaluate() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = last_line(&run(folder.path(), &["train", "--json"]));
+    assert_eq!(done["event"], "done");
+    // The model is of the same form as the data, so nothing is left to be wrong about.
+    assert!(done["eval_loss"].as_f64().unwrap() < 1e-3, "{done}");
+    // `install_meter!` is in the user's program.
+    assert!(done["peak_in_use_bytes"].as_u64().unwrap() > 0, "{done}");
+    let evaluated = last_line(&run(folder.path(), &["evaluate", "--json"]));
+    assert_eq!(evaluated["eval_loss"], done["eval_loss"]);
+}
+
+#[test]
+fn summary_and_config_know_the_model_and_its_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let summary = last_line(&run(folder.path(), &["summary", "--json"]));
+    assert_eq!((&summary["model"], &summary["parameters"]), (&"plane".into(), &4.into()));
+    let config = last_line(&run(folder.path(), &["config", "--json", "--set", "model.bias=false"]));
+    assert_eq!(config["model.bias"]["value"], false);
+    assert_eq!(config["model.bias"]["origin"], "--set");
+}
+
+#[test]
+fn a_mistake_in_a_key_of_ones_own_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = start(folder.path(), &["config", "--set", "model.bais=false"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("`model.bais`") && errors.contains("`model.bias`"), "{errors}");
+}
+
+#[test]
+fn the_program_started_again_by_itself_knows_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = last_line(&run(folder.path(), &["again", "train", "--json", "--set", "train.steps=3"]));
+    assert_eq!((&done["event"], &done["step"]), (&"done".into(), &3.into()));
+    // The exit code of the child comes through as well.
+    assert_eq!(start(folder.path(), &["again", "train", "--set", "train.steps=0"]).status.code(), Some(1));
+}

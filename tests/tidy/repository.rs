@@ -1,0 +1,63 @@
+//! What the repository as a whole must not hold, and that its commands are the same everywhere.
+
+use crate::{Finding, report, tree};
+
+/// Where Cargo.lock says that packages come from.
+const PUBLIC_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+#[test]
+fn packages_come_from_the_public_index_alone() {
+    let locked = tree::text("Cargo.lock");
+    let lines = (1..).zip(locked.lines());
+    let sources =
+        lines.filter_map(|(line, text)| Some((line, text.strip_prefix("source = ")?.trim_matches('"'))));
+    let findings = sources.filter(|(_, source)| *source != PUBLIC_INDEX).map(|(line, source)| {
+        Finding::new("Cargo.lock", line, format!("a package from {source}; take it from the public index"))
+    });
+    report("packages come from the public index alone", findings.collect());
+}
+
+/// What points Cargo, pip or npm at a host of one's own: it works on one machine and nowhere else.
+const REDIRECTS: [&str; 8] = [
+    "[source.",
+    "replace-with",
+    "[registries",
+    "--index-url",
+    "--extra-index-url",
+    "index-url =",
+    "registry.npmjs",
+    "_INDEX_URL",
+];
+
+#[test]
+fn no_registry_is_named() {
+    let mut findings = Vec::new();
+    for (path, text) in tree::files("", "") {
+        if path.starts_with("tests/tidy/") {
+            continue;
+        }
+        for (line, content) in (1..).zip(text.lines()) {
+            if let Some(redirect) = REDIRECTS.iter().find(|redirect| content.contains(*redirect)) {
+                let says =
+                    format!("`{redirect}` names a registry; that belongs into the user's own settings");
+                findings.push(Finding::new(&path, line, says));
+            }
+        }
+    }
+    report("no registry is named", findings);
+}
+
+#[test]
+fn contributors_run_what_ci_runs() {
+    let script = tree::text(".ci/run");
+    let contributing = tree::text("CONTRIBUTING.md");
+    let mut findings = Vec::new();
+    for (line, content) in (1..).zip(script.lines()) {
+        let command = content.strip_prefix("step ").map(|command| command.trim_start_matches("env ").trim());
+        if let Some(command) = command.filter(|command| !contributing.contains(command)) {
+            let says = format!("CONTRIBUTING.md does not name `{command}`; name it there");
+            findings.push(Finding::new(".ci/run", line, says));
+        }
+    }
+    report("contributors run what CI runs", findings);
+}

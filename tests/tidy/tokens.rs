@@ -1,0 +1,140 @@
+//! What must not stand in code, found in its tokens: so in macros too, but not in comments and strings.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::{Finding, report, rust_file::RustFile};
+
+/// Methods that panic on what they do not like.
+const METHODS: [&str; 4] = ["unwrap", "expect", "unwrap_err", "expect_err"];
+/// Macros that always panic.
+const PANICS: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
+/// Macros that print.
+const PRINTS: [&str; 5] = ["println", "print", "eprintln", "eprint", "dbg"];
+
+/// The files that cannot do without `unsafe`.
+const UNSAFE: [&str; 3] =
+    ["crates/cli/src/echo.rs", "crates/memory/src/allocator.rs", "crates/trainer/src/cuda.rs"];
+
+/// Names with their lines: methods called as `.name(`, and macros called as `name!`.
+#[derive(Default)]
+struct Calls {
+    methods: Vec<(String, usize)>,
+    macros: Vec<(String, usize)>,
+    /// Lines of the keyword `unsafe`.
+    unsafes: Vec<usize>,
+}
+
+impl Calls {
+    fn of(file: &RustFile) -> Self {
+        let mut calls = Self::default();
+        calls.collect(file.text.parse().expect("what syn parsed are tokens"));
+        calls
+    }
+
+    fn collect(&mut self, tokens: TokenStream) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let is = |index: usize, punctuation| matches!(tokens.get(index), Some(TokenTree::Punct(found)) if found.as_char() == punctuation);
+        for (index, token) in tokens.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) => self.collect(group.stream()),
+                TokenTree::Ident(name) => {
+                    let call = (name.to_string(), name.span().start().line);
+                    if index > 0 && is(index - 1, '.') {
+                        self.methods.push(call);
+                    } else if is(index + 1, '!') {
+                        self.macros.push(call);
+                    } else if name == "unsafe" {
+                        self.unsafes.push(call.1);
+                    }
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+}
+
+fn unexplained_panics(file: &RustFile) -> Vec<Finding> {
+    let Calls { methods, macros, .. } = Calls::of(file);
+    let methods = methods.into_iter().filter(|(name, _)| METHODS.contains(&name.as_str()));
+    let macros = macros.into_iter().filter(|(name, _)| PANICS.contains(&name.as_str()));
+    let shown = methods.map(|(name, line)| (format!("`.{name}`"), line));
+    shown
+        .chain(macros.map(|(name, line)| (format!("`{name}!`"), line)))
+        .filter(|(_, line)| !file.is_test(*line) && !file.is_explained(*line))
+        .map(|(name, line)| {
+            let says = format!(
+                "{name} without a reason; return an error, or say in a comment above why it cannot happen"
+            );
+            Finding::new(&file.path, line, says)
+        })
+        .collect()
+}
+
+fn prints(file: &RustFile) -> Vec<Finding> {
+    let printing = Calls::of(file).macros.into_iter().filter(|(name, _)| PRINTS.contains(&name.as_str()));
+    printing
+        .filter(|(_, line)| !file.is_test(*line))
+        .map(|(name, line)| {
+            let says = format!("`{name}!` in a library; return it, or tell it to the `Observer`");
+            Finding::new(&file.path, line, says)
+        })
+        .collect()
+}
+
+#[test]
+fn what_may_panic_says_why_it_cannot() {
+    let product = RustFile::all().into_iter().filter(RustFile::is_product);
+    report("panics need a reason", product.flat_map(|file| unexplained_panics(&file)).collect());
+}
+
+#[test]
+fn libraries_never_print() {
+    // The commands print: that is what they are for.
+    let libraries = RustFile::all().into_iter().filter(|file| {
+        file.is_product() && file.path.starts_with("crates/") && !file.path.starts_with("crates/cli/")
+    });
+    report("libraries never print", libraries.flat_map(|file| prints(&file)).collect());
+}
+
+#[test]
+fn unsafe_code_stands_where_it_is_known() {
+    let files =
+        RustFile::all().into_iter().filter(|file| file.is_product() && !UNSAFE.contains(&&*file.path));
+    let findings = files.filter_map(|file| {
+        let line = *Calls::of(&file).unsafes.first()?;
+        let says = "`unsafe` in a file that is not known for it; do without, or add the file to `UNSAFE`";
+        Some(Finding::new(file.path, line, says))
+    });
+    report("unsafe code stands where it is known", findings.collect());
+}
+
+#[test]
+fn a_panic_is_found_wherever_it_stands() {
+    let found = |text: &str| -> Vec<usize> {
+        unexplained_panics(&RustFile::parse("snippet.rs", text)).iter().map(|finding| finding.line).collect()
+    };
+    assert_eq!(found("fn f() {\n    x.unwrap();\n}"), [2]);
+    assert_eq!(found("fn f() {\n    x.unwrap_or(1).expect(\"x\");\n}"), [2]);
+    assert_eq!(found("fn f() {\n    g(format!(\"{}\", x.unwrap()));\n}"), [2]);
+    assert_eq!(found("macro_rules! m { () => {\n    panic!(\"x\")\n}; }"), [2]);
+    let none: [usize; 0] = [];
+    assert_eq!(found("/// x.unwrap()\nfn f() {\n    \"panic!()\";\n}"), none);
+    assert_eq!(found("#[cfg(test)]\nmod tests {\n    fn f() { x.unwrap() }\n}"), none);
+    assert_eq!(found("#[cfg(not(test))]\nmod m {\n    fn f() { x.unwrap() }\n}"), [3]);
+}
+
+#[test]
+fn a_comment_explains_the_line_below_it_or_the_statement() {
+    let found = |text: &str| unexplained_panics(&RustFile::parse("snippet.rs", text)).len();
+    assert_eq!(found("fn f() {\n    // x is never empty.\n    x.unwrap();\n}"), 0);
+    assert_eq!(found("fn f() {\n    x.unwrap(); // x is never empty\n}"), 0);
+    assert_eq!(found("fn f() {\n    // x is never empty.\n    x\n        .y()\n        .unwrap();\n}"), 0);
+    assert_eq!(found("fn f() {\n    // about the other\n    y();\n    x\n        .unwrap();\n}"), 1);
+    assert_eq!(
+        found(
+            "fn f() {\n    match x {\n        // never\n        1 => panic!(),\n        _ => panic!(),\n    }\n}"
+        ),
+        1
+    );
+    assert_eq!(found("/// Unwraps.\nfn f() { x.unwrap() }"), 1);
+}
