@@ -48,7 +48,8 @@ fn a_second_sigint_stops_at_once() {
 #[test]
 fn a_reader_that_leaves_ends_the_training_and_keeps_its_state() {
     let folder = Folder::new();
-    assert_eq!(folder.start_long().stop_reading(), Some(130));
+    // An error and not 130: nobody interrupted it.
+    assert_eq!(folder.start_long().stop_reading(), Some(1));
     let answer = folder.oomph(&["evaluate", "--checkpoint", "run", "--json"]).success();
     assert!(answer.last_json()["step"].as_u64().unwrap() > 0);
 }

@@ -20,8 +20,10 @@ pub(crate) enum CliError {
     Train(#[from] TrainError),
     #[error(transparent)]
     State(#[from] StateError),
-    #[error("none of the {samples} held-out samples can be read, so there is nothing to evaluate")]
-    NothingToEvaluate { samples: usize },
+    #[error("evaluation was interrupted")]
+    Interrupted,
+    #[error("nobody reads the events any more: training ended early, and its state is saved")]
+    EventsUnread(#[source] io::Error),
     #[error("nothing was trained in `{}` yet, or nothing was saved", run.display())]
     NothingTrained { run: PathBuf },
     #[error("cannot listen to signals")]
@@ -43,7 +45,7 @@ impl CliError {
             Self::NothingTrained { .. } => {
                 Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
             }
-            Self::NothingToEvaluate { .. } | Self::Signals(_) | Self::Output(_) => None,
+            Self::Interrupted | Self::EventsUnread(_) | Self::Signals(_) | Self::Output(_) => None,
         }
     }
 

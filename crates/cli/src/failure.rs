@@ -5,13 +5,16 @@ use std::{error::Error, fmt::Write as _};
 use console::style;
 use serde::Serialize;
 
-use crate::{notices, output};
+use crate::{
+    notices::{self, printable},
+    output,
+};
 
 /// Tells of an error on standard error, and with `--json` also on standard output, as the last line there.
 pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
     let (message, causes) = (error.to_string(), causes(error));
-    let mut text = format!("{} {message}", style("error:").for_stderr().red().bold());
-    for cause in &causes {
+    let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
+    for cause in causes.iter().map(|cause| printable(cause)) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
     if let Some(hint) = &hint {

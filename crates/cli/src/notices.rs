@@ -29,12 +29,18 @@ impl Notices {
     }
 
     pub(crate) fn warning(&self, message: impl Display) {
+        let message = printable(&message.to_string());
         self.line(format!("{} {message}", style("warning:").for_stderr().yellow().bold()));
     }
 
     pub(crate) fn note(&self, message: impl Display) {
         self.line(format!("{} {message}", style("note:").for_stderr().cyan().bold()));
     }
+}
+
+/// The text with control characters, which names of files may hold, made visible.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Writes a line to standard error. Unlike `eprintln!` it does not panic where that is closed.

@@ -39,7 +39,7 @@ const FOLDER: &str = "configs";
 /// More than this is not a config; it is refused rather than read into memory.
 const MAX_SIZE: Bytes = Bytes::mib(1);
 
-/// Finds a config by its name: as a path, then in `configs/` with and without `.toml`, then among the embedded ones.
+/// Finds a config by its name: as a path, then in `configs/`, both with and without `.toml`, then among the embedded ones.
 /// Without a name it is [`DEFAULT_CONFIG`].
 pub fn resolve(name: Option<&str>, embedded: &[Embedded]) -> Result<ConfigFile, ConfigError> {
     resolve_in(Path::new(""), name.unwrap_or(DEFAULT_CONFIG), embedded)
@@ -49,6 +49,7 @@ fn resolve_in(directory: &Path, name: &str, embedded: &[Embedded]) -> Result<Con
     let with_extension = format!("{name}.toml");
     let candidates = [
         directory.join(name),
+        directory.join(&with_extension),
         directory.join(FOLDER).join(name),
         directory.join(FOLDER).join(&with_extension),
     ];

@@ -249,3 +249,19 @@ fn clones_of_a_section_share_what_was_read() {
     std::thread::spawn(move || clone.integer("width", 2, ..).unwrap()).join().unwrap();
     config.check_all_read().unwrap();
 }
+
+#[test]
+fn another_model_in_a_higher_layer_sets_the_keys_of_the_files_model_aside() {
+    let file = ConfigFile::from_text("c.toml", "[model]\nname = 'wide'\nwidth = 3");
+    let read = |sources: Sources| {
+        let config = Config::load(&sources).unwrap();
+        config.model.string("name", "").unwrap();
+        (config.check_all_read(), config.set_aside().len())
+    };
+    let (result, aside) = read(Sources::new(file.clone()).set("model.name=deep").unwrap());
+    assert!(result.is_ok());
+    assert_eq!(aside, 1);
+    // Of the same layer it is a mistake.
+    let (result, _) = read(Sources::new(file));
+    assert_eq!(result.unwrap_err().to_string(), "c.toml:3: `model.width` is not a known key");
+}

@@ -93,16 +93,17 @@ impl FromStr for Bytes {
     }
 }
 
+/// More than 64 bits can count stays at the end of 64 bits.
 impl std::ops::Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl std::iter::Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        Self(iter.map(Self::get).sum())
+        iter.fold(Self(0), |sum, bytes| sum + bytes)
     }
 }
 

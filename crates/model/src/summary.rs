@@ -55,7 +55,7 @@ pub struct SummaryRow {
 }
 
 /// The bytes of one fp32 element.
-const ELEMENT: usize = 4;
+const ELEMENT: u64 = 4;
 
 /// Runs `architecture` once, forward, on a device that records operations and executes none: no tensor is allocated,
 /// whatever the batch.
@@ -197,7 +197,7 @@ fn assemble(
         input: shapes[0].clone(),
         parameters: own.iter().map(|totals| totals.trainable).sum(),
         multiply_adds: costs.total(),
-        parameter_bytes: bytes(own.iter().map(|totals| totals.all).sum()),
+        parameter_bytes: Bytes::new(own.iter().map(|totals| totals.all as u64 * ELEMENT).sum()),
         output_bytes: leaves.map(|(_, row)| row.output_bytes).sum(),
         rows,
     }
@@ -218,7 +218,7 @@ fn stage_row(
         output: shapes[1].clone(),
         parameters,
         multiply_adds: costs.within(scope),
-        output_bytes: bytes(shapes[1].iter().product()),
+        output_bytes: output_bytes(&shapes[1]),
     }
 }
 
@@ -231,12 +231,13 @@ fn layer_row(scope: &TracedScope, layer: &TracedLayer, costs: &Costs) -> Summary
         output: layer.output.clone(),
         parameters: layer.parameters,
         multiply_adds: costs.within(scope),
-        output_bytes: bytes(layer.output.iter().product()),
+        output_bytes: output_bytes(&layer.output),
     }
 }
 
-fn bytes(elements: usize) -> Bytes {
-    Bytes::new((elements * ELEMENT) as u64)
+fn output_bytes(shape: &[usize]) -> Bytes {
+    let bytes = shape.iter().fold(ELEMENT, |product, size| product.saturating_mul(*size as u64));
+    Bytes::new(bytes)
 }
 
 #[derive(Clone, Default)]
@@ -267,11 +268,15 @@ impl Costs {
     }
 
     fn total(&self) -> u64 {
-        self.0.iter().map(|(_, cost)| cost).sum()
+        total(self.0.iter())
     }
 
     fn within(&self, scope: &TracedScope) -> u64 {
         let span = scope.span.0.value()..scope.span.1.value();
-        self.0.iter().filter(|(output, _)| span.contains(output)).map(|(_, cost)| cost).sum()
+        total(self.0.iter().filter(|(output, _)| span.contains(output)))
     }
+}
+
+fn total<'a>(costs: impl Iterator<Item = &'a (u64, u64)>) -> u64 {
+    costs.fold(0, |sum: u64, (_, cost)| sum.saturating_add(*cost))
 }

@@ -128,3 +128,13 @@ fn batch_normalisation_of_one_value_a_channel_is_found_before_training() {
         "`layer4.0.bn1` takes more than one value a channel in training, got [1, 32, 1, 1]"
     );
 }
+
+#[test]
+fn what_64_bits_cannot_count_stays_at_their_end() {
+    let architecture = lstm(&settings("hidden = 65536\nlayers = 64")).unwrap();
+    let input = InputSpec::Sequence { steps: 1, features: 65_536 };
+    let spec = SampleSpec { input, target: TargetSpec::Class { count: 10 } };
+    let summary = summarize(&architecture, &spec, 1_000_000_000).unwrap();
+    assert_eq!(summary.multiply_adds, u64::MAX);
+    assert!(summary.output_bytes >= summary.rows[1].output_bytes);
+}

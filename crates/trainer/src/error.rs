@@ -26,6 +26,12 @@ pub enum TrainError {
     /// In a checkpoint.
     #[error(transparent)]
     State(#[from] StateError),
+    /// There is nothing to evaluate on.
+    #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
+    NothingToEvaluate {
+        /// How many are unreadable.
+        unreadable: usize,
+    },
     /// The loss is infinite or not a number. Nothing was saved since.
     #[error("the loss of step {step} is {loss} (learning rate {lr:?}); {}", kept(.checkpoint.as_ref()))]
     NonFiniteLoss {
@@ -69,7 +75,7 @@ impl TrainError {
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
-            Self::Task(_) => None,
+            Self::Task(_) | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use burn::tensor::Tensor;
 use oomph_core::Split;
-use oomph_data::Loader;
+use oomph_data::{Loader, SampleError};
 use oomph_memory::{Account, charge};
 use oomph_model::{Pass, Stages, autodiff};
 
@@ -18,7 +18,7 @@ pub struct Evaluation {
     /// Samples there were.
     pub samples: usize,
     /// Samples that were unreadable and left out.
-    pub skipped: usize,
+    pub skipped: Vec<SampleError>,
     /// How long it took.
     pub seconds: f64,
 }
@@ -28,7 +28,7 @@ pub struct Evaluation {
 /// The model may be on the autodiff device or off it; it is not changed.
 ///
 /// # Errors
-/// Where data, model or task fail.
+/// Where data, model or task fail, and where no sample can be read.
 pub fn evaluate(
     session: &Session,
     model: &Stages,
@@ -50,7 +50,7 @@ pub fn evaluate(
                 return Ok(None);
             }
             let batch = batch?;
-            sums.skipped += batch.skipped.len();
+            sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
                 sums.add(session, &model, &batch)?;
             }
@@ -67,7 +67,7 @@ struct Sums {
     loss: Vec<Tensor<1>>,
     correct: Vec<Tensor<1>>,
     samples: usize,
-    skipped: usize,
+    skipped: Vec<SampleError>,
 }
 
 impl Sums {
@@ -87,6 +87,9 @@ impl Sums {
     }
 
     fn finish(self, start: Instant) -> Result<Evaluation, TrainError> {
+        if self.samples == 0 {
+            return Err(TrainError::NothingToEvaluate { unreadable: self.skipped.len() });
+        }
         let mean = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>() / self.samples as f64;
         let accuracy = if self.correct.is_empty() { None } else { Some(mean(read_all(self.correct)?)) };
         Ok(Evaluation {

@@ -63,7 +63,7 @@ pub use registry::Registry;
 pub use resume::Resume;
 pub use run::{RunDirectory, RunError};
 pub use schedule::Schedule;
-pub use session::{Session, SessionError};
+pub use session::{Leaves, Session, SessionError};
 pub use step::{StepOutcome, Stepper};
 pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};

@@ -1,4 +1,4 @@
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, Interval, MicroBatch};
@@ -45,11 +45,13 @@ pub enum SessionError {
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] oomph_memory::ThreadsError),
-    /// The model cannot be trained on the last micro-batch of an epoch or of a batch.
-    #[error("the model cannot be trained on the {batch} samples that the last batch of an epoch leaves over")]
-    SmallestBatch {
+    /// The model cannot be trained on what the micro-batches of a batch leave over.
+    #[error("the model cannot be trained on a micro-batch of {samples}, which {leaves} leaves over")]
+    Rest {
         /// Samples that are left over.
-        batch: usize,
+        samples: usize,
+        /// Of what.
+        leaves: Leaves,
         /// Why not.
         source: ModelError,
     },
@@ -65,6 +67,24 @@ pub enum SessionError {
     },
 }
 
+/// What leaves a smaller micro-batch over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// Every batch, whose size is no multiple of the micro-batch's.
+    EveryBatch,
+    /// The last batch of an epoch.
+    LastBatch,
+}
+
+impl fmt::Display for Leaves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::EveryBatch => "every batch",
+            Self::LastBatch => "the last batch of an epoch",
+        })
+    }
+}
+
 impl SessionError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
@@ -75,8 +95,11 @@ impl SessionError {
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
             Self::Threads(_) => None,
-            Self::SmallestBatch { .. } => {
-                Some("set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch`".into())
+            Self::Rest { leaves: Leaves::EveryBatch, .. } => {
+                Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
+            }
+            Self::Rest { leaves: Leaves::LastBatch, .. } => {
+                Some("set `data.last_batch=drop`, or change `train.batch`".into())
             }
             Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
         }
@@ -107,7 +130,7 @@ impl Session {
     /// the largest and the smallest micro-batch of an epoch. Nothing is executed for it.
     ///
     /// # Errors
-    /// [`SessionError::NoBatches`], [`SessionError::SmallestBatch`], or the model's own.
+    /// [`SessionError::NoBatches`], [`SessionError::Rest`], or the model's own.
     pub fn check_training(&self) -> Result<(), SessionError> {
         self.check_batches(Split::Train, self.train_order().batches(), self.config.train.batch)?;
         if self.config.train.eval_every != Interval::Never {
@@ -115,16 +138,19 @@ impl Session {
         }
         let check = |batch| check_training(&self.architecture, self.spec(), batch);
         check(self.micro_batch())?;
-        let smallest = self.smallest_micro_batch();
-        check(smallest).map_err(|error| SessionError::SmallestBatch { batch: smallest, source: error })
+        for (rest, leaves) in self.rests() {
+            check(rest).map_err(|source| SessionError::Rest { samples: rest, leaves, source })?;
+        }
+        Ok(())
     }
 
-    /// What the last batch of an epoch, or the last micro-batch of a batch, leaves over.
-    fn smallest_micro_batch(&self) -> usize {
+    /// The smaller micro-batches that every batch, and the last batch of an epoch, leave over.
+    fn rests(&self) -> Vec<(usize, Leaves)> {
         let (batch, micro_batch) = (self.config.train.batch, self.micro_batch());
         let last_batch = self.train_order().len() % batch;
-        let rests = [batch % micro_batch, last_batch % micro_batch, last_batch];
-        rests.into_iter().filter(|rest| *rest > 0).fold(micro_batch, usize::min)
+        let rests =
+            [(batch % micro_batch, Leaves::EveryBatch), (last_batch % micro_batch, Leaves::LastBatch)];
+        rests.into_iter().filter(|(rest, _)| *rest > 0).collect()
     }
 
     fn check_batches(&self, split: Split, batches: usize, batch: usize) -> Result<(), SessionError> {

@@ -1,11 +1,12 @@
 use std::{
+    collections::HashSet,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use oomph_config::Interval;
 use oomph_core::Split;
-use oomph_data::Loader;
+use oomph_data::{Loader, SampleError};
 use oomph_memory::{Account, charge};
 
 use crate::{
@@ -63,6 +64,8 @@ struct Training<'a> {
     /// The last checkpoint.
     saved: Option<PathBuf>,
     skipped_samples: usize,
+    /// Unreadable samples that were named.
+    named: HashSet<String>,
     /// Whether there is something that the last checkpoint does not have.
     changed: bool,
 }
@@ -93,18 +96,33 @@ impl<'a> Training<'a> {
             last_save: Instant::now(),
             saved: None,
             skipped_samples: 0,
+            named: HashSet::new(),
             changed: true,
         };
         if let Some(checkpoint) = &checkpoint {
             training.restore(checkpoint)?;
         }
+        // What a crash or a full disk left there may be what keeps the next lines from being written.
+        training.run.checkpoints().clear_leftovers()?;
         let device = session.config.device.devices[0].to_string();
         training.run.describe(&training.config, &environment(&device))?;
         training.announce(checkpoint.as_ref(), device)?;
         for message in warnings {
             training.tell(Event::Warning { message })?;
         }
+        training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    fn warn_of_the_end(&mut self) -> Result<(), TrainError> {
+        let (done, steps) = (self.progress.step, self.session.steps());
+        if done < steps {
+            return Ok(());
+        }
+        let message = format!(
+            "the run is at step {done} of {steps} already: raise `train.epochs` or `train.steps` to train on"
+        );
+        self.tell(Event::Warning { message })
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
@@ -196,11 +214,19 @@ impl<'a> Training<'a> {
         Ok(None)
     }
 
+    /// Names unreadable samples, each once.
+    fn warn_of(&mut self, unreadable: &[SampleError]) -> Result<(), TrainError> {
+        for error in unreadable {
+            if self.named.insert(error.name.clone()) {
+                self.tell(Event::Warning { message: error.to_string() })?;
+            }
+        }
+        Ok(())
+    }
+
     fn step(&mut self, batch: oomph_data::Batch) -> Result<(), TrainError> {
         self.skipped_samples += batch.skipped.len();
-        for error in &batch.skipped {
-            self.tell(Event::Warning { message: error.to_string() })?;
-        }
+        self.warn_of(&batch.skipped)?;
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
         let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
@@ -301,6 +327,7 @@ impl<'a> Training<'a> {
             self.save(false)?;
             return Ok(self.stop.reason().map(Ended::from));
         };
+        self.warn_of(&evaluation.skipped)?;
         let train = &self.session.config.train;
         let step = self.progress.step;
         let best = self.progress.early_stopping.observe(evaluation.loss, step, train.min_delta);
@@ -369,7 +396,9 @@ impl<'a> Training<'a> {
     }
 
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
-        self.save(false)?;
+        // Where nothing was saved in between, the end may be the best.
+        let best = self.changed && self.progress.early_stopping.best_step == Some(self.progress.step);
+        self.save(best)?;
         let progress = self.progress.clone();
         let checkpoint = self.saved.take().unwrap_or_default();
         let done = Done {

@@ -154,6 +154,17 @@ fn a_path_without_a_checkpoint_says_so() {
     assert!(error.hint().is_some());
 }
 
+#[test]
+fn a_torn_line_of_metrics_is_cut_on_resume() {
+    let directory = tempfile::tempdir().unwrap();
+    let metrics = directory.path().join("metrics.jsonl");
+    fs::write(&metrics, "{\"event\":\"started\"}\n{\"event\":\"st").unwrap();
+    let mut run = oomph_trainer::RunDirectory::resume(directory.path()).unwrap();
+    run.log(&serde_json::json!({ "event": "started" })).unwrap();
+    let text = fs::read_to_string(&metrics).unwrap();
+    assert_eq!(text, "{\"event\":\"started\"}\n{\"event\":\"started\"}\n");
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::Config;
-use oomph_core::{Bytes, Split};
+use oomph_core::Bytes;
 use oomph_memory::restart_peak;
 use oomph_trainer::{
     Evaluation, Registry, RunDirectory, Session, Stop, evaluate,
@@ -56,11 +56,12 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     restore_model(&mut model, &found.checkpoint.model()?, &session.device)?;
     restart_peak();
     let evaluation = evaluate(&session, &model, &mut progress, &stop)?;
-    progress.finish();
-    // Nothing asks it to stop, so there is an evaluation; but perhaps one of nothing.
-    let evaluation = evaluation.filter(|evaluation| evaluation.samples > 0);
-    let samples = session.source.len(Split::Test);
-    let evaluation = evaluation.ok_or(CliError::NothingToEvaluate { samples })?;
+    // Nothing asks it to stop, so it comes to its end.
+    let evaluation = evaluation.ok_or(CliError::Interrupted)?;
+    for error in &evaluation.skipped {
+        progress.warn(error.to_string());
+    }
+    progress.finish()?;
     let evaluated = Evaluated::new(&evaluation, &found.checkpoint);
     if arguments.json {
         output::print_json(&evaluated)?
@@ -111,7 +112,7 @@ impl<'a> Evaluated<'a> {
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
             samples: evaluation.samples,
-            skipped: evaluation.skipped,
+            skipped: evaluation.skipped.len(),
             samples_per_second,
             eval_seconds: seconds,
             peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,

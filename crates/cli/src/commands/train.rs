@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exi
     let talks = style.talks();
     signals::listen(&stop, talks.then(|| progress.notices()))?;
     let done = train(&session, &arguments.options(), &mut progress, &stop)?;
-    let notices = progress.finish();
+    let notices = progress.finish()?;
     if talks {
         notices.line("");
         output::print(&report(&done, &session))?;

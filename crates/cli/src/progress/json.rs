@@ -1,27 +1,28 @@
+use std::io;
+
 use oomph_trainer::{Event, Stop, StopReason};
 
-use crate::{notices::Notices, output};
+use crate::{error::CliError, output};
 
 /// Events as JSON lines on standard output.
 pub(super) struct JsonLines {
     stop: Stop,
-    closed: bool,
+    /// Why nothing can be written any more.
+    pub(super) failed: Option<io::Error>,
 }
 
 impl JsonLines {
     pub(super) fn new(stop: &Stop) -> Self {
-        Self { stop: stop.clone(), closed: false }
+        Self { stop: stop.clone(), failed: None }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
-        if self.closed {
+        if self.failed.is_some() {
             return;
         }
-        if let Err(error) = output::print_json(event) {
-            self.closed = true;
+        if let Err(CliError::Output(error)) = output::print_json(event) {
             // A program whose reader is gone ends; this one keeps what it has learned.
-            Notices::default()
-                .warning(format_args!("{error}, so training ends after this step and is saved"));
+            self.failed = Some(error);
             self.stop.request(StopReason::Interrupt);
         }
     }

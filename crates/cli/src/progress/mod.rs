@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 
 use oomph_trainer::{Event, Observer, Stop, Tick};
 
-use crate::notices::Notices;
+use crate::{error::CliError, notices::Notices};
 
 use self::{bars::Bars, json::JsonLines, lines::Lines};
 
@@ -81,8 +81,14 @@ impl Progress {
     }
 
     /// Takes away what is drawn; lines can be written from then on.
-    pub(crate) fn finish(self) -> Notices {
-        Notices::default()
+    ///
+    /// # Errors
+    /// [`CliError::EventsUnread`] where events could not be written.
+    pub(crate) fn finish(self) -> Result<Notices, CliError> {
+        match self.0 {
+            Shown::Json(JsonLines { failed: Some(error), .. }) => Err(CliError::EventsUnread(error)),
+            _ => Ok(Notices::default()),
+        }
     }
 }
 

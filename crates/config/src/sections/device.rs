@@ -13,7 +13,7 @@ pub struct DeviceConfig {
     pub devices: Vec<DeviceName>,
     /// `strategy`: `auto`, `dp`, `ddp`, `model` or `pipeline`; default `auto`.
     pub strategy: Strategy,
-    /// `threads`: threads that compute on the CPU, at least 1; by default one a core.
+    /// `threads`: threads that compute on the CPU, from 1 to 1,024; by default one a core.
     pub threads: Option<usize>,
 }
 
@@ -32,6 +32,9 @@ pub enum Strategy {
     Pipeline,
 }
 
+/// More than any machine has cores; starting many more takes minutes.
+const MOST_THREADS: usize = 1024;
+
 const STRATEGIES: [(&str, Strategy); 5] = [
     ("auto", Strategy::Auto),
     ("dp", Strategy::Dp),
@@ -46,7 +49,7 @@ impl DeviceConfig {
         let device = Self {
             devices: section.or("devices", vec![DeviceName::Cpu], expected, as_devices)?,
             strategy: section.choice("strategy", "auto", &STRATEGIES)?,
-            threads: section.optional_integer("threads", 1..)?,
+            threads: section.optional_integer("threads", 1..=MOST_THREADS)?,
         };
         if device.devices.len() > 1 {
             return Err(section.not_yet("devices", "one device"));

@@ -10,7 +10,7 @@ use crate::{
 pub struct Train {
     /// When training ends: `epochs` and `steps`.
     pub length: Length,
-    /// `batch`: samples that one optimizer step sees over all devices; at least 1, default 32.
+    /// `batch`: samples that one optimizer step sees over all devices; from 1 to a billion, default 32.
     pub batch: usize,
     /// `eval_batch`: samples that one forward pass of evaluation sees; at least 1, by default the micro-batch.
     pub eval_batch: Option<usize>,
@@ -43,12 +43,15 @@ pub struct Length {
 
 const DEFAULT_EPOCHS: usize = 10;
 
+/// No batch is larger: below it shapes and bytes stay far from the end of 64 bits for any model that exists.
+const MOST_SAMPLES: usize = 1_000_000_000;
+
 impl Train {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         let train = Self {
             length: Length::read(section)?,
-            batch: section.integer("batch", 32, 1..)?,
-            eval_batch: section.optional_integer("eval_batch", 1..)?,
+            batch: section.integer("batch", 32, 1..=MOST_SAMPLES)?,
+            eval_batch: section.optional_integer("eval_batch", 1..=MOST_SAMPLES)?,
             seed: section.unsigned("seed", 0)?,
             eval_every: section.interval("eval_every", Interval::Epochs(1), Units::Progress)?,
             task: section.optional_string("task")?,

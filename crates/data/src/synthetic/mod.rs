@@ -32,7 +32,7 @@ use crate::{
 /// A value of the wrong type or out of its range.
 pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     const LARGEST_SIDE: usize = 1 << 16;
-    const MOST_SAMPLES: usize = u32::MAX as usize;
+    const MOST_SAMPLES: usize = 100_000_000;
     let side = |key: &str, default| section.integer(key, default, 1..=LARGEST_SIDE);
     let input =
         match section.choice("kind", "image", &[("image", Kind::Image), ("sequence", Kind::Sequence)])? {

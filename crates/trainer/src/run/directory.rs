@@ -1,6 +1,6 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{Seek, Write},
+    io::{self, Seek, Write},
     path::{Path, PathBuf},
 };
 
@@ -44,6 +44,7 @@ impl RunDirectory {
         let file = path.join(METRICS);
         let metrics =
             OpenOptions::new().create(true).append(true).open(&file).map_err(RunError::io("open", &file))?;
+        cut_torn_line(&file, &metrics).map_err(RunError::io("read", &file))?;
         Ok(Self { path: path.to_owned(), metrics, _lock: lock })
     }
 
@@ -122,6 +123,13 @@ impl RunDirectory {
         };
         append().map_err(RunError::io("write", path))
     }
+}
+
+/// Cuts off a last line that has no end: a full disk or a kill tore it, and it is no event.
+fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
+    let bytes = fs::read(path)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if whole < bytes.len() { metrics.set_len(whole as u64) } else { Ok(()) }
 }
 
 fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {

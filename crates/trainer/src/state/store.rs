@@ -61,7 +61,11 @@ impl CheckpointStore {
         self.clear_leftovers()?;
         let name = self.free_name(state.progress.step);
         let (writing, path) = (self.directory.join(format!("{WRITING}{name}")), self.directory.join(&name));
-        Checkpoint::write(&writing, state, config)?;
+        if let Err(error) = Checkpoint::write(&writing, state, config) {
+            // The disk may be full: what is half-written must not stay on it. The first error is the one to tell.
+            let _ = fs::remove_dir_all(&writing);
+            return Err(error);
+        }
         fs::rename(&writing, &path).map_err(StateError::io("write", &path))?;
         sync_directory(&self.directory)?;
         replace_link(&self.directory.join(LATEST), &name)?;
@@ -154,7 +158,11 @@ impl CheckpointStore {
         fs::remove_dir_all(&removing).map_err(StateError::io("remove", &removing))
     }
 
-    fn clear_leftovers(&self) -> Result<(), StateError> {
+    /// Removes what a crash left half-written or half-removed.
+    pub(crate) fn clear_leftovers(&self) -> Result<(), StateError> {
+        if !self.directory.is_dir() {
+            return Ok(());
+        }
         for name in self.entries()? {
             if name.starts_with(WRITING) || name.starts_with(REMOVING) {
                 let path = self.directory.join(name);
