@@ -51,12 +51,9 @@ impl Bug {
     }
 
     pub(crate) fn hint(&self) -> String {
-        concat!(
-            "this is a bug in oomph, or in a model, data source or task of your own; please report it at ",
-            env!("CARGO_PKG_REPOSITORY"),
-            "/issues with what RUST_BACKTRACE=1 shows"
-        )
-        .to_owned()
+        "this is a bug in oomph, or in a model, data source or task of your own; please report it with the command \
+         and with what RUST_BACKTRACE=1 shows"
+            .to_owned()
     }
 
     pub(crate) fn show_backtrace(&self) {
