@@ -146,3 +146,14 @@ fn a_run_without_a_directory_takes_the_next_that_is_free() {
         assert_eq!(folder.train(&["--json"]).success().last_json()["run_dir"], run);
     }
 }
+
+#[test]
+fn the_log_of_a_run_says_what_ended_it() {
+    let folder = Folder::new();
+    let answer = folder.train(&["--set", "optimizer.lr=3e38", "--set", "run.log_every=1"]);
+    assert_eq!(answer.code, Some(1));
+    let log = std::fs::read_to_string(folder.at("run").join("metrics.jsonl")).unwrap();
+    let last: Value = serde_json::from_str(log.lines().last().expect("a line")).unwrap();
+    assert_eq!(last["event"], "error");
+    assert!(last["message"].as_str().unwrap().starts_with("the loss of step "), "{last}");
+}

@@ -26,6 +26,11 @@ pub enum Event {
     },
     /// Training ended, by itself or because it was asked to.
     Done(Done),
+    /// An error ended training. In `metrics.jsonl` alone: an observer's program is told by the error itself.
+    Error {
+        /// What went wrong.
+        message: String,
+    },
 }
 
 /// What a run is about.

@@ -41,8 +41,13 @@ pub fn train(
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
         let mut training = Training::open(session, options, observer, stop)?;
-        let ended = training.run()?;
-        training.finish(ended)
+        match training.run() {
+            Ok(ended) => training.finish(ended),
+            Err(error) => {
+                training.log_failure(&error);
+                Err(error)
+            }
+        }
     })
 }
 
@@ -173,6 +178,13 @@ impl<'a> Training<'a> {
             self.observer.event(&event);
             Ok(())
         })
+    }
+
+    /// The run's own log shall say how it ended too. The caller is told by the error itself.
+    fn log_failure(&mut self, error: &TrainError) {
+        let event = Event::Error { message: error.to_string() };
+        // Where the log cannot be written, that is no news beside the error that ended the run.
+        let _ = self.run.log(&event);
     }
 
     /// Epochs until the end; how it ended.

@@ -58,7 +58,7 @@ impl Bars {
                 run.iter().for_each(|run| run.show_epoch());
             }
             (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
-            (Event::Checkpoint(_) | Event::Done(_) | Event::Step(_), _) => {}
+            (Event::Checkpoint(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_), _) => {}
         }
     }
 

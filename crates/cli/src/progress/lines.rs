@@ -23,7 +23,7 @@ impl Lines {
                 self.notices.line(format!("saved {}", checkpoint.display()));
             }
             Event::Warning { message } => self.notices.warning(message),
-            Event::Done(_) => {}
+            Event::Done(_) | Event::Error { .. } => {}
         }
     }
 
