@@ -69,14 +69,16 @@ impl Interval {
 /// Times training, evaluation and saving left out.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
-    running_since: Instant,
+    /// `None` while it is stopped.
+    running_since: Option<Instant>,
     interval: (Duration, usize),
     total: (Duration, usize),
 }
 
 impl Stopwatch {
-    pub(crate) fn start() -> Self {
-        Self { running_since: Instant::now(), interval: Default::default(), total: Default::default() }
+    /// One that is stopped.
+    pub(crate) fn new() -> Self {
+        Self { running_since: None, interval: Default::default(), total: Default::default() }
     }
 
     /// Counts the samples of a step.
@@ -85,31 +87,64 @@ impl Stopwatch {
         self.total.1 += samples;
     }
 
-    /// Stops the time; to be followed by [`resume`](Self::resume).
+    /// Stops the time, if it runs: saving may stop it within an evaluation, which has stopped it already.
     pub(crate) fn pause(&mut self) {
-        let ran = self.running_since.elapsed();
+        let ran = self.running_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         self.interval.0 += ran;
         self.total.0 += ran;
-        self.running_since = Instant::now();
     }
 
+    /// Lets the time run from now on.
     pub(crate) fn resume(&mut self) {
-        self.running_since = Instant::now();
+        self.pause();
+        self.running_since = Some(Instant::now());
     }
 
-    /// Samples a second since the last call.
+    /// Samples a second since the last call; the time goes on as it did.
     pub(crate) fn lap(&mut self) -> f64 {
-        self.pause();
+        self.settle();
         rate(std::mem::take(&mut self.interval))
     }
 
     /// Samples a second since the start.
     pub(crate) fn total(&mut self) -> f64 {
-        self.pause();
+        self.settle();
         rate(self.total)
+    }
+
+    /// Adds up the time until now.
+    fn settle(&mut self) {
+        if self.running_since.is_some() {
+            self.resume();
+        }
     }
 }
 
 fn rate((time, samples): (Duration, usize)) -> f64 {
     if time.is_zero() { 0.0 } else { samples as f64 / time.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+
+    #[test]
+    fn what_passes_between_two_pauses_does_not_count() {
+        let mut stopwatch = Stopwatch::new();
+        stopwatch.resume();
+        stopwatch.count(10);
+        stopwatch.pause();
+        let trained = stopwatch.total;
+        sleep(Duration::from_millis(5));
+        // A save within an evaluation.
+        stopwatch.pause();
+        assert_eq!(stopwatch.total, trained);
+        stopwatch.resume();
+        sleep(Duration::from_millis(1));
+        stopwatch.lap();
+        assert!(stopwatch.total.0 > trained.0);
+        assert_eq!(stopwatch.interval, (Duration::ZERO, 0));
+    }
 }

@@ -95,7 +95,7 @@ impl<'a> Training<'a> {
             schedule: session.schedule(),
             progress: Progress { batches_per_epoch: session.steps_per_epoch(), ..Progress::default() },
             interval: progress::Interval::default(),
-            stopwatch: Stopwatch::start(),
+            stopwatch: Stopwatch::new(),
             started: Instant::now(),
             earlier_seconds: 0.0,
             last_save: Instant::now(),
