@@ -35,11 +35,6 @@ impl Bytes {
     pub const fn get(self) -> u64 {
         self.0
     }
-
-    /// The difference, or zero where `other` is larger.
-    pub const fn saturating_sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
 }
 
 impl fmt::Display for Bytes {

@@ -7,7 +7,7 @@ use std::{
 use serde::Serialize;
 
 use super::RunError;
-use crate::state::{CheckpointStore, write_file};
+use crate::state::{CheckpointStore, StateError, write_file};
 
 const LOCK: &str = "lock";
 const METRICS: &str = "metrics.jsonl";
@@ -39,12 +39,15 @@ impl RunDirectory {
     /// # Errors
     /// Where another process holds it.
     pub fn resume(path: &Path) -> Result<Self, RunError> {
-        fs::create_dir_all(path).map_err(RunError::io("create", path))?;
+        fs::create_dir_all(path).map_err(StateError::io("create", path))?;
         let lock = lock(path)?;
         let file = path.join(METRICS);
-        let metrics =
-            OpenOptions::new().create(true).append(true).open(&file).map_err(RunError::io("open", &file))?;
-        cut_torn_line(&file, &metrics).map_err(RunError::io("read", &file))?;
+        let metrics = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&file)
+            .map_err(StateError::io("open", &file))?;
+        cut_torn_line(&file, &metrics).map_err(StateError::io("read", &file))?;
         Ok(Self { path: path.to_owned(), metrics, _lock: lock })
     }
 
@@ -121,7 +124,7 @@ impl RunDirectory {
             line.push(b'\n');
             self.metrics.write_all(&line)
         };
-        append().map_err(RunError::io("write", path))
+        Ok(append().map_err(StateError::io("write", path))?)
     }
 }
 
@@ -150,7 +153,7 @@ fn lock(directory: &Path) -> Result<File, RunError> {
         .read(true)
         .write(true)
         .open(&path)
-        .map_err(RunError::io("open", &path))?;
+        .map_err(StateError::io("open", &path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -158,13 +161,13 @@ fn lock(directory: &Path) -> Result<File, RunError> {
             let holder = holder.map_or("another process".into(), |id| format!("process {}", id.trim()));
             return Err(RunError::InUse { path: directory.to_owned(), holder });
         }
-        Err(TryLockError::Error(source)) => return Err(RunError::Io { action: "lock", path, source }),
+        Err(TryLockError::Error(error)) => return Err(StateError::io("lock", &path)(error).into()),
     }
     let mut sign = || {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     };
-    sign().map_err(RunError::io("write", &path))?;
+    sign().map_err(StateError::io("write", &path))?;
     Ok(file)
 }

@@ -1,20 +1,10 @@
-use std::{io, path::PathBuf};
+use std::path::PathBuf;
 
 use crate::state::StateError;
 
 /// What can be wrong with a run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The system refused.
-    #[error("cannot {action} `{}`", path.display())]
-    Io {
-        /// What was to be done.
-        action: &'static str,
-        /// With which file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// Another process trains in it.
     #[error("run directory `{}` is in use by {holder}", path.display())]
     InUse {
@@ -29,17 +19,12 @@ pub enum RunError {
         /// The directory.
         path: PathBuf,
     },
-    /// In a checkpoint or in writing a file.
+    /// In a checkpoint, or where the system refuses a file.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
 impl RunError {
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io { action, path, source }
-    }
-
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -50,7 +35,6 @@ impl RunError {
                 Some("wait for it, stop it, or name another with `--set run.directory=…`".into())
             }
             Self::State(error) => error.hint(),
-            Self::Io { .. } => None,
         }
     }
 }
