@@ -3,6 +3,7 @@
 mod evaluate;
 mod help;
 mod malformed;
+mod monitor;
 mod photos;
 mod reports;
 mod signals;

@@ -2,7 +2,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     completions::CompletionsArguments, config::ShowConfigArguments, devices::DevicesArguments,
-    evaluate::EvaluateArguments, summary::SummaryArguments, train::TrainArguments,
+    evaluate::EvaluateArguments, monitor::MonitorArguments, summary::SummaryArguments, train::TrainArguments,
 };
 
 /// The command line.
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Config(ShowConfigArguments),
     /// List the devices that a model can run on
     Devices(DevicesArguments),
+    /// Watch the memory of GPUs and of this machine, and who holds it
+    Monitor(MonitorArguments),
     /// Write a completion script for a shell
     Completions(CompletionsArguments),
 }
@@ -55,6 +57,7 @@ impl Command {
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
+            Self::Monitor(arguments) => arguments.json,
             Self::Completions(_) => false,
         }
     }

@@ -3,6 +3,7 @@
 //! - [`Bytes`]: a count of bytes that prints as KiB, MiB or GiB and reads `"24GiB"`.
 //! - [`SampleSpec`]: what one sample of a data source looks like, agreed between data, model and task.
 //! - [`Generator`]: randomness that is a function of a key such as (seed, step, rank, stage), never of history.
+//! - [`Place`]: where a run is, phase and scope; [`scope`] names a part of a model for every report.
 //! - [`Split`] and [`Mode`]: the training or the test part of the data; training or evaluating.
 //!
 //! ```
@@ -22,8 +23,10 @@
 
 mod bytes;
 mod generator;
+mod place;
 mod sample;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use generator::{Generator, Key};
+pub use place::{Phase, Place, PlaceGuard, phase, place, scope, shared_place, watch_places};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

@@ -1,9 +1,16 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, Release},
+    },
 };
 
-use crate::account::{self, Account};
+use crate::{
+    account::{self, Account},
+    limit,
+    record::Claim,
+};
 
 /// The system's allocator, counting. See [`install_meter!`](crate::install_meter).
 ///
@@ -12,40 +19,42 @@ use crate::account::{self, Account};
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// The figures of one account.
+/// The figures of the device. Two cache lines, which processors fetch as a pair, and no others on them.
 #[derive(Debug)]
-pub(crate) struct Counter {
+#[repr(align(128))]
+pub(crate) struct Device {
     pub(crate) live: AtomicU64,
     pub(crate) peak: AtomicU64,
     pub(crate) allocations: AtomicU64,
 }
 
-impl Counter {
-    const fn new() -> Self {
-        Self { live: AtomicU64::new(0), peak: AtomicU64::new(0), allocations: AtomicU64::new(0) }
-    }
+/// The figure of the host. Of it nobody asks a peak, so that loading data costs one shared word.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Host {
+    pub(crate) live: AtomicU64,
+}
 
-    fn born(&self, size: usize) {
+pub(crate) static HOST: Host = Host { live: AtomicU64::new(0) };
+pub(crate) static DEVICE: Device =
+    Device { live: AtomicU64::new(0), peak: AtomicU64::new(0), allocations: AtomicU64::new(0) };
+
+impl Device {
+    /// Counts an allocation of `size` bytes, in place of one of `replaced` bytes where it is a block that grew.
+    fn born(&self, size: usize, replaced: usize) {
         self.allocations.fetch_add(1, Relaxed);
-        let live = self.live.fetch_add(size as u64, Relaxed) + size as u64;
+        // Wraps where the block shrank. `Release`, so that a recording that reads the level knows of the event.
+        let change = (size as u64).wrapping_sub(replaced as u64);
+        let live = self.live.fetch_add(change, Release).wrapping_add(change);
         // The plain load keeps the shared line readable in the usual case, where the peak is not exceeded.
         if live > self.peak.load(Relaxed) {
             self.peak.fetch_max(live, Relaxed);
         }
+        limit::check(size as u64, live);
     }
 
     fn died(&self, size: usize) {
-        self.live.fetch_sub(size as u64, Relaxed);
-    }
-}
-
-pub(crate) static HOST: Counter = Counter::new();
-pub(crate) static DEVICE: Counter = Counter::new();
-
-fn counter(account: Account) -> &'static Counter {
-    match account {
-        Account::Host => &HOST,
-        Account::Device => &DEVICE,
+        self.live.fetch_sub(size as u64, Release);
     }
 }
 
@@ -58,21 +67,71 @@ fn with_header(layout: Layout) -> Option<(Layout, usize)> {
     Some((Layout::from_size_align(size, align).ok()?, align))
 }
 
+/// Whether an allocation of a compute thread may be a tensor's or a kernel's, and not bookkeeping of the graph, which is
+/// the program's: a step of a long LSTM makes 100,000 of those.
+///
+/// A tensor of Flex is a `Vec` of its elements, or bytes aligned to 16; a kernel's buffer is aligned to a cache line.
+/// Nodes, shapes and lists have the alignment of a pointer, and are small where tensors of 64-bit numbers are not. Hash
+/// tables are aligned to 16, but for a layout of their own.
+#[inline]
+fn holds_tensor(layout: Layout) -> bool {
+    const SMALL: usize = 64 << 10;
+    match layout.align() {
+        8 => layout.size() >= SMALL,
+        16 => !is_hash_table(layout.size()),
+        _ => true,
+    }
+}
+
+/// Whether hashbrown asks for so many bytes: of each of 2ᵏ slots an entry of a multiple of 8 bytes and a control byte,
+/// and 16 control bytes more.
+fn is_hash_table(size: usize) -> bool {
+    const LARGEST_ENTRY: usize = 512;
+    let Some(slots) = size.checked_sub(16).filter(|slots| *slots > 0) else { return false };
+    let entry = (slots >> slots.trailing_zeros()) - 1;
+    slots.is_multiple_of(4) && (8..=LARGEST_ENTRY).contains(&entry) && entry.is_multiple_of(8)
+}
+
 /// Writes the header of a new allocation and gives the address behind it.
 ///
 /// # Safety
 /// `start` is null or the start of an allocation of the layout that `with_header` gave with `header`.
-unsafe fn open(start: *mut u8, header: usize, size: usize) -> *mut u8 {
+unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
     if start.is_null() {
         return start;
     }
-    let account = account::current();
-    counter(account).born(size);
+    let size = layout.size();
+    let account = if holds_tensor(layout) { account::current() } else { Account::Host };
     // SAFETY: the header's bytes are inside the allocation, the last 16 of them aligned to 16.
-    unsafe {
+    let user = unsafe {
         let user = start.add(header);
         user.sub(HEADER).cast::<u64>().write(account as u64);
         user
+    };
+    match account {
+        Account::Host => _ = HOST.live.fetch_add(size as u64, Relaxed),
+        Account::Device => {
+            let claim = Claim::take();
+            DEVICE.born(size, 0);
+            if let Some(claim) = claim {
+                claim.alloc(user.addr(), size);
+            }
+        }
+    }
+    user
+}
+
+/// Counts the end of an allocation, before the system may give its place to another thread.
+fn close(account: Account, user: *mut u8, size: usize) {
+    match account {
+        Account::Host => _ = HOST.live.fetch_sub(size as u64, Relaxed),
+        Account::Device => {
+            let claim = Claim::take();
+            DEVICE.died(size);
+            if let Some(claim) = claim {
+                claim.free(user.addr(), size);
+            }
+        }
     }
 }
 
@@ -94,13 +153,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some((whole, header)) = with_header(layout) else { return std::ptr::null_mut() };
         // SAFETY: `whole` has a size above 0.
-        unsafe { open(System.alloc(whole), header, layout.size()) }
+        unsafe { open(System.alloc(whole), header, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let Some((whole, header)) = with_header(layout) else { return std::ptr::null_mut() };
         // SAFETY: `whole` has a size above 0.
-        unsafe { open(System.alloc_zeroed(whole), header, layout.size()) }
+        unsafe { open(System.alloc_zeroed(whole), header, layout) }
     }
 
     unsafe fn dealloc(&self, user: *mut u8, layout: Layout) {
@@ -108,7 +167,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let Some((whole, header)) = with_header(layout) else { return };
         // SAFETY: `user` came from `alloc` with this layout.
         unsafe {
-            counter(account_of(user)).died(layout.size());
+            close(account_of(user), user, layout.size());
             System.dealloc(user.sub(header), whole);
         }
     }
@@ -118,17 +177,34 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let (Some((whole, header)), Some((grown, _))) = (with_header(layout), grown) else {
             return std::ptr::null_mut();
         };
-        // SAFETY: `user` came from `alloc` with `layout`; the header moves along with the contents.
-        unsafe {
-            let counter = counter(account_of(user));
-            let start = System.realloc(user.sub(header), whole, grown.size());
-            if start.is_null() {
-                return start;
+        // SAFETY: `user` came from `alloc` with `layout`; the header moves along with the contents. Where there is no
+        // more memory the block stays as it was.
+        let (account, resize) = unsafe {
+            let resize = || match System.realloc(user.sub(header), whole, grown.size()) {
+                start if start.is_null() => (user, layout.size(), start),
+                start => (start.add(header), size, start.add(header)),
+            };
+            (account_of(user), resize)
+        };
+        // Where the system moves the block it holds both for a moment; that is not counted.
+        match account {
+            Account::Host => {
+                let (_, size, result) = resize();
+                HOST.live.fetch_add((size as u64).wrapping_sub(layout.size() as u64), Relaxed);
+                result
             }
-            // Where the system moves the block it holds both for a moment; that is not counted.
-            counter.died(layout.size());
-            counter.born(size);
-            start.add(header)
+            Account::Device => {
+                // Before, since the system may give the old place to another thread at once.
+                let freed = Claim::take();
+                let (address, size, result) = resize();
+                let made = freed.as_ref().map(|_| Claim::next());
+                DEVICE.born(size, layout.size());
+                if let (Some(freed), Some(made)) = (freed, made) {
+                    freed.free(user.addr(), layout.size());
+                    made.alloc(address.addr(), size);
+                }
+                result
+            }
         }
     }
 }

@@ -4,7 +4,11 @@
 //!   bytes in two accounts: what compute threads allocate is **in use** on the CPU device, everything else is **host**.
 //! - [`Account`] and [`charge`]: which account the current thread's allocations go to.
 //! - [`Reading`]: the figures of one moment; [`read`] takes them.
+//! - [`set_limit`] and [`take_crossing`]: rehearse a smaller device; [`default_limit`] is what this machine leaves.
+//! - [`record`]: the newest allocations one by one, from which a [`Timeline`] is made.
+//! - [`Draft`]: raw blocks that become a [`Timeline`], recorded or planned.
 //! - [`compute_threads`]: starts the compute threads, charged to the device.
+//! - [`gpu`]: GPUs by name, and those of this machine with who is on them; [`processes`]: who holds which memory.
 //!
 //! ```
 //! oomph_memory::install_meter!();
@@ -23,15 +27,26 @@
 
 mod account;
 mod allocator;
+mod cgroup;
+pub mod export;
+pub mod gpu;
+mod limit;
 mod machine;
+pub mod processes;
 mod reading;
+pub mod record;
 mod threads;
+mod timeline;
 
 pub use account::{Account, charge};
 pub use allocator::CountingAllocator;
-pub use machine::{Machine, machine};
+pub use limit::{Crossing, crossing, limit, set_limit, take_crossing};
+pub use machine::{DefaultLimit, LimitReason, Machine, default_limit, machine};
 pub use reading::{Reading, is_installed, read, restart_peak};
-pub use threads::{ThreadsError, compute_threads};
+pub use threads::{ThreadsError, compute_threads, on_compute_threads, running_threads};
+pub use timeline::{
+    Block, Category, Clock, Draft, Held, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split, Timeline,
+};
 
 /// Makes [`CountingAllocator`] the global allocator of this binary or test, so that memory is measured on the CPU.
 ///

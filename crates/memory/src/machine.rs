@@ -1,6 +1,8 @@
-use std::{fs, thread};
+use std::{fmt, fs, path::Path, thread};
 
 use oomph_core::Bytes;
+
+use crate::{cgroup, reading::read};
 
 /// The machine as this process may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,29 +11,97 @@ pub struct Machine {
     pub processor: String,
     /// Cores that this process may run on.
     pub cores: usize,
-    /// The smaller of the machine's memory and the limit of this process's cgroup; zero where the system tells
+    /// The smaller of the machine's memory and the limits of this process's cgroups; zero where the system tells
     /// neither.
     pub memory_bytes: Bytes,
 }
 
 /// Reads what the system says of itself (`/proc` and the cgroup).
 pub fn machine() -> Machine {
-    let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text));
-    let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .into_iter()
-        .find_map(|path| fs::read_to_string(path).ok())
-        .and_then(|text| text.trim().parse().ok());
-    let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model_name(&text));
+    let total = file(Path::new(MEMINFO)).and_then(|text| memory(&text, "MemTotal:"));
+    let limits = cgroup::levels(file).into_iter().map(|level| level.limit_bytes);
+    let processor = file(Path::new("/proc/cpuinfo")).and_then(|text| model_name(&text));
     Machine {
         processor: processor.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: Bytes::new(total.into_iter().chain(limit).min().unwrap_or(0)),
+        memory_bytes: Bytes::new(total.into_iter().chain(limits).min().unwrap_or(0)),
     }
 }
 
+/// What the CPU device may hold where the user says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultLimit {
+    /// The limit.
+    pub bytes: Bytes,
+    /// What it follows from.
+    pub reason: LimitReason,
+    /// What was set aside.
+    pub reserve_bytes: Bytes,
+}
+
+/// What a limit follows from: the scarcer of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitReason {
+    /// What the machine's programs leave.
+    Machine,
+    /// What the cgroup of a container or a job leaves.
+    Cgroup,
+}
+
+impl fmt::Display for LimitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Machine => "available memory",
+            Self::Cgroup => "cgroup limit",
+        })
+    }
+}
+
+impl fmt::Display for DefaultLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} less {} in reserve)", self.bytes, self.reason, self.reserve_bytes)
+    }
+}
+
+/// Of what is there, one part in so many is left to others...
+const RESERVE_PART: u64 = 20;
+/// ...but so much at least.
+const LEAST_RESERVE: u64 = 256 << 20;
+
+/// What the device may hold: what it holds now, and what the machine and the cgroups leave, less a reserve. `None`
+/// where the system tells neither.
+///
+/// The reserve is 5 % and at least 256 MiB: the program itself and the loader's batches grow on the same memory,
+/// allocators hold some per cent more than what was asked of them, and a machine without any free memory begins to
+/// swap, or kills the process, before an allocation fails.
+pub fn default_limit() -> Option<DefaultLimit> {
+    default_limit_from(file, read().in_use_bytes)
+}
+
+fn default_limit_from(file: impl Fn(&Path) -> Option<String>, in_use_bytes: Bytes) -> Option<DefaultLimit> {
+    let machine = file(Path::new(MEMINFO)).and_then(|text| memory(&text, "MemAvailable:"));
+    let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
+    let (left, reason) = match (machine, cgroup) {
+        (None, None) => return None,
+        (Some(machine), None) => (machine, LimitReason::Machine),
+        (None, Some(cgroup)) => (cgroup, LimitReason::Cgroup),
+        (Some(machine), Some(cgroup)) if machine <= cgroup => (machine, LimitReason::Machine),
+        (Some(_), Some(cgroup)) => (cgroup, LimitReason::Cgroup),
+    };
+    let reserve = (left / RESERVE_PART).max(LEAST_RESERVE).min(left);
+    let bytes = Bytes::new(left - reserve + in_use_bytes.get());
+    Some(DefaultLimit { bytes, reason, reserve_bytes: Bytes::new(reserve) })
+}
+
+const MEMINFO: &str = "/proc/meminfo";
+
+fn file(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
 /// `MemTotal: 24689588 kB` in bytes.
-fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+fn memory(meminfo: &str, key: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -47,9 +117,46 @@ mod tests {
 
     #[test]
     fn the_systems_texts_are_read() {
-        assert_eq!(total_memory("MemFree: 1 kB\nMemTotal:       24689588 kB\n"), Some(24_689_588 * 1024));
-        assert_eq!(total_memory("MemTotal: many"), None);
+        let meminfo = "MemFree: 1 kB\nMemTotal:       24689588 kB\nMemAvailable: many\n";
+        assert_eq!(memory(meminfo, "MemTotal:"), Some(24_689_588 * 1024));
+        assert_eq!(memory(meminfo, "MemAvailable:"), None);
         assert_eq!(model_name("processor : 0\nmodel name\t: AMD EPYC\n"), Some("AMD EPYC".to_owned()));
+    }
+
+    #[test]
+    fn the_default_limit_is_what_the_scarcer_leaves_less_a_reserve() {
+        const GIB: u64 = 1 << 30;
+        let with = |available_kib: Option<u64>, cgroup_max: Option<u64>| {
+            let file = |path: &Path| match path.to_str()? {
+                MEMINFO => Some(format!("MemAvailable: {} kB\n", available_kib?)),
+                "/proc/self/cgroup" => Some("0::/\n".to_owned()),
+                "/sys/fs/cgroup/memory.max" => Some(cgroup_max?.to_string()),
+                "/sys/fs/cgroup/memory.current" => Some(GIB.to_string()),
+                _ => None,
+            };
+            let limit = default_limit_from(file, Bytes::new(7))?;
+            Some((limit.bytes.get() - 7, limit.reason, limit.reserve_bytes.get()))
+        };
+        let mib_256 = 256 << 20;
+        // 20 GiB: a twentieth is 1 GiB. 2 GiB: a twentieth is less than the least reserve.
+        assert_eq!(with(Some(20 << 20), None), Some((19 * GIB, LimitReason::Machine, GIB)));
+        assert_eq!(
+            with(Some(20 << 20), Some(3 * GIB)),
+            Some((2 * GIB - mib_256, LimitReason::Cgroup, mib_256))
+        );
+        assert_eq!(with(Some(1 << 20), Some(9 * GIB)).map(|it| it.1), Some(LimitReason::Machine));
+        assert_eq!(with(None, Some(GIB)), Some((0, LimitReason::Cgroup, 0)));
+        assert_eq!(with(None, None), None);
+    }
+
+    #[test]
+    fn the_default_limit_says_what_it_follows_from() {
+        let limit = DefaultLimit {
+            bytes: Bytes::mib(19 << 10),
+            reason: LimitReason::Cgroup,
+            reserve_bytes: Bytes::mib(1 << 10),
+        };
+        assert_eq!(limit.to_string(), "19.0 GiB (cgroup limit less 1.00 GiB in reserve)");
     }
 
     #[test]

@@ -2,7 +2,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use oomph_core::Bytes;
 
-use crate::allocator::{DEVICE, HOST};
+use crate::{
+    account::{Account, charge},
+    allocator::{DEVICE, HOST},
+};
 
 /// The figures of one moment, of the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub fn restart_peak() {
 
 /// Whether the counting allocator is this program's. Without it CPU memory is not measured.
 pub fn is_installed() -> bool {
-    // Any program has allocated something on the host before it can ask.
-    HOST.allocations.load(Relaxed) > 0
+    // Something is allocated on the host while it is asked.
+    let probe = charge(Account::Host, || std::hint::black_box(Box::new(0u8)));
+    let is_counted = HOST.live.load(Relaxed) > 0;
+    drop(probe);
+    is_counted
 }

@@ -33,3 +33,13 @@ pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsErro
         _ => Ok(running),
     }
 }
+
+/// How many compute threads there are; starts them, one a core, where nobody did.
+pub fn running_threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Runs `work` once on every compute thread and waits for it: for what a thread sets up for itself.
+pub fn on_compute_threads(work: impl Fn() + Sync) {
+    rayon::broadcast(|_| work());
+}

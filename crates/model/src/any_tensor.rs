@@ -177,6 +177,18 @@ impl AnyTensor {
             .map_err(|error| crate::ModelError::Device { reason: format!("{error:?}") })
     }
 
+    pub(crate) fn storage(&self) -> crate::Storage {
+        match self.is_float() {
+            true => with_rank!(self.clone(), tensor => crate::storage::of_floats(&tensor)),
+            // Integers are inputs and targets, which a timeline knows by the phase they are born in.
+            false => crate::Storage::Unknown,
+        }
+    }
+
+    pub(crate) fn is_part(&self) -> bool {
+        with_rank!(self.clone(), tensor => crate::storage::is_part(&tensor))
+    }
+
     /// Kind and rank in words, for error messages.
     pub(crate) fn describe(&self) -> String {
         format!("{} of rank {}", if self.is_float() { "floats" } else { "integers" }, self.rank)

@@ -36,7 +36,9 @@ pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 
 /// The gradients of `loss` with respect to the trainable parameters of `model`, as plain tensors by parameter name.
 ///
-/// A parameter that the loss does not depend on has no entry.
+/// A parameter that the loss does not depend on has no entry. A gradient that is only a part of its storage, as Burn's
+/// convolutions with a stride give them, is copied out of it, so that the rest is freed: gradients take what parameters
+/// take.
 pub fn backward(loss: Tensor<1>, model: &Stages) -> Named<AnyTensor> {
     match loss.clone().try_into_primitive::<Recorded>() {
         Ok(recorded) => backward_recorded(recorded, model),
@@ -51,7 +53,7 @@ fn backward_executed(loss: &Tensor<1>, model: &Stages) -> Named<AnyTensor> {
         if info.trainable
             && let Some(gradient) = parameter.remove_gradient(&mut gradients)
         {
-            named.insert(info.name.to_owned(), gradient);
+            named.insert(info.name.to_owned(), if gradient.is_part() { gradient.scale(1.0) } else { gradient });
         }
     });
     named
@@ -67,7 +69,8 @@ fn backward_recorded(
         if info.trainable
             && let Some(gradient) = parameter.remove_recorded_gradient(&mut gradients)
         {
-            named.insert(info.name.to_owned(), gradient);
+            // In place, and so without effect, where the gradient is all of its storage.
+            named.insert(info.name.to_owned(), gradient.scale(1.0));
         }
     });
     named

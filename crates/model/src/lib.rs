@@ -43,6 +43,7 @@ mod pass;
 mod resnet;
 mod stage;
 mod stages;
+mod storage;
 mod summary;
 mod trace;
 
@@ -56,5 +57,6 @@ pub use pass::Pass;
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::Stages;
+pub use storage::Storage;
 pub use summary::{Summary, SummaryRow, check_training, summarize};
 pub use trace::LayerKind;

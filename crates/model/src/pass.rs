@@ -40,6 +40,7 @@ impl Pass {
 
     /// Runs `part` under the name `name`: a stage, a layer, or a part of one that reports shall name.
     pub fn scope<R>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> R) -> R {
+        let _scope = oomph_core::scope(name);
         self.place.push(name.to_owned());
         if let Some(trace) = &mut self.trace {
             trace.enter(&self.place);

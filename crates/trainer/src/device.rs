@@ -76,7 +76,10 @@ impl DeviceError {
 /// Where this build or machine lacks it. On CUDA its libraries are looked for first, since Burn panics without them.
 pub fn open_device(name: DeviceName) -> Result<Device, DeviceError> {
     match name {
-        DeviceName::Cpu => Ok(Device::flex()),
+        DeviceName::Cpu => {
+            crate::cpu::prepare();
+            Ok(Device::flex())
+        }
         DeviceName::Cuda(index) => open_cuda(name, index),
     }
 }

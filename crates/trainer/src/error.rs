@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use oomph_data::DataError;
 use oomph_model::ModelError;
 
-use crate::{RunError, SessionError, TaskError, state::StateError};
+use crate::{OutOfMemory, RunError, SessionError, TaskError, state::StateError};
 
 /// What can end a training or an evaluation.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,9 @@ pub enum TrainError {
     /// In a checkpoint.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A step, or an evaluation, needed more memory than the device may use.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// There is nothing to evaluate on.
     #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate {
@@ -75,6 +78,9 @@ impl TrainError {
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
+            Self::OutOfMemory(_) => Some(
+                "lower `memory.micro_batch`, which keeps the batch and its mathematics; `oomph plan` shows what fits".into(),
+            ),
             Self::Task(_) | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),

@@ -1,12 +1,12 @@
 use std::time::Instant;
 
 use burn::tensor::Tensor;
-use oomph_core::Split;
+use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{Account, charge};
 use oomph_model::{Pass, Stages, autodiff};
 
-use crate::{Observer, Session, Stop, Tick, TrainError, progress::read_all, upload::upload};
+use crate::{Observer, Session, Stop, Tick, TrainError, forward::forward, progress::read_all, upload::upload};
 
 /// What evaluation found.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,8 +77,11 @@ impl Sums {
         model: &Stages,
         batch: &oomph_data::Batch,
     ) -> Result<(), TrainError> {
+        let uploading = phase(Phase::Data);
         let (input, targets) = upload(batch, &session.device);
-        let output = model.forward(input, &mut Pass::eval())?;
+        drop(uploading);
+        let _phase = phase(Phase::Eval);
+        let output = forward(model, input, &mut Pass::eval())?;
         let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));

@@ -29,6 +29,7 @@
 //! It knows no command line, and does not measure or plan memory itself: that is `oomph-memory`'s.
 
 mod clip;
+mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -36,9 +37,13 @@ mod early_stopping;
 mod error;
 mod evaluate;
 mod event;
+mod forward;
 mod gradients;
 mod optimizer;
+mod out_of_memory;
 mod parts;
+mod planning;
+mod profile;
 mod progress;
 mod registry;
 mod resume;
@@ -51,6 +56,7 @@ mod stop;
 mod task;
 mod train;
 mod upload;
+mod watch;
 
 pub use clip::clip;
 pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
@@ -58,7 +64,10 @@ pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate};
 pub use event::{Done, Ended, EvalMetrics, Event, Observer, Quiet, Saved, Started, StepMetrics, Tick};
 pub use optimizer::Optimizer;
+pub use out_of_memory::OutOfMemory;
 pub use parts::Parts;
+pub use planning::{PlanOptions, plan};
+pub use profile::{Profile, ProfileOptions, profile};
 pub use registry::Registry;
 pub use resume::Resume;
 pub use run::{RunDirectory, RunError};
@@ -68,3 +77,4 @@ pub use step::{StepOutcome, Stepper};
 pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};
 pub use train::{TrainOptions, train};
+pub use watch::Watch;

@@ -3,6 +3,7 @@ use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
 };
+use oomph_core::scope;
 use oomph_config::{Moments, Optimizer as Settings, OptimizerKind};
 use oomph_model::{AnyTensor, Named, Stages};
 
@@ -34,6 +35,7 @@ impl Optimizer {
         let Self { rule, states } = self;
         model.map(&mut |info, parameter| {
             let Some(gradient) = gradients.remove(info.name) else { return parameter };
+            let _scope = scope(info.name);
             let (rank, tensor) = parameter.inner().into_parts();
             let (_, gradient) = gradient.into_parts();
             let state = states.remove(info.name);

@@ -1,14 +1,16 @@
 use burn::tensor::{Device, Tensor};
 use oomph_config::Clip;
-use oomph_core::{Generator, Key};
+use oomph_core::{Generator, Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{Named, Pass, Stages, autodiff};
+use oomph_model::{AnyTensor, Named, Pass, Stages, autodiff};
 
-use crate::{Optimizer, Session, Task, TrainError, clip, gradients::accumulate, upload::upload};
+use crate::{
+    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, clip, forward::forward,
+    gradients::accumulate, out_of_memory, upload::upload, watch,
+};
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
-#[derive(Debug)]
 pub struct Stepper {
     /// The model, on the autodiff device.
     pub model: Stages,
@@ -18,6 +20,9 @@ pub struct Stepper {
     key: Key,
     micro_batch: usize,
     clip: Option<Clip>,
+    /// Whether `device` computes; a recording one has no generator to seed.
+    executes: bool,
+    watch: Option<Box<dyn Watch>>,
 }
 
 /// What one step gave, still on the device: reading it waits for the device.
@@ -31,20 +36,57 @@ pub struct StepOutcome {
     pub samples: usize,
 }
 
+/// A micro-batch where the model computes.
+#[derive(Debug)]
+pub(crate) struct DeviceBatch {
+    pub(crate) input: AnyTensor,
+    pub(crate) targets: DeviceTargets,
+    pub(crate) size: usize,
+}
+
+/// What is the same for all micro-batches of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct StepContext<'a> {
+    /// The step's number: it names the randomness.
+    pub(crate) step: usize,
+    /// The learning rate.
+    pub(crate) lr: f64,
+    /// Samples of all micro-batches together.
+    pub(crate) samples: usize,
+    pub(crate) task: &'a dyn Task,
+}
+
 impl Stepper {
     /// A stepper with a new model and an optimizer without state.
     ///
     /// # Errors
     /// Where the model cannot be made.
     pub fn new(session: &Session) -> Result<Self, TrainError> {
-        Ok(Self {
-            model: session.build()?,
+        let _phase = phase(Phase::Init);
+        Ok(Self::with_model(session, session.build()?, session.device.clone().autodiff(), true))
+    }
+
+    /// A stepper whose steps are recorded on `device` instead of executed.
+    pub(crate) fn recorded(session: &Session, model: Stages, device: Device) -> Self {
+        Self::with_model(session, model, device, false)
+    }
+
+    fn with_model(session: &Session, model: Stages, device: Device, executes: bool) -> Self {
+        Self {
+            model,
             optimizer: Optimizer::new(&session.config.optimizer),
-            device: session.device.clone().autodiff(),
+            device,
             key: Key::new(session.config.train.seed).with_name("step"),
             micro_batch: session.micro_batch(),
             clip: session.config.optimizer.clip,
-        })
+            executes,
+            watch: None,
+        }
+    }
+
+    /// Lets `watch` be told of the tensors of every step from now on; or nobody.
+    pub fn watch(&mut self, watch: Option<Box<dyn Watch>>) {
+        self.watch = watch;
     }
 
     /// Trains on one batch. `step` names the randomness, `lr` is the learning rate.
@@ -53,7 +95,7 @@ impl Stepper {
     /// Batch normalisation uses the statistics of each micro-batch.
     ///
     /// # Errors
-    /// Where a stage cannot take its activation, or the task the output.
+    /// Where a stage cannot take its activation, or the task the output, and where memory runs out.
     pub fn step(
         &mut self,
         batch: Batch,
@@ -62,28 +104,51 @@ impl Stepper {
         task: &dyn Task,
     ) -> Result<StepOutcome, TrainError> {
         let samples = batch.size;
-        let mut outcome = StepOutcome { loss: None, correct: None, samples };
         if samples == 0 {
-            return Ok(outcome);
+            return Ok(StepOutcome { loss: None, correct: None, samples });
         }
         let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
+        let device = self.device.clone();
+        let micro_batches = micro_batches.into_iter().map(|batch| {
+            let (input, targets) = upload(&batch, &device);
+            DeviceBatch { input, targets, size: batch.size }
+        });
+        self.run(micro_batches, StepContext { step, lr, samples, task })
+    }
+
+    /// The step itself: what the trainer executes and the planner records.
+    pub(crate) fn run(
+        &mut self,
+        micro_batches: impl IntoIterator<Item = DeviceBatch>,
+        context: StepContext<'_>,
+    ) -> Result<StepOutcome, TrainError> {
+        let mut outcome = StepOutcome { loss: None, correct: None, samples: context.samples };
         let mut gradients = Named::new();
-        for (index, micro_batch) in micro_batches.into_iter().enumerate() {
-            let key = self.key.with(step as u64).with(index as u64);
-            // For layers that draw from Burn's generator, such as its dropout: it too starts anew with every step, so
-            // that a resumed run draws what an uninterrupted one does.
-            self.device.seed(Generator::at(key.with_name("burn")).bits());
-            let pass = Pass::train(key);
-            let weight = micro_batch.size as f32 / samples as f32;
-            let (loss, correct, more) = self.forward_backward(&micro_batch, weight, pass, task)?;
-            accumulate(&mut gradients, more);
+        let mut micro_batches = micro_batches.into_iter();
+        for index in 0.. {
+            let uploading = phase(Phase::Data);
+            let Some(micro_batch) = micro_batches.next() else { break };
+            drop(uploading);
+            let (loss, correct, more) = self.forward_backward(micro_batch, index, context)?;
+            {
+                let _phase = phase(Phase::Backward);
+                accumulate(&mut gradients, more);
+            }
             outcome.loss = Some(sum(outcome.loss, loss));
             outcome.correct = correct.map(|correct| sum(outcome.correct.take(), correct));
+        }
+        let _phase = phase(Phase::Step);
+        if let Some(watch) = &mut self.watch {
+            watch::gradients(watch.as_mut(), &gradients);
         }
         if let Some(limit) = self.clip {
             gradients = clip(gradients, limit);
         }
-        self.optimizer.step(lr, &mut self.model, gradients);
+        self.optimizer.step(context.lr, &mut self.model, gradients);
+        if let Some(watch) = &mut self.watch {
+            watch::parameters(watch.as_mut(), &self.model);
+        }
+        out_of_memory::check()?;
         Ok(outcome)
     }
 
@@ -91,22 +156,43 @@ impl Stepper {
     #[allow(clippy::type_complexity)] // Three parts of one result, taken apart at once by the only caller.
     fn forward_backward(
         &mut self,
-        batch: &Batch,
-        weight: f32,
-        mut pass: Pass,
-        task: &dyn Task,
-    ) -> Result<(Tensor<1>, Option<Tensor<1>>, Named<oomph_model::AnyTensor>), TrainError> {
-        let (input, targets) = upload(batch, &self.device);
-        let output = self.model.forward(input, &mut pass)?;
+        batch: DeviceBatch,
+        index: usize,
+        context: StepContext<'_>,
+    ) -> Result<(Tensor<1>, Option<Tensor<1>>, Named<AnyTensor>), TrainError> {
+        let key = self.key.with(context.step as u64).with(index as u64);
+        if self.executes {
+            // For layers that draw from Burn's generator, such as its dropout: it too starts anew with every
+            // micro-batch, so that a resumed run draws what an uninterrupted one does.
+            self.device.seed(Generator::at(key.with_name("burn")).bits());
+        }
+        let recording = phase(Phase::Forward);
+        let DeviceBatch { input, targets, size } = batch;
+        let mut pass = Pass::train(key);
+        let output = forward(&self.model, input, &mut pass)?;
         self.model.apply(pass.into_updates());
-        let loss = task.loss(&output, &targets)?;
-        let correct = task.correct(&output, &targets).map(autodiff::inner);
-        drop(output);
+        let loss = context.task.loss(&output, &targets)?;
+        let correct = context.task.correct(&output, &targets).map(autodiff::inner);
+        drop((output, targets));
         // A weight of one changes no bit.
+        let weight = size as f32 / context.samples as f32;
         let loss = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
         let plain = autodiff::inner(loss.clone());
+        drop(recording);
+        let _phase = phase(Phase::Backward);
         let gradients = autodiff::backward(loss, &self.model);
+        out_of_memory::check()?;
         Ok((plain, correct, gradients))
+    }
+}
+
+impl std::fmt::Debug for Stepper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stepper")
+            .field("model", &self.model)
+            .field("optimizer", &self.optimizer)
+            .field("micro_batch", &self.micro_batch)
+            .finish_non_exhaustive()
     }
 }
 

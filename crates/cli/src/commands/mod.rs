@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod evaluate;
+pub(crate) mod monitor;
 pub(crate) mod summary;
 pub(crate) mod train;
 
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
+        Command::Monitor(arguments) => monitor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     }
 }

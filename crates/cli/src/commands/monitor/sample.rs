@@ -1,0 +1,235 @@
+use std::{
+    env,
+    path::PathBuf,
+    time::{Instant, SystemTime},
+};
+
+use oomph_core::Bytes;
+use oomph_memory::{
+    gpu::{Card, CardMemory, Cards, MigInstance, Nvml, NvmlError, ProcessKind, cuda_devices},
+    processes::{GpuProcess, HostMemory, Procfs, Watch, on_gpus},
+};
+use serde::Serialize;
+
+use super::processors::Processors;
+
+/// What `--json` says, a line each.
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    pub(super) unix_seconds: f64,
+    pub(super) cards: Vec<CardSample>,
+    /// Why there are none.
+    pub(super) no_gpu: Option<String>,
+    pub(super) host: HostMemory,
+    pub(super) trainings: Vec<Training>,
+}
+
+/// A card, or with `mig_instances` its parts.
+#[derive(Debug, Serialize)]
+pub(super) struct CardSample {
+    pub(super) index: u32,
+    /// Its name for `--devices`, where CUDA_VISIBLE_DEVICES shows it.
+    pub(super) device: Option<String>,
+    pub(super) uuid: String,
+    pub(super) name: String,
+    pub(super) pci_bus_id: Option<String>,
+    #[serde(flatten)]
+    pub(super) memory: MemorySample,
+    pub(super) gpu_utilization_percent: Option<u32>,
+    pub(super) memory_utilization_percent: Option<u32>,
+    pub(super) temperature_celsius: Option<u32>,
+    pub(super) power_watts: Option<f64>,
+    pub(super) power_limit_watts: Option<f64>,
+    pub(super) mig_instances: Vec<InstanceSample>,
+    pub(super) processes: Vec<ProcessSample>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct InstanceSample {
+    pub(super) device: Option<String>,
+    pub(super) uuid: String,
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) memory: MemorySample,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct MemorySample {
+    pub(super) memory_used_bytes: Option<Bytes>,
+    pub(super) memory_total_bytes: Option<Bytes>,
+    pub(super) memory_free_bytes: Option<Bytes>,
+    pub(super) memory_reserved_bytes: Option<Bytes>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ProcessSample {
+    pub(super) pid: u32,
+    pub(super) user: Option<String>,
+    pub(super) command: Option<String>,
+    pub(super) memory_bytes: Option<Bytes>,
+    pub(super) gpu_utilization_percent: Option<u32>,
+    /// `None` where the driver does not list it.
+    pub(super) kind: Option<ProcessKind>,
+    pub(super) age_seconds: Option<f64>,
+    pub(super) parent_is_gone: bool,
+    pub(super) stale: bool,
+    /// What would end it, where it is stale.
+    pub(super) end_with: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Training {
+    pub(super) pid: u32,
+    pub(super) user: String,
+    pub(super) command: String,
+    pub(super) resident_bytes: Bytes,
+    pub(super) peak_resident_bytes: Bytes,
+    pub(super) processor_percent: Option<f64>,
+    pub(super) age_seconds: f64,
+}
+
+/// Takes samples, and remembers of the ones before what the next one needs.
+pub(super) struct Sampler {
+    cards: Result<Box<dyn Cards>, NvmlError>,
+    /// Why the last sample failed, where the driver worked before.
+    failed: Option<NvmlError>,
+    visible: Option<String>,
+    procfs: Procfs,
+    own: Option<PathBuf>,
+    start: Instant,
+    watch: Watch,
+    processors: Processors,
+}
+
+impl Sampler {
+    pub(super) fn open() -> Self {
+        Self {
+            cards: Nvml::open().map(|nvml| Box::new(nvml) as Box<dyn Cards>),
+            failed: None,
+            visible: env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()),
+            procfs: Procfs::system(),
+            own: env::current_exe().ok(),
+            start: Instant::now(),
+            watch: Watch::default(),
+            processors: Processors::default(),
+        }
+    }
+
+    /// Why there are no cards in the last sample.
+    pub(super) fn no_gpu(&self) -> Option<&NvmlError> {
+        self.failed.as_ref().or(self.cards.as_ref().err())
+    }
+
+    pub(super) fn sample(&mut self) -> Sample {
+        let now = Instant::now();
+        let cards = self.cards();
+        let processes = on_gpus(&cards, &self.procfs, &mut self.watch, now.duration_since(self.start));
+        let devices = Devices::of(&cards, self.visible.as_deref());
+        Sample {
+            unix_seconds: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64()),
+            cards: cards.iter().map(|card| card_sample(card, &devices, &processes)).collect(),
+            no_gpu: self.no_gpu().map(ToString::to_string),
+            host: self.procfs.host_memory(),
+            trainings: self.trainings(now),
+        }
+    }
+
+    fn cards(&mut self) -> Vec<Card> {
+        let Ok(source) = &mut self.cards else { return Vec::new() };
+        match source.sample() {
+            Ok(cards) => {
+                self.failed = None;
+                cards
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                Vec::new()
+            }
+        }
+    }
+
+    fn trainings(&mut self, now: Instant) -> Vec<Training> {
+        let processes = self.procfs.trainings(self.own.as_deref());
+        let trainings = processes.into_iter().map(|process| Training {
+            pid: process.pid,
+            processor_percent: self.processors.percent(&process, now),
+            age_seconds: process.age.as_secs_f64(),
+            resident_bytes: process.resident_bytes,
+            peak_resident_bytes: process.peak_resident_bytes,
+            command: process.command.join(" "),
+            user: process.user,
+        });
+        let trainings = trainings.collect();
+        self.processors.forget_before(now);
+        trainings
+    }
+}
+
+/// What CUDA calls the cards and instances, by UUID.
+struct Devices(Vec<(String, String)>);
+
+impl Devices {
+    fn of(cards: &[Card], visible: Option<&str>) -> Self {
+        let devices = cuda_devices(cards, visible).into_iter();
+        Self(devices.map(|it| (it.reading().uuid.to_owned(), format!("cuda:{}", it.index))).collect())
+    }
+
+    fn name(&self, uuid: &str) -> Option<String> {
+        self.0.iter().find(|(known, _)| known == uuid).map(|(_, name)| name.clone())
+    }
+}
+
+fn card_sample(card: &Card, devices: &Devices, processes: &[GpuProcess]) -> CardSample {
+    let own = processes.iter().filter(|process| process.card == card.index);
+    CardSample {
+        index: card.index,
+        device: devices.name(&card.uuid),
+        uuid: card.uuid.clone(),
+        name: card.name.clone(),
+        pci_bus_id: card.pci_bus_id.clone(),
+        memory: card.memory.into(),
+        gpu_utilization_percent: card.gpu_utilization_percent,
+        memory_utilization_percent: card.memory_utilization_percent,
+        temperature_celsius: card.temperature_celsius,
+        power_watts: card.power_watts,
+        power_limit_watts: card.power_limit_watts,
+        mig_instances: card.mig_instances.iter().map(|instance| instance_sample(instance, devices)).collect(),
+        processes: own.map(process_sample).collect(),
+    }
+}
+
+fn instance_sample(instance: &MigInstance, devices: &Devices) -> InstanceSample {
+    InstanceSample {
+        device: devices.name(&instance.uuid),
+        uuid: instance.uuid.clone(),
+        name: instance.name.clone(),
+        memory: instance.memory.into(),
+    }
+}
+
+impl From<Option<CardMemory>> for MemorySample {
+    fn from(memory: Option<CardMemory>) -> Self {
+        Self {
+            memory_used_bytes: memory.map(|it| it.used_bytes),
+            memory_total_bytes: memory.map(|it| it.total_bytes),
+            memory_free_bytes: memory.map(|it| it.free_bytes),
+            memory_reserved_bytes: memory.map(|it| it.reserved_bytes),
+        }
+    }
+}
+
+fn process_sample(found: &GpuProcess) -> ProcessSample {
+    let process = found.process.as_ref();
+    ProcessSample {
+        pid: found.pid,
+        user: process.map(|it| it.user.clone()),
+        command: process.map(|it| it.command.join(" ")),
+        memory_bytes: found.used_bytes,
+        gpu_utilization_percent: found.gpu_utilization_percent,
+        kind: found.kind,
+        age_seconds: process.map(|it| it.age.as_secs_f64()),
+        parent_is_gone: found.parent_is_gone,
+        stale: found.stale,
+        end_with: found.stale.then(|| format!("kill {}", found.pid)),
+    }
+}

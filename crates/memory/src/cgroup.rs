@@ -1,0 +1,140 @@
+//! What the cgroups of this process allow: its own and those around it.
+
+use std::path::{Path, PathBuf};
+
+/// What one cgroup with a limit says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// The most that its processes may hold.
+    pub(crate) limit_bytes: u64,
+    /// What they hold, without files that were read and are only kept until the memory is needed.
+    pub(crate) used_bytes: u64,
+}
+
+impl Level {
+    /// What is left of the limit.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.used_bytes)
+    }
+}
+
+/// How a version of cgroups names its files.
+struct Version {
+    /// Where its tree is mounted.
+    mounts: &'static [&'static str],
+    limit: &'static str,
+    used: &'static str,
+    /// The key in `memory.stat`.
+    idle_files: &'static str,
+}
+
+const V1: Version = Version {
+    mounts: &["/sys/fs/cgroup/memory"],
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    idle_files: "total_inactive_file",
+};
+
+/// The second mount is that of systems that have both versions.
+const V2: Version = Version {
+    mounts: &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
+    limit: "memory.max",
+    used: "memory.current",
+    idle_files: "inactive_file",
+};
+
+/// Version 1 says "none" as the largest number of pages, whatever a page is.
+const UNLIMITED: u64 = 1 << 62;
+
+/// All cgroups around this process that have a limit, as files say that `read` reads.
+pub(crate) fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
+    let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let mut levels = Vec::new();
+    for (version, path) in own.lines().filter_map(membership) {
+        for mount in version.mounts {
+            // In a container the path may be the host's, and only the root be there.
+            let folders =
+                path.ancestors().map(|at| Path::new(mount).join(at.strip_prefix("/").unwrap_or(at)));
+            levels.extend(folders.filter_map(|folder| level(&version, &folder, &read)));
+        }
+    }
+    levels
+}
+
+/// `4:memory:/jobs/1` or `0::/jobs/1`: the version, and the path in its tree.
+fn membership(line: &str) -> Option<(Version, PathBuf)> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    let version = match controllers {
+        "" => V2,
+        _ if controllers.split(',').any(|name| name == "memory") => V1,
+        _ => return None,
+    };
+    Some((version, path.into()))
+}
+
+fn level(version: &Version, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<Level> {
+    // `max` is no number: no limit.
+    let limit_bytes = read(&folder.join(version.limit))?.trim().parse().ok()?;
+    let used: u64 = read(&folder.join(version.used)).and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let idle = read(&folder.join("memory.stat")).and_then(|stat| value_of(&stat, version.idle_files));
+    let used_bytes = used.saturating_sub(idle.unwrap_or(0));
+    (limit_bytes < UNLIMITED).then_some(Level { limit_bytes, used_bytes })
+}
+
+/// The number behind a key of `memory.stat`.
+fn value_of(stat: &str, key: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels_of(files: &[(&str, &str)]) -> Vec<Level> {
+        levels(|path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    fn level(limit_bytes: u64, used_bytes: u64) -> Level {
+        Level { limit_bytes, used_bytes }
+    }
+
+    #[test]
+    fn version_2_counts_every_level_with_a_limit() {
+        let found = levels_of(&[
+            ("/proc/self/cgroup", "0::/jobs/run\n"),
+            ("/sys/fs/cgroup/jobs/run/memory.max", "max\n"),
+            ("/sys/fs/cgroup/jobs/run/memory.current", "10\n"),
+            ("/sys/fs/cgroup/jobs/memory.max", "1000\n"),
+            ("/sys/fs/cgroup/jobs/memory.current", "700\n"),
+            ("/sys/fs/cgroup/jobs/memory.stat", "anon 200\ninactive_file_x 1\ninactive_file 400\n"),
+        ]);
+        assert_eq!(found, [level(1000, 300)]);
+        assert_eq!(found[0].left_bytes(), 700);
+    }
+
+    #[test]
+    fn version_1_counts_the_root_where_a_container_shows_nothing_else() {
+        let found = levels_of(&[
+            ("/proc/self/cgroup", "5:cpu,cpuacct:/a\n4:hugetlb,memory:/docker/1\n0::/\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "500\n"),
+            ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n"),
+            ("/sys/fs/cgroup/memory/memory.stat", "inactive_file 9\ntotal_inactive_file 50\n"),
+        ]);
+        assert_eq!(found, [level(500, 550)]);
+        assert_eq!(found[0].left_bytes(), 0);
+    }
+
+    #[test]
+    fn without_limits_there_is_no_level() {
+        assert_eq!(levels_of(&[]), []);
+        let unlimited = levels_of(&[
+            ("/proc/self/cgroup", "nonsense\n4:memory:/\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ]);
+        assert_eq!(unlimited, []);
+    }
+}

@@ -1,0 +1,122 @@
+// The page: what is chosen, and what follows from it.
+
+const data = JSON.parse(byId("data").textContent);
+const CATEGORIES = data.categories;
+const PHASES = data.phases;
+const LANES = ["step", "phase", "stage"];
+
+const timeline = new Timeline(data.timeline, CATEGORIES);
+const view = new View(timeline);
+const tip = new Tip();
+const stage = byId("stage");
+const state = {
+  mode: "category",
+  shown: CATEGORIES.map(() => true),
+  moment: timeline.peak,
+  chosen: -1,
+  hovered: -1,
+  cursor: null,
+  selection: null,
+  isOverlayShown: true,
+};
+const overlay = data.overlay && makeOverlay(data.overlay);
+const lanes = LANES.filter((kind) => timeline.spans[kind].length);
+let scene = null;
+let palette = readPalette();
+
+// The part of the plan that lies upon the timeline.
+function makeOverlay({ times, columns }) {
+  const plan = new Timeline(columns, CATEGORIES);
+  const first = times.findIndex((time) => time !== null);
+  if (first < 0) return null;
+  const last = times.findLastIndex((time) => time !== null);
+  return { plan, first, times: times.slice(first, last + 1) };
+}
+
+function overlayTotals() {
+  return overlay.plan.totals(state.shown).subarray(overlay.first, overlay.first + overlay.times.length);
+}
+
+// Everything that depends on what is chosen but not on the window.
+function makeScene() {
+  const totals = timeline.totals(state.shown);
+  const planned = overlay ? overlayTotals() : null;
+  let most = totals.reduce((most, total) => Math.max(most, total), 0);
+  if (planned && state.isOverlayShown) most = planned.reduce((most, total) => Math.max(most, total), most);
+  const limit = timeline.limit;
+  // A limit far above the peak would leave nothing to see of what is below it.
+  const isLimitShown = limit !== null && limit <= most * 1.5;
+  const top = (isLimitShown ? Math.max(most, limit) : most) * 1.07 || 1;
+  const xs = overlay ? Float64Array.from(overlay.times, (time) => view.fromTime(time)) : null;
+  const planSteps = xs ? new Steps(withEnd(xs)) : null;
+  scene = { timeline, mode: state.mode, shown: state.shown, levels: timeline.levels, totals, planned, planSteps, isLimitShown, top, palette };
+}
+
+// The last event of a plan holds until where it lies.
+function withEnd(xs) {
+  const ended = new Float64Array(xs.length + 1);
+  ended.set(xs);
+  ended[xs.length] = xs[xs.length - 1];
+  return ended;
+}
+
+let isScheduled = false;
+function redraw() {
+  if (isScheduled) return;
+  isScheduled = true;
+  requestAnimationFrame(() => {
+    isScheduled = false;
+    draw();
+  });
+}
+
+function changed() {
+  scene = null;
+  redraw();
+}
+
+let isTopScheduled = false;
+function redrawTop() {
+  if (isTopScheduled || isScheduled) return;
+  isTopScheduled = true;
+  requestAnimationFrame(() => {
+    isTopScheduled = false;
+    if (scene && scene.layout) drawTop();
+  });
+}
+
+const table = new Table(timeline, choose);
+
+function describe() {
+  byId("moment").textContent = timeline.events ? describeMoment(timeline, state.moment) : "nothing was recorded";
+  byId("peak").hidden = state.moment === timeline.peak;
+  byId("clear").hidden = state.chosen < 0;
+  fillLegend(timeline, state.moment, state.shown, toggle);
+  table.fill(state.moment, state.chosen);
+}
+
+function pick(event) {
+  if (!timeline.events) return;
+  state.moment = Math.max(0, Math.min(timeline.events - 1, event));
+  describe();
+  redrawTop();
+}
+
+// Highlights a block; the same again takes it back.
+function choose(block) {
+  state.chosen = state.chosen === block ? -1 : block;
+  if (state.chosen >= 0) {
+    state.shown[timeline.category[block]] = true;
+    const { xs } = view.steps;
+    const [from, to] = [xs[timeline.born[block]], timeline.died[block] === NEVER ? view.last : xs[timeline.died[block]]];
+    if (to < view.low || from > view.high) view.pan((from + to) / 2 - (view.low + view.high) / 2);
+  }
+  describe();
+  changed();
+}
+
+function toggle(category) {
+  state.shown[category] = !state.shown[category];
+  describe();
+  changed();
+}

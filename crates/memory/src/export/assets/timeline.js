@@ -1,0 +1,102 @@
+// A timeline as typed arrays: levels by category after each event, and who is alive when.
+
+const NEVER = 0xffffffff;
+
+function undelta(deltas) {
+  let sum = 0;
+  return Float64Array.from(deltas, (delta) => (sum += delta));
+}
+
+class Timeline {
+  constructor(data, categories) {
+    Object.assign(this, { origin: data.origin, clock: data.clock, limit: data.limit_bytes, end: data.end });
+    this.peak = data.peak_event;
+    this.names = data.names;
+    this.shapes = data.shapes;
+    this.times = undelta(data.time_deltas);
+    this.events = this.times.length;
+    const blocks = data.blocks;
+    this.bytes = Float64Array.from(blocks.bytes);
+    this.count = this.bytes.length;
+    this.category = Uint8Array.from(blocks.category);
+    this.phase = blocks.phase;
+    this.text = { scope: blocks.scope, operation: blocks.operation, tensor: blocks.tensor, dtype: blocks.dtype };
+    this.shape = blocks.shape;
+    this.born = Uint32Array.from(undelta(blocks.born_deltas));
+    this.died = Uint32Array.from(blocks.lifetime, (life, block) => (life < 0 ? NEVER : this.born[block] + life));
+    this.spans = { step: [], phase: [], stage: [] };
+    for (const [kind, name, start, end] of data.spans) {
+      if (end > start && start < this.events) this.spans[kind].push({ name: this.names[name], start, end });
+    }
+    this.levels = this.makeLevels(categories.length);
+    this.bySize = Uint32Array.from({ length: this.count }, (_, block) => block);
+    this.bySize.sort((a, b) => this.bytes[b] - this.bytes[a] || a - b);
+  }
+
+  makeLevels(categories) {
+    const levels = Array.from({ length: categories }, () => new Float64Array(this.events));
+    for (let block = 0; block < this.count; block += 1) {
+      const level = levels[this.category[block]];
+      level[this.born[block]] += this.bytes[block];
+      if (this.died[block] !== NEVER) level[this.died[block]] -= this.bytes[block];
+    }
+    for (const level of levels) {
+      for (let event = 1; event < this.events; event += 1) level[event] += level[event - 1];
+    }
+    return levels;
+  }
+
+  // Of the categories that are shown.
+  totals(shown) {
+    const totals = new Float64Array(this.events);
+    this.levels.forEach((level, category) => {
+      if (shown[category]) for (let event = 0; event < this.events; event += 1) totals[event] += level[event];
+    });
+    return totals;
+  }
+
+  isAlive(block, event) {
+    return this.born[block] <= event && this.died[block] > event;
+  }
+
+  // In the order of birth, which is how they lie upon each other.
+  alive(event, shown) {
+    const found = [];
+    for (let block = 0; block < this.count; block += 1) {
+      if (this.isAlive(block, event) && shown[this.category[block]]) found.push(block);
+    }
+    return found;
+  }
+
+  name(kind, block) {
+    return this.names[this.text[kind][block]] || "";
+  }
+
+  title(block) {
+    for (const kind of ["tensor", "operation", "scope"]) {
+      const name = this.name(kind, block);
+      if (name) return name;
+    }
+    return "";
+  }
+
+  shapeOf(block) {
+    return (this.shapes[this.shape[block]] || []).join(" × ");
+  }
+
+  // The phase that an event is in.
+  phaseAt(event) {
+    const found = this.spans.phase.findLast((span) => span.start <= event && event < span.end);
+    return found ? found.name : "";
+  }
+
+  time(event) {
+    return event < this.events ? this.times[event] : this.end;
+  }
+
+  formatMoment(event) {
+    if (this.clock === "operations") return `operation ${formatCount(this.time(event))}`;
+    const since = this.time(event);
+    return formatTime(since, Math.max(1, since / 2e4));
+  }
+}

@@ -1,0 +1,137 @@
+//! The head of the timeline's page: plain markup, so that the figures are there without scripts too.
+
+use std::io::{self, Write};
+
+use oomph_core::Bytes;
+
+use super::document::Text;
+use crate::{Clock, Origin, Timeline};
+
+/// What the highest moment of a timeline is called: never one name for a prediction and a measurement.
+pub(super) fn peak_name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Planned => "planned peak",
+        Origin::Measured => "peak in use",
+    }
+}
+
+fn peak_bytes(timeline: &Timeline) -> Bytes {
+    timeline.peak().categories.total()
+}
+
+/// `+3.1 %` where the plan says more than was measured; nothing where nothing was measured.
+pub(super) fn error_percent(planned: Bytes, measured: Bytes) -> Option<String> {
+    let measured = measured.get() as f64;
+    let percent = (planned.get() as f64 - measured) / measured * 100.0;
+    if !percent.is_finite() {
+        return None;
+    }
+    let text = format!("{percent:+.1} %").replace('-', "−");
+    // Nothing has no sign.
+    Some(if text == "+0.0 %" || text == "−0.0 %" { "0.0 %".into() } else { text })
+}
+
+/// `12 %`, of the limit.
+fn share_percent(part: Bytes, whole: Bytes) -> Option<String> {
+    let percent = part.get() as f64 / whole.get() as f64 * 100.0;
+    percent.is_finite().then(|| format!("{percent:.0} %"))
+}
+
+/// Title, figures and notes.
+pub(super) fn header(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write) -> io::Result<()> {
+    let verb = match timeline.origin {
+        Origin::Planned => "planned",
+        Origin::Measured => "measured",
+    };
+    writeln!(out, "<div class=\"headline\"><h1>{}</h1>", Text(&timeline.title))?;
+    writeln!(out, "<p><span class=\"tag\">{verb}</span> {}</p></div>", Text(&timeline.device))?;
+    figures(timeline, overlay, out)?;
+    if timeline.lost_events > 0 {
+        let lost = timeline.lost_events;
+        let says = "older events were no longer in the recording: what was born before it shows as there from the start.";
+        writeln!(out, "<p class=\"note warning\">{lost} {says}</p>")?;
+    }
+    note(timeline, overlay).map_or(Ok(()), |note| writeln!(out, "<p class=\"note\">{note}</p>"))
+}
+
+fn figures(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write) -> io::Result<()> {
+    let peak = peak_bytes(timeline);
+    writeln!(out, "<dl>")?;
+    let mut figure = |name: &str, value: &str, aside: &str| {
+        let (name, value, aside) = (Text(name), Text(value), Text(aside));
+        writeln!(out, "<div><dt>{name}</dt><dd>{value} <small>{aside}</small></dd></div>")
+    };
+    let of_limit = timeline.limit_bytes.and_then(|limit| share_percent(peak, limit));
+    let aside = of_limit.map(|share| format!("{share} of the limit")).unwrap_or_default();
+    figure(peak_name(timeline.origin), &peak.to_string(), &aside)?;
+    if let Some(overlay) = overlay {
+        let planned = peak_bytes(overlay);
+        figure(peak_name(overlay.origin), &planned.to_string(), "")?;
+        let is_plan = (overlay.origin, timeline.origin) == (Origin::Planned, Origin::Measured);
+        if let Some(error) = error_percent(planned, peak).filter(|_| is_plan) {
+            figure("error of the plan", &error, "at the peak")?;
+        }
+    }
+    if let Some(limit) = timeline.limit_bytes {
+        let over = peak.get().checked_sub(limit.get()).filter(|&over| over > 0);
+        let aside = over.map(|over| format!("exceeded by {}", Bytes::new(over))).unwrap_or_default();
+        figure("limit", &limit.to_string(), &aside)?;
+    }
+    writeln!(out, "</dl>")
+}
+
+/// What the horizontal axis means, where that is not plain time.
+fn note(timeline: &Timeline, overlay: Option<&Timeline>) -> Option<&'static str> {
+    if timeline.clock == Clock::Operations {
+        return Some("A plan has no time: the horizontal axis counts tensor operations.");
+    }
+    overlay.filter(|overlay| overlay.clock == Clock::Operations).map(|_| {
+        "The dashed line is the plan. It counts operations: its steps, phases and stages are laid over those measured."
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::sample;
+
+    fn text(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
+        let mut out = Vec::new();
+        header(timeline, overlay, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_plan_and_a_measurement_never_share_a_name() {
+        let (planned, measured) = (sample::step(Origin::Planned), sample::step(Origin::Measured));
+        let plan = text(&planned, None);
+        assert!(plan.contains("planned peak") && !plan.contains("peak in use"), "{plan}");
+        let measurement = text(&measured, None);
+        assert!(
+            measurement.contains("peak in use") && !measurement.contains("planned peak"),
+            "{measurement}"
+        );
+        let both = text(&measured, Some(&planned));
+        assert!(
+            both.contains("planned peak") && both.contains("peak in use") && both.contains("0.0 %"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn what_is_lost_or_over_the_limit_is_said() {
+        let mut timeline = sample::step(Origin::Measured);
+        timeline.lost_events = 17;
+        timeline.limit_bytes = Some(Bytes::new(1024));
+        let text = text(&timeline, None);
+        assert!(text.contains("17 older events") && text.contains("exceeded by 2.50 KiB"), "{text}");
+    }
+
+    #[test]
+    fn an_error_has_a_sign_and_needs_a_measurement() {
+        assert_eq!(error_percent(Bytes::new(103), Bytes::new(100)).as_deref(), Some("+3.0 %"));
+        assert_eq!(error_percent(Bytes::new(90), Bytes::new(100)).as_deref(), Some("−10.0 %"));
+        assert_eq!(error_percent(Bytes::new(100_000), Bytes::new(100_001)).as_deref(), Some("0.0 %"));
+        assert_eq!(error_percent(Bytes::new(0), Bytes::new(0)), None);
+    }
+}

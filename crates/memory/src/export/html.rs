@@ -1,0 +1,163 @@
+use std::io::{self, BufWriter, Write};
+
+use oomph_core::Phase;
+use serde::Serialize;
+
+use super::{
+    align::Alignment,
+    columns::Columns,
+    document::{Text, fill, script_json},
+    header::header,
+};
+use crate::{Category, Timeline};
+
+const TEMPLATE: &str = include_str!("assets/page.html");
+/// The look of all pages.
+pub(super) const STYLE: &str = include_str!("assets/style.css");
+/// In this order: each uses those before it.
+const SCRIPTS: [&str; 8] = [
+    include_str!("assets/format.js"),
+    include_str!("assets/timeline.js"),
+    include_str!("assets/view.js"),
+    include_str!("assets/paint.js"),
+    include_str!("assets/details.js"),
+    include_str!("assets/page.js"),
+    include_str!("assets/draw.js"),
+    include_str!("assets/input.js"),
+];
+
+/// What [`html`] shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// What is drawn as areas.
+    pub timeline: &'a Timeline,
+    /// What is laid over it as a dashed line, such as the plan of a measurement.
+    pub overlay: Option<&'a Timeline>,
+}
+
+impl<'a> Page<'a> {
+    /// A page of `timeline` alone.
+    pub fn new(timeline: &'a Timeline) -> Self {
+        Self { timeline, overlay: None }
+    }
+
+    /// The page with `plan` laid over it.
+    pub fn with_overlay(self, plan: &'a Timeline) -> Self {
+        Self { overlay: Some(plan), ..self }
+    }
+}
+
+/// What the scripts read.
+#[derive(Serialize)]
+struct Data<'a> {
+    categories: Vec<&'static str>,
+    phases: Vec<&'static str>,
+    timeline: Columns<'a>,
+    overlay: Option<Overlay<'a>>,
+}
+
+#[derive(Serialize)]
+struct Overlay<'a> {
+    /// Where each of its events lies in the times of the timeline.
+    times: Vec<Option<f64>>,
+    columns: Columns<'a>,
+}
+
+/// Writes one HTML file that needs nothing else: neither network nor other files.
+///
+/// It shows the timeline as areas by category or block by block, to zoom, hover and search in, and keeps up with
+/// 100,000 events. Its content policy forbids it to load anything.
+///
+/// ```
+/// # use oomph_memory::{Clock, Names, Origin, Timeline, export};
+/// # let timeline = Timeline { origin: Origin::Planned, title: "lstm".into(), device: "cpu".into(), limit_bytes: None,
+/// #     clock: Clock::Operations, times: vec![0], blocks: vec![], spans: vec![], names: Names::default(), lost_events: 0 };
+/// let mut page = Vec::new();
+/// export::html(&export::Page::new(&timeline), &mut page)?;
+/// assert!(page.starts_with(b"<!doctype html>"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn html(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    fill(TEMPLATE, &mut out, |name, out| match name {
+        "title" => write!(out, "{}", Text(&page.timeline.title)),
+        "style" => out.write_all(STYLE.as_bytes()),
+        "header" => header(page.timeline, page.overlay, out),
+        "data" => script_json(&data(page), out),
+        "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes())),
+        other => Err(unknown_part(other)),
+    })?;
+    out.flush()
+}
+
+/// A template of ours asks for something that there is not: the tests fill each of them.
+pub(super) fn unknown_part(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the template asks for `{name}`"))
+}
+
+fn data<'a>(page: &Page<'a>) -> Data<'a> {
+    let overlay = page.overlay.map(|plan| {
+        let alignment = Alignment::new(plan, page.timeline);
+        // A thousandth of an operation or nanosecond is finer than any screen.
+        let rounded = |time: f64| (time * 1e3).round() / 1e3;
+        let times = plan.times.iter().map(|&time| alignment.time(time).map(rounded)).collect();
+        Overlay { times, columns: Columns::new(plan) }
+    });
+    Data {
+        categories: Category::ALL.map(Category::name).to_vec(),
+        phases: Phase::ALL.map(Phase::name).to_vec(),
+        timeline: Columns::new(page.timeline),
+        overlay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Origin, export::sample};
+
+    fn page(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
+        let mut out = Vec::new();
+        html(&Page { timeline, overlay }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_page_loads_nothing() {
+        let (measured, planned) = (sample::step(Origin::Measured), sample::step(Origin::Planned));
+        let text = page(&measured, Some(&planned));
+        assert!(text.contains("default-src 'none'"));
+        for outside in ["http://", "https://", "@import", "url(", " src=", "<link", "fetch(", "{{"] {
+            assert!(!text.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn scripts_and_styles_cannot_end_their_element() {
+        for text in SCRIPTS.iter().chain([&STYLE]) {
+            assert!(!text.contains("</"), "would end its element");
+            assert!(!text.contains("innerHTML"), "text of the data is set as text");
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let mut timeline = sample::step(Origin::Planned);
+        timeline.title = "</title><script>alert(1)</script>".into();
+        timeline.device = "\"><img onerror=alert(1)>{{data}}".into();
+        timeline.blocks[0].tensor = timeline.names.of("</script><b>");
+        let plain = page(&sample::step(Origin::Planned), None);
+        let hostile = page(&timeline, None);
+        for tag in ["<script", "</script", "<b>", "<img", "</title"] {
+            assert_eq!(hostile.matches(tag).count(), plain.matches(tag).count(), "{tag}");
+        }
+        assert!(hostile.contains("\\u003c/script>\\u003cb>"));
+    }
+
+    #[test]
+    fn an_empty_timeline_has_a_page_too() {
+        assert!(
+            page(&sample::empty(Origin::Measured), Some(&sample::empty(Origin::Planned))).contains("</html>")
+        );
+    }
+}

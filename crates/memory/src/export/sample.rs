@@ -1,0 +1,70 @@
+//! A small training step to test with.
+
+use oomph_core::{Bytes, Phase};
+
+use crate::{Block, Category, Clock, Name, Names, Origin, Span, SpanKind, Timeline};
+
+/// A timeline in which nothing happens.
+pub(super) fn empty(origin: Origin) -> Timeline {
+    let clock = match origin {
+        Origin::Planned => Clock::Operations,
+        Origin::Measured => Clock::Nanoseconds,
+    };
+    Timeline {
+        origin,
+        title: "two layers · batch 8".into(),
+        device: "cpu".into(),
+        limit_bytes: None,
+        clock,
+        times: Vec::new(),
+        blocks: Vec::new(),
+        spans: Vec::new(),
+        names: Names::default(),
+        lost_events: 0,
+    }
+}
+
+/// One step: a parameter, an activation, a workspace, a gradient that becomes optimizer state in place.
+pub(super) fn step(origin: Origin) -> Timeline {
+    let mut timeline = empty(origin);
+    timeline.limit_bytes = Some(Bytes::mib(1));
+    let unit = if origin == Origin::Planned { 1 } else { 1_500 };
+    timeline.times = (0..7).map(|event| event * unit).collect();
+    let mut block = |bytes, category, (born, died), phase, texts: [&str; 3]| {
+        let [scope, operation, tensor] = texts.map(|text| timeline.names.of(text));
+        let address = 4096 * (1 + timeline.blocks.len() as u64);
+        let dtype = timeline.names.of("f32");
+        let shape = vec![64, bytes as usize / 256];
+        timeline.blocks.push(Block {
+            address,
+            bytes,
+            category,
+            born,
+            died,
+            phase,
+            scope,
+            operation,
+            tensor,
+            shape,
+            dtype,
+        });
+    };
+    block(1024, Category::Parameters, (0, None), Phase::Init, ["fc", "", "fc.weight"]);
+    block(512, Category::Activations, (1, Some(4)), Phase::Forward, ["fc", "matmul", ""]);
+    block(2048, Category::Workspace, (2, Some(3)), Phase::Forward, ["fc", "matmul", ""]);
+    block(1024, Category::Gradients, (4, Some(5)), Phase::Backward, ["fc", "matmul", "fc.weight"]);
+    block(1024, Category::OptimizerState, (5, None), Phase::Step, ["", "", "fc.weight"]);
+    // In place: the same memory under another category.
+    timeline.blocks[4].address = timeline.blocks[3].address;
+    for (kind, name, start, end) in [
+        (SpanKind::Step, "step 1", 1, 7),
+        (SpanKind::Phase, "forward", 1, 4),
+        (SpanKind::Stage, "fc", 1, 4),
+        (SpanKind::Phase, "backward", 4, 5),
+        (SpanKind::Phase, "step", 5, 7),
+    ] {
+        let name: Name = timeline.names.of(name);
+        timeline.spans.push(Span { kind, name, start, end });
+    }
+    timeline
+}

@@ -1,0 +1,310 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, BufWriter, Write},
+};
+
+use oomph_core::Phase;
+
+use super::{
+    pickle::{Note, Pickler},
+    placement::{Action, Placement, Segment, actions},
+};
+use crate::{Category, Clock, Name, Timeline};
+
+/// Writes a memory snapshot as PyTorch pickles it: its `memory_viz` viewer and `_memory_viz.py` open it.
+///
+/// - Each block is an `alloc`, and a `free_requested` with a `free_completed` where it died. A change of category is a
+///   free and an `alloc` at the same address and time.
+/// - Frames say where it comes from, the innermost first: the operation and the tensor (`name`) in their scope
+///   (`filename`), then the phase. `line` is 0: these are not lines of code.
+/// - Addresses are those of the measurement. A plan has none: its blocks are placed where they fit best, so the gaps
+///   that a viewer shows as fragmentation are not predicted.
+/// - Times are microseconds; one operation of a plan counts as 1 µs.
+/// - Categories are those of oomph, but [`Category::Other`] is PyTorch's `unknown`.
+pub fn snapshot(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    let actions = actions(timeline);
+    let placement = Placement::new(timeline, &actions);
+    let device = device_index(&timeline.device);
+    let mut content = Content { timeline, placement, actions, device, frames: HashMap::new() };
+    let mut pickler = Pickler::new(&mut out)?;
+    content.write(&mut pickler)?;
+    pickler.end()?;
+    out.flush()
+}
+
+/// The 1 of `cuda:1`. A snapshot has a trace for each device up to the last.
+fn device_index(device: &str) -> u64 {
+    let number = device.rsplit_once(':').and_then(|(_, number)| number.parse().ok());
+    number.filter(|&number| number < 1024).unwrap_or(0)
+}
+
+/// The viewer fails on a snapshot with categories of which none is `unknown`: so it is on each segment's event too.
+const UNKNOWN: &str = "unknown";
+
+fn category_name(category: Category) -> &'static str {
+    match category {
+        Category::Other => UNKNOWN,
+        known => known.name(),
+    }
+}
+
+struct Content<'a> {
+    timeline: &'a Timeline,
+    placement: Placement,
+    actions: Vec<Action>,
+    device: u64,
+    /// Frames written before, by operation, tensor, scope and phase.
+    frames: HashMap<(Name, Name, Name, Phase), Note>,
+}
+
+impl Content<'_> {
+    fn write(&mut self, pickler: &mut Pickler<'_>) -> io::Result<()> {
+        pickler.dict(|it| {
+            it.text("segments")?;
+            let segments = self.placement.segments.clone();
+            it.list(segments, |it, segment| self.segment(it, segment))?;
+            it.text("device_traces")?;
+            it.list(0..=self.device, |it, device| match device == self.device {
+                true => self.trace(it),
+                false => it.list([], |it, number| it.number(number)),
+            })?;
+            it.text("allocator_settings")?;
+            settings(it)
+        })
+    }
+
+    /// The state at the end.
+    fn segment(&mut self, pickler: &mut Pickler<'_>, segment: Segment) -> io::Result<()> {
+        let end = segment.address.saturating_add(segment.bytes);
+        let alive: Vec<(u64, usize)> =
+            self.alive().range(segment.address..end).map(|(&address, &block)| (address, block)).collect();
+        let used = alive.iter().map(|&(_, block)| self.timeline.blocks[block].bytes).sum();
+        pickler.dict(|it| {
+            entry(it, "device", self.device)?;
+            entry(it, "address", segment.address)?;
+            entry(it, "total_size", segment.bytes)?;
+            for size in ["allocated_size", "active_size", "requested_size"] {
+                entry(it, size, used)?;
+            }
+            entry(it, "stream", 0)?;
+            it.text("segment_type")?;
+            // PyTorch's small segments have 2 MiB.
+            it.text(if segment.bytes > 2 << 20 { "large" } else { "small" })?;
+            it.text("segment_pool_id")?;
+            it.pair_of_zeros()?;
+            it.text("is_expandable")?;
+            it.no()?;
+            no_frames(it)?;
+            it.text("blocks")?;
+            let pieces = pieces(segment, &alive, |block| self.timeline.blocks[block].bytes);
+            it.list(pieces, |it, piece| self.piece(it, piece))
+        })
+    }
+
+    /// What was not freed, by address.
+    fn alive(&self) -> BTreeMap<u64, usize> {
+        let mut alive = BTreeMap::new();
+        for action in &self.actions {
+            let address = self.placement.addresses[action.block];
+            match action.is_free {
+                true => alive.remove(&address),
+                false => alive.insert(address, action.block),
+            };
+        }
+        alive
+    }
+
+    fn piece(&mut self, pickler: &mut Pickler<'_>, piece: Piece) -> io::Result<()> {
+        pickler.dict(|it| {
+            entry(it, "address", piece.address)?;
+            entry(it, "size", piece.bytes)?;
+            entry(it, "requested_size", if piece.block.is_some() { piece.bytes } else { 0 })?;
+            it.text("state")?;
+            it.text(if piece.block.is_some() { "active_allocated" } else { "inactive" })?;
+            match piece.block {
+                Some(block) => self.frames(it, block),
+                None => no_frames(it),
+            }
+        })
+    }
+
+    fn trace(&mut self, pickler: &mut Pickler<'_>) -> io::Result<()> {
+        let segments = self.placement.segments.iter().copied().map(Entry::Segment);
+        let actions = self.actions.iter().copied().flat_map(|action| match action.is_free {
+            true => {
+                [Some(Entry::Block("free_requested", action)), Some(Entry::Block("free_completed", action))]
+            }
+            false => [Some(Entry::Block("alloc", action)), None],
+        });
+        let entries: Vec<_> = segments.chain(actions.flatten()).collect();
+        pickler.list(entries, |it, entry| it.dict(|it| self.entry(it, entry)))
+    }
+
+    fn entry(&mut self, pickler: &mut Pickler<'_>, trace_entry: Entry) -> io::Result<()> {
+        pickler.text("action")?;
+        match trace_entry {
+            Entry::Segment(segment) => {
+                pickler.text("segment_alloc")?;
+                entry(pickler, "addr", segment.address)?;
+                entry(pickler, "size", segment.bytes)?;
+                entry(pickler, "time_us", self.time_us(0))?;
+                no_frames(pickler)?;
+                pickler.text("category")?;
+                pickler.text(UNKNOWN)?;
+            }
+            Entry::Block(name, action) => {
+                let block = &self.timeline.blocks[action.block];
+                pickler.text(name)?;
+                entry(pickler, "addr", self.placement.addresses[action.block])?;
+                entry(pickler, "size", block.bytes)?;
+                entry(pickler, "time_us", self.time_us(action.event))?;
+                self.frames(pickler, action.block)?;
+                if !action.is_free {
+                    pickler.text("category")?;
+                    pickler.text(category_name(block.category))?;
+                }
+            }
+        }
+        entry(pickler, "stream", 0)
+    }
+
+    fn time_us(&self, event: u32) -> u64 {
+        let time = self.timeline.times.get(event as usize).copied().unwrap_or_default();
+        match self.timeline.clock {
+            Clock::Operations => time,
+            Clock::Nanoseconds => time / 1_000,
+        }
+    }
+
+    /// The entry `frames` of a block.
+    fn frames(&mut self, pickler: &mut Pickler<'_>, block: usize) -> io::Result<()> {
+        pickler.text("frames")?;
+        let block = &self.timeline.blocks[block];
+        let key = (block.operation, block.tensor, block.scope, block.phase);
+        if let Some(&note) = self.frames.get(&key) {
+            return pickler.again(note);
+        }
+        let names = &self.timeline.names;
+        let known = [block.operation, block.tensor].map(|name| names.text(name));
+        let scope = names.text(block.scope);
+        let known = known.into_iter().filter(|name| !name.is_empty()).map(|name| (name, scope));
+        let only_scope =
+            known.clone().next().is_none().then_some((scope, scope)).filter(|_| !scope.is_empty());
+        let frames = known.chain(only_scope).chain([(block.phase.name(), "phase")]);
+        pickler.list(frames, |it, (name, filename)| {
+            it.dict(|it| {
+                it.text("name")?;
+                it.text(name)?;
+                it.text("filename")?;
+                it.text(filename)?;
+                entry(it, "line", 0)
+            })
+        })?;
+        let note = pickler.note()?;
+        self.frames.insert(key, note);
+        Ok(())
+    }
+}
+
+/// An entry of the trace.
+#[derive(Clone, Copy)]
+enum Entry {
+    Segment(Segment),
+    /// With PyTorch's name of what happens.
+    Block(&'static str, Action),
+}
+
+/// A stretch of a segment: a block, or what is free between blocks.
+struct Piece {
+    address: u64,
+    bytes: u64,
+    block: Option<usize>,
+}
+
+/// The blocks of a segment and the gaps between them, which together are the segment.
+fn pieces(segment: Segment, alive: &[(u64, usize)], bytes: impl Fn(usize) -> u64) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut address = segment.address;
+    let end = segment.address.saturating_add(segment.bytes);
+    for &(start, block) in alive {
+        if start > address {
+            pieces.push(Piece { address, bytes: start - address, block: None });
+        }
+        pieces.push(Piece { address: start, bytes: bytes(block), block: Some(block) });
+        address = start.saturating_add(bytes(block));
+    }
+    if end > address {
+        pieces.push(Piece { address, bytes: end - address, block: None });
+    }
+    pieces
+}
+
+fn entry(pickler: &mut Pickler<'_>, key: &str, number: u64) -> io::Result<()> {
+    pickler.text(key)?;
+    pickler.number(number)
+}
+
+fn no_frames(pickler: &mut Pickler<'_>) -> io::Result<()> {
+    pickler.text("frames")?;
+    pickler.list([], |it, number| it.number(number))
+}
+
+/// PyTorch's allocator, as it is without settings: viewers look for the keys.
+fn settings(pickler: &mut Pickler<'_>) -> io::Result<()> {
+    pickler.dict(|it| {
+        it.text("PYTORCH_CUDA_ALLOC_CONF")?;
+        it.text("")?;
+        for number in ["max_split_size", "garbage_collection_threshold"] {
+            entry(it, number, 0)?;
+        }
+        entry(it, "pinned_num_register_threads", 1)?;
+        for switch in ["expandable_segments", "release_lock_on_cudamalloc", "pinned_use_cuda_host_register"] {
+            it.text(switch)?;
+            it.no()?;
+        }
+        it.text("roundup_power2_divisions")?;
+        it.dict(|_| Ok(()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Origin, export::sample};
+
+    #[test]
+    fn a_device_is_known_by_its_number() {
+        for (device, index) in [("cpu", 0), ("cuda:0", 0), ("cuda:3", 3), ("x:99999999", 0), ("", 0)] {
+            assert_eq!(device_index(device), index, "{device}");
+        }
+    }
+
+    #[test]
+    fn pieces_sum_up_to_the_segment() {
+        let segment = Segment { address: 100, bytes: 50 };
+        let pieces = pieces(segment, &[(110, 0), (120, 1)], |_| 10);
+        let found: Vec<_> = pieces.iter().map(|it| (it.address, it.bytes, it.block)).collect();
+        assert_eq!(found, [(100, 10, None), (110, 10, Some(0)), (120, 10, Some(1)), (130, 20, None)]);
+    }
+
+    #[test]
+    fn it_is_a_pickle_of_protocol_2() {
+        for origin in [Origin::Planned, Origin::Measured] {
+            let mut out = Vec::new();
+            snapshot(&sample::step(origin), &mut out).unwrap();
+            assert_eq!((&out[..2], out.last()), (&b"\x80\x02"[..], Some(&b'.')));
+            let text = String::from_utf8_lossy(&out).into_owned();
+            for expected in ["segment_alloc", "free_requested", "fc.weight", "optimizer state", "unknown"] {
+                assert!(text.contains(expected), "{expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_timeline_has_a_snapshot_too() {
+        let mut out = Vec::new();
+        snapshot(&sample::empty(Origin::Measured), &mut out).unwrap();
+        assert!(!out.is_empty());
+    }
+}

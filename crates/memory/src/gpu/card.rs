@@ -1,0 +1,173 @@
+use oomph_core::Bytes;
+use serde::Serialize;
+
+use super::{DeviceReading, NvmlError};
+
+/// Where the figures of cards come from: [`Nvml`](super::Nvml), or a test's.
+pub trait Cards {
+    /// Every card of the machine as it is now, in the order of their PCI addresses.
+    ///
+    /// # Errors
+    /// Where the driver does not answer.
+    fn sample(&mut self) -> Result<Vec<Card>, NvmlError>;
+}
+
+/// One sample of a card. What the card or its driver does not tell is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Card {
+    /// Its place in the order of PCI addresses, which is the driver's.
+    pub index: u32,
+    /// What names it for good: `GPU-…`.
+    pub uuid: String,
+    /// Its model.
+    pub name: String,
+    /// Where it is plugged in.
+    pub pci_bus_id: Option<String>,
+    /// The number of its file, `/dev/nvidia0`.
+    pub minor: Option<u32>,
+    /// Its memory. Absent on boards whose memory is the processor's.
+    pub memory: Option<CardMemory>,
+    /// Share of the last sample period in which a kernel ran. Absent in MIG mode.
+    pub gpu_utilization_percent: Option<u32>,
+    /// Share of the last sample period in which memory was read or written. Absent in MIG mode.
+    pub memory_utilization_percent: Option<u32>,
+    /// Temperature of the chip.
+    pub temperature_celsius: Option<u32>,
+    /// What it draws now.
+    pub power_watts: Option<f64>,
+    /// What it may draw.
+    pub power_limit_watts: Option<f64>,
+    /// Who is on it. Within a container the driver may list nobody.
+    pub processes: Vec<CardProcess>,
+    /// Its parts, where MIG mode is on.
+    pub mig_instances: Vec<MigInstance>,
+    /// Whether MIG mode is on, so that programs see the instances and not the card.
+    pub mig: bool,
+}
+
+impl Card {
+    /// Memory and processes of the whole card.
+    pub fn reading(&self) -> DeviceReading<'_> {
+        DeviceReading { uuid: &self.uuid, name: &self.name, memory: self.memory, processes: &self.processes }
+    }
+}
+
+/// Memory of a card or of a part of it. `used`, `free` and `reserved` make up `total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CardMemory {
+    /// All of it.
+    pub total_bytes: Bytes,
+    /// What programs hold.
+    pub used_bytes: Bytes,
+    /// What nobody holds.
+    pub free_bytes: Bytes,
+    /// What the driver and its firmware keep for themselves.
+    pub reserved_bytes: Bytes,
+}
+
+/// A part of a card with memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MigInstance {
+    /// What names it: `MIG-…`.
+    pub uuid: String,
+    /// Model and profile: `NVIDIA A100-SXM4-80GB MIG 3g.40gb`.
+    pub name: String,
+    /// Its memory.
+    pub memory: Option<CardMemory>,
+    /// Who is on it.
+    pub processes: Vec<CardProcess>,
+}
+
+impl MigInstance {
+    /// Memory and processes of the instance.
+    pub fn reading(&self) -> DeviceReading<'_> {
+        DeviceReading { uuid: &self.uuid, name: &self.name, memory: self.memory, processes: &self.processes }
+    }
+}
+
+/// A process on a card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CardProcess {
+    /// Its id, in the driver's view: that of the machine, not of a container.
+    pub pid: u32,
+    /// What it holds, its context included.
+    pub used_bytes: Option<Bytes>,
+    /// What it uses the card for.
+    pub kind: ProcessKind,
+    /// Share of the time since the last sample in which its kernels ran. Absent where the driver does not count by
+    /// process.
+    pub gpu_utilization_percent: Option<u32>,
+}
+
+/// What a process uses a card for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessKind {
+    /// CUDA.
+    Compute,
+    /// OpenGL, Vulkan: a desktop.
+    Graphics,
+    /// CUDA and graphics.
+    Both,
+}
+
+/// Puts the two lists of the driver together; a process may be on both, with the same memory.
+pub(super) fn merged(
+    compute: Vec<(u32, Option<u64>)>,
+    graphics: Vec<(u32, Option<u64>)>,
+) -> Vec<CardProcess> {
+    let mut all: Vec<CardProcess> = Vec::new();
+    let lists = [(ProcessKind::Compute, compute), (ProcessKind::Graphics, graphics)];
+    for (kind, (pid, used)) in
+        lists.into_iter().flat_map(|(kind, list)| list.into_iter().map(move |it| (kind, it)))
+    {
+        let used_bytes = used.map(Bytes::new);
+        match all.iter_mut().find(|process| process.pid == pid) {
+            Some(known) => {
+                known.used_bytes = known.used_bytes.max(used_bytes);
+                if known.kind != kind {
+                    known.kind = ProcessKind::Both;
+                }
+            }
+            None => all.push(CardProcess { pid, used_bytes, kind, gpu_utilization_percent: None }),
+        }
+    }
+    all.sort_by_key(|process| process.pid);
+    all
+}
+
+/// Writes to each process how busy it was: `samples` are ids with a share, and only of those that did anything.
+pub(super) fn credit(processes: &mut [CardProcess], samples: &[(u32, u32)]) {
+    for process in processes {
+        let own = samples.iter().filter(|(pid, _)| *pid == process.pid).map(|(_, percent)| *percent);
+        // Drivers are known to report nonsense beyond 100 now and then.
+        process.gpu_utilization_percent = Some(own.filter(|percent| *percent <= 100).max().unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_on_both_lists_is_one() {
+        let all = merged(vec![(7, Some(100)), (3, None)], vec![(7, Some(100)), (5, Some(1))]);
+        let kinds: Vec<_> = all.iter().map(|it| (it.pid, it.kind, it.used_bytes.map(Bytes::get))).collect();
+        assert_eq!(
+            kinds,
+            [
+                (3, ProcessKind::Compute, None),
+                (5, ProcessKind::Graphics, Some(1)),
+                (7, ProcessKind::Both, Some(100)),
+            ]
+        );
+    }
+
+    #[test]
+    fn who_is_not_among_the_samples_did_nothing() {
+        let mut processes = merged(vec![(1, None), (2, None), (3, None)], vec![]);
+        credit(&mut processes, &[(2, 40), (2, 60), (3, 4_000_000)]);
+        let shares: Vec<_> = processes.iter().map(|it| it.gpu_utilization_percent).collect();
+        assert_eq!(shares, [Some(0), Some(60), Some(0)]);
+    }
+}

@@ -1,0 +1,295 @@
+use std::fmt;
+
+use oomph_core::Bytes;
+
+use super::{models::FAMILIES, names::Words};
+
+/// Models that share a data sheet.
+pub(super) struct Family {
+    pub(super) sheet: &'static str,
+    pub(super) error_correction: ErrorCorrection,
+    pub(super) models: &'static [Model],
+}
+
+/// One line of the catalogue.
+pub(super) struct Model {
+    /// As its owner calls it; a size stands in the name where the model exists with several.
+    pub(super) name: &'static str,
+    pub(super) marketed_gb: u32,
+    pub(super) driver_total_mib: Option<u32>,
+}
+
+/// Where error correction keeps its bits, which decides what is left of the marketed memory.
+#[derive(Clone, Copy)]
+pub(super) enum ErrorCorrection {
+    /// In memory of its own, or nowhere.
+    Apart,
+    /// In the memory itself, on by default: one byte in 16.
+    Inline,
+    /// A slice of a card: what the card needs for itself is taken from every slice.
+    Instance,
+}
+
+impl ErrorCorrection {
+    /// How many parts of how many are left.
+    fn left(self) -> (u64, u64) {
+        match self {
+            Self::Apart => (1, 1),
+            // 16 GiB of a T4 are reported as 15,360 MiB.
+            Self::Inline => (15, 16),
+            // `nvidia-smi` prints 4,864 MiB for a `1g.5gb`, which is just this share.
+            Self::Instance => (19, 20),
+        }
+    }
+}
+
+/// What the driver, its firmware and page tables take before a program gets anything: at least this …
+const DRIVER_LEAST: Bytes = Bytes::mib(256);
+/// … and one part in so many. An RTX 4090 of 24,564 MiB leaves 24,110 MiB to CUDA, which is one in 54.
+const DRIVER_SHARE: u64 = 50;
+/// What the context of a program takes: CUDA itself, its kernels, and their stacks. It differs by card, driver and
+/// program; this is a round number and no measurement.
+const CONTEXT: Bytes = Bytes::mib(512);
+
+/// A model of GPU, as the catalogue knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its name, such as `RTX 4090` or `A100 80GB`.
+    pub name: &'static str,
+    /// Its memory as it is sold. Vendors write GB and mean GiB.
+    pub marketed_bytes: Bytes,
+    /// Its memory as the driver reports it: as `nvidia-smi` prints it where [`reported`](Self::reported), otherwise by
+    /// a rule: what is marketed, less what error correction takes where it is in the same memory and on by default
+    /// (one byte in 16), or one part in 20 of a MIG instance.
+    pub driver_total_bytes: Bytes,
+    /// Whether [`driver_total_bytes`](Self::driver_total_bytes) is what `nvidia-smi` prints for such a card, and not
+    /// what the rule gives.
+    pub reported: bool,
+    /// The data sheet with the marketed memory.
+    pub sheet: &'static str,
+}
+
+impl Gpu {
+    /// What a training can use: what the driver reports, less a reserve of one part in 50 (256 MiB at least) for the
+    /// driver and 512 MiB for the CUDA context.
+    ///
+    /// A rule and not a measurement: drivers and kernels differ, and a display or another program takes its own. It
+    /// errs to the small side, so that what is planned for a card fits it.
+    pub fn usable_bytes(&self) -> Bytes {
+        let total = self.driver_total_bytes.get();
+        let driver = DRIVER_LEAST.get().max(total / DRIVER_SHARE);
+        Bytes::new(total.saturating_sub(driver + CONTEXT.get()))
+    }
+
+    fn new(family: &Family, model: &Model) -> Self {
+        let marketed = Bytes::mib(u64::from(model.marketed_gb) * 1024);
+        let (left, of) = family.error_correction.left();
+        let by_rule = Bytes::new(marketed.get() / of * left);
+        Self {
+            name: model.name,
+            marketed_bytes: marketed,
+            driver_total_bytes: model.driver_total_mib.map_or(by_rule, |mib| Bytes::mib(mib.into())),
+            reported: model.driver_total_mib.is_some(),
+            sheet: family.sheet,
+        }
+    }
+}
+
+/// Name and marketed memory.
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} GB)", self.name, self.marketed_bytes.get() >> 30)
+    }
+}
+
+/// Every GPU that [`find`] knows.
+pub fn catalogue() -> impl Iterator<Item = Gpu> {
+    FAMILIES.iter().flat_map(|family| family.models.iter().map(|model| Gpu::new(family, model)))
+}
+
+/// No GPU has that name, or several do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownGpu {
+    /// No name is like it.
+    #[error("no GPU of the catalogue is called `{text}`")]
+    NoSuchGpu {
+        /// What was asked for.
+        text: String,
+        /// The names that come nearest.
+        nearest: Vec<&'static str>,
+    },
+    /// It is sold with several sizes of memory.
+    #[error("`{text}` may be {}", listed(candidates))]
+    Ambiguous {
+        /// What was asked for.
+        text: String,
+        /// Those it may be.
+        candidates: Vec<Gpu>,
+    },
+}
+
+fn listed(candidates: &[Gpu]) -> String {
+    let names: Vec<_> = candidates
+        .iter()
+        .map(|gpu| format!("`{}` with {} GB", gpu.name, gpu.marketed_bytes.get() >> 30))
+        .collect();
+    names.join(" or ")
+}
+
+impl UnknownGpu {
+    /// What the user can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoSuchGpu { nearest, .. } => {
+                let nearest: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
+                format!("{} come nearest; a size such as `24GiB` works for any GPU", nearest.join(", "))
+            }
+            Self::Ambiguous { .. } => "give the full name".into(),
+        }
+    }
+}
+
+/// How many names an error suggests.
+const SUGGESTIONS: usize = 3;
+
+/// The GPU of that name: `RTX 4090`, `rtx4090`, `4090`, `NVIDIA GeForce RTX 4090`, `NVIDIA A100-SXM4-80GB`, or a MIG
+/// profile such as `1g.10gb`.
+///
+/// # Errors
+/// Where no GPU is called so, or several with different memory are.
+pub fn find(text: &str) -> Result<Gpu, UnknownGpu> {
+    let asked = Words::of(text);
+    let known: Vec<(Words, Gpu)> = catalogue().map(|gpu| (Words::of(gpu.name), gpu)).collect();
+    // As it is written first; then without the form, since `A100-SXM4-80GB` is an `A100 80GB`, and `H100` any of its
+    // forms.
+    let exact = |words: &Words| words.model == asked.model && words.form == asked.form;
+    let formless =
+        |words: &Words| words.model == asked.model && (words.form.is_none() || asked.form.is_none());
+    let mut candidates = matching(&known, &asked, exact);
+    if candidates.is_empty() {
+        candidates = matching(&known, &asked, formless);
+    }
+    match candidates.as_slice() {
+        [] => Err(UnknownGpu::NoSuchGpu { text: text.trim().to_owned(), nearest: nearest(&asked, &known) }),
+        // Forms that have the same memory are the same to who asks for memory.
+        [first, rest @ ..] if rest.iter().all(|gpu| gpu.marketed_bytes == first.marketed_bytes) => {
+            Ok(first.clone())
+        }
+        _ => Err(UnknownGpu::Ambiguous { text: text.trim().to_owned(), candidates }),
+    }
+}
+
+fn matching(known: &[(Words, Gpu)], asked: &Words, same: impl Fn(&Words) -> bool) -> Vec<Gpu> {
+    let fits = |gpu: &Gpu| asked.gb.is_none_or(|gb| u64::from(gb) == gpu.marketed_bytes.get() >> 30);
+    known.iter().filter(|(words, gpu)| same(words) && fits(gpu)).map(|(_, gpu)| gpu.clone()).collect()
+}
+
+fn nearest(asked: &Words, known: &[(Words, Gpu)]) -> Vec<&'static str> {
+    let likeness = |words: &Words| strsim::jaro_winkler(&asked.model.join(" "), &words.model.join(" "));
+    let mut ranked: Vec<_> = known.iter().map(|(words, gpu)| (likeness(words), gpu.name)).collect();
+    // A sort that keeps the order of the catalogue among equals.
+    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    ranked.into_iter().take(SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_gpu_is_found_by_all_its_names() {
+        for text in [
+            "RTX 4090",
+            "rtx 4090",
+            "RTX4090",
+            "4090",
+            "NVIDIA GeForce RTX 4090",
+            "geforce-rtx-4090",
+            "RTX 4090 24GB",
+            "  rtx_4090 ",
+        ] {
+            assert_eq!(find(text).map(|gpu| gpu.name), Ok("RTX 4090"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_the_driver_are_understood() {
+        for (text, name) in [
+            ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
+            ("NVIDIA A100-PCIE-40GB", "A100 40GB"),
+            ("Tesla T4", "T4"),
+            ("Tesla V100-SXM2-32GB", "V100 32GB"),
+            ("Tesla P100-PCIE-16GB", "P100 16GB"),
+            ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+            ("NVIDIA H100 PCIe", "H100 PCIe"),
+            ("NVIDIA H100 NVL", "H100 NVL"),
+            ("NVIDIA H200", "H200"),
+            ("NVIDIA GH200 480GB", "GH200 96GB"),
+            ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada"),
+            ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"),
+            ("NVIDIA RTX A6000", "RTX A6000"),
+            ("NVIDIA GeForce RTX 4070 Ti SUPER", "RTX 4070 Ti SUPER"),
+            ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "MIG 3g.40gb"),
+        ] {
+            assert_eq!(find(text).map(|gpu| gpu.name), Ok(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn suffixes_may_be_written_together() {
+        for (text, name) in [
+            ("3080ti", "RTX 3080 Ti"),
+            ("rtx4070tisuper", "RTX 4070 Ti SUPER"),
+            ("2080 super", "RTX 2080 SUPER"),
+            ("3080 12gb", "RTX 3080 12GB"),
+            ("a100 80 gb", "A100 80GB"),
+            ("h100 80gb", "H100 SXM"),
+            ("1g.10gb", "MIG 1g.10gb"),
+        ] {
+            assert_eq!(find(text).map(|gpu| gpu.name), Ok(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_gpu_is_found_by_the_name_it_is_listed_with() {
+        let all: Vec<_> = catalogue().collect();
+        assert!(all.len() > 60, "{}", all.len());
+        for gpu in all {
+            assert_eq!(find(gpu.name), Ok(gpu.clone()), "{}", gpu.name);
+        }
+    }
+
+    #[test]
+    fn a_name_with_several_sizes_lists_them() {
+        let error = find("a100").unwrap_err();
+        assert_eq!(error.to_string(), "`a100` may be `A100 40GB` with 40 GB or `A100 80GB` with 80 GB");
+        let UnknownGpu::Ambiguous { candidates, .. } = find("h100").unwrap_err() else { panic!("one H100") };
+        assert_eq!(candidates.len(), 3);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let UnknownGpu::NoSuchGpu { nearest, .. } = find("rtx 4099").unwrap_err() else { panic!("found") };
+        assert!(nearest.contains(&"RTX 4090"), "{nearest:?}");
+        for text in ["", "gpu", "A100 60GB", "potato", "🦀"] {
+            let error = find(text).unwrap_err();
+            assert!(matches!(error, UnknownGpu::NoSuchGpu { .. }), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn usable_memory_is_less_than_the_driver_reports_and_that_at_most_what_is_sold() {
+        for gpu in catalogue() {
+            assert!(gpu.usable_bytes() < gpu.driver_total_bytes, "{gpu}");
+            assert!(gpu.driver_total_bytes <= gpu.marketed_bytes, "{gpu}");
+            assert!(gpu.usable_bytes().get() * 10 > gpu.marketed_bytes.get() * 7, "{gpu}");
+        }
+        // What programs print as CUDA's total for these cards. What is usable has to fit in with the context.
+        for (name, cuda_total_mib) in
+            [("RTX 4090", 24_110), ("A100 80GB", 81_050), ("T4", 15_104), ("RTX 2060 6GB", 5_929)]
+        {
+            let usable = find(name).unwrap().usable_bytes();
+            assert!(usable + CONTEXT <= Bytes::mib(cuda_total_mib), "{name}");
+        }
+    }
+}

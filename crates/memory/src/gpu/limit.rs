@@ -1,0 +1,117 @@
+use std::str::FromStr;
+
+use oomph_core::{Bytes, ParseBytesError};
+
+use super::{UnknownGpu, find};
+
+/// The memory to plan for: `24GiB`, or the name of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuMemory {
+    /// The GPU, where one was named.
+    pub name: Option<&'static str>,
+    /// What may be used: the size that was given, or what is usable on that GPU.
+    pub limit_bytes: Bytes,
+}
+
+/// Neither a size nor a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GpuMemoryError {
+    /// It begins like a size, and is none.
+    #[error(transparent)]
+    Size(#[from] ParseBytesError),
+    /// A size of nothing.
+    #[error("a GPU of `{text}` has no memory")]
+    Nothing {
+        /// What was given.
+        text: String,
+    },
+    /// It is not the name of one GPU.
+    #[error(transparent)]
+    Gpu(#[from] UnknownGpu),
+}
+
+impl GpuMemoryError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Gpu(error) => Some(error.hint()),
+            Self::Size(_) | Self::Nothing { .. } => None,
+        }
+    }
+}
+
+impl GpuMemory {
+    /// Reads a size or the name of a GPU. A bare number is a GPU (`4090`) where there is one, and not so many bytes.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn parse(text: &str) -> Result<Self, GpuMemoryError> {
+        let gpu = match find(text) {
+            Ok(gpu) => return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes() }),
+            Err(error) => error,
+        };
+        match text.parse::<Bytes>() {
+            Ok(bytes) if bytes.get() == 0 => Err(GpuMemoryError::Nothing { text: text.trim().to_owned() }),
+            Ok(bytes) if has_unit(text) => Ok(Self { name: None, limit_bytes: bytes }),
+            Err(error) if has_unit(text) && starts_with_digit(text) => Err(error.into()),
+            Ok(_) | Err(_) => Err(gpu.into()),
+        }
+    }
+}
+
+impl FromStr for GpuMemory {
+    type Err = GpuMemoryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+/// Whether it ends like a size. `24` alone would be 24 bytes, which nobody means.
+fn has_unit(text: &str) -> bool {
+    text.trim().to_ascii_uppercase().ends_with('B')
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.trim().starts_with(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_taken_as_it_is() {
+        for (text, bytes) in [("8GiB", 8 << 30), ("24 GB", 24_000_000_000), ("512mib", 512 << 20)] {
+            assert_eq!(
+                GpuMemory::parse(text),
+                Ok(GpuMemory { name: None, limit_bytes: Bytes::new(bytes) }),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_gives_what_is_usable_on_that_gpu() {
+        let memory = GpuMemory::parse("4090").unwrap();
+        assert_eq!(memory.name, Some("RTX 4090"));
+        assert_eq!(memory.limit_bytes, find("RTX 4090").unwrap().usable_bytes());
+        assert_eq!("a100 80gb".parse::<GpuMemory>().unwrap().name, Some("A100 80GB"));
+    }
+
+    #[test]
+    fn what_is_neither_says_what_it_was_taken_for() {
+        for (text, message) in [
+            ("0GiB", "a GPU of `0GiB` has no memory"),
+            ("24", "no GPU of the catalogue is called `24`"),
+            (
+                "1..5GiB",
+                "`1..5GiB` is not a size; expected a number and a unit, such as `512MiB`, `24GiB` or `8GB`",
+            ),
+            ("rtx 9999", "no GPU of the catalogue is called `rtx 9999`"),
+            ("a100", "`a100` may be `A100 40GB` with 40 GB or `A100 80GB` with 80 GB"),
+        ] {
+            assert_eq!(GpuMemory::parse(text).unwrap_err().to_string(), message, "{text}");
+        }
+    }
+}

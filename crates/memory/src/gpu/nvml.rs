@@ -1,0 +1,216 @@
+use std::{collections::HashMap, ffi::OsStr};
+
+use nvml_wrapper::{
+    Device, enum_wrappers::device::TemperatureSensor, enums::device::UsedGpuMemory,
+    error::NvmlError as Answer, struct_wrappers::device::ProcessInfo,
+};
+use oomph_core::Bytes;
+
+use super::{
+    Card, CardMemory, CardProcess, Cards, MigInstance,
+    card::{credit, merged},
+};
+
+/// NVIDIA's management library, which comes with the driver. The name without a version belongs to the development
+/// package, which few have.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// Why nothing is known of NVIDIA's cards.
+#[derive(Debug, thiserror::Error)]
+pub enum NvmlError {
+    /// The library is not there.
+    #[error("`{library}` cannot be loaded: no NVIDIA driver is installed, or this container does not get it")]
+    Missing {
+        /// The file name of the library.
+        library: &'static str,
+        /// What the loader said.
+        #[source]
+        source: Answer,
+    },
+    /// The library is there, and the driver's kernel module is not.
+    #[error("the NVIDIA driver is installed and not loaded")]
+    NotLoaded,
+    /// The library is of another version than the driver that runs.
+    #[error("the NVIDIA driver was updated while an older one runs")]
+    VersionMismatch,
+    /// This user may not ask.
+    #[error("the NVIDIA driver does not answer this user")]
+    NoPermission,
+    /// The driver failed.
+    #[error("the NVIDIA driver cannot tell the {query}")]
+    Query {
+        /// What was asked.
+        query: &'static str,
+        /// What it answered.
+        #[source]
+        source: Answer,
+    },
+}
+
+impl NvmlError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Missing { .. } => {
+                "where there is an NVIDIA GPU: install its driver; a container needs `--gpus all` and the capability \
+                 `utility`"
+            }
+            Self::NotLoaded => "`modprobe nvidia`, or restart the machine",
+            Self::VersionMismatch => "restart the machine",
+            Self::NoPermission => "the files `/dev/nvidia*` must be readable and writable",
+            Self::Query { .. } => "`nvidia-smi` says more; a restart of the machine may help",
+        })
+    }
+
+    fn on_start(source: Answer) -> Self {
+        match source {
+            Answer::LibloadingError(_) => Self::Missing { library: LIBRARY, source },
+            Answer::DriverNotLoaded => Self::NotLoaded,
+            Answer::LibRmVersionMismatch => Self::VersionMismatch,
+            Answer::NoPermission => Self::NoPermission,
+            _ => Self::Query { query: "state of its library", source },
+        }
+    }
+}
+
+/// NVIDIA's cards, as its library tells of them.
+#[derive(Debug)]
+pub struct Nvml {
+    library: nvml_wrapper::Nvml,
+    /// By card: the time of the newest sample of its processes, in microseconds of the driver's clock.
+    seen: HashMap<String, u64>,
+}
+
+impl Nvml {
+    /// Loads the library.
+    ///
+    /// # Errors
+    /// Where there is none, or it does not work.
+    pub fn open() -> Result<Self, NvmlError> {
+        let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init();
+        library.map(|library| Self { library, seen: HashMap::new() }).map_err(NvmlError::on_start)
+    }
+
+    /// The version of the driver.
+    pub fn driver_version(&self) -> Option<String> {
+        self.library.sys_driver_version().ok()
+    }
+}
+
+impl Cards for Nvml {
+    fn sample(&mut self) -> Result<Vec<Card>, NvmlError> {
+        let failed = |query| move |source| NvmlError::Query { query, source };
+        let count = self.library.device_count().map_err(failed("number of cards"))?;
+        let mut cards = Vec::new();
+        for index in 0..count {
+            let device = match self.library.device_by_index(index) {
+                Ok(device) => device,
+                // Cards that a container was not given are counted and cannot be opened.
+                Err(Answer::NoPermission) => continue,
+                Err(source) => return Err(failed("handle of a card")(source)),
+            };
+            let uuid = device.uuid().map_err(failed("UUID of a card"))?;
+            let mut card = card(&device, index, uuid).map_err(failed("name of a card"))?;
+            let since = self.seen.get(&card.uuid).copied();
+            if let Some(newest) = credit_processes(&device, since, &mut card.processes) {
+                self.seen.insert(card.uuid.clone(), newest);
+            }
+            cards.push(card);
+        }
+        Ok(cards)
+    }
+}
+
+/// Everything but its name and UUID may be refused by a card or an older driver, and is absent then.
+fn card(device: &Device<'_>, index: u32, uuid: String) -> Result<Card, Answer> {
+    let utilization = device.utilization_rates().ok();
+    let mig = device.mig_mode().is_ok_and(|mode| mode.current == 1);
+    Ok(Card {
+        index,
+        uuid,
+        name: device.name()?,
+        pci_bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
+        minor: device.minor_number().ok(),
+        memory: memory(device),
+        gpu_utilization_percent: utilization.as_ref().map(|it| it.gpu),
+        memory_utilization_percent: utilization.as_ref().map(|it| it.memory),
+        temperature_celsius: device.temperature(TemperatureSensor::Gpu).ok(),
+        power_watts: device.power_usage().ok().map(watts),
+        power_limit_watts: device.enforced_power_limit().ok().map(watts),
+        processes: processes(device),
+        mig_instances: if mig { instances(device) } else { Vec::new() },
+        mig,
+    })
+}
+
+fn watts(milliwatts: u32) -> f64 {
+    f64::from(milliwatts) / 1000.0
+}
+
+fn memory(device: &Device<'_>) -> Option<CardMemory> {
+    let memory = device.memory_info().ok()?;
+    Some(CardMemory {
+        total_bytes: Bytes::new(memory.total),
+        used_bytes: Bytes::new(memory.used),
+        free_bytes: Bytes::new(memory.free),
+        reserved_bytes: Bytes::new(memory.reserved),
+    })
+}
+
+fn processes(device: &Device<'_>) -> Vec<CardProcess> {
+    let list = |answer: Result<Vec<ProcessInfo>, Answer>| -> Vec<(u32, Option<u64>)> {
+        let used = |memory| match memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        };
+        let listed = answer.unwrap_or_default().into_iter();
+        listed.map(|process| (process.pid, used(process.used_gpu_memory))).collect()
+    };
+    merged(list(device.running_compute_processes()), list(device.running_graphics_processes()))
+}
+
+fn instances(device: &Device<'_>) -> Vec<MigInstance> {
+    // The count is of places; those without an instance answer with an error.
+    let places = 0..device.mig_device_count().unwrap_or(0);
+    let instance = |place| {
+        let part = device.mig_device_by_index(place).ok()?;
+        let (uuid, name) = (part.uuid().ok()?, part.name().ok()?);
+        Some(MigInstance { uuid, name, memory: memory(&part), processes: processes(&part) })
+    };
+    places.filter_map(instance).collect()
+}
+
+/// Writes to each process how busy it was since the last sample, and gives the time of the newest.
+fn credit_processes(device: &Device<'_>, since: Option<u64>, processes: &mut [CardProcess]) -> Option<u64> {
+    let samples = match device.process_utilization_stats(since) {
+        Ok(samples) => samples,
+        // How some drivers say that nobody did anything.
+        Err(Answer::NotFound) => Vec::new(),
+        Err(_) => return None,
+    };
+    let shares: Vec<_> = samples.iter().map(|sample| (sample.pid, sample.sm_util)).collect();
+    credit(processes, &shares);
+    samples.iter().map(|sample| sample.timestamp).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_an_answer() {
+        // Nothing is claimed of machines that have a driver.
+        if let Err(error) = Nvml::open() {
+            assert!(error.hint().is_some());
+            assert!(!error.to_string().ends_with('.'), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_driver_answers_has_a_name() {
+        assert!(matches!(NvmlError::on_start(Answer::DriverNotLoaded), NvmlError::NotLoaded));
+        assert!(matches!(NvmlError::on_start(Answer::LibRmVersionMismatch), NvmlError::VersionMismatch));
+        assert!(matches!(NvmlError::on_start(Answer::NoPermission), NvmlError::NoPermission));
+        assert!(matches!(NvmlError::on_start(Answer::Unknown), NvmlError::Query { .. }));
+    }
+}

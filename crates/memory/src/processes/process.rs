@@ -1,0 +1,135 @@
+use std::{path::PathBuf, time::Duration};
+
+use oomph_core::Bytes;
+
+/// A process, at the moment it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// The id of its parent.
+    pub parent: u32,
+    /// The id of the session that it was started in.
+    pub session: u32,
+    /// Its owner: a name, or a number where nobody has one.
+    pub user: String,
+    /// What it was started with, the program first; the kernel's short name where it hides that.
+    pub command: Vec<String>,
+    /// The program's file. Told of one's own processes only, unless one is root.
+    pub executable: Option<PathBuf>,
+    /// What it does now.
+    pub state: Option<State>,
+    /// When it was started, counted from the start of the machine. With the id it tells it from a later process.
+    pub started: Duration,
+    /// How long it has been running.
+    pub age: Duration,
+    /// Time of processors that it took so far.
+    pub processor_time: Duration,
+    /// Memory of the machine that it holds now (RSS).
+    pub resident_bytes: Bytes,
+    /// The most that it held (VmHWM).
+    pub peak_resident_bytes: Bytes,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It computes, or waits for a processor.
+    Running,
+    /// It waits for something to happen.
+    Sleeping,
+    /// It waits for a device and cannot be interrupted.
+    Waiting,
+    /// Somebody stopped it.
+    Stopped,
+    /// It ended, and its parent has not looked.
+    Zombie,
+}
+
+impl State {
+    /// From the letter in `/proc/<pid>/stat`.
+    fn of(letter: &str) -> Option<Self> {
+        match letter {
+            "R" => Some(Self::Running),
+            "S" | "I" => Some(Self::Sleeping),
+            "D" => Some(Self::Waiting),
+            "T" | "t" => Some(Self::Stopped),
+            "Z" | "X" => Some(Self::Zombie),
+            _ => None,
+        }
+    }
+}
+
+/// Ticks a second of the times in `/proc`, on every architecture that NVIDIA has drivers for (USER_HZ).
+const TICKS: f64 = 100.0;
+
+/// What `/proc/<pid>/stat` tells.
+pub(super) struct Stat {
+    /// The kernel's short name.
+    pub(super) name: String,
+    pub(super) state: Option<State>,
+    pub(super) parent: u32,
+    pub(super) session: u32,
+    pub(super) processor_time: Duration,
+    pub(super) started: Duration,
+}
+
+impl Stat {
+    /// The fields are those of proc(5), counted from the state, which is the third.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        // The name stands in parentheses and may hold anything, parentheses too.
+        let (before, fields) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / TICKS);
+        Some(Self {
+            name: before.split_once('(')?.1.to_owned(),
+            state: State::of(fields.first()?),
+            parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            processor_time: time(ticks(11)? + ticks(12)?),
+            started: time(ticks(19)?),
+        })
+    }
+}
+
+/// A line of `/proc/<pid>/status`, without its name.
+pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim())
+}
+
+/// `1960 kB` in bytes.
+pub(super) fn kib(text: &str) -> Option<Bytes> {
+    let kib: u64 = text.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes::new(kib.saturating_mul(1024)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = "7 (a) S (b) Z 3 7 5 0 -1 0 0 0 0 0 150 50 0 0 20 0 1 0 1200 0 0";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!((stat.name.as_str(), stat.state), ("a) S (b", Some(State::Zombie)));
+        assert_eq!((stat.parent, stat.session), (3, 5));
+        assert_eq!(stat.processor_time, Duration::from_secs(2));
+        assert_eq!(stat.started, Duration::from_secs(12));
+    }
+
+    #[test]
+    fn half_a_line_is_no_process() {
+        for text in ["", "7 (a", "7 (a) S", "7 (a) S x 7 7"] {
+            assert!(Stat::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_of_the_status_are_read() {
+        let status = "Name:\tcat\nVmHWM:\t    1960 kB\nVmRSS:\t1 kB\n";
+        assert_eq!(status_field(status, "VmHWM").and_then(kib), Some(Bytes::new(1960 * 1024)));
+        assert_eq!(status_field(status, "VmSwap"), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! A recording of every allocation on the CPU device: the newest ones, in a ring.
+//!
+//! ```
+//! use oomph_memory::{Account, charge, record};
+//! oomph_memory::install_meter!();
+//!
+//! # fn main() {
+//! record::start(1000);
+//! drop(charge(Account::Device, || vec![0u8; 4096]));
+//! let recording = record::dump();
+//! record::stop();
+//! assert_eq!(recording.events.len(), 2);
+//! # }
+//! ```
+//!
+//! Recording neither waits nor allocates in the allocator; while it is off it costs one load an allocation. There is
+//! one ring in a program, as there is one allocator.
+
+mod before;
+mod draft;
+mod event;
+mod ring;
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Relaxed, Release},
+            fence,
+        },
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use oomph_core::{Bytes, Place};
+
+pub use draft::{Note, Notes};
+pub use event::{Change, Event, Recording, StepKind};
+
+use crate::{
+    account::{Account, charge},
+    allocator::DEVICE,
+};
+use event::Kind;
+use ring::{Found, Ring, Words};
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static RING: Ring = Ring::new();
+/// What the events' times count from.
+static EPOCH: OnceLock<Instant> = OnceLock::new();
+
+/// The recording that goes on, or the last one.
+#[derive(Debug)]
+struct Session {
+    /// The number of its first event. Numbers are the process's: they never start anew.
+    first_event: u64,
+    /// The first number after it and what was in use then, where it was stopped.
+    stopped: Option<(u64, u64)>,
+    started: SystemTime,
+    started_nanoseconds: u64,
+}
+
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+fn session() -> MutexGuard<'static, Option<Session>> {
+    // Replaced as a whole; a panic in between leaves the one before.
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a new recording that keeps the newest events: at least `capacity` of them, in 40 bytes each, which are
+/// charged to the host and kept for the next recording.
+pub fn start(capacity: usize) {
+    charge(Account::Host, || {
+        let mut session = session();
+        IS_ON.store(false, Relaxed);
+        RING.reserve(capacity as u64);
+        let started_nanoseconds = nanoseconds();
+        *session = Some(Session {
+            first_event: RING.next(),
+            stopped: None,
+            started: SystemTime::now(),
+            started_nanoseconds,
+        });
+        IS_ON.store(true, Release);
+    });
+}
+
+/// Stops recording. What was recorded can still be [dumped](dump).
+pub fn stop() {
+    let mut session = session();
+    let was_on = IS_ON.swap(false, Relaxed);
+    if let Some(session) = session.as_mut().filter(|_| was_on) {
+        session.stopped = Some(settle(oldest(session.first_event)));
+    }
+}
+
+/// Whether allocations are recorded now.
+pub fn is_on() -> bool {
+    IS_ON.load(Relaxed)
+}
+
+/// The number of the next event. What is known of memory now is so before that event: see [`Note`].
+pub fn next_event() -> u64 {
+    RING.next()
+}
+
+/// The number of the oldest event that a recording made now would have. Notes of before can be forgotten.
+pub fn oldest_event() -> u64 {
+    session().as_ref().map_or(0, |session| oldest(session.first_event))
+}
+
+fn oldest(first_event: u64) -> u64 {
+    first_event.max(RING.next().saturating_sub(RING.capacity()))
+}
+
+/// Notes that an optimizer step or an evaluation batch begins here; the one before ends.
+pub fn mark_step(number: u64, kind: StepKind) {
+    if let Some(claim) = Claim::take() {
+        let kind = match kind {
+            StepKind::Train => Kind::TrainStep,
+            StepKind::Eval => Kind::EvalBatch,
+        };
+        claim.write(kind, number, 0);
+    }
+}
+
+/// What was recorded so far; empty where nothing was. Recording goes on meanwhile.
+///
+/// Where other threads allocate at the same time, the recording ends at a moment at which all events are complete and
+/// belong to the level. After some seconds without one the level is off by what was on its way.
+pub fn dump() -> Recording {
+    charge(Account::Host, || {
+        let session = session();
+        let Some(session) = session.as_ref() else { return Recording::default() };
+        let oldest_event = oldest(session.first_event);
+        let (end, in_use) = session.stopped.unwrap_or_else(|| settle(oldest_event));
+        let mut first_event = oldest_event;
+        let mut events = Vec::with_capacity(end.saturating_sub(oldest_event) as usize);
+        for number in oldest_event..end {
+            let event = match RING.read(number) {
+                Found::Event(words) => Event::of(words, session.started_nanoseconds),
+                Found::Pending | Found::Overwritten => None,
+            };
+            match event {
+                Some(event) => events.push(event),
+                None => {
+                    // Others wrote on: what is older is lost as well, so that no event is missing in between.
+                    events.clear();
+                    first_event = number + 1;
+                }
+            }
+        }
+        let since_first: i128 = events.iter().map(Event::bytes_change).sum();
+        let before = i128::from(in_use) - since_first;
+        Recording {
+            events,
+            first_event,
+            lost_events: first_event - session.first_event,
+            in_use_bytes: Bytes::new(u64::try_from(before).unwrap_or(0)),
+            started: Some(session.started),
+        }
+    })
+}
+
+/// The number of the first event that is not over yet, and what is in use before it.
+///
+/// An event changes the level after it claimed its number and before it is written. So where all claimed ones are
+/// written, and none is claimed while the level is read, the level is that of these events.
+fn settle(first_event: u64) -> (u64, u64) {
+    const TURNS_BETWEEN_PAUSES: u32 = 64;
+    const MOST_PAUSES: u32 = 10_000;
+    let mut end = first_event;
+    let mut turns = 0;
+    loop {
+        let next = RING.next();
+        while end < next && RING.is_written(end) {
+            end += 1;
+        }
+        let in_use = DEVICE.live.load(Acquire);
+        if RING.next() == end || turns > TURNS_BETWEEN_PAUSES * MOST_PAUSES {
+            return (end, in_use);
+        }
+        turns += 1;
+        if turns % TURNS_BETWEEN_PAUSES == 0 {
+            // A thread that is to write may wait for this core. To yield it is not enough where it is not runnable yet.
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// Where the thread is, or, where it never went anywhere (a thread that computes for another), where the run is.
+pub(crate) fn place_of_thread() -> Place {
+    let own = oomph_core::place();
+    if own == Place::default() { oomph_core::shared_place() } else { own }
+}
+
+/// Of the process: an event's time must not change with a new recording.
+fn nanoseconds() -> u64 {
+    EPOCH.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// For the allocator: the number of an event whose level is about to change. To be written after the change.
+#[derive(Debug)]
+#[must_use = "readers wait for a claimed event"]
+pub(crate) struct Claim(u64);
+
+impl Claim {
+    /// A number, while recording is on.
+    #[inline]
+    pub(crate) fn take() -> Option<Self> {
+        IS_ON.load(Relaxed).then(Self::next)
+    }
+
+    /// A number for the second half of a change whose first half is recorded.
+    #[cold]
+    pub(crate) fn next() -> Self {
+        // Whoever sees that recording is on sees the ring's memory.
+        fence(Acquire);
+        Self(RING.claim())
+    }
+
+    pub(crate) fn alloc(self, address: usize, bytes: usize) {
+        self.write(Kind::Alloc, address as u64, bytes as u64);
+    }
+
+    pub(crate) fn free(self, address: usize, bytes: usize) {
+        self.write(Kind::Free, address as u64, bytes as u64);
+    }
+
+    #[cold]
+    fn write(self, kind: Kind, address: u64, bytes: u64) {
+        let (kind, place) = (kind as u32, place_of_thread().word());
+        RING.write(self.0, Words { kind, place, address, bytes, nanoseconds: nanoseconds() });
+    }
+}

@@ -1,0 +1,284 @@
+//! What was, or will be, in use at each moment, and for what.
+
+mod assemble;
+mod category;
+mod draft;
+mod holdings;
+mod names;
+mod runs;
+mod split;
+mod stages;
+
+use std::{cmp::Reverse, ops::Range};
+
+use oomph_core::{Bytes, Phase};
+
+pub use category::Category;
+pub use draft::{Draft, Held, RawBlock};
+pub(crate) use holdings::match_blocks;
+pub use names::{Name, Names};
+pub use split::Split;
+
+/// Whether a timeline was predicted or seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Predicted by the planner; nothing was executed.
+    Planned,
+    /// Recorded by the meter.
+    Measured,
+}
+
+/// What [`Timeline::times`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Recorded tensor operations since the start: a plan has no time.
+    Operations,
+    /// Nanoseconds since the start.
+    Nanoseconds,
+}
+
+/// Memory in use on one device over a stretch of work: every block with its birth, its death and what it is for.
+///
+/// Events are numbered from 0. Event 0 is the start: what is born at it was there before. At each event blocks are
+/// born or die; a block whose category changes dies and is born again at the same address by the same event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    /// Predicted or seen.
+    pub origin: Origin,
+    /// For the head of a report: `resnet18 · batch 32 · sgd`.
+    pub title: String,
+    /// The device, such as `cpu` or `cuda:0`.
+    pub device: String,
+    /// What the device may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
+    /// The unit of `times`.
+    pub clock: Clock,
+    /// The time of each event; never decreasing. Its length is the number of events.
+    pub times: Vec<u64>,
+    /// All blocks, ordered by birth.
+    pub blocks: Vec<Block>,
+    /// Steps, phases and stages, ordered by start, the enclosing one first.
+    pub spans: Vec<Span>,
+    /// The texts that blocks and spans refer to.
+    pub names: Names,
+    /// Older events that the recording no longer had.
+    pub lost_events: u64,
+}
+
+/// A stretch of memory that was in use from one event to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Where it lies. In a plan, a number that live blocks do not share.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// What it is for.
+    pub category: Category,
+    /// The event that made it.
+    pub born: u32,
+    /// The event that freed it; `None` where it outlived the timeline.
+    pub died: Option<u32>,
+    /// The phase it was born in.
+    pub phase: Phase,
+    /// The stage, layer or user's scope it belongs to, such as `layer1.0.conv1`.
+    pub scope: Name,
+    /// The operation that made it, where known: `conv2d`.
+    pub operation: Name,
+    /// Which tensor it is, where known: `layer1.0.conv1.weight`.
+    pub tensor: Name,
+    /// The tensor's shape, where known.
+    pub shape: Vec<usize>,
+    /// The element type, where known: `f32`.
+    pub dtype: Name,
+}
+
+/// What a span shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// An optimizer step, or an evaluation batch.
+    Step,
+    /// A phase within it.
+    Phase,
+    /// A stage within a phase.
+    Stage,
+}
+
+/// A named stretch of a timeline: from before event `start` to before event `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it shows.
+    pub kind: SpanKind,
+    /// Its name: `step 3`, `backward`, `layer1.0`.
+    pub name: Name,
+    /// The first event in it.
+    pub start: u32,
+    /// The first event after it.
+    pub end: u32,
+}
+
+/// The highest moment of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The event after which the most was in use; the first of several.
+    pub event: u32,
+    /// By category. The total is the peak.
+    pub categories: Split,
+    /// Indices of the blocks alive then, the largest first.
+    pub blocks: Vec<usize>,
+}
+
+impl Timeline {
+    /// What is in use after each event, by category.
+    pub fn levels(&self) -> Vec<Split> {
+        let mut changes = vec![(Split::default(), Split::default()); self.times.len()];
+        for block in &self.blocks {
+            if let Some((born, _)) = changes.get_mut(block.born as usize) {
+                *born += (block.category, block.bytes);
+            }
+            if let Some((_, died)) = block.died.and_then(|event| changes.get_mut(event as usize)) {
+                *died += (block.category, block.bytes);
+            }
+        }
+        let mut level = Split::default();
+        let step = |(born, died): (Split, Split)| {
+            for category in Category::ALL {
+                level[category] = (level[category] + born[category]).saturating_sub(died[category]);
+            }
+            level
+        };
+        changes.into_iter().map(step).collect()
+    }
+
+    /// The highest moment.
+    pub fn peak(&self) -> Peak {
+        self.peak_within(0..self.times.len() as u32)
+    }
+
+    /// The highest moment among `events`.
+    pub fn peak_within(&self, events: Range<u32>) -> Peak {
+        let levels = self.levels();
+        let within = levels.iter().enumerate().take(events.end as usize).skip(events.start as usize);
+        let highest = within.max_by_key(|(event, split)| (split.total(), Reverse(*event)));
+        let (event, categories) = highest.map_or((0, Split::default()), |(event, split)| (event as u32, *split));
+        Peak { event, categories, blocks: self.alive_after(event) }
+    }
+
+    /// The timeline from event `first` on. What is alive then is there from the start.
+    #[must_use]
+    pub fn since(mut self, first: u32) -> Self {
+        let later = |event: u32| event.saturating_sub(first);
+        let start = self.times.get(first as usize).copied().unwrap_or(0);
+        self.times = self.times.split_off((first as usize).min(self.times.len()));
+        self.times.iter_mut().for_each(|time| *time -= start);
+        self.blocks.retain(|block| block.died.is_none_or(|died| died > first));
+        for block in &mut self.blocks {
+            block.born = later(block.born);
+            block.died = block.died.map(later);
+        }
+        self.spans.retain(|span| span.end > first);
+        for span in &mut self.spans {
+            (span.start, span.end) = (later(span.start), later(span.end));
+        }
+        self
+    }
+
+    /// Indices of the blocks alive after `event`, the largest first.
+    pub fn alive_after(&self, event: u32) -> Vec<usize> {
+        let alive = |block: &Block| block.born <= event && block.died.is_none_or(|died| died > event);
+        let mut found: Vec<usize> =
+            (0..self.blocks.len()).filter(|&index| alive(&self.blocks[index])).collect();
+        found.sort_by_key(|&index| Reverse(self.blocks[index].bytes));
+        found
+    }
+
+    /// The spans of one kind, in order.
+    pub fn spans_of(&self, kind: SpanKind) -> impl Iterator<Item = &Span> {
+        self.spans.iter().filter(move |span| span.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(bytes: u64, category: Category, born: u32, died: Option<u32>) -> Block {
+        Block {
+            address: 0,
+            bytes,
+            category,
+            born,
+            died,
+            phase: Phase::Forward,
+            scope: Name::NONE,
+            operation: Name::NONE,
+            tensor: Name::NONE,
+            shape: Vec::new(),
+            dtype: Name::NONE,
+        }
+    }
+
+    fn timeline(events: usize, blocks: Vec<Block>) -> Timeline {
+        Timeline {
+            origin: Origin::Planned,
+            title: String::new(),
+            device: "cpu".into(),
+            limit_bytes: None,
+            clock: Clock::Operations,
+            times: (0..events as u64).collect(),
+            blocks,
+            spans: Vec::new(),
+            names: Names::default(),
+            lost_events: 0,
+        }
+    }
+
+    #[test]
+    fn levels_follow_births_and_deaths() {
+        let blocks = vec![
+            block(10, Category::Parameters, 0, None),
+            block(5, Category::Activations, 1, Some(3)),
+            block(7, Category::Workspace, 2, Some(3)),
+        ];
+        let timeline = timeline(4, blocks);
+        let totals: Vec<u64> = timeline.levels().iter().map(|split| split.total().get()).collect();
+        assert_eq!(totals, [10, 15, 22, 10]);
+        let peak = timeline.peak();
+        assert_eq!((peak.event, peak.categories.total().get()), (2, 22));
+        assert_eq!(peak.blocks, [0, 2, 1]);
+        assert_eq!(peak.categories.of(Category::Workspace).get(), 7);
+    }
+
+    #[test]
+    fn a_change_of_category_is_no_change_of_the_total() {
+        let blocks = vec![
+            block(8, Category::Gradients, 1, Some(2)),
+            block(8, Category::OptimizerState, 2, None),
+        ];
+        let timeline = timeline(3, blocks);
+        let levels = timeline.levels();
+        assert_eq!(levels[1].total(), levels[2].total());
+        assert_eq!(levels[2].of(Category::Gradients).get(), 0);
+        assert_eq!(timeline.alive_after(2), [1]);
+    }
+
+    #[test]
+    fn a_timeline_can_begin_later() {
+        let blocks = vec![
+            block(10, Category::Parameters, 0, None),
+            block(5, Category::Workspace, 1, Some(2)),
+            block(7, Category::Activations, 1, Some(3)),
+        ];
+        let whole = timeline(4, blocks);
+        let (levels, later) = (whole.levels(), whole.clone().since(2));
+        assert_eq!(later.levels(), levels[2..]);
+        assert_eq!((later.blocks.len(), later.times.as_slice()), (2, [0, 1].as_slice()));
+    }
+
+    #[test]
+    fn an_empty_timeline_has_no_peak() {
+        assert_eq!(timeline(0, Vec::new()).peak().categories.total(), Bytes::default());
+    }
+}

@@ -1,0 +1,88 @@
+//! The pages in a browser.
+
+use std::{env, fs, path::PathBuf, process::Command};
+
+use oomph_core::Bytes;
+use oomph_memory::{
+    Category, Origin, Split, Timeline,
+    export::{self, Comparison, ComparisonRow},
+};
+
+use crate::{
+    file, hostile,
+    programs::{output, python, skipped, tool, works},
+    training::Training,
+    written,
+};
+
+fn page(name: &str, timeline: &Timeline, overlay: Option<&Timeline>) -> PathBuf {
+    let path = file(name);
+    fs::write(&path, written(|out| export::html(&export::Page { timeline, overlay }, out))).unwrap();
+    path
+}
+
+fn comparison() -> Comparison {
+    let row = |name: &str, state: u64, seconds: f64, loss: f64| {
+        let mut planned = Split::default();
+        for (category, mib) in [
+            (Category::Parameters, 43),
+            (Category::Gradients, 43),
+            (Category::OptimizerState, 43 * state),
+            (Category::Activations, 168),
+            (Category::Workspace, 31),
+        ] {
+            planned += (category, mib << 20);
+        }
+        ComparisonRow {
+            name: name.into(),
+            planned: Some(planned),
+            measured_peak_bytes: Some(Bytes::mib(289 + 43 * state)),
+            state_bytes_per_parameter: Some(state as f64 * 4.0),
+            step_seconds: Some(seconds),
+            loss: Some(loss),
+        }
+    };
+    let rows = vec![
+        row("sgd", 0, 0.39, 1.1042),
+        row("sgd, momentum 0.9", 1, 0.41, 0.8127),
+        row("lion", 1, 0.43, 0.7960),
+        row("adamw", 2, 0.47, 0.7413),
+        row("adan", 4, 0.55, 0.7388),
+    ];
+    Comparison { title: "optimizers · resnet18 · batch 32".into(), rows }
+}
+
+#[test]
+fn the_pages_work_in_a_browser() {
+    let small = Training::small(Origin::Measured).timeline();
+    let plan = Training::small(Origin::Planned).timeline();
+    let pages = [
+        page("overlay.html", &small, Some(&plan)),
+        page("planned.html", &plan, None),
+        page("hostile.html", &hostile(), None),
+        page("large.html", &Training::large(Origin::Measured).timeline(), None),
+    ];
+    // Nothing at all, and one event.
+    let nothing = Timeline { times: Vec::new(), blocks: Vec::new(), spans: Vec::new(), ..small.clone() };
+    let moment = Timeline { times: vec![0], spans: Vec::new(), ..small.clone() };
+    let bare = [page("nothing.html", &nothing, Some(&nothing)), page("moment.html", &moment, Some(&nothing))];
+    let bare = bare.iter().map(|path| format!("--open={}", path.display()));
+    let chart = file("comparison.html");
+    fs::write(&chart, written(|out| export::chart(&comparison(), out))).unwrap();
+
+    let skip = |reason: &str| skipped("the_pages_work_in_a_browser", reason);
+    let Some(python) = python() else { return skip("there is no `python3`") };
+    let driver = env::var_os("OOMPH_CHROMEDRIVER").unwrap_or_else(|| "chromedriver".into());
+    if !works(Command::new(driver).arg("--version")) {
+        return skip("there is no `chromedriver`; name one in `OOMPH_CHROMEDRIVER`");
+    }
+    if !["chromium", "chromium-browser", "google-chrome"]
+        .iter()
+        .any(|it| works(Command::new(it).arg("--version")))
+    {
+        return skip("there is no Chromium");
+    }
+    output(
+        Command::new(python).arg(tool("browser_check.py")).args(pages).args(bare).arg("--chart").arg(chart),
+    );
+}

@@ -1,0 +1,205 @@
+//! Matrix products (burn-flex `ops/matmul.rs`; gemm-common 0.19 `gemm_basic_generic`).
+//!
+//! Small ones use no memory. Others pack operands that do not lie as the kernels want them, for the time of the call,
+//! or else, once a thread, use a buffer of the size of its L2 cache that stays for ever.
+
+use burn_backend::DType;
+use burn_ir::{LinearOpIr, LinearWeightBackwardOpIr, LinearXBackwardOpIr, TensorIr};
+use gemm_common::cache::{CACHE_INFO, kernel_params};
+
+use super::{Flex, contiguous, empty};
+use crate::{
+    layout::Layout,
+    machine::{Handle, Machine},
+};
+
+/// A product of `rows × inner` by `inner × columns` into row-major storage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+    pub(super) columns: usize,
+    /// Whether the right operand lies column by column.
+    pub(super) transposed: bool,
+}
+
+/// The buffers that stay: one of each compute thread and of the training thread, there from the start (the trainer sees
+/// to it when it opens the CPU).
+#[derive(Debug, Default)]
+pub(super) struct Gemm {
+    kept: Option<Handle>,
+}
+
+/// Products with more multiply-adds are spread over all threads (`PARALLEL_THRESHOLD`).
+const PARALLEL: usize = 192 * 192 * 192;
+
+/// Rows and columns of a kernel's tile, and floats of a vector register.
+struct Tile {
+    rows: usize,
+    columns: usize,
+    lanes: usize,
+}
+
+/// The tile of fp32 kernels on this machine (gemm-f32 `microkernel.rs`).
+fn tile() -> Tile {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return Tile { rows: 64, columns: 6, lanes: 16 };
+        }
+        if std::arch::is_x86_feature_detected!("fma") {
+            return Tile { rows: 24, columns: 4, lanes: 8 };
+        }
+    }
+    Tile { rows: 16, columns: 4, lanes: 4 }
+}
+
+impl Gemm {
+    /// To be called before the first operation.
+    pub(super) fn prepare(&mut self, m: &mut Machine, threads: usize) {
+        let bytes = slab_bytes() * (threads as u64 + 1);
+        self.kept.get_or_insert_with(|| m.keep(bytes, "gemm packing buffers"));
+    }
+
+    /// A product that the training thread asks for.
+    pub(super) fn run(&self, m: &mut Machine, product: Product) {
+        let parallel = product.rows.saturating_mul(product.inner).saturating_mul(product.columns) >= PARALLEL;
+        pack(m, product.packed_bytes(parallel));
+    }
+
+    /// Products of which `at_once` run at the same time, each on a compute thread.
+    pub(super) fn run_each(&self, m: &mut Machine, product: Product, at_once: usize) {
+        pack(m, product.packed_bytes(false) * at_once as u64);
+    }
+}
+
+fn pack(m: &mut Machine, bytes: u64) {
+    if bytes > 0 {
+        let packed = m.workspace(bytes);
+        m.release(packed);
+    }
+}
+
+fn slab_bytes() -> u64 {
+    CACHE_INFO[1].cache_bytes as u64
+}
+
+impl Product {
+    /// Bytes that are packed for the time of the call, beyond the thread's lasting buffer.
+    fn packed_bytes(self, parallel: bool) -> u64 {
+        let Self { rows, inner, columns, transposed } = self;
+        // Into row-major storage the product is computed transposed.
+        let (m, n, k) = (columns, rows, inner);
+        let vector = m <= 1 || n <= 1;
+        let small = !transposed && m * n <= 16 * 16;
+        if k <= 2 || vector || small {
+            return 0;
+        }
+        let tile = tile();
+        let (kc, mc, nc) = if m <= 64 && n <= 64 {
+            let kc = k.min(512);
+            let rows = CACHE_INFO[1].cache_bytes / 4 / kc / tile.rows * tile.rows;
+            (kc, rows, n.next_multiple_of(tile.columns))
+        } else {
+            let params = kernel_params(m, n, k, tile.rows, tile.columns, 4);
+            (params.kc, params.mc, params.nc)
+        };
+        let nc = match (nc, parallel) {
+            (0, true) => n.next_multiple_of(tile.columns),
+            (0, false) => 128 * tile.columns,
+            (nc, _) => nc,
+        };
+        let packs_right = m > 128 * tile.rows;
+        let packs_left = m <= 2 * mc && (!m.is_multiple_of(tile.lanes) || transposed);
+        let right = if packs_right { kc * tile.columns * (nc / tile.columns) } else { 0 };
+        let left = if packs_left { kc * m.next_multiple_of(tile.rows) } else { 0 };
+        (right + left) as u64 * 4
+    }
+}
+
+impl Flex {
+    /// Batched or not: one output; operands are read as they lie.
+    pub(super) fn matmul(&mut self, m: &mut Machine, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr) {
+        let left = m.input(lhs);
+        let right = m.input(rhs);
+        let output = self.product(m, &left, &right, &out.shape[..], out.dtype);
+        m.release(left);
+        m.release(right);
+        m.output(out, output);
+    }
+
+    fn product(&mut self, m: &mut Machine, left: &Handle, right: &Handle, out: &[usize], dtype: DType) -> Handle {
+        let output = empty(m, out, dtype);
+        let rank = out.len();
+        let product = Product {
+            rows: out[rank - 2],
+            columns: out[rank - 1],
+            inner: left.layout.shape.last().copied().unwrap_or(1),
+            transposed: right.layout.strides.last().is_some_and(|stride| *stride != 1),
+        };
+        let batch: usize = out[..rank - 2].iter().product();
+        if batch > 1 {
+            self.gemm.run_each(m, product, batch.min(self.threads));
+        } else {
+            self.gemm.run(m, product);
+        }
+        output
+    }
+
+    /// A product, then the bias added in place.
+    pub(super) fn linear(&mut self, m: &mut Machine, op: &LinearOpIr) {
+        let bias = op.bias.as_ref().map(|bias| m.input(bias));
+        let x = m.input(&op.x);
+        let weight = m.input(&op.weight);
+        self.linear_of(m, x, weight, &op.out);
+        if let Some(bias) = bias {
+            m.release(bias);
+        }
+    }
+
+    /// `linear` against the transposed weight.
+    pub(super) fn linear_x_backward(&mut self, m: &mut Machine, op: &LinearXBackwardOpIr) {
+        let mut weight = m.input(&op.weight);
+        weight.layout = weight.layout.swapped(0, 1);
+        let gradient = m.input(&op.output_grad);
+        self.linear_of(m, gradient, weight, &op.out);
+    }
+
+    /// Leading dimensions are folded into rows, which copies what is not contiguous.
+    fn linear_of(&mut self, m: &mut Machine, x: Handle, weight: Handle, out: &TensorIr) {
+        let x = self.flattened(m, x);
+        let features = out.shape[out.shape.len() - 1];
+        let rows = out.shape.num_elements() / features.max(1);
+        let mut output = self.product(m, &x, &weight, &[rows, features], out.dtype);
+        m.release(x);
+        m.release(weight);
+        output.layout = Layout::contiguous(&out.shape[..]);
+        m.output(out, output);
+    }
+
+    fn flattened(&mut self, m: &mut Machine, mut handle: Handle) -> Handle {
+        if handle.layout.shape.len() == 2 {
+            return handle;
+        }
+        if !handle.layout.starts_contiguous() {
+            let copy = contiguous(m, &handle);
+            m.release(std::mem::replace(&mut handle, copy));
+        }
+        let last = handle.layout.shape.last().copied().unwrap_or(1).max(1);
+        handle.layout = Layout::contiguous(&[handle.layout.elements() / last, last]);
+        handle
+    }
+
+    /// `xᵀ · gradient` over all rows.
+    pub(super) fn linear_weight_backward(&mut self, m: &mut Machine, op: &LinearWeightBackwardOpIr) {
+        let x = m.input(&op.x);
+        let mut x = self.flattened(m, x);
+        x.layout = x.layout.swapped(0, 1);
+        let gradient = m.input(&op.output_grad);
+        let gradient = self.flattened(m, gradient);
+        let output = self.product(m, &x, &gradient, &op.out.shape[..], op.out.dtype);
+        m.release(x);
+        m.release(gradient);
+        m.output(&op.out, output);
+    }
+}

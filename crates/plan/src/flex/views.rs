@@ -1,0 +1,44 @@
+//! Other ways to see the same storage (burn-flex `layout.rs`, `ops/slice.rs`, `FlexTensor::reshape`).
+
+use burn_ir::{SliceOpIr, TensorIr};
+
+use super::contiguous;
+use crate::{layout::Layout, machine::Machine};
+
+/// The same storage with another layout.
+pub(super) fn view(m: &mut Machine, input: &TensorIr, out: &TensorIr, change: impl FnOnce(&Layout) -> Layout) {
+    let mut handle = m.input(input);
+    handle.layout = change(&handle.layout);
+    m.output(out, handle);
+}
+
+/// Zero-copy from contiguous storage; else a copy first.
+pub(super) fn reshape(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
+    let mut handle = m.input(input);
+    if !handle.layout.starts_contiguous() {
+        let copy = contiguous(m, &handle);
+        m.release(std::mem::replace(&mut handle, copy));
+    }
+    handle.layout = Layout::contiguous(&out.shape[..]);
+    m.output(out, handle);
+}
+
+/// Zero-copy for steps forward; backward steps copy.
+pub(super) fn slice(m: &mut Machine, op: &SliceOpIr) {
+    let mut handle = m.input(&op.tensor);
+    if op.ranges.iter().any(|range| range.step < 0) {
+        let copy = m.allocate(&op.out.shape[..], op.out.dtype);
+        m.release(handle);
+        return m.output(&op.out, copy);
+    }
+    let mut starts = Vec::new();
+    let mut steps = Vec::new();
+    for (range, size) in op.ranges.iter().zip(&handle.layout.shape) {
+        let size = *size as isize;
+        let start = if range.start < 0 { (size + range.start).max(0) } else { range.start.min(size) };
+        starts.push(start.unsigned_abs());
+        steps.push(range.step);
+    }
+    handle.layout = handle.layout.sliced(&starts, &steps, &op.out.shape[..]);
+    m.output(&op.out, handle);
+}

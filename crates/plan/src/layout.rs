@@ -1,0 +1,120 @@
+/// How a tensor lies in its storage: shape, strides and offset, counted in elements, as burn-flex counts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) strides: Vec<isize>,
+    pub(crate) offset: usize,
+}
+
+impl Layout {
+    pub(crate) fn contiguous(shape: &[usize]) -> Self {
+        let mut strides = vec![1; shape.len()];
+        for dim in (0..shape.len().saturating_sub(1)).rev() {
+            strides[dim] = strides[dim + 1] * shape[dim + 1] as isize;
+        }
+        Self { shape: shape.to_vec(), strides, offset: 0 }
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.strides == Self::contiguous(&self.shape).strides
+    }
+
+    /// Contiguous, from the first element of its storage on.
+    pub(crate) fn starts_contiguous(&self) -> bool {
+        self.offset == 0 && self.is_contiguous()
+    }
+
+    pub(crate) fn has_negative_strides(&self) -> bool {
+        self.strides.iter().any(|stride| *stride < 0)
+    }
+
+    /// Whether it walks its storage densely from the first element, size-1 dimensions aside: what lets Flex write a
+    /// broadcast operation in place (`ZipNest::lhs_is_dense_from_zero`).
+    pub(crate) fn is_dense(&self) -> bool {
+        if self.offset != 0 || self.has_negative_strides() {
+            return false;
+        }
+        let mut expected = 1;
+        for (size, stride) in self.shape.iter().zip(&self.strides).rev() {
+            if *size == 1 {
+                continue;
+            }
+            if *stride != expected {
+                return false;
+            }
+            expected *= *size as isize;
+        }
+        true
+    }
+
+    pub(crate) fn swapped(mut self, first: usize, second: usize) -> Self {
+        self.shape.swap(first, second);
+        self.strides.swap(first, second);
+        self
+    }
+
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Self {
+        Self {
+            shape: axes.iter().map(|axis| self.shape[*axis]).collect(),
+            strides: axes.iter().map(|axis| self.strides[*axis]).collect(),
+            offset: self.offset,
+        }
+    }
+
+    pub(crate) fn flipped(mut self, axes: &[usize]) -> Self {
+        for &axis in axes {
+            if self.shape[axis] > 1 {
+                let span = (self.shape[axis] as isize - 1) * self.strides[axis];
+                self.offset = (self.offset as isize + span).unsigned_abs();
+                self.strides[axis] = -self.strides[axis];
+            }
+        }
+        self
+    }
+
+    /// Broadcast to `shape`: stride 0 where a size of one becomes more.
+    pub(crate) fn expanded(&self, shape: &[usize]) -> Self {
+        let added = shape.len() - self.shape.len().min(shape.len());
+        let strides = (0..shape.len())
+            .map(|dim| match dim.checked_sub(added) {
+                Some(own) if self.shape[own] == shape[dim] => self.strides[own],
+                Some(_) | None => 0,
+            })
+            .collect();
+        Self { shape: shape.to_vec(), strides, offset: self.offset }
+    }
+
+    /// The part from `start` on with `steps`, of size `shape`.
+    pub(crate) fn sliced(&self, starts: &[usize], steps: &[isize], shape: &[usize]) -> Self {
+        let mut sliced = self.clone();
+        sliced.shape = shape.to_vec();
+        for (dim, (start, step)) in starts.iter().zip(steps).enumerate() {
+            sliced.offset = (sliced.offset as isize + self.strides[dim] * *start as isize).unsigned_abs();
+            sliced.strides[dim] = self.strides[dim] * step;
+        }
+        sliced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_contiguous_where_flex_says_so() {
+        let matrix = Layout::contiguous(&[2, 3]);
+        assert!(matrix.starts_contiguous() && matrix.is_dense());
+        assert!(!matrix.clone().swapped(0, 1).is_contiguous());
+        assert!(!matrix.expanded(&[4, 2, 3]).is_dense());
+        // A row of one swaps without moving anything: dense, but to Flex not contiguous.
+        let row = Layout::contiguous(&[1, 3]).swapped(0, 1);
+        assert!(row.is_dense() && !row.is_contiguous());
+        let tail = matrix.sliced(&[1, 0], &[1, 1], &[1, 3]);
+        assert!(tail.is_contiguous() && !tail.starts_contiguous());
+        assert!(matrix.flipped(&[1]).has_negative_strides());
+    }
+}

@@ -1,0 +1,161 @@
+use std::{cell::RefCell, rc::Rc};
+
+use burn::tensor::{Device, FloatDType, Int, IntDType, Tensor};
+use oomph_core::{InputSpec, Phase, SampleSpec, TargetSpec, phase, watch_places};
+use oomph_memory::Category;
+use oomph_model::{AnyTensor, Init, ModelError, Pass, Stages, Storage};
+use oomph_plan::{Note, Noted, Recording};
+
+use crate::{
+    DeviceTargets, Session, Stepper, TrainError, Watch,
+    forward::forward,
+    step::{DeviceBatch, StepContext},
+    watch,
+};
+
+/// What of training is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Work {
+    /// Samples of one optimizer step.
+    pub(super) batch: usize,
+    /// Samples of one forward-backward.
+    pub(super) micro_batch: usize,
+    /// Samples of one forward of evaluation; `None` where nothing is evaluated.
+    pub(super) eval_batch: Option<usize>,
+    /// Optimizer steps. The first makes the optimizer's state, the second has it from the start.
+    pub(super) steps: usize,
+}
+
+/// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.
+pub(super) fn record(session: &Session, work: Work) -> Result<Recording, TrainError> {
+    let mut device = Device::capture();
+    let mut notes = None;
+    let graph = device.clone().capture_scope(|scope| {
+        // The trainer's integers are 32 bits, the capture device's by default 64. Configuring can only fail for types
+        // that a device lacks, and it has these.
+        let _ = device.configure((FloatDType::F32, IntDType::I32));
+        let marks = Marks::new(&device);
+        let watcher = marks.clone();
+        let done = watch_places(
+            move |place| watcher.note(Noted::Place(place)),
+            || run(session, work, &device, &marks),
+        );
+        notes = Some(done.map(|stages| (marks.take(), stages)));
+        scope.complete([], [])
+    });
+    let failed = |reason: String| TrainError::Model(ModelError::Device { reason });
+    // The scope runs its closure before it can fail; an error of the model comes before one of the recording.
+    let (notes, stages) = notes.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
+    let graph = graph.map_err(|error| failed(error.to_string()))?;
+    Ok(Recording { operations: graph.graph.operations, notes, stages })
+}
+
+fn run(session: &Session, work: Work, device: &Device, marks: &Marks) -> Result<Vec<String>, TrainError> {
+    let tracked = device.clone().autodiff();
+    let init = phase(Phase::Init);
+    let model = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
+    let mut stepper = Stepper::recorded(session, model, tracked.clone());
+    watch::parameters(&mut marks.clone(), &stepper.model);
+    drop(init);
+    stepper.watch(Some(Box::new(marks.clone())));
+    for step in 0..work.steps {
+        marks.note(Noted::Step(format!("step {}", step + 1)));
+        train(session, &mut stepper, step, work, &tracked)?;
+    }
+    if let Some(batch) = work.eval_batch {
+        marks.note(Noted::Step("evaluation".into()));
+        evaluate(session, &stepper.model, batch, device)?;
+    }
+    // What the last step left is read once more, so that the recording shows that it lives.
+    marks.note(Noted::End);
+    stepper.watch(None);
+    let rest = Work { batch: work.micro_batch.min(work.batch), ..work };
+    train(session, &mut stepper, work.steps, rest, &tracked)?;
+    Ok(stepper.model.names().map(str::to_owned).collect())
+}
+
+/// One step. Of micro-batches alike, the first two and the smaller last one tell all: what follows repeats the second.
+fn train(
+    session: &Session,
+    stepper: &mut Stepper,
+    step: usize,
+    work: Work,
+    device: &Device,
+) -> Result<(), TrainError> {
+    let Work { batch, micro_batch, .. } = work;
+    let whole = (batch / micro_batch).min(2);
+    let rest = batch % micro_batch;
+    let sizes = std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest));
+    let spec = session.spec();
+    let batches = sizes.map(|size| DeviceBatch {
+        input: input(spec, size, device),
+        targets: targets(spec, size, device),
+        size,
+    });
+    let context = StepContext { step, lr: 0.1, samples: batch, task: session.task.as_ref() };
+    stepper.run(batches, context).map(drop)
+}
+
+fn evaluate(session: &Session, model: &Stages, batch: usize, device: &Device) -> Result<(), TrainError> {
+    let model = model.inference();
+    let uploading = phase(Phase::Data);
+    let input = input(session.spec(), batch, device);
+    let targets = targets(session.spec(), batch, device);
+    drop(uploading);
+    let _phase = phase(Phase::Eval);
+    let output = forward(&model, input, &mut Pass::eval())?;
+    session.task.loss(&output, &targets)?.mul_scalar(batch as f32);
+    session.task.correct(&output, &targets);
+    Ok(())
+}
+
+/// An input of the right shape, whose values do not matter.
+fn input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
+    match spec.input {
+        InputSpec::Tokens { steps, .. } => Tensor::<2, Int>::zeros([batch, steps], device).into(),
+        _ => {
+            let mut shape = vec![batch];
+            shape.extend(spec.input.shape());
+            AnyTensor::zeros(&shape, device)
+        }
+    }
+}
+
+fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {
+    match spec.target {
+        TargetSpec::Class { .. } => DeviceTargets::Classes(Tensor::zeros([batch], device)),
+        TargetSpec::Values { features } => DeviceTargets::Values(Tensor::zeros([batch, features], device)),
+    }
+}
+
+/// Notes moments of a recording by tensors made for it: identities on a capture device only grow.
+#[derive(Clone)]
+struct Marks {
+    device: Device,
+    notes: Rc<RefCell<Vec<Note>>>,
+}
+
+impl Marks {
+    fn new(device: &Device) -> Self {
+        Self { device: device.clone(), notes: Rc::default() }
+    }
+
+    fn note(&self, what: Noted) {
+        let marker = Tensor::<1>::zeros([1], &self.device);
+        if let Storage::Recorded(id) = Storage::of(&marker.into()) {
+            self.notes.borrow_mut().push(Note { at: id.value(), what });
+        }
+    }
+
+    fn take(&self) -> Vec<Note> {
+        self.notes.take()
+    }
+}
+
+impl Watch for Marks {
+    fn holds(&mut self, category: Category, name: &str, tensor: &AnyTensor) {
+        if let Storage::Recorded(id) = Storage::of(tensor) {
+            self.note(Noted::Held { tensor: id.value(), category, name: name.to_owned() });
+        }
+    }
+}
