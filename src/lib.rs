@@ -73,7 +73,9 @@ pub use oomph_model as model;
 pub use oomph_trainer as trainer;
 
 pub use oomph_config::{Config, ConfigError, Section, Sources};
-pub use oomph_core::{Bytes, Generator, InputSpec, Key, Mode, SampleSpec, Split, TargetSpec};
+pub use oomph_core::{
+    Bytes, Generator, InputSpec, Key, Mode, Phase, SampleSpec, Split, TargetSpec, phase, scope,
+};
 pub use oomph_data::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, digits, folder,
     synthetic,
@@ -83,7 +85,8 @@ pub use oomph_model::{
     resnet, summarize,
 };
 pub use oomph_trainer::{
-    Classification, DeviceTargets, Done, Evaluation, Event, Observer, Quiet, Registry, Regression, Resume,
-    Session, SessionError, StepOutcome, Stepper, Stop, StopReason, Task, TaskError, Tick, TrainError,
-    TrainOptions, evaluate, train,
+    Backend, Classification, DeviceTargets, Done, Evaluation, Event, LargestBatch, Observer, OutOfMemory,
+    PlanOptions, Profile, ProfileOptions, Quiet, Registry, Regression, Resume, Session, SessionError,
+    StepOutcome, Stepper, Stop, StopReason, Task, TaskError, Tick, TrainError, TrainOptions, Watch, evaluate,
+    largest_batch, plan, profile, train,
 };

@@ -3,13 +3,14 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with those it may depend on. Imports point one way: only to crates further up in this list.
-const IMPORTS: [(&str, &[&str]); 7] = [
+const IMPORTS: [(&str, &[&str]); 8] = [
     ("core", &[]),
     ("config", &["core"]),
     ("memory", &["core"]),
+    ("plan", &["core", "memory"]),
     ("model", &["core", "config"]),
     ("data", &["core", "config"]),
-    ("trainer", &["core", "config", "memory", "model", "data"]),
+    ("trainer", &["core", "config", "memory", "plan", "model", "data"]),
     ("cli", &["core", "config", "memory", "model", "data", "trainer"]),
 ];
 /// The crates that know nothing of Burn.

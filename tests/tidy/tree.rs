@@ -6,7 +6,7 @@ use std::{
 };
 
 /// What git ignores, and what is not ours.
-const PASSED_OVER: [&str; 3] = ["target", "runs", "shared"];
+const PASSED_OVER: [&str; 4] = ["target", "runs", "profiles", "shared"];
 /// Hidden folders that are ours; all others are those of tools.
 const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 

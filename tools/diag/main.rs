@@ -55,7 +55,9 @@ fn main() {
         println!("== measured eval"); show(&t);
         return;
     }
-    let p = profile(&session, ProfileOptions{warmup:0, steps:3, capacity: 1_000_000}).unwrap();
+    let p = profile(&session, ProfileOptions{warmup:0, steps:3, ..Default::default()}, &mut Quiet).unwrap();
     println!("== planned"); show(&p.planned);
+    { let t=&p.measured; let mut h = std::collections::BTreeMap::new(); for b in &t.blocks { *h.entry((b.phase.name(), b.category.key(), if b.bytes < 4096 { b.bytes } else { 999999 })).or_insert(0usize) += 1; }
+      let mut v: Vec<_> = h.into_iter().collect(); v.sort_by_key(|x| std::cmp::Reverse(x.1)); for x in v.iter().take(40) { println!("{x:?}"); } }
     println!("== measured {:?}", p.step_seconds); show(&p.measured);
 }

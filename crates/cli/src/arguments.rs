@@ -1,8 +1,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
+    compare::CompareArguments,
     completions::CompletionsArguments, config::ShowConfigArguments, devices::DevicesArguments,
-    evaluate::EvaluateArguments, monitor::MonitorArguments, summary::SummaryArguments, train::TrainArguments,
+    evaluate::EvaluateArguments, monitor::MonitorArguments, plan::PlanArguments, profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
 };
 
 /// The command line.
@@ -27,6 +28,7 @@ Examples:
   oomph train --config lstm --set train.epochs=5
   oomph train --resume runs/resnet               go on where a run was stopped
   oomph evaluate --checkpoint runs/resnet
+  oomph plan --config synthetic-resnet50 --gpu 24GiB
   oomph summary --config synthetic-resnet50 --batch 256";
 
 /// What is asked for.
@@ -36,6 +38,12 @@ pub(crate) enum Command {
     Train(TrainArguments),
     /// Measure a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
+    /// Predict what training needs in memory, and what fits
+    Plan(PlanArguments),
+    /// Measure a few steps allocation by allocation, beside the plan
+    Profile(ProfileArguments),
+    /// Compare optimizers and batches: memory planned and measured, speed, loss
+    Compare(CompareArguments),
     /// Show the layers of a model: shapes, parameters, multiply-adds, bytes
     Summary(SummaryArguments),
     /// Show the resolved configuration and where each value comes from
@@ -46,6 +54,9 @@ pub(crate) enum Command {
     Monitor(MonitorArguments),
     /// Write a completion script for a shell
     Completions(CompletionsArguments),
+    /// What this program starts itself with, to measure in a process of its own
+    #[command(hide = true)]
+    Probe,
 }
 
 impl Command {
@@ -54,11 +65,15 @@ impl Command {
         match self {
             Self::Train(arguments) => arguments.json,
             Self::Evaluate(arguments) => arguments.json,
+            Self::Plan(arguments) => arguments.json,
+            Self::Profile(arguments) => arguments.json,
+            Self::Compare(arguments) => arguments.json,
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
             Self::Monitor(arguments) => arguments.json,
             Self::Completions(_) => false,
+            Self::Probe => true,
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct ConfigArguments {
 /// A flag that stands for a key.
 pub(crate) struct Flag<'a> {
     pub(crate) name: &'static str,
-    pub(crate) key: &'static str,
+    pub(crate) key: &'a str,
     pub(crate) value: Option<&'a str>,
 }
 

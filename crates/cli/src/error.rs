@@ -1,9 +1,13 @@
 use std::{io, path::PathBuf};
 
 use oomph_config::ConfigError;
+use oomph_core::Bytes;
 use oomph_data::DataError;
+use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
-use oomph_trainer::{SessionError, TrainError, state::StateError};
+use oomph_trainer::{MeasureError, ProfileError, SessionError, TrainError, state::StateError};
+
+use crate::exit::Exit;
 
 /// What can end a command.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +32,20 @@ pub(crate) enum CliError {
     NothingTrained { run: PathBuf },
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),
+    #[error(transparent)]
+    Gpu(#[from] GpuMemoryError),
+    #[error("cannot write `{}`", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Profile(ProfileError),
+    #[error("`{}` is there already", path.display())]
+    OutputExists { path: PathBuf },
+    #[error(transparent)]
+    Measure(MeasureError),
+    #[error("its planned peak of {planned_peak_bytes} is above the {limit_bytes} that this machine leaves, so it was not tried")]
+    DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
+    #[error("cannot read from standard input what is to be done")]
+    Request(#[source] io::Error),
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
 }
@@ -45,12 +63,44 @@ impl CliError {
             Self::NothingTrained { .. } => {
                 Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
             }
-            Self::Interrupted | Self::EventsUnread(_) | Self::Signals(_) | Self::Output(_) => None,
+            Self::Gpu(error) => error.hint(),
+            Self::Profile(error) => error.hint(),
+            Self::Measure(error) => error.hint(),
+            Self::DoesNotFit { .. } => Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into()),
+            Self::Request(_) => None,
+            Self::OutputExists { .. } => Some("remove it, or name another".into()),
+            Self::File { .. } | Self::Interrupted | Self::EventsUnread(_) | Self::Signals(_) | Self::Output(_) => None,
+        }
+    }
+
+    /// How the program ends with it.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Train(TrainError::OutOfMemory(_)) | Self::DoesNotFit { .. } => Exit::OutOfMemory,
+            _ => Exit::Failure,
         }
     }
 
     /// Whether it is only that nobody reads standard output any more.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<ProfileError> for CliError {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::Train(error) => Self::Train(error),
+            error => Self::Profile(error),
+        }
+    }
+}
+
+impl From<MeasureError> for CliError {
+    fn from(error: MeasureError) -> Self {
+        match error {
+            MeasureError::Train(error) => Self::Train(error),
+            error => Self::Measure(error),
+        }
     }
 }

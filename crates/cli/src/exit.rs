@@ -2,12 +2,13 @@ use std::process::ExitCode;
 
 use oomph_trainer::Ended;
 
-/// How a command ended, as its exit code says it. clap ends with 2 where the command line is not understood; 75 is
-/// kept for a training that ran out of memory.
+/// How a command ended, as its exit code says it. clap ends with 2 where the command line is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
     Failure = 1,
+    /// More memory was needed than the device may use: `EX_TEMPFAIL` of sysexits.
+    OutOfMemory = 75,
     /// SIGINT, as shells count it: 128 + 2.
     Interrupted = 130,
     /// SIGTERM: 128 + 15.

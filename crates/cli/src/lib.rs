@@ -27,6 +27,7 @@ mod failure;
 mod notices;
 mod numbers;
 mod output;
+mod probe;
 mod progress;
 mod signals;
 mod table;
@@ -64,7 +65,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(Err(error)) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             failure::report(&error, error.hint(), json);
-            Exit::Failure.into()
+            error.exit().into()
         }
         Err(_) => {
             let bug = bug::last_panic();

@@ -14,6 +14,8 @@ pub(crate) enum Align {
 pub(crate) struct Table<const N: usize> {
     align: [Align; N],
     rows: Vec<Row<N>>,
+    /// Columns that are left out.
+    hidden: [bool; N],
 }
 
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ enum Row<const N: usize> {
     Heading([String; N]),
     Plain([String; N]),
     Strong([String; N]),
+    /// Some of its cells stand out.
+    Marked([String; N], [bool; N]),
     Rule,
 }
 
@@ -28,7 +32,7 @@ const GAP: &str = "  ";
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(align: [Align; N]) -> Self {
-        Self { align, rows: Vec::new() }
+        Self { align, rows: Vec::new(), hidden: [false; N] }
     }
 
     /// The names of the columns.
@@ -45,6 +49,24 @@ impl<const N: usize> Table<N> {
         self.rows.push(Row::Strong(cells));
     }
 
+    /// A row of which some cells stand out.
+    pub(crate) fn marked(&mut self, cells: [String; N], marks: [bool; N]) {
+        self.rows.push(Row::Marked(cells, marks));
+    }
+
+    /// Leaves out the columns in which no row has anything.
+    #[must_use]
+    pub(crate) fn without_empty_columns(mut self) -> Self {
+        for column in 0..N {
+            let is_empty = |row: &Row<N>| match row {
+                Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) => cells[column].is_empty(),
+                Row::Heading(_) | Row::Rule => true,
+            };
+            self.hidden[column] = self.rows.iter().all(is_empty);
+        }
+        self
+    }
+
     /// A line across all columns.
     pub(crate) fn rule(&mut self) {
         self.rows.push(Row::Rule);
@@ -53,7 +75,7 @@ impl<const N: usize> Table<N> {
     fn widths(&self) -> [usize; N] {
         let mut widths = [0; N];
         for row in &self.rows {
-            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) = row {
+            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) = row {
                 for (width, cell) in widths.iter_mut().zip(cells) {
                     *width = cell.chars().count().max(*width);
                 }
@@ -62,10 +84,15 @@ impl<const N: usize> Table<N> {
         widths
     }
 
-    fn line(&self, cells: &[String; N], widths: &[usize; N]) -> String {
-        let padded = cells.iter().zip(widths).zip(&self.align).map(|((cell, &width), align)| match align {
-            Align::Left => format!("{cell:width$}"),
-            Align::Right => format!("{cell:>width$}"),
+    fn line(&self, cells: &[String; N], widths: &[usize; N], marks: &[bool; N]) -> String {
+        let shown = (0..N).filter(|column| !self.hidden[*column]);
+        let padded = shown.map(|column| {
+            let (cell, width) = (&cells[column], widths[column]);
+            let padded = match self.align[column] {
+                Align::Left => format!("{cell:width$}"),
+                Align::Right => format!("{cell:>width$}"),
+            };
+            if marks[column] { style(padded).bold().to_string() } else { padded }
         });
         padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     }
@@ -74,12 +101,16 @@ impl<const N: usize> Table<N> {
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
-        let across = widths.iter().sum::<usize>() + GAP.len() * N.saturating_sub(1);
+        let shown = || widths.iter().zip(self.hidden).filter(|(_, hidden)| !hidden);
+        let across =
+            shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1);
+        let line = |cells| self.line(cells, &widths, &[false; N]);
         for row in &self.rows {
             match row {
-                Row::Heading(cells) => writeln!(f, "{}", style(self.line(cells, &widths)).dim())?,
-                Row::Plain(cells) => writeln!(f, "{}", self.line(cells, &widths))?,
-                Row::Strong(cells) => writeln!(f, "{}", style(self.line(cells, &widths)).bold())?,
+                Row::Heading(cells) => writeln!(f, "{}", style(line(cells)).dim())?,
+                Row::Plain(cells) => writeln!(f, "{}", line(cells))?,
+                Row::Strong(cells) => writeln!(f, "{}", style(line(cells)).bold())?,
+                Row::Marked(cells, marks) => writeln!(f, "{}", self.line(cells, &widths, marks))?,
                 Row::Rule => writeln!(f, "{}", style("─".repeat(across)).dim())?,
             }
         }
@@ -110,6 +141,21 @@ mod tests {
         a      1,000  2×3
         ───────────────────
         total      7
+        ");
+    }
+
+    #[test]
+    fn columns_without_anything_can_be_left_out() {
+        let mut table = Table::new([Align::Left, Align::Right, Align::Right]);
+        table.heading(["name", "batch", "n"]);
+        table.marked(["a".into(), String::new(), "12".into()], [false; 3]);
+        table.row(["b".into(), String::new(), "7".into()]);
+        table.rule();
+        insta::assert_snapshot!(table.without_empty_columns().to_string(), @r"
+        name   n
+        a     12
+        b      7
+        ────────
         ");
     }
 

@@ -66,6 +66,7 @@ impl Config {
             name: sources.name(),
             sections: sections.to_vec(),
         };
+        config.memory.check_devices(memory, &config.device.devices)?;
         for section in &config.sections[2..] {
             config.check_read(section)?;
         }

@@ -54,7 +54,7 @@ pub use report::{Difference, Entry, SetAside};
 pub use section::Section;
 pub use sections::{
     device::{DeviceConfig, Strategy},
-    memory::{Memory, MicroBatch, Precision, Recompute},
+    memory::{Memory, MicroBatch, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},

@@ -25,7 +25,7 @@ fn nanoseconds(allocator: &(impl GlobalAlloc + Sync), account: Account, threads:
 /// One allocation and its free, on each of the threads at once.
 fn run(allocator: &(impl GlobalAlloc + Sync), account: Account, threads: usize, size: usize) -> f64 {
     const PAIRS: u32 = 20_000;
-    let layout = Layout::from_size_align(size, 8).expect("a size that is a layout");
+    let layout = Layout::from_size_align(size, 4).expect("a size that is a layout");
     let barrier = Barrier::new(threads);
     let measure = || {
         charge(account, || {

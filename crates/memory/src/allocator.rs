@@ -70,16 +70,19 @@ fn with_header(layout: Layout) -> Option<(Layout, usize)> {
 /// Whether an allocation of a compute thread may be a tensor's or a kernel's, and not bookkeeping of the graph, which is
 /// the program's: a step of a long LSTM makes 100,000 of those.
 ///
-/// A tensor of Flex is a `Vec` of its elements, or bytes aligned to 16; a kernel's buffer is aligned to a cache line.
-/// Nodes, shapes and lists have the alignment of a pointer, and are small where tensors of 64-bit numbers are not. Hash
-/// tables are aligned to 16, but for a layout of their own.
+/// A tensor of Flex is a `Vec` of its elements, or bytes aligned to 16; a kernel's larger buffers are aligned to a cache
+/// line. Nodes, shapes and lists have the alignment of a pointer, and are small where tensors of 64-bit numbers are not.
+/// Hash tables are aligned to 16, but for a layout of their own. Some nodes are aligned to a cache line; they are small.
 #[inline]
 fn holds_tensor(layout: Layout) -> bool {
-    const SMALL: usize = 64 << 10;
+    const LIST: usize = 64 << 10;
+    const NODE: usize = 4 << 10;
+    let size = layout.size();
     match layout.align() {
-        8 => layout.size() >= SMALL,
-        16 => !is_hash_table(layout.size()),
-        _ => true,
+        1..=4 => size >= 4,
+        8 => size >= LIST,
+        16 => !is_hash_table(size),
+        _ => size >= NODE,
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`Reading`]: the figures of one moment; [`read`] takes them.
 //! - [`set_limit`] and [`take_crossing`]: rehearse a smaller device; [`default_limit`] is what this machine leaves.
 //! - [`record`]: the newest allocations one by one, from which a [`Timeline`] is made.
+//! - [`leak`]: compares successive steps, and says what is never given back.
 //! - [`Draft`]: raw blocks that become a [`Timeline`], recorded or planned.
 //! - [`compute_threads`]: starts the compute threads, charged to the device.
 //! - [`gpu`]: GPUs by name, and those of this machine with who is on them; [`processes`]: who holds which memory.
@@ -30,6 +31,7 @@ mod allocator;
 mod cgroup;
 pub mod export;
 pub mod gpu;
+pub mod leak;
 mod limit;
 mod machine;
 pub mod processes;

@@ -36,10 +36,12 @@ pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsErro
 
 /// How many compute threads there are; starts them, one a core, where nobody did.
 pub fn running_threads() -> usize {
-    rayon::current_num_threads()
+    // Asking rayon alone would start threads that are charged to nobody. Only another number is refused.
+    compute_threads(None).unwrap_or_else(|_| rayon::current_num_threads())
 }
 
 /// Runs `work` once on every compute thread and waits for it: for what a thread sets up for itself.
 pub fn on_compute_threads(work: impl Fn() + Sync) {
+    running_threads();
     rayon::broadcast(|_| work());
 }

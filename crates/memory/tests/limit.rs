@@ -9,6 +9,11 @@ use oomph_memory::{
 
 oomph_memory::install_meter!();
 
+/// Memory that the compiler may not leave out.
+fn made_of(size: usize) -> Vec<u8> {
+    std::hint::black_box(vec![0u8; size])
+}
+
 fn device<R>(work: impl FnOnce() -> R) -> R {
     charge(Account::Device, work)
 }
@@ -35,19 +40,19 @@ fn set_limit_above_level(bytes: u64) -> Bytes {
 fn what_stays_below_or_is_the_hosts_is_no_crossing() {
     let limit_bytes = set_limit_above_level(1 << 20);
     assert_eq!(limit(), Some(limit_bytes));
-    let exactly = device(|| vec![0u8; 1 << 20]);
-    let host = vec![1u8; 8 << 20];
+    let exactly = device(|| made_of(1 << 20));
+    let host = made_of(8 << 20);
     assert_eq!(crossing(), None);
     drop((exactly, host));
 }
 
 fn the_first_crossing_is_kept_until_it_is_taken() {
     let limit_bytes = set_limit_above_level(100_000);
-    let below = device(|| vec![0u8; 60_000]);
+    let below = device(|| made_of(60_000));
     let (first, place) = {
         let _forward = oomph_core::phase(Phase::Forward);
         let _stage = oomph_core::scope("layer1");
-        (device(|| vec![0u8; 50_000]), oomph_core::place())
+        (device(|| made_of(50_000)), oomph_core::place())
     };
     let expected = Crossing {
         requested_bytes: Bytes::new(50_000),
@@ -56,14 +61,14 @@ fn the_first_crossing_is_kept_until_it_is_taken() {
         place,
     };
     // The allocation passed, and so does the next.
-    let second = device(|| vec![0u8; 70_000]);
+    let second = device(|| made_of(70_000));
     assert_eq!(read().in_use_bytes.get(), limit_bytes.get() + 80_000);
     assert_eq!(crossing(), Some(expected));
     assert_eq!((take_crossing(), take_crossing(), crossing()), (Some(expected), None, None));
     assert_eq!((place.phase(), place.scope()), (Phase::Forward, "layer1".to_owned()));
 
     // Taken, it looks out for the next; a new limit forgets.
-    let third = device(|| vec![0u8; 5000]);
+    let third = device(|| made_of(5000));
     assert_eq!(crossing().map(|next| next.requested_bytes), Some(Bytes::new(5000)));
     set_limit_above_level(1 << 30);
     assert_eq!(crossing(), None);
@@ -73,7 +78,7 @@ fn the_first_crossing_is_kept_until_it_is_taken() {
 fn a_block_that_grows_may_cross() {
     set_limit_above_level(10_000);
     let grown = device(|| {
-        let mut grown: Vec<u8> = Vec::with_capacity(8000);
+        let mut grown: Vec<u8> = std::hint::black_box(Vec::with_capacity(8000));
         assert_eq!(crossing(), None);
         grown.reserve_exact(12_000);
         grown
@@ -89,7 +94,7 @@ fn of_several_threads_one_crosses_first() {
     let barrier = Barrier::new(4);
     let hold = |size: usize| {
         device(|| {
-            let block = vec![0u8; size];
+            let block = made_of(size);
             barrier.wait();
             drop(block);
         });
@@ -105,7 +110,7 @@ fn of_several_threads_one_crosses_first() {
 
 fn without_a_limit_nothing_crosses() {
     set_limit(None);
-    device(|| drop(vec![0u8; 100 << 20]));
+    device(|| drop(made_of(100 << 20)));
     assert_eq!((limit(), crossing()), (None, None));
 }
 

@@ -1,6 +1,9 @@
 //! The meter in a program that has it.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
+use std::{
+    alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc},
+    hint::black_box,
+};
 
 use oomph_memory::{Account, charge, compute_threads, read};
 
@@ -16,14 +19,19 @@ fn the_meter_counts_what_each_account_holds() {
     compute_threads_are_charged_to_the_device();
 }
 
+/// Memory that the compiler may not leave out.
+fn made_of(size: usize) -> Vec<u8> {
+    black_box(vec![0u8; size])
+}
+
 fn frees_go_to_the_account_of_the_allocation() {
     let before = read().in_use_bytes;
-    let block = charge(Account::Device, || vec![0u8; 1 << 20]);
+    let block = charge(Account::Device, || made_of(1 << 20));
     assert_eq!(read().in_use_bytes.get(), before.get() + (1 << 20));
     // Freed by a thread of the host's account.
     std::thread::spawn(move || drop(block)).join().unwrap();
     assert_eq!(read().in_use_bytes, before);
-    let host = vec![1u8; 3 << 20];
+    let host = made_of(3 << 20);
     assert_eq!(read().in_use_bytes, before);
     assert!(read().host_bytes.get() >= 3 << 20);
     drop(host);
@@ -33,7 +41,7 @@ fn peaks_are_kept_until_they_are_restarted() {
     oomph_memory::restart_peak();
     let before = read();
     assert_eq!(before.peak_in_use_bytes, before.in_use_bytes);
-    charge(Account::Device, || drop(vec![0u8; 5 << 20]));
+    charge(Account::Device, || drop(made_of(5 << 20)));
     let after = read();
     assert_eq!(after.peak_in_use_bytes.get(), before.in_use_bytes.get() + (5 << 20));
     assert_eq!(after.in_use_bytes, before.in_use_bytes);
@@ -43,22 +51,25 @@ fn peaks_are_kept_until_they_are_restarted() {
 }
 
 fn every_alignment_survives_growing_and_zeroing() {
+    const SIZE: usize = 70_000;
+    const GROWN: usize = 200_000;
     let before = read().in_use_bytes;
     charge(Account::Device, || {
         for align in [1, 2, 8, 16, 32, 64, 256, 4096] {
-            let layout = Layout::from_size_align(100, align).unwrap();
+            // Large enough for a tensor's, whatever the alignment.
+            let layout = Layout::from_size_align(SIZE, align).unwrap();
             // SAFETY: layouts have a size above 0, and each address is used with the layout that it was made with.
             unsafe {
-                let zeroed = alloc_zeroed(layout);
-                assert!((0..100).all(|at| *zeroed.add(at) == 0));
+                let zeroed = black_box(alloc_zeroed(layout));
+                assert!((0..SIZE).all(|at| *zeroed.add(at) == 0));
                 dealloc(zeroed, layout);
-                let block = alloc(layout);
-                (0..100).for_each(|at| block.add(at).write(at as u8));
-                let grown = realloc(block, layout, 70_000);
+                let block = black_box(alloc(layout));
+                (0..SIZE).for_each(|at| block.add(at).write(at as u8));
+                let grown = black_box(realloc(block, layout, GROWN));
                 assert_eq!(grown as usize % align, 0);
-                assert!((0..100).all(|at| *grown.add(at) == at as u8));
-                assert_eq!(read().in_use_bytes.get(), before.get() + 70_000);
-                dealloc(grown, Layout::from_size_align(70_000, align).unwrap());
+                assert!((0..SIZE).all(|at| *grown.add(at) == at as u8));
+                assert_eq!(read().in_use_bytes.get(), before.get() + GROWN as u64);
+                dealloc(grown, Layout::from_size_align(GROWN, align).unwrap());
             }
         }
     });
@@ -70,7 +81,7 @@ fn compute_threads_are_charged_to_the_device() {
     assert_eq!(count, 2);
     let before = read().in_use_bytes;
     let (sender, receiver) = std::sync::mpsc::channel();
-    rayon::spawn(move || sender.send(vec![0u8; 1 << 20]).unwrap());
+    rayon::spawn(move || sender.send(made_of(1 << 20)).unwrap());
     let block = receiver.recv().unwrap();
     // Rayon's own small blocks come on top.
     assert!(read().in_use_bytes.get() >= before.get() + (1 << 20));

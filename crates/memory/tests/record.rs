@@ -29,6 +29,11 @@ fn a_recording_has_every_allocation_of_the_device() {
     compute_threads_are_where_the_run_is();
 }
 
+/// Memory that the compiler may not leave out.
+fn made_of(size: usize) -> Vec<u8> {
+    std::hint::black_box(vec![0u8; size])
+}
+
 fn device<R>(work: impl FnOnce() -> R) -> R {
     charge(Account::Device, work)
 }
@@ -62,7 +67,7 @@ fn check(recording: &Recording, timeline: &Timeline) {
 
 fn nothing_is_recorded_before_the_start() {
     assert!(!record::is_on());
-    device(|| drop(vec![0u8; 100]));
+    device(|| drop(made_of(100)));
     record::mark_step(1, StepKind::Train);
     assert_eq!((record::next_event(), record::dump()), (0, Recording::default()));
 }
@@ -77,12 +82,12 @@ fn events_say_what_where_and_when() {
         let _phase = oomph_core::phase(Phase::Step);
         let _scope = oomph_core::scope("optimizer");
         record::mark_step(7, StepKind::Train);
-        device(|| vec![0u8; 1000])
+        device(|| made_of(1000))
     };
     let address = block.as_ptr() as u64;
     // Freed by a thread of another account; the host's allocations are not recorded.
     std::thread::spawn(move || drop(block)).join().unwrap();
-    drop(vec![1u8; 500]);
+    drop(made_of(500));
     let recording = dump();
     let changes: Vec<_> = recording.events.iter().map(|event| event.change).collect();
     let expected = [
@@ -99,7 +104,7 @@ fn events_say_what_where_and_when() {
     assert!(recording.started.is_some());
     record::stop();
     // What happens after the end is not in it; the level is that of the end.
-    let late = device(|| vec![0u8; 4000]);
+    let late = device(|| made_of(4000));
     assert_eq!(record::dump(), recording);
     drop(late);
 }
@@ -108,7 +113,7 @@ fn growing_is_a_free_and_an_allocation() {
     record::start(100);
     let next = record::next_event();
     let grown = device(|| {
-        let mut grown: Vec<u8> = Vec::with_capacity(1000);
+        let mut grown: Vec<u8> = std::hint::black_box(Vec::with_capacity(1000));
         grown.reserve_exact(100_000);
         grown
     });
@@ -124,7 +129,7 @@ fn growing_is_a_free_and_an_allocation() {
 fn the_ring_keeps_the_newest_and_the_level_before_them() {
     record::start(100);
     let first = record::next_event();
-    let kept: Vec<Vec<u8>> = (0..300).map(|size| device(|| vec![0u8; 1 + size])).collect();
+    let kept: Vec<Vec<u8>> = (0..300).map(|size| device(|| made_of(4 + size))).collect();
     let recording = dump();
     // A power of two.
     assert_eq!(recording.events.len(), 128);
@@ -147,7 +152,7 @@ fn threads_record_at_once() {
             scope.spawn(move || {
                 device(|| {
                     for turn in 0..5000 {
-                        drop(vec![0u8; 1 + thread * 100 + turn % 100]);
+                        drop(made_of(4 + thread * 100 + turn % 100));
                     }
                 });
             });
@@ -175,7 +180,7 @@ fn compute_threads_are_where_the_run_is() {
     let _phase = oomph_core::phase(Phase::Forward);
     let _scope = oomph_core::scope("conv");
     let block = std::sync::Mutex::new(Vec::new());
-    rayon::scope(|scope| scope.spawn(|_| *block.lock().unwrap() = vec![0u8; 123_456]));
+    rayon::scope(|scope| scope.spawn(|_| *block.lock().unwrap() = made_of(123_456)));
     let recording = record::dump();
     let made = recording.events.iter().find(|it| matches!(it.change, Change::Alloc { bytes: 123_456, .. }));
     assert_eq!(made.map(|event| event.place), Some(oomph_core::place()));
@@ -198,8 +203,8 @@ fn a_dump_is_true_while_others_allocate() {
         scope.spawn(|| {
             device(|| {
                 while !is_over.load(Relaxed) {
-                    let one = vec![0u8; 1000];
-                    let two = vec![0u8; 30_000];
+                    let one = made_of(1000);
+                    let two = made_of(30_000);
                     drop(one);
                     drop(two);
                 }
@@ -255,11 +260,11 @@ fn tensors(timeline: &Timeline) -> Vec<(&str, Category, u64, bool)> {
 fn notes_name_what_was_there_before() {
     let base = read().in_use_bytes.get();
     let (weight, momentum, freed, batch) =
-        device(|| (vec![0u8; 100], vec![0u8; 200], vec![0u8; 300], vec![0u8; 400]));
-    let unnamed = device(|| vec![0u8; 5000]);
+        device(|| (made_of(100), made_of(200), made_of(300), made_of(400)));
+    let unnamed = device(|| made_of(5000));
     record::start(100);
     let at_start = note(&weight, Category::Parameters, "weight");
-    let made = device(|| vec![0u8; 600]);
+    let made = device(|| made_of(600));
     let held = vec![
         at_start,
         note(&momentum, Category::OptimizerState, "momentum"),
@@ -286,10 +291,10 @@ fn notes_name_what_was_there_before() {
 
 fn what_a_lost_event_made_is_not_guessed() {
     record::start(16);
-    let (gone, weight) = device(|| (vec![0u8; 100], vec![0u8; 200]));
+    let (gone, weight) = device(|| (made_of(100), made_of(200)));
     let held = vec![note(&gone, Category::Gradients, "gone"), note(&weight, Category::Parameters, "weight")];
     drop(gone);
-    device(|| (0..30).for_each(|_| drop(vec![0u8; 64])));
+    device(|| (0..30).for_each(|_| drop(made_of(64))));
     drop(weight);
     let recording = dump();
     let timeline = recording.timeline(&Notes { held, ..Notes::default() });
@@ -309,12 +314,12 @@ fn a_step_becomes_a_timeline() {
         let kept = {
             let _forward = phase(Phase::Forward);
             let _stage = oomph_core::scope("stem");
-            device(|| drop(vec![0u8; 10]));
-            device(|| vec![0u8; 1000])
+            device(|| drop(made_of(10)));
+            device(|| made_of(1000))
         };
         let gradient = {
             let _backward = phase(Phase::Backward);
-            let gradient = device(|| vec![0u8; 300]);
+            let gradient = device(|| made_of(300));
             drop(kept);
             gradient
         };

@@ -69,7 +69,7 @@ fn backward_recorded(
         if info.trainable
             && let Some(gradient) = parameter.remove_recorded_gradient(&mut gradients)
         {
-            // In place, and so without effect, where the gradient is all of its storage.
+            // The planner knows this product by one, and whether it would be executed.
             named.insert(info.name.to_owned(), gradient.scale(1.0));
         }
     });

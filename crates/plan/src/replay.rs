@@ -7,7 +7,12 @@ use burn_ir::OperationIr;
 use oomph_core::Bytes;
 use oomph_memory::{Clock, Draft, Held, Name, Origin, Span, SpanKind, Timeline};
 
-use crate::{Backend, Note, Noted, Recording, flex::Flex, machine::Machine};
+use crate::{
+    Backend, Note, Noted, Recording,
+    cuda::{self, Cuda},
+    flex::Flex,
+    machine::Machine,
+};
 
 /// For the head of a planned timeline.
 #[derive(Clone, Debug)]
@@ -21,12 +26,11 @@ pub struct Head {
 }
 
 /// Plays the allocator over recorded operations: what will be in use at each of them, and for what.
-pub fn replay(recording: &Recording, backend: &Backend, head: Head) -> Timeline {
+pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     let lives = Lives::of(&recording.operations);
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let mut play = Play { machine: Machine::new(), held: Vec::new(), steps: Vec::new() };
-    let Backend::Cpu { threads } = *backend;
-    let mut flex = Flex::new(threads, &mut play.machine);
+    let (mut rules, machine) = Rules::of(backend);
+    let mut play = Play { machine, held: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {
         let first = operation.outputs().map(|tensor| tensor.id.value()).min();
@@ -41,7 +45,7 @@ pub fn replay(recording: &Recording, backend: &Backend, head: Head) -> Timeline 
             }
         }
         play.machine.begin(&operation_name(operation), lives.needed_after(index, operation));
-        flex.run(&mut play.machine, operation);
+        rules.run(&mut play.machine, operation);
         play.machine.end(operation.inputs().chain(operation.outputs()));
     }
     for note in notes {
@@ -50,6 +54,31 @@ pub fn replay(recording: &Recording, backend: &Backend, head: Head) -> Timeline 
         }
     }
     play.finish(recording, head)
+}
+
+/// What a backend does with an operation.
+enum Rules {
+    Flex(Flex),
+    Cuda(Cuda),
+}
+
+impl Rules {
+    fn of(backend: Backend) -> (Self, Machine) {
+        match backend {
+            Backend::Cpu { threads } => {
+                let mut machine = Machine::new(1);
+                (Self::Flex(Flex::new(threads, &mut machine)), machine)
+            }
+            Backend::Cuda => (Self::Cuda(Cuda::new()), Machine::new(cuda::ALIGNMENT)),
+        }
+    }
+
+    fn run(&mut self, machine: &mut Machine, operation: &OperationIr) {
+        match self {
+            Self::Flex(flex) => flex.run(machine, operation),
+            Self::Cuda(cuda) => cuda.run(machine, operation),
+        }
+    }
 }
 
 /// The last operation that reads each tensor.

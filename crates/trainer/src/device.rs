@@ -1,4 +1,5 @@
 use burn::tensor::Device;
+use burn_backend::InstallMemoryPoolsError;
 use oomph_config::DeviceName;
 use serde::Serialize;
 
@@ -28,6 +29,14 @@ pub enum DeviceError {
         device: DeviceName,
         /// The code of `cuInit` or of a query (`CUresult`).
         code: i32,
+    },
+    /// The allocator refused the layout of its pools.
+    #[error("device `{device}` refused the layout of `memory.pool`: {reason}")]
+    Pools {
+        /// The device that was asked for.
+        device: DeviceName,
+        /// Why.
+        reason: InstallMemoryPoolsError,
     },
     /// There is no GPU of that index.
     #[error("device `{device}` does not exist; {}", counted(*count))]
@@ -62,6 +71,7 @@ impl DeviceError {
             Self::Library { library, .. } => {
                 format!("it comes with the CUDA toolkit; put the folder of `{library}` into LD_LIBRARY_PATH")
             }
+            Self::Pools { .. } => "without `memory.pool` it is as Burn starts it".into(),
             Self::Driver { .. } => "`nvidia-smi` says more; a restart of the machine may help".into(),
             Self::NoSuchGpu { .. } => {
                 "`oomph devices` lists what there is; CUDA_VISIBLE_DEVICES may hide some".into()

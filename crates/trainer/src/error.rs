@@ -28,7 +28,7 @@ pub enum TrainError {
     State(#[from] StateError),
     /// A step, or an evaluation, needed more memory than the device may use.
     #[error(transparent)]
-    OutOfMemory(#[from] OutOfMemory),
+    OutOfMemory(#[from] Box<OutOfMemory>),
     /// There is nothing to evaluate on.
     #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate {

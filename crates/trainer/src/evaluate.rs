@@ -3,10 +3,16 @@ use std::time::Instant;
 use burn::tensor::Tensor;
 use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, charge,
+    record::{self, StepKind},
+};
 use oomph_model::{Pass, Stages, autodiff};
 
-use crate::{Observer, Session, Stop, Tick, TrainError, forward::forward, progress::read_all, upload::upload};
+use crate::{
+    Observer, Session, Stop, Tick, TrainError, forward::forward, leak_watch::LeakCheck, progress::read_all,
+    upload::upload,
+};
 
 /// What evaluation found.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,21 +41,36 @@ pub fn evaluate(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
+    let mut leaks = LeakCheck::new(session);
+    evaluate_batches(session, model, usize::MAX, &mut leaks.watching(None, observer), stop)
+}
+
+/// As [`evaluate`], on the first batches alone: at most `most` of them.
+pub(crate) fn evaluate_batches(
+    session: &Session,
+    model: &Stages,
+    most: usize,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
     charge(Account::Device, || {
         let start = Instant::now();
         let model = model.inference();
         let order = session.eval_order();
-        let batches = order.batches();
+        let batches = order.batches().min(most);
         let mut loader = charge(Account::Host, || {
             Loader::start(session.source.clone(), Split::Test, order, 0, 0, None, &session.loader)
         });
         let mut sums = Sums::default();
         let mut batch_index = 0;
-        while let Some(batch) = charge(Account::Host, || loader.next()) {
+        while batch_index < batches
+            && let Some(batch) = charge(Account::Host, || loader.next())
+        {
             if stop.reason().is_some() {
                 return Ok(None);
             }
             let batch = batch?;
+            record::mark_step(batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
                 sums.add(session, &model, &batch)?;
@@ -81,7 +102,7 @@ impl Sums {
         let (input, targets) = upload(batch, &session.device);
         drop(uploading);
         let _phase = phase(Phase::Eval);
-        let output = forward(model, input, &mut Pass::eval())?;
+        let output = forward(model, input, &mut Pass::eval(), None)?;
         let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Phase};
+use oomph_memory::record::StepKind;
 use serde::Serialize;
 
 use crate::StopReason;
@@ -19,6 +20,8 @@ pub enum Event {
     Eval(EvalMetrics),
     /// A checkpoint is complete on disk.
     Checkpoint(Saved),
+    /// Memory that is never given back. A warning says the same in words.
+    Leak(LeakMetrics),
     /// Something that the user should know and that does not end the run.
     Warning {
         /// What.
@@ -66,6 +69,10 @@ pub struct Started {
     pub resumed_from: Option<PathBuf>,
     /// Whether CPU memory is measured: `install_meter!` is in the program.
     pub metered: bool,
+    /// The planned peak of a step and an evaluation batch.
+    pub planned_peak_bytes: Option<Bytes>,
+    /// What the device may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
     /// The version of oomph.
     pub version: &'static str,
 }
@@ -87,8 +94,14 @@ pub struct StepMetrics {
     pub samples_per_second: f64,
     /// Bytes of tensors and workspaces on the device now.
     pub in_use_bytes: Bytes,
-    /// The most that were in use since the run began.
+    /// The most that were in use since the run began; on a GPU, the most that was seen at such an event.
     pub peak_in_use_bytes: Bytes,
+    /// What a GPU's allocator holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_bytes: Option<Bytes>,
+    /// The most that a GPU's pages ever took: an upper bound of the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages_peak_bytes: Option<Bytes>,
     /// Seconds since the run began, in this process.
     pub seconds: f64,
 }
@@ -110,6 +123,61 @@ pub struct EvalMetrics {
     pub best: bool,
     /// How long it took.
     pub eval_seconds: f64,
+}
+
+/// Memory that grows from step to step, or from evaluation batch to evaluation batch.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeakMetrics {
+    /// Optimizer steps done; `None` in an evaluation of its own.
+    pub step: Option<usize>,
+    /// After what it was compared.
+    pub point: LeakPoint,
+    /// What each step, or each evaluation batch, adds.
+    pub bytes_per_step: Bytes,
+    /// What was added since it was first seen.
+    pub grown_bytes: Bytes,
+    /// Steps, or evaluation batches, that it took.
+    pub steps: u64,
+    /// Steps, or evaluation batches, until the limit is reached, where there is one.
+    pub steps_left: Option<u64>,
+    /// Bytes of tensors and workspaces on the device now.
+    pub in_use_bytes: Bytes,
+    /// What the device may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
+    /// What each leaves behind: the phase that leaves most first, and in it the most bytes first.
+    pub kinds: Vec<LeakKind>,
+}
+
+/// Where memory grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakPoint {
+    /// From optimizer step to optimizer step.
+    Step,
+    /// From evaluation batch to evaluation batch.
+    EvalBatch,
+}
+
+impl From<StepKind> for LeakPoint {
+    fn from(kind: StepKind) -> Self {
+        match kind {
+            StepKind::Train => Self::Step,
+            StepKind::Eval => Self::EvalBatch,
+        }
+    }
+}
+
+/// Blocks of one size, born at one place, that a leak consists of.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeakKind {
+    /// How many a step.
+    pub count: u64,
+    /// The size of each.
+    pub bytes: Bytes,
+    /// The phase they are born in.
+    pub phase: Phase,
+    /// The stage or layer they are born in; empty outside of any.
+    pub scope: String,
 }
 
 /// A checkpoint on disk.

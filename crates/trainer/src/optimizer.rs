@@ -5,6 +5,7 @@ use burn_optim::{
 };
 use oomph_core::scope;
 use oomph_config::{Moments, Optimizer as Settings, OptimizerKind};
+use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
 
 use crate::state::{HostTensor, OptimizerRecord, Scalar, StateError};
@@ -35,13 +36,15 @@ impl Optimizer {
         let Self { rule, states } = self;
         model.map(&mut |info, parameter| {
             let Some(gradient) = gradients.remove(info.name) else { return parameter };
-            let _scope = scope(info.name);
+            // A scope that is new is kept for ever, by the program and not by the optimizer.
+            let _scope = charge(Account::Host, || scope(info.name));
             let (rank, tensor) = parameter.inner().into_parts();
             let (_, gradient) = gradient.into_parts();
             let state = states.remove(info.name);
             let (tensor, state) = rule.step_dyn(rank, lr, tensor, gradient, state);
             if let Some(state) = state {
-                states.insert(info.name.to_owned(), state);
+                // The name is the program's, the state the device's.
+                states.insert(charge(Account::Host, || info.name.to_owned()), state);
             }
             AnyTensor::from_parts(rank, tensor).tracked(true)
         });

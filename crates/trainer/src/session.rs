@@ -1,12 +1,12 @@
 use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_config::{Config, ConfigError, Interval, MicroBatch};
-use oomph_core::{SampleSpec, Split};
+use oomph_config::{Config, ConfigError, DeviceName, Interval, MicroBatch};
+use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
 use oomph_model::{Architecture, Init, ModelError, Stages, Summary, check_training, summarize};
 
-use crate::{DeviceError, Parts, Registry, Schedule, Task, open_device};
+use crate::{DeviceError, Parts, Registry, Schedule, Task, device_memory::install_pool, open_device};
 
 /// A configuration with everything it names found, opened and checked against each other.
 pub struct Session {
@@ -22,6 +22,8 @@ pub struct Session {
     pub loader: LoaderOptions,
     /// Where it computes, off autodiff.
     pub device: Device,
+    /// What the device may use, where that is known: as configured, or what the machine leaves.
+    pub limit_bytes: Option<Bytes>,
 }
 
 /// What keeps a configuration from becoming a session.
@@ -113,15 +115,39 @@ impl Session {
     /// # Errors
     /// The first thing that is not as it must be, with the place in the configuration where there is one.
     pub fn open(config: Config, registry: &Registry) -> Result<Self, SessionError> {
-        let parts = registry.read(&config)?;
         let threads = config.device.threads.and_then(NonZeroUsize::new);
-        oomph_memory::compute_threads(threads)?;
-        let device = open_device(config.device.devices[0])?;
+        let device = |config: &Config| -> Result<_, SessionError> {
+            oomph_memory::compute_threads(threads)?;
+            let name = config.device.devices[0];
+            let device = open_device(name)?;
+            install_pool(&device, config.memory.pool)
+                .map_err(|reason| DeviceError::Pools { device: name, reason })?;
+            Ok((device, limit(config)))
+        };
+        Self::assemble(config, registry, device)
+    }
+
+    /// As [`open`](Self::open), without a device: to plan for one that this machine need not have. Nothing can be
+    /// trained in it.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open) that are not about the device.
+    pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Self, SessionError> {
+        Self::assemble(config, registry, |config| Ok((Device::flex(), config.memory.limit)))
+    }
+
+    fn assemble(
+        config: Config,
+        registry: &Registry,
+        device: impl FnOnce(&Config) -> Result<(Device, Option<Bytes>), SessionError>,
+    ) -> Result<Self, SessionError> {
+        let parts = registry.read(&config)?;
+        let (device, limit_bytes) = device(&config)?;
         let source = parts.open_source(&config)?;
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;
-        let session = Self { config, architecture, source, task, loader, device };
+        let session = Self { config, architecture, source, task, loader, device, limit_bytes };
         session.summary(session.eval_batch())?;
         Ok(session)
     }
@@ -190,10 +216,15 @@ impl Session {
 
     /// Samples of one forward-backward.
     pub fn micro_batch(&self) -> usize {
+        self.micro_batch_of(self.config.train.batch)
+    }
+
+    /// Samples of one forward-backward, were the batch of another size.
+    pub fn micro_batch_of(&self, batch: usize) -> usize {
         match self.config.memory.micro_batch {
-            Some(MicroBatch::Samples(samples)) => samples,
+            Some(MicroBatch::Samples(samples)) => samples.min(batch),
             // `auto` is refused where the configuration is validated.
-            Some(MicroBatch::Auto) | None => self.config.train.batch,
+            Some(MicroBatch::Auto) | None => batch,
         }
     }
 
@@ -231,6 +262,16 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
+}
+
+/// Sets the limit that the meter looks at. A GPU has its own.
+fn limit(config: &Config) -> Option<Bytes> {
+    if config.device.devices[0] != DeviceName::Cpu {
+        return None;
+    }
+    let limit_bytes = config.memory.limit.or_else(|| Some(oomph_memory::default_limit()?.bytes));
+    oomph_memory::set_limit(limit_bytes);
+    limit_bytes
 }
 
 impl std::fmt::Debug for Session {

@@ -148,8 +148,15 @@ impl Stepper {
         if let Some(watch) = &mut self.watch {
             watch::parameters(watch.as_mut(), &self.model);
         }
+        self.boundary();
         out_of_memory::check()?;
         Ok(outcome)
+    }
+
+    fn boundary(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.boundary("");
+        }
     }
 
     /// Weighted loss and number of right samples, off the graph, and gradients.
@@ -169,7 +176,7 @@ impl Stepper {
         let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
         let mut pass = Pass::train(key);
-        let output = forward(&self.model, input, &mut pass)?;
+        let output = forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
         self.model.apply(pass.into_updates());
         let loss = context.task.loss(&output, &targets)?;
         let correct = context.task.correct(&output, &targets).map(autodiff::inner);
@@ -178,9 +185,11 @@ impl Stepper {
         let weight = size as f32 / context.samples as f32;
         let loss = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
         let plain = autodiff::inner(loss.clone());
+        self.boundary();
         drop(recording);
         let _phase = phase(Phase::Backward);
         let gradients = autodiff::backward(loss, &self.model);
+        self.boundary();
         out_of_memory::check()?;
         Ok((plain, correct, gradients))
     }

@@ -13,6 +13,7 @@ pub struct Stop {
 struct Shared {
     reason: AtomicU8,
     save: AtomicBool,
+    timeline: AtomicBool,
 }
 
 /// Why a training was asked to end.
@@ -41,6 +42,11 @@ impl Stop {
         self.shared.save.store(true, SeqCst);
     }
 
+    /// Asks the training to write the timeline of its memory after its step and go on.
+    pub fn request_timeline(&self) {
+        self.shared.timeline.store(true, SeqCst);
+    }
+
     /// Why the training shall end, if it shall.
     pub fn reason(&self) -> Option<StopReason> {
         match self.shared.reason.load(SeqCst) {
@@ -48,6 +54,11 @@ impl Stop {
             2 => Some(StopReason::Terminate),
             _ => None,
         }
+    }
+
+    /// Whether a timeline was asked for since the last call.
+    pub(crate) fn take_timeline(&self) -> bool {
+        self.shared.timeline.swap(false, SeqCst)
     }
 
     /// Whether a save was asked for since the last call.

@@ -1,18 +1,23 @@
 use std::{
     collections::HashSet,
+    io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use oomph_config::Interval;
-use oomph_core::Split;
+use oomph_core::{Bytes, Split};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{Account, charge};
 
 use crate::{
-    Event, Observer, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
-    evaluate::evaluate,
+    Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
+    device_memory::Gauge,
+    evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
+    leak_watch::LeakCheck,
+    memory_log::MemoryLog,
+    plan,
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
@@ -44,6 +49,7 @@ pub fn train(
         match training.run() {
             Ok(ended) => training.finish(ended),
             Err(error) => {
+                let error = training.explain(error);
                 training.log_failure(&error);
                 Err(error)
             }
@@ -73,6 +79,12 @@ struct Training<'a> {
     named: HashSet<String>,
     /// Whether there is something that the last checkpoint does not have.
     changed: bool,
+    /// The newest allocations, where they are recorded.
+    memory_log: Option<MemoryLog>,
+    gauge: Gauge,
+    /// Compares the steps' memory.
+    leaks: LeakCheck,
+    planned_peak_bytes: Option<Bytes>,
 }
 
 impl<'a> Training<'a> {
@@ -84,14 +96,18 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         // Before there is a run directory that nothing would ever be in.
         session.check_training()?;
+        let planned_peak_bytes = charge(Account::Host, || plan(session, PlanOptions::default()))?.peak();
+        let planned_peak_bytes = Some(planned_peak_bytes.categories.total());
         let Start { run, checkpoint, warnings } = Start::find(session, &options.resume)?;
+        let mut stepper = Stepper::new(session)?;
+        let memory_log = MemoryLog::start(session, &mut stepper);
         let mut training = Self {
             session,
             observer,
             stop,
             run,
             config: session.config.to_toml(),
-            stepper: Stepper::new(session)?,
+            stepper,
             schedule: session.schedule(),
             progress: Progress { batches_per_epoch: session.steps_per_epoch(), ..Progress::default() },
             interval: progress::Interval::default(),
@@ -103,6 +119,10 @@ impl<'a> Training<'a> {
             skipped_samples: 0,
             named: HashSet::new(),
             changed: true,
+            memory_log,
+            gauge: Gauge::new(&session.device),
+            leaks: LeakCheck::new(session),
+            planned_peak_bytes,
         };
         if let Some(checkpoint) = &checkpoint {
             training.restore(checkpoint)?;
@@ -166,6 +186,8 @@ impl<'a> Training<'a> {
             first_step: self.progress.step,
             resumed_from: checkpoint.map(|checkpoint| checkpoint.path().to_owned()),
             metered: oomph_memory::is_installed(),
+            planned_peak_bytes: self.planned_peak_bytes,
+            limit_bytes: session.limit_bytes,
             version: env!("CARGO_PKG_VERSION"),
         };
         self.tell(Event::Started(started))
@@ -178,6 +200,22 @@ impl<'a> Training<'a> {
             self.observer.event(&event);
             Ok(())
         })
+    }
+
+    /// Adds to an error what only the run knows: where it was, and what was in use.
+    fn explain(&mut self, mut error: TrainError) -> TrainError {
+        if let TrainError::OutOfMemory(out_of_memory) = &mut error {
+            out_of_memory.step = Some(self.progress.step + 1);
+            // Where the page cannot be written, the error is told without it.
+            out_of_memory.timeline = self.write_timeline("out-of-memory.html").ok().flatten();
+        }
+        error
+    }
+
+    /// Writes what was recorded as a page of the run directory.
+    fn write_timeline(&self, name: &str) -> io::Result<Option<PathBuf>> {
+        let page = |log: &MemoryLog| charge(Account::Host, || log.write_page(self.run.path(), name));
+        self.memory_log.as_ref().map(page).transpose()
     }
 
     /// The run's own log shall say how it ended too. The caller is told by the error itself.
@@ -242,7 +280,8 @@ impl<'a> Training<'a> {
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
         let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
-        self.stopwatch.count(outcome.samples);
+        let samples = outcome.samples;
+        self.stopwatch.count(samples);
         self.interval.add(step + 1, lr, outcome);
         self.changed = true;
         self.progress.step += 1;
@@ -252,6 +291,9 @@ impl<'a> Training<'a> {
             self.progress.batch = 0;
         }
         charge(Account::Host, || self.observer.tick(Tick::Step { step: self.progress.step }));
+        for event in self.leaks.after_step(self.progress.step, samples) {
+            self.tell(event)?;
+        }
         Ok(())
     }
 
@@ -277,6 +319,9 @@ impl<'a> Training<'a> {
         if self.stop.take_save() || self.is_due(config.run.save_every) {
             self.save(false)?;
         }
+        if self.stop.take_timeline() {
+            self.show_timeline()?;
+        }
         Ok(None)
     }
 
@@ -290,10 +335,21 @@ impl<'a> Training<'a> {
         }
     }
 
+    /// Writes the timeline that somebody asked for.
+    fn show_timeline(&mut self) -> Result<(), TrainError> {
+        let name = format!("memory-{:09}.html", self.progress.step);
+        let message = match self.write_timeline(&name) {
+            Ok(Some(path)) => format!("what was in use is shown in `{}`", path.display()),
+            Ok(None) => "no allocations are recorded, so there is no timeline to write".into(),
+            Err(error) => format!("the timeline `{name}` cannot be written: {error}"),
+        };
+        self.tell(Event::Warning { message })
+    }
+
     /// Reads the losses since the last time, which waits for the device.
     fn log(&mut self) -> Result<(), TrainError> {
         let Some(means) = self.read_losses()? else { return Ok(()) };
-        let memory = oomph_memory::read();
+        let memory = self.gauge.look();
         let Progress { step, .. } = self.progress;
         let metrics = StepMetrics {
             step,
@@ -304,6 +360,8 @@ impl<'a> Training<'a> {
             samples_per_second: self.stopwatch.lap(),
             in_use_bytes: memory.in_use_bytes,
             peak_in_use_bytes: memory.peak_in_use_bytes,
+            reserved_bytes: memory.pools.map(|pools| pools.reserved_bytes),
+            pages_peak_bytes: memory.pools.and_then(|pools| pools.pages_peak_bytes),
             seconds: self.started.elapsed().as_secs_f64(),
         };
         self.tell(Event::Step(metrics))
@@ -333,8 +391,14 @@ impl<'a> Training<'a> {
         // A loss that is not finite is found here, before it is evaluated.
         self.log()?;
         self.stopwatch.pause();
-        let evaluation = evaluate(self.session, &self.stepper.model, self.observer, self.stop)?;
-        let Some(evaluation) = evaluation else {
+        let mut observer = self.leaks.watching(Some(self.progress.step), self.observer);
+        let model = &self.stepper.model;
+        let evaluation = evaluate_batches(self.session, model, usize::MAX, &mut observer, self.stop);
+        // The observer knows them already.
+        for event in self.leaks.take_told() {
+            charge(Account::Host, || self.run.log(&event))?;
+        }
+        let Some(evaluation) = evaluation? else {
             // Asked to stop before it was done: `evaluation_due` stays, and it is done on resume.
             self.save(false)?;
             return Ok(self.stop.reason().map(Ended::from));
@@ -421,7 +485,7 @@ impl<'a> Training<'a> {
             best_eval_loss: progress.early_stopping.best_loss,
             best_step: progress.early_stopping.best_step,
             samples_per_second: self.stopwatch.total(),
-            peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
+            peak_in_use_bytes: self.gauge.look().peak_in_use_bytes,
             skipped_samples: self.skipped_samples,
             run_dir: self.run.path().to_owned(),
             checkpoint,

@@ -5,6 +5,9 @@ use oomph_model::{AnyTensor, Named, Stages};
 pub trait Watch {
     /// `tensor` holds `name` now.
     fn holds(&mut self, category: Category, name: &str, tensor: &AnyTensor);
+
+    /// A stage of the current phase is over, or, where `stage` is empty, the phase itself.
+    fn boundary(&mut self, _stage: &str) {}
 }
 
 /// Tells of every tensor of the model.

@@ -1,25 +1,32 @@
 //! One file a command: its arguments, and what it does with them.
 
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod evaluate;
 pub(crate) mod monitor;
+pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod summary;
 pub(crate) mod train;
 
 use oomph_trainer::Registry;
 
-use crate::{arguments::Command, error::CliError, exit::Exit};
+use crate::{arguments::Command, error::CliError, exit::Exit, probe};
 
 pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliError> {
     match command {
         Command::Train(arguments) => train::run(arguments, registry),
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),
+        Command::Plan(arguments) => plan::run(arguments, registry),
+        Command::Profile(arguments) => profile::run(arguments, registry),
+        Command::Compare(arguments) => compare::run(arguments, registry),
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Monitor(arguments) => monitor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
+        Command::Probe => probe::run(registry),
     }
 }

@@ -114,6 +114,6 @@ fn cells(row: &SummaryRow, name: String) -> [String; 7] {
 }
 
 /// `64×16×8×8`, the batch first.
-fn shape(dims: &[usize]) -> String {
+pub(crate) fn shape(dims: &[usize]) -> String {
     dims.iter().map(usize::to_string).collect::<Vec<_>>().join("×")
 }

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Ctrl-C finishes the step, saves and exits with 130 (SIGTERM: 143); a second one stops at once.
-SIGUSR1 saves and goes on.
+SIGUSR1 saves and goes on; SIGUSR2 writes what is in memory as a page of the run directory.
 
 Examples:
   oomph train

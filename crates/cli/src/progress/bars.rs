@@ -58,7 +58,11 @@ impl Bars {
                 run.iter().for_each(|run| run.show_epoch());
             }
             (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
-            (Event::Checkpoint(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_), _) => {}
+            // A leak is a warning as well.
+            (
+                Event::Checkpoint(_) | Event::Leak(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_),
+                _,
+            ) => {}
         }
     }
 
@@ -133,17 +137,17 @@ impl RunBars {
     }
 }
 
-const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";
+pub(super) const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";
 const FIGURES: &str = "{msg:.dim}";
 
-fn bar(template: &str) -> ProgressBar {
+pub(super) fn bar(template: &str) -> ProgressBar {
     // The templates are constants of this file, and its test draws them.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::no_length().with_style(style.progress_chars("━╸─"))
 }
 
 /// The texts at the right have one width, so that all bars end at one column.
-fn show(bar: &ProgressBar, name: &str, position: usize, length: usize, left: String) {
+pub(super) fn show(bar: &ProgressBar, name: &str, position: usize, length: usize, left: String) {
     let count = format!("{}/{}", grouped(position), grouped(length));
     bar.set_prefix(name.to_owned());
     bar.set_length(length as u64);

@@ -5,6 +5,13 @@ use crate::{
     table::pairs,
 };
 
+/// What a step will need, of what there is.
+fn memory(started: &Started) -> Option<String> {
+    let planned = started.planned_peak_bytes?;
+    let limit = started.limit_bytes.map(|limit| format!(" of {limit}"));
+    Some(format!("planned peak {planned}{}", limit.unwrap_or_default()))
+}
+
 /// What a training is about, in a few lines.
 pub(super) fn header(started: &Started) -> String {
     let Started { model, source, sample, device, batch, micro_batch, steps, steps_per_epoch, .. } = started;
@@ -28,6 +35,7 @@ pub(super) fn header(started: &Started) -> String {
         ("batch", Some(format!("{}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
+        ("memory", memory(started)),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),
     ])

@@ -23,7 +23,8 @@ impl Lines {
                 self.notices.line(format!("saved {}", checkpoint.display()));
             }
             Event::Warning { message } => self.notices.warning(message),
-            Event::Done(_) | Event::Error { .. } => {}
+            // A leak is a warning as well.
+            Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
         }
     }
 

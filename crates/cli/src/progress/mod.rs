@@ -5,6 +5,7 @@ mod eta;
 mod header;
 mod json;
 mod lines;
+mod profile;
 
 use std::io::IsTerminal;
 
@@ -12,6 +13,7 @@ use oomph_trainer::{Event, Observer, Stop, Tick};
 
 use crate::{error::CliError, notices::Notices};
 
+pub(crate) use self::profile::ProfileBar;
 use self::{bars::Bars, json::JsonLines, lines::Lines};
 
 /// How progress is shown.

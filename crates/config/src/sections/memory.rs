@@ -1,6 +1,7 @@
 use oomph_core::Bytes;
 
 use crate::{
+    device_name::DeviceName,
     error::ConfigError,
     precedence::{Rule, clash},
     section::{Refused, Section},
@@ -19,6 +20,14 @@ pub struct Memory {
     pub micro_batch: Option<MicroBatch>,
     /// `limit`: bytes that one device may use; by default what it has.
     pub limit: Option<Bytes>,
+    /// `record`: allocations that are kept to be looked at when memory runs out or on request, from 0 to
+    /// 10,000,000; default 100,000.
+    pub record: usize,
+    /// `pool`: how a GPU's allocator cuts up what it reserves: `default`, `sub-slices`, `exclusive-pages` or `direct`;
+    /// default `default`.
+    pub pool: Pool,
+    /// `leak_check`: whether steps are compared to find memory that is never given back; default `true`.
+    pub leak_check: bool,
 }
 
 /// The number format of forward and backward.
@@ -48,6 +57,19 @@ pub enum Recompute {
     Named(Vec<String>),
 }
 
+/// How a GPU's allocator cuts up what it reserves (cubecl's memory pools).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// `default`: what the pinned Burn starts with.
+    Default,
+    /// `sub-slices`: a ladder of pools by size that cut large pages into slices.
+    SubSlices,
+    /// `exclusive-pages`: a page an allocation, in exponentially spaced sizes.
+    ExclusivePages,
+    /// `direct`: every allocation is its own, reused by exact size.
+    Direct,
+}
+
 /// The size of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MicroBatch {
@@ -60,6 +82,13 @@ pub enum MicroBatch {
 const PRECISIONS: [(&str, Precision); 3] =
     [("fp32", Precision::Fp32), ("bf16", Precision::Bf16), ("fp16", Precision::Fp16)];
 
+const POOLS: [(&str, Pool); 4] = [
+    ("default", Pool::Default),
+    ("sub-slices", Pool::SubSlices),
+    ("exclusive-pages", Pool::ExclusivePages),
+    ("direct", Pool::Direct),
+];
+
 impl Memory {
     /// Reads the section; `batch` is `train.batch` with its setting in `train`.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
@@ -68,6 +97,9 @@ impl Memory {
             recompute: Recompute::read(section)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
+            record: section.integer("record", 100_000, 0..=10_000_000)?,
+            pool: section.choice("pool", "default", &POOLS)?,
+            leak_check: section.boolean("leak_check", true)?,
         };
         if memory.limit == Some(Bytes::new(0)) {
             return Err(section.invalid("limit", "a size of at least one byte"));
@@ -93,8 +125,16 @@ impl Memory {
         if self.micro_batch == Some(MicroBatch::Auto) {
             return Err(section.not_yet("micro_batch", "a number of samples"));
         }
-        if self.limit.is_some() {
-            return Err(section.not_yet("limit", "no limit"));
+        Ok(())
+    }
+
+    /// Refuses what the devices do not have.
+    pub(crate) fn check_devices(&self, section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
+        if self.limit.is_some() && devices.iter().any(|device| *device != DeviceName::Cpu) {
+            return Err(section.not_yet("limit", "a limit on the CPU"));
+        }
+        if self.pool != Pool::Default && devices.contains(&DeviceName::Cpu) {
+            return Err(section.invalid("pool", "`default`: only GPUs have memory pools"));
         }
         Ok(())
     }

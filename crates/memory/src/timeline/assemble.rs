@@ -14,7 +14,8 @@ impl Draft {
     /// - A gradient that is there when its step is over has become the optimizer's, as the first momentum does; so has
     ///   what the optimizer made and kept.
     /// - Any other that was born in the forward pass and alive at its end is an activation, where it is gone when its
-    ///   step is over; one that was gone when its phase was over is workspace; one that a batch was brought to is an
+    ///   step is over; one that backward made is a gradient on the same terms, to be added to those of the next
+    ///   micro-batch; one that was gone when its phase was over is workspace; one that a batch was brought to is an
     ///   input. The rest is other.
     /// - Forward and evaluation name their stages by scope. Backward has no scopes of its own: up to the event that
     ///   frees an activation of a stage, it is busy with that stage.
@@ -166,6 +167,8 @@ fn fate(raw: &RawBlock, runs: &Runs) -> Category {
     match raw.phase {
         Phase::Data => Category::Inputs,
         Phase::Forward if !outlives_step => Category::Activations,
+        // Of a micro-batch, until those of the next are added.
+        Phase::Backward if !outlives_step => Category::Gradients,
         Phase::Step if outlives_step => Category::OptimizerState,
         Phase::Idle | Phase::Init | Phase::Forward | Phase::Backward | Phase::Step | Phase::Eval => {
             Category::Other

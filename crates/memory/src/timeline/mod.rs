@@ -178,7 +178,8 @@ impl Timeline {
             block.born = later(block.born);
             block.died = block.died.map(later);
         }
-        self.spans.retain(|span| span.end > first);
+        // What ends with the start is over.
+        self.spans.retain(|span| span.end > first.saturating_add(1));
         for span in &mut self.spans {
             (span.start, span.end) = (later(span.start), later(span.end));
         }
@@ -192,6 +193,15 @@ impl Timeline {
             (0..self.blocks.len()).filter(|&index| alive(&self.blocks[index])).collect();
         found.sort_by_key(|&index| Reverse(self.blocks[index].bytes));
         found
+    }
+
+    /// Phase and stage that an event belongs to; empty where it is in none.
+    pub fn place_of(&self, event: u32) -> (&str, &str) {
+        let within = |kind| {
+            let mut spans = self.spans_of(kind).filter(|span| (span.start..span.end).contains(&event));
+            spans.next().map_or("", |span| self.names.text(span.name))
+        };
+        (within(SpanKind::Phase), within(SpanKind::Stage))
     }
 
     /// The spans of one kind, in order.

@@ -18,6 +18,16 @@ pub(super) fn scalar(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
     replace(m, handle, None, out);
 }
 
+/// The product by one by which `oomph_model::autodiff` records that a gradient is copied out of a larger storage. It is
+/// executed only where there is one.
+pub(super) fn compact(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
+    let handle = m.input(input);
+    if m.is_whole(&handle) {
+        return m.output(out, handle);
+    }
+    replace(m, handle, None, out);
+}
+
 /// `unary_op`: as [`scalar`], but an output of a tensor that fills its storage keeps that one's layout.
 pub(super) fn unary(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
     let handle = m.input(input);

@@ -34,6 +34,11 @@ impl Flex {
         Self { threads: threads.max(1), gemm }
     }
 
+    /// The rules of views and element-wise operations for another backend: no buffers that stay.
+    pub(crate) fn without_buffers() -> Self {
+        Self { threads: 1, gemm: gemm::Gemm::default() }
+    }
+
     /// Plays one operation: takes its inputs, puts its outputs.
     pub(crate) fn run(&mut self, m: &mut Machine, operation: &OperationIr) {
         match operation {
@@ -83,6 +88,7 @@ impl Flex {
             N::Add(op) | N::Sub(op) | N::Mul(op) | N::Div(op) | N::Rem(op) => {
                 elementwise::binary(m, &op.lhs, &op.rhs, &op.out);
             }
+            N::MulScalar(op) if op.rhs.elem::<f64>() == 1.0 => elementwise::compact(m, &op.lhs, &op.out),
             N::AddScalar(op)
             | N::SubScalar(op)
             | N::MulScalar(op)

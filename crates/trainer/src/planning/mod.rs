@@ -1,12 +1,15 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
+mod largest;
 mod record;
 
+use oomph_config::DeviceName;
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, replay};
 
 use crate::{Session, TrainError};
+pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 
 /// What is planned, where it differs from the session.
@@ -16,23 +19,44 @@ pub struct PlanOptions {
     pub batch: Option<usize>,
     /// Samples of one forward-backward; else the configured micro-batch, at most the batch.
     pub micro_batch: Option<usize>,
-    /// What the device may use.
+    /// Whose allocator; else that of the configured device.
+    pub backend: Option<Backend>,
+    /// What the device may use; else what the session knows.
     pub limit_bytes: Option<Bytes>,
 }
 
-/// Plans two optimizer steps and an evaluation batch. Nothing is executed and no tensor allocated.
+/// Plans two optimizer steps and an evaluation batch: `step 1` makes the optimizer's state, `step 2` has it from the
+/// start, as all that follow, and `evaluation` has it beside. Nothing is executed and no tensor allocated.
 ///
 /// # Errors
 /// Where the model or the task refuse the batch.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
+    plan_steps(session, options, 2, 1)
+}
+
+/// As [`plan`], for so many steps and evaluation batches behind them.
+pub(crate) fn plan_steps(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+    eval_batches: usize,
+) -> Result<Timeline, TrainError> {
     let batch = options.batch.unwrap_or(session.config.train.batch);
-    let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch()).min(batch);
-    let work = Work { batch, micro_batch, eval_batch: Some(session.eval_batch().min(batch)), steps: 2 };
-    let recording = record(session, work)?;
+    let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
+    let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch);
+    let recording = record(session, Work { batch, micro_batch, eval_batch: Some(eval_batch), steps, eval_batches })?;
     let head = Head {
         title: format!("{} · batch {batch}", session.architecture.name()),
         device: session.config.device.devices[0].to_string(),
-        limit_bytes: options.limit_bytes,
+        limit_bytes: options.limit_bytes.or(session.limit_bytes),
     };
-    Ok(replay(&recording, &Backend::Cpu { threads: oomph_memory::running_threads() }, head))
+    Ok(replay(&recording, options.backend.unwrap_or_else(|| backend(session)), head))
+}
+
+/// Whose allocator the configured device has.
+pub fn backend(session: &Session) -> Backend {
+    match session.config.device.devices[0] {
+        DeviceName::Cpu => Backend::Cpu { threads: oomph_memory::running_threads() },
+        DeviceName::Cuda(_) => Backend::Cuda,
+    }
 }

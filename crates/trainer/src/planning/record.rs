@@ -24,6 +24,8 @@ pub(super) struct Work {
     pub(super) eval_batch: Option<usize>,
     /// Optimizer steps. The first makes the optimizer's state, the second has it from the start.
     pub(super) steps: usize,
+    /// Batches of evaluation behind them.
+    pub(super) eval_batches: usize,
 }
 
 /// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.
@@ -62,7 +64,7 @@ fn run(session: &Session, work: Work, device: &Device, marks: &Marks) -> Result<
         marks.note(Noted::Step(format!("step {}", step + 1)));
         train(session, &mut stepper, step, work, &tracked)?;
     }
-    if let Some(batch) = work.eval_batch {
+    for batch in work.eval_batch.into_iter().flat_map(|batch| std::iter::repeat_n(batch, work.eval_batches)) {
         marks.note(Noted::Step("evaluation".into()));
         evaluate(session, &stepper.model, batch, device)?;
     }
@@ -103,7 +105,7 @@ fn evaluate(session: &Session, model: &Stages, batch: usize, device: &Device) ->
     let targets = targets(session.spec(), batch, device);
     drop(uploading);
     let _phase = phase(Phase::Eval);
-    let output = forward(&model, input, &mut Pass::eval())?;
+    let output = forward(&model, input, &mut Pass::eval(), None)?;
     session.task.loss(&output, &targets)?.mul_scalar(batch as f32);
     session.task.correct(&output, &targets);
     Ok(())

@@ -116,8 +116,9 @@ function drawLanes(context) {
 }
 
 function drawLabel(context, text, x, y, width) {
-  // The last part says most: the 12 of "step 12", the conv1 of "layer3.0.conv1".
-  const shown = [text, text.slice(text.indexOf(".") + 1), text.split(/[. ]/).pop()].find((part) => context.measureText(part).width <= width);
+  // The last part says most: the 12 of "step 12", the conv1 of "layer3.0.conv1". That of "layer3.1" says too little.
+  const [last] = text.match(/\d+\.\d+$/) || text.match(/[^. ]+$/) || [""];
+  const shown = [text, last].find((part) => context.measureText(part).width <= width);
   if (!shown) return;
   context.fillStyle = palette.css("ink");
   context.fillText(shown, x, y);

@@ -1,0 +1,159 @@
+use std::{fmt, str::FromStr};
+
+use oomph_config::{Config, ConfigError, Entry, Origin, Value};
+
+use crate::error::CliError;
+
+/// An optimizer that is compared: `adam`, `momentum`, `adam+lr=0.01`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// As it was typed.
+    text: String,
+    name: String,
+    /// Keys of its own, with their values.
+    own: Vec<(String, String)>,
+}
+
+/// What is not the name of an optimizer with keys of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a name such as `adam`, or with keys of its own as in `adam+lr=0.01`")]
+pub(super) struct ParseChosenError;
+
+/// Not an optimizer of its own, but usual as one.
+const MOMENTUM: &str = "momentum";
+
+/// The keys that mean the same to every optimizer: the config's hold for all of them.
+const SHARED: [&str; 4] = [
+    "optimizer.weight_decay",
+    "optimizer.clip_value",
+    "optimizer.clip_norm",
+    "optimizer.clip_global_norm",
+];
+
+impl FromStr for Chosen {
+    type Err = ParseChosenError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.trim().split('+').map(str::trim);
+        let name = parts.next().filter(|name| !name.is_empty()).ok_or(ParseChosenError)?.to_owned();
+        let own = parts.map(|part| match part.split_once('=') {
+            Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
+            _ => Err(ParseChosenError),
+        });
+        Ok(Self { text: text.trim().to_owned(), name, own: own.collect::<Result<_, _>>()? })
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Chosen {
+    /// The keys it stands for, with their values.
+    ///
+    /// What the config file says of its own optimizer holds for that one only: a learning rate that is right for sgd is
+    /// far too large for adam. Any other has its defaults. What `--set` says holds for every one that knows the key.
+    pub(super) fn settings(&self, base: &Config) -> Vec<(String, String)> {
+        let (name, momentum) = match self.name.as_str() {
+            MOMENTUM => ("sgd", Some("0.9")),
+            // Else it would be the same as `momentum` beside a config that has some.
+            "sgd" => ("sgd", Some("0.0")),
+            name => (name, None),
+        };
+        let mut settings = vec![("optimizer.name".to_owned(), Value::from(name).to_string())];
+        if name != base.optimizer.kind.name() {
+            settings.extend(defaults(name));
+        }
+        settings.extend(momentum.map(|momentum| ("optimizer.momentum".to_owned(), momentum.to_owned())));
+        settings.retain(|(key, _)| key == "optimizer.name" || !is_typed(base, key));
+        settings.extend(self.own.iter().map(|(key, value)| (format!("optimizer.{key}"), value.clone())));
+        settings
+    }
+}
+
+/// The keys of an optimizer's own with their defaults; none for one that nobody knows.
+fn defaults(name: &str) -> Vec<(String, String)> {
+    let text = format!("[optimizer]\nname = {}", Value::from(name));
+    let Ok(config) = Config::from_toml("defaults", &text) else { return Vec::new() };
+    let is_own = |entry: &Entry| {
+        entry.key.starts_with("optimizer.")
+            && entry.key != "optimizer.name"
+            && !SHARED.contains(&entry.key.as_str())
+    };
+    let own = config.resolved().into_iter().filter(is_own);
+    own.filter_map(|entry| Some((entry.key, entry.value?.to_string()))).collect()
+}
+
+/// Whether a key was given on the command line.
+fn is_typed(base: &Config, key: &str) -> bool {
+    let typed = |entry: &Entry| entry.key == key && matches!(entry.origin, Origin::Set | Origin::Flag(_));
+    base.resolved().iter().any(typed)
+}
+
+/// The error for a name that nobody knows, with the name that only a comparison knows.
+pub(super) fn with_shorthand(error: CliError) -> CliError {
+    match error {
+        CliError::Config(ConfigError::NotAllowed { setting, mut allowed }) => {
+            allowed.insert(1.min(allowed.len()), MOMENTUM.to_owned());
+            CliError::Config(ConfigError::NotAllowed { setting, allowed })
+        }
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_config::{ConfigFile, OptimizerKind, Sources};
+
+    use super::*;
+
+    const FILE: &str = "[optimizer]\nname = 'sgd'\nlr = 0.3\nmomentum = 0.8\nnesterov = true\nweight_decay = 5e-4";
+
+    /// What an optimizer comes to beside a file and `--set`.
+    fn optimizer(chosen: &str, sets: &[&str]) -> oomph_config::Optimizer {
+        let mut sources = Sources::new(ConfigFile::from_text("x.toml", FILE));
+        for assignment in sets {
+            sources = sources.set(assignment).unwrap();
+        }
+        let base = Config::load(&sources).unwrap();
+        for (key, value) in chosen.parse::<Chosen>().unwrap().settings(&base) {
+            sources = sources.flag("--optimizers", &key, &value).unwrap();
+        }
+        Config::load(&sources).unwrap().optimizer
+    }
+
+    #[test]
+    fn an_optimizer_of_the_config_keeps_its_settings() {
+        let plain = optimizer("sgd", &[]);
+        assert_eq!((plain.lr, plain.weight_decay), (0.3, 5e-4));
+        assert_eq!(plain.kind, OptimizerKind::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false });
+        let momentum = optimizer("momentum", &[]);
+        assert_eq!(momentum.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });
+    }
+
+    #[test]
+    fn another_one_has_its_own_defaults() {
+        let adam = optimizer("adam", &[]);
+        assert_eq!((adam.lr, adam.weight_decay), (1e-3, 5e-4));
+        // The momentum of the file is sgd's, though rmsprop knows one too.
+        let rmsprop = optimizer("rmsprop", &[]);
+        assert!(matches!(rmsprop.kind, OptimizerKind::RmsProp { momentum: 0.0, .. }), "{rmsprop:?}");
+    }
+
+    #[test]
+    fn what_is_set_holds_for_all_that_know_it() {
+        assert_eq!(optimizer("adam", &["optimizer.lr=0.5"]).lr, 0.5);
+        assert_eq!(optimizer("adam+lr=0.25", &["optimizer.lr=0.5"]).lr, 0.25);
+        let set = optimizer("sgd", &["optimizer.momentum=0.7"]);
+        assert!(matches!(set.kind, OptimizerKind::Sgd { momentum: 0.7, .. }), "{set:?}");
+    }
+
+    #[test]
+    fn what_is_no_optimizer_is_refused() {
+        for text in ["", "+lr=1", "adam+lr", "adam+=1", "adam+lr="] {
+            assert_eq!(text.parse::<Chosen>(), Err(ParseChosenError), "{text}");
+        }
+    }
+}

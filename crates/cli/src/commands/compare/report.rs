@@ -1,0 +1,288 @@
+//! A comparison as people read it, as JSON and as a page.
+
+use std::path::Path;
+
+use oomph_config::Config;
+use oomph_core::Bytes;
+use oomph_memory::export::{Comparison, ComparisonRow};
+use serde_json::{Value, json};
+
+use super::{
+    CompareArguments,
+    axes::{AXES, text},
+    row::{Row, Verdict},
+};
+use crate::{
+    numbers::{decimal, grouped, rate},
+    probe::{Measured, Planned},
+    table::{Align, Table},
+};
+
+/// All rows with what is the same for them.
+pub(super) struct Report {
+    pub(super) rows: Vec<Row>,
+    /// What each row is called.
+    labels: Vec<String>,
+    /// Which axes are compared.
+    varied: [bool; AXES.len()],
+    model: String,
+    parameters: Option<usize>,
+    /// What the axes that are not compared have.
+    fixed: Vec<String>,
+    /// Of each row; `None` where nothing was trained.
+    steps: Option<u32>,
+    device: String,
+    limit_bytes: Option<Bytes>,
+}
+
+impl Report {
+    pub(super) fn new(arguments: &CompareArguments, base: &Config, rows: Vec<Row>) -> Self {
+        let varied = AXES.each_ref().map(|axis| axis.is_varied(arguments));
+        let planned = rows.iter().find_map(|row| row.planned.as_ref());
+        let named = || base.model.string("name", "").unwrap_or_default();
+        let fixed = rows.first().map(|row| {
+            // A micro-batch that is the whole batch goes without saying.
+            let says = |key| key != "micro_batch" || row.value("micro_batch") != row.value("batch");
+            let fixed = AXES.iter().zip(&row.values).zip(varied);
+            let fixed = fixed.filter(|((axis, _), varied)| !varied && says(axis.key));
+            fixed.map(|((axis, value), _)| axis.label(value)).collect()
+        });
+        Self {
+            labels: rows.iter().map(|row| arguments.label(&row.values)).collect(),
+            varied,
+            model: planned.map_or_else(named, |planned| planned.model.clone()),
+            parameters: planned.map(|planned| planned.parameters),
+            fixed: fixed.unwrap_or_default(),
+            steps: (!arguments.plan_only).then_some(arguments.steps),
+            device: base.device.devices[0].to_string(),
+            limit_bytes: planned.and_then(|planned| planned.limit_bytes),
+            rows,
+        }
+    }
+
+    /// What `--json` says.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "model": self.model,
+            "parameters": self.parameters,
+            "device": self.device,
+            "limit_bytes": self.limit_bytes,
+            "steps": self.steps,
+            "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The table with its head.
+    pub(super) fn text(&self, page: Option<&Path>) -> String {
+        let page = page.map(|page| format!("\nthe page is in {}\n", page.display()));
+        format!("{}\n\n{}{}", self.head(), self.table(), page.unwrap_or_default())
+    }
+
+    /// `resnet18 · 175,258 parameters · batch 32 · 20 steps each · on cpu with 14.6 GiB`.
+    fn head(&self) -> String {
+        let mut parts = vec![self.model.clone()];
+        parts.extend(self.parameters.map(|count| format!("{} parameters", grouped(count))));
+        parts.extend(self.fixed.iter().cloned());
+        parts.push(match self.steps {
+            Some(steps) => format!("{} steps each", grouped(steps as usize)),
+            None => "planned only".into(),
+        });
+        parts.push(match self.limit_bytes {
+            Some(limit) => format!("on {} with {limit}", self.device),
+            None => format!("on {}", self.device),
+        });
+        parts.join(" · ")
+    }
+
+    fn table(&self) -> Table<COLUMNS> {
+        let mut align = [Align::Right; COLUMNS];
+        align[0] = Align::Left;
+        align[COLUMNS - 1] = Align::Left;
+        let mut table = Table::new(align);
+        table.heading(std::array::from_fn(|column| match column.checked_sub(AXES.len()) {
+            None => AXES[column].heading,
+            Some(figure) => FIGURES[figure].heading,
+        }));
+        let cells: Vec<[String; COLUMNS]> = self.rows.iter().map(|row| self.cells(row)).collect();
+        let marks: Vec<[bool; COLUMNS]> = self.marks();
+        for (row, marks) in cells.iter().zip(marks) {
+            let is_used = |column: usize| cells.iter().any(|cells| !cells[column].is_empty());
+            let cell = |column: usize| match row[column].as_str() {
+                "" if is_used(column) => "–".to_owned(),
+                text => text.to_owned(),
+            };
+            table.marked(std::array::from_fn(cell), marks);
+        }
+        table.without_empty_columns()
+    }
+
+    fn cells(&self, row: &Row) -> [String; COLUMNS] {
+        std::array::from_fn(|column| match column.checked_sub(AXES.len()) {
+            None if self.varied[column] => text(&row.values[column]),
+            None => String::new(),
+            Some(figure) => (FIGURES[figure].text)(row, self),
+        })
+    }
+
+    /// The best of each column, where they differ.
+    fn marks(&self) -> Vec<[bool; COLUMNS]> {
+        let mut marks = vec![[false; COLUMNS]; self.rows.len()];
+        for (figure, column) in FIGURES.iter().zip(AXES.len()..) {
+            let costs: Vec<Option<f64>> = self.rows.iter().map(|row| (figure.cost)(row)).collect();
+            let known = || costs.iter().flatten().copied();
+            let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+            if least < most {
+                for (marks, cost) in marks.iter_mut().zip(&costs) {
+                    marks[column] = *cost == Some(least);
+                }
+            }
+        }
+        marks
+    }
+
+    /// How many times the planned peak of the first row.
+    fn against_first(&self, row: &Row) -> String {
+        let first = self.rows.first().and_then(planned_peak).filter(|first| *first > 0.0);
+        let both = first.zip(planned_peak(row)).filter(|_| self.rows.len() > 1);
+        both.map(|(first, own)| times(own / first)).unwrap_or_default()
+    }
+}
+
+/// A column behind those of the axes.
+struct Figure {
+    heading: &'static str,
+    /// Empty where it is not known.
+    text: fn(&Row, &Report) -> String,
+    /// What makes a row better the less it is.
+    cost: fn(&Row) -> Option<f64>,
+}
+
+const COLUMNS: usize = AXES.len() + FIGURES.len();
+
+const FIGURES: [Figure; 10] = [
+    Figure { heading: "lr", text: |row, _| row.lr().map(short).unwrap_or_default(), cost: |_| None },
+    Figure {
+        heading: "planned peak",
+        text: |row, _| row.planned.as_ref().map(|it| it.peak_bytes().to_string()).unwrap_or_default(),
+        cost: planned_peak,
+    },
+    Figure { heading: "", text: |row, report| report.against_first(row), cost: |_| None },
+    Figure { heading: "peak in use", text: |row, _| bytes(peak_in_use(row)), cost: |row| number(peak_in_use(row)) },
+    Figure {
+        heading: "error",
+        text: |row, _| row.error_of_plan().map(signed_percent).unwrap_or_default(),
+        cost: |_| None,
+    },
+    Figure {
+        heading: "state/param",
+        text: |row, _| row.state_bytes_per_parameter().map(|it| format!("{} B", short((it * 100.0).round() / 100.0))).unwrap_or_default(),
+        cost: Row::state_bytes_per_parameter,
+    },
+    Figure { heading: "step", text: |row, _| step(row).map(seconds).unwrap_or_default(), cost: step },
+    Figure {
+        heading: "samples/s",
+        text: |row, _| row.samples_per_second().map(rate).unwrap_or_default(),
+        cost: |row| row.samples_per_second().map(|rate| -rate),
+    },
+    Figure {
+        heading: "loss",
+        text: |row, _| row.measured.as_ref().map(losses).unwrap_or_default(),
+        cost: |row| row.measured?.loss_last,
+    },
+    Figure {
+        heading: "",
+        // Where all is well there is nothing to say; without a measurement it is what was asked.
+        text: |row, report| {
+            let is_told = report.steps.is_none() || report.rows.iter().any(|row| row.verdict != Some(Verdict::Fits));
+            let verdict = row.verdict.filter(|_| is_told);
+            verdict.map(Verdict::text).unwrap_or_default().to_owned()
+        },
+        cost: |_| None,
+    },
+];
+
+fn planned_peak(row: &Row) -> Option<f64> {
+    number(row.planned.as_ref().map(Planned::peak_bytes))
+}
+
+fn peak_in_use(row: &Row) -> Option<Bytes> {
+    row.measured?.peak_in_use_bytes
+}
+
+fn step(row: &Row) -> Option<f64> {
+    row.measured.map(|measured| measured.step_seconds)
+}
+
+fn number(bytes: Option<Bytes>) -> Option<f64> {
+    bytes.map(|bytes| bytes.get() as f64)
+}
+
+fn bytes(bytes: Option<Bytes>) -> String {
+    bytes.map(|bytes| bytes.to_string()).unwrap_or_default()
+}
+
+/// `2.3979 → 1.1034`.
+fn losses(measured: &Measured) -> String {
+    let text = |loss: Option<f64>| loss.map_or_else(|| "not finite".into(), decimal);
+    format!("{} → {}", text(measured.loss_first), text(measured.loss_last))
+}
+
+/// As few digits as say it: `0.1`, `0.001`, `4`, `3e-5`.
+fn short(value: f64) -> String {
+    let rounded = (value * 1e6).round() / 1e6;
+    if value == 0.0 || (1e-3..1e6).contains(&rounded) { rounded.to_string() } else { format!("{value:e}") }
+}
+
+/// `×1.32`, `×10,941`.
+fn times(factor: f64) -> String {
+    if factor < 99.995 { format!("×{factor:.2}") } else { format!("×{}", grouped(factor.round() as usize)) }
+}
+
+fn signed_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let sign = if percent < 0.0 { "−" } else { "+" };
+    format!("{sign}{:.1} %", percent.abs())
+}
+
+/// A time of a step, to three digits.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        long if long >= 100.0 => format!("{long:.0} s"),
+        long if long >= 9.995 => format!("{long:.1} s"),
+        long if long >= 0.9995 => format!("{long:.2} s"),
+        short if short >= 0.0995 => format!("{:.0} ms", short * 1e3),
+        short if short >= 0.009_95 => format!("{:.1} ms", short * 1e3),
+        short => format!("{:.2} ms", short * 1e3),
+    }
+}
+
+/// The comparison as a page of bars.
+pub(super) fn page(report: &Report) -> Comparison {
+    let rows = report.rows.iter().zip(&report.labels).map(|(row, label)| ComparisonRow {
+        name: match row.verdict {
+            Some(verdict) if verdict != Verdict::Fits => format!("{label} ({})", verdict.text()),
+            _ => label.clone(),
+        },
+        planned: row.planned.as_ref().map(Planned::peak),
+        measured_peak_bytes: peak_in_use(row),
+        state_bytes_per_parameter: row.state_bytes_per_parameter(),
+        step_seconds: step(row),
+        // A loss that is not finite is one all the same.
+        loss: row.measured.map(|measured| measured.loss_last.unwrap_or(f64::NAN)),
+    });
+    Comparison { title: report.head(), rows: rows.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_no_more() {
+        let texts = [123.4, 12.34, 1.234, 0.1234, 0.01234, 0.001234].map(seconds);
+        assert_eq!(texts, ["123 s", "12.3 s", "1.23 s", "123 ms", "12.3 ms", "1.23 ms"]);
+        assert_eq!([0.1, 0.001, 8.0, 0.0, 3e-5, 1e30].map(short), ["0.1", "0.001", "8", "0", "3e-5", "1e30"]);
+        assert_eq!([1.0, 99.0, 10_940.92].map(times), ["×1.00", "×99.00", "×10,941"]);
+        assert_eq!([0.012, -0.0004].map(signed_percent), ["+1.2 %", "−0.0 %"]);
+    }
+}

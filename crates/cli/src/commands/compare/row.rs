@@ -1,0 +1,153 @@
+use oomph_config::Config;
+use oomph_trainer::{Session, backend, fits};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::axes::{AXES, Values};
+use crate::{
+    error::CliError,
+    probe::{Measured, Planned, Probed},
+};
+
+/// What is known of one combination.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) values: Values,
+    /// The learning rate that the schedule goes by, and the batch; `None` where there cannot be such a training.
+    training: Option<(f64, usize)>,
+    pub(super) planned: Option<Planned>,
+    pub(super) measured: Option<Measured>,
+    /// `None` where no limit is known.
+    pub(super) verdict: Option<Verdict>,
+    pub(super) error: Option<String>,
+    /// What can be done about the error.
+    pub(super) hint: Option<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// The memory was enough, or will be, as planned.
+    Fits,
+    /// It ran out of memory, or will, as planned.
+    DoesNotFit,
+    /// There is no such training, or it failed for another reason.
+    Failed,
+}
+
+impl Verdict {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Fits => "fits",
+            Self::DoesNotFit => "does not fit",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Row {
+    /// There cannot be such a training.
+    pub(super) fn failed(values: Values, error: &CliError) -> Self {
+        Self {
+            values,
+            training: None,
+            planned: None,
+            measured: None,
+            verdict: Some(Verdict::Failed),
+            error: Some(error.to_string()),
+            hint: error.hint(),
+        }
+    }
+
+    /// Nothing was measured.
+    pub(super) fn planned(values: Values, session: &Session, planned: Planned) -> Self {
+        let fits = |limit| fits(planned.peak_bytes(), limit, backend(session));
+        let verdict =
+            planned.limit_bytes.map(|limit| if fits(limit) { Verdict::Fits } else { Verdict::DoesNotFit });
+        Self {
+            values,
+            training: Some(training(&session.config)),
+            verdict,
+            planned: Some(planned),
+            measured: None,
+            error: None,
+            hint: None,
+        }
+    }
+
+    /// It was tried.
+    pub(super) fn measured(values: Values, config: &Config, probed: Probed) -> Self {
+        let Probed { planned, measured, failure } = probed;
+        let verdict = match &failure {
+            None => Verdict::Fits,
+            Some(failure) if failure.is_out_of_memory() => Verdict::DoesNotFit,
+            Some(_) => Verdict::Failed,
+        };
+        Self {
+            values,
+            training: Some(training(config)),
+            planned,
+            measured,
+            verdict: Some(verdict),
+            error: failure.as_ref().map(ToString::to_string),
+            hint: failure.and_then(|failure| failure.hint().map(str::to_owned)),
+        }
+    }
+
+    /// What it has of the axis of that key.
+    pub(super) fn value(&self, key: &str) -> Option<&Value> {
+        AXES.iter().position(|axis| axis.key == key).map(|number| &self.values[number])
+    }
+
+    pub(super) fn lr(&self) -> Option<f64> {
+        self.training.map(|(lr, _)| lr)
+    }
+
+    /// What the optimizer keeps for each parameter: as measured, else as planned.
+    pub(super) fn state_bytes_per_parameter(&self) -> Option<f64> {
+        let measured = self.measured.and_then(|measured| measured.state_bytes_per_parameter);
+        measured.or_else(|| self.planned.as_ref().map(|planned| planned.state_bytes_per_parameter))
+    }
+
+    pub(super) fn samples_per_second(&self) -> Option<f64> {
+        let ((_, batch), measured) = self.training.zip(self.measured)?;
+        (measured.step_seconds > 0.0).then(|| batch as f64 / measured.step_seconds)
+    }
+
+    /// What was planned over what was measured, less 1.
+    pub(super) fn error_of_plan(&self) -> Option<f64> {
+        let (planned, measured) = (self.planned.as_ref()?, self.measured?.peak_in_use_bytes?);
+        Some(planned.peak_bytes().get() as f64 / measured.get().max(1) as f64 - 1.0)
+    }
+
+    /// As `--json` has it.
+    pub(super) fn json(&self) -> Value {
+        let mut row: Map<String, Value> =
+            AXES.iter().zip(&self.values).map(|(axis, value)| (axis.key.to_owned(), value.clone())).collect();
+        let (planned, measured) = (self.planned.as_ref(), self.measured.as_ref());
+        let rest = json!({
+            "lr": self.lr(),
+            "planned_peak_bytes": planned.map(Planned::peak_bytes),
+            "planned_categories": planned.map(Planned::peak),
+            "planned_state_bytes_per_parameter": planned.map(|planned| planned.state_bytes_per_parameter),
+            "peak_in_use_bytes": measured.and_then(|measured| measured.peak_in_use_bytes),
+            "state_bytes_per_parameter": measured.and_then(|measured| measured.state_bytes_per_parameter),
+            "first_step_seconds": measured.map(|measured| measured.first_step_seconds),
+            "step_seconds": measured.map(|measured| measured.step_seconds),
+            "samples_per_second": self.samples_per_second(),
+            "loss_first": measured.and_then(|measured| measured.loss_first),
+            "loss_last": measured.and_then(|measured| measured.loss_last),
+            "verdict": self.verdict,
+            "error": self.error,
+        });
+        if let Value::Object(rest) = rest {
+            row.extend(rest);
+        }
+        Value::Object(row)
+    }
+}
+
+fn training(config: &Config) -> (f64, usize) {
+    (config.optimizer.lr, config.train.batch)
+}

@@ -1,0 +1,248 @@
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{BufWriter, Write as _},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use clap::Args;
+use oomph_config::Config;
+use oomph_core::{Bytes, Split};
+use oomph_memory::{Split as Categories, Timeline, export, gpu::GpuMemory};
+use oomph_trainer::{Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, plan};
+use serde::Serialize;
+
+use crate::{
+    configuration::{ConfigArguments, Flag},
+    error::CliError,
+    exit::Exit,
+    output,
+};
+
+use self::report::report;
+
+mod report;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Nothing is executed and no tensor allocated: a step is recorded, and the device's allocator played over it.
+
+Examples:
+  oomph plan
+  oomph plan --config synthetic-resnet50 --batch 1,8,64,512 --gpu 24GiB
+  oomph plan --config synthetic-resnet50 --gpu \"RTX 4090\" --html plan.html")]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Batches to plan [default: 1, 8, 64, 512 and that of the config]
+    // A thousand million samples keep every product within 64 bits.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    batch: Vec<u32>,
+    /// Plan for a GPU of this memory, such as `8GiB`, or of this name, such as `RTX 4090`
+    #[arg(long, value_name = "SIZE|NAME", conflicts_with = "memory_limit")]
+    gpu: Option<String>,
+    /// Plan for this device: `cpu`, `cuda:0` (`device.devices`)
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+    /// Also write the timeline of the config's batch, or of the first one given, as a page to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What was planned.
+#[derive(Debug, Serialize)]
+struct Plan {
+    model: String,
+    device: String,
+    rules_verified: bool,
+    margin: f64,
+    limit_bytes: Option<Bytes>,
+    micro_batch: Option<usize>,
+    largest_batch: Option<usize>,
+    largest_batch_planned_peak_bytes: Option<Bytes>,
+    batches: Vec<PlannedBatch>,
+    plan_seconds: f64,
+    #[serde(skip)]
+    shown: Shown,
+}
+
+/// What only people read.
+#[derive(Debug)]
+struct Shown {
+    sample: String,
+    optimizer: String,
+    train_samples: usize,
+    reserve: Option<String>,
+    batch: usize,
+    micro_batch_that_fits: Option<LargestBatch>,
+    page: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlannedBatch {
+    batch: usize,
+    planned_peak_bytes: Bytes,
+    fits: Option<bool>,
+    categories: Categories,
+    peak_phase: String,
+    peak_stage: String,
+    plan_seconds: f64,
+}
+
+pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let start = Instant::now();
+    let flags = [Flag::devices(arguments.devices.as_deref()), Flag::memory_limit(arguments.memory_limit.as_deref())];
+    let config = arguments.config.load(&flags)?;
+    let gpu = arguments.gpu.as_deref().map(GpuMemory::parse).transpose()?;
+    let session = Session::open_to_plan(config, registry)?;
+    let planner = Planner::new(&session, gpu);
+    let batches = arguments.batches(&planner)?;
+    let largest = planner.largest(planner.options())?;
+    let page = arguments.html.as_deref().map(|path| planner.page(path, arguments.page_batch(&session.config)));
+    let page = page.transpose()?;
+    let mut planned = planner.plan(batches, largest, page)?;
+    planned.plan_seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        output::print_json(&planned)?;
+    } else {
+        output::print(&report(&planned))?;
+    }
+    Ok(Exit::Success)
+}
+
+impl PlanArguments {
+    /// The batches that are asked for; else some that the model can be trained on, and the config's.
+    fn batches(&self, planner: &Planner<'_>) -> Result<Vec<PlannedBatch>, CliError> {
+        if !self.batch.is_empty() {
+            let asked: BTreeSet<usize> = self.batch.iter().map(|batch| *batch as usize).collect();
+            return asked.into_iter().map(|batch| planner.batch(batch)).collect();
+        }
+        let own = planner.session.config.train.batch;
+        let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
+        let planned = usual.into_iter().map(|batch| (batch, planner.batch(batch)));
+        planned.filter(|(batch, planned)| *batch == own || planned.is_ok()).map(|(_, planned)| planned).collect()
+    }
+
+    fn page_batch(&self, config: &Config) -> usize {
+        self.batch.first().map_or(config.train.batch, |batch| *batch as usize)
+    }
+}
+
+/// What is the same for all batches.
+struct Planner<'a> {
+    session: &'a Session,
+    gpu: Option<&'static str>,
+    backend: Backend,
+    limit_bytes: Option<Bytes>,
+    reserve: Option<String>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(session: &'a Session, gpu: Option<GpuMemory>) -> Self {
+        let backend = if gpu.is_some() { Backend::Cuda } else { backend(session) };
+        // Without a limit a plan for the CPU is held against what this machine leaves.
+        let machine = || match backend {
+            Backend::Cpu { .. } => oomph_memory::default_limit(),
+            Backend::Cuda => None,
+        };
+        let given = gpu.as_ref().map(|gpu| gpu.limit_bytes).or(session.config.memory.limit);
+        let default = if given.is_none() { machine() } else { None };
+        Self {
+            session,
+            gpu: gpu.and_then(|gpu| gpu.name),
+            backend,
+            limit_bytes: given.or_else(|| default.map(|limit| limit.bytes)),
+            reserve: default.map(|limit| limit.reason.to_string()),
+        }
+    }
+
+    fn options(&self) -> PlanOptions {
+        PlanOptions { backend: Some(self.backend), limit_bytes: self.limit_bytes, ..PlanOptions::default() }
+    }
+
+    fn timeline(&self, batch: usize) -> Result<Timeline, CliError> {
+        let mut timeline = plan(self.session, PlanOptions { batch: Some(batch), ..self.options() })?;
+        if let Some(gpu) = self.gpu {
+            gpu.clone_into(&mut timeline.device);
+        }
+        Ok(timeline)
+    }
+
+    fn batch(&self, batch: usize) -> Result<PlannedBatch, CliError> {
+        let start = Instant::now();
+        let timeline = self.timeline(batch)?;
+        let peak = timeline.peak();
+        let planned_peak_bytes = peak.categories.total();
+        let (phase, stage) = timeline.place_of(peak.event);
+        Ok(PlannedBatch {
+            batch,
+            planned_peak_bytes,
+            fits: self.limit_bytes.map(|limit| fits(planned_peak_bytes, limit, self.backend)),
+            categories: peak.categories,
+            peak_phase: phase.to_owned(),
+            peak_stage: stage.to_owned(),
+            plan_seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// The largest batch that fits, of at most all there is to train on.
+    fn largest(&self, options: PlanOptions) -> Result<Option<LargestBatch>, CliError> {
+        let Some(limit_bytes) = self.limit_bytes else { return Ok(None) };
+        Ok(largest_batch(self.session, options, limit_bytes, self.session.source.len(Split::Train))?)
+    }
+
+    fn page(&self, path: &Path, batch: usize) -> Result<PathBuf, CliError> {
+        let timeline = self.timeline(batch)?;
+        let write = || {
+            let mut file = BufWriter::new(File::create(path)?);
+            export::html(&export::Page::new(&timeline), &mut file)?;
+            file.flush()
+        };
+        write().map_err(|source| CliError::File { path: path.to_owned(), source })?;
+        Ok(path.to_owned())
+    }
+
+    fn plan(
+        &self,
+        batches: Vec<PlannedBatch>,
+        largest: Option<LargestBatch>,
+        page: Option<PathBuf>,
+    ) -> Result<Plan, CliError> {
+        let (session, batch) = (self.session, self.session.config.train.batch);
+        let fits_not = batches.iter().any(|planned| planned.batch == batch && planned.fits == Some(false));
+        let micro_batch = session.micro_batch();
+        Ok(Plan {
+            model: session.architecture.name().to_owned(),
+            device: match (self.gpu, self.backend) {
+                (Some(gpu), _) => gpu.to_owned(),
+                (None, Backend::Cpu { .. }) => "cpu".to_owned(),
+                (None, Backend::Cuda) => "cuda".to_owned(),
+            },
+            rules_verified: self.backend.is_verified(),
+            margin: self.backend.margin(),
+            limit_bytes: self.limit_bytes,
+            micro_batch: (micro_batch < batch).then_some(micro_batch),
+            largest_batch: largest.map(|largest| largest.batch),
+            largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
+            batches,
+            plan_seconds: 0.0,
+            shown: Shown {
+                sample: session.spec().input.to_string(),
+                optimizer: session.config.optimizer.kind.name().to_owned(),
+                train_samples: session.source.len(Split::Train),
+                reserve: self.reserve.clone(),
+                batch,
+                // Without a micro-batch the largest batch that fits is the largest micro-batch, too.
+                micro_batch_that_fits: largest.filter(|_| fits_not && micro_batch == batch),
+                page,
+            },
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! A plan as people read it.
+
+use oomph_core::Bytes;
+use oomph_memory::Category;
+
+use super::{Plan, PlannedBatch};
+use crate::{
+    numbers::{grouped, percent},
+    table::{Align, Table},
+};
+
+pub(super) fn report(plan: &Plan) -> String {
+    let parts = [Some(head(plan)), Some(table(plan).to_string()), Some(largest(plan)), further(plan), page(plan)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// `resnet50 · 3×224×224 · fp32 · sgd · planned in 41 ms`.
+fn head(plan: &Plan) -> String {
+    let device = match (plan.limit_bytes, &plan.shown.reserve) {
+        (None, _) => plan.device.clone(),
+        (Some(limit), None) => format!("{} with {limit}", plan.device),
+        (Some(limit), Some(reason)) => format!("{} with {limit} ({reason}, less a reserve)", plan.device),
+    };
+    let rules = if plan.rules_verified { "" } else { " · cuda rules unverified" };
+    let micro_batch = plan.micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
+    format!(
+        "{} · {} · fp32 · {}{}\non {device}{rules} · planned in {:.0} ms\n",
+        plan.model,
+        plan.shown.sample,
+        plan.shown.optimizer,
+        micro_batch.unwrap_or_default(),
+        plan.plan_seconds * 1000.0
+    )
+}
+
+fn table(plan: &Plan) -> Table<10> {
+    let mut table = Table::new([
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ]);
+    let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
+    table.heading([
+        "batch",
+        "planned peak",
+        "parameters",
+        "gradients",
+        "optimizer",
+        "activations",
+        "inputs",
+        "workspace",
+        "other",
+        &fits,
+    ]);
+    for batch in &plan.batches {
+        let row = row(plan, batch);
+        if batch.batch == plan.shown.batch { table.strong(row) } else { table.row(row) }
+    }
+    table
+}
+
+fn row(plan: &Plan, batch: &PlannedBatch) -> [String; 10] {
+    let of = |category| match batch.categories.of(category) {
+        bytes if bytes == Bytes::default() => "–".to_owned(),
+        bytes => bytes.to_string(),
+    };
+    let verdict = match (batch.fits, plan.limit_bytes) {
+        (Some(true), _) => "fits".to_owned(),
+        (Some(false), Some(limit)) => missing(plan, batch.planned_peak_bytes, limit),
+        _ => String::new(),
+    };
+    [
+        grouped(batch.batch),
+        batch.planned_peak_bytes.to_string(),
+        of(Category::Parameters),
+        of(Category::Gradients),
+        of(Category::OptimizerState),
+        of(Category::Activations),
+        of(Category::Inputs),
+        of(Category::Workspace),
+        of(Category::Other),
+        verdict,
+    ]
+}
+
+fn missing(plan: &Plan, peak: Bytes, limit: Bytes) -> String {
+    match peak.get().checked_sub(limit.get()) {
+        Some(more) if more > 0 => format!("needs {} more", Bytes::new(more)),
+        _ => format!("leaves less than {} free", percent(plan.margin)),
+    }
+}
+
+fn largest(plan: &Plan) -> String {
+    let Some(limit) = plan.limit_bytes else {
+        return "no limit is known: `--gpu 24GiB` or `--memory-limit` asks what fits\n".into();
+    };
+    let margin = format!("{} margin", percent(plan.margin).replace(".0 %", " %"));
+    match (plan.largest_batch, plan.largest_batch_planned_peak_bytes) {
+        (Some(batch), Some(peak)) if batch >= plan.shown.train_samples => format!(
+            "largest batch that fits: all {} samples there are to train on  ({peak} of {limit}, {margin})\n",
+            grouped(batch)
+        ),
+        (Some(batch), Some(peak)) => {
+            format!("largest batch that fits: {}  ({peak} of {limit}, {margin})\n", grouped(batch))
+        }
+        _ => format!("no batch fits {limit} with a {margin}\n"),
+    }
+}
+
+/// What a config whose batch does not fit can do.
+fn further(plan: &Plan) -> Option<String> {
+    let fitting = plan.shown.micro_batch_that_fits?;
+    let parts = plan.shown.batch.div_ceil(fitting.batch);
+    Some(format!(
+        "to train with batch {} all the same:\n  --set memory.micro_batch={}   {} micro-batches a step, the same \
+         gradient\n",
+        grouped(plan.shown.batch),
+        fitting.batch,
+        grouped(parts),
+    ))
+}
+
+fn page(plan: &Plan) -> Option<String> {
+    let page = plan.shown.page.as_ref()?;
+    Some(format!("the timeline is in {}\n", page.display()))
+}

@@ -1,0 +1,170 @@
+//! A profile as people read it.
+
+use oomph_core::Bytes;
+use oomph_memory::Category;
+
+use super::findings::{Findings, Largest, difference};
+use crate::{
+    commands::summary::shape,
+    numbers::grouped,
+    table::{Align, Table, pairs},
+};
+
+pub(super) fn report(findings: &Findings<'_>) -> String {
+    let sections = [head(findings), categories(findings), phases(findings), largest(findings), files(findings)];
+    sections.join("\n")
+}
+
+fn head(findings: &Findings<'_>) -> String {
+    let Findings { model, batch, micro_batch, device, .. } = *findings;
+    let micro_batches =
+        if micro_batch < batch { format!(" in micro-batches of {}", grouped(micro_batch)) } else { String::new() };
+    let count = findings.step_seconds.len();
+    let time = median(findings.step_seconds).map(|seconds| format!(", {} each (median)", milliseconds(seconds)));
+    let steps = format!(
+        "{} after {} to warm up{}",
+        grouped(count),
+        grouped(findings.warmup),
+        time.unwrap_or_default()
+    );
+    let limit = findings.limit_bytes.map(|limit| format!(" of {limit}"));
+    pairs([
+        ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
+        ("device", Some(device.to_owned())),
+        ("steps", Some(steps)),
+        ("planned peak", Some(format!("{} ({})", findings.planned_peak_bytes, signed(findings.error)))),
+        ("peak in use", Some(format!("{}{}", findings.peak_in_use_bytes, limit.unwrap_or_default()))),
+        ("host", Some(findings.host_bytes.to_string())),
+    ])
+}
+
+/// By category at the peak of each.
+fn categories(findings: &Findings<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Right, Right, Right]);
+    table.heading(["at the peak", "planned", "measured", "difference"]);
+    let (planned, measured) = (&findings.categories.planned, &findings.categories.measured);
+    for category in Category::ALL {
+        let (planned, measured) = (planned.of(category), measured.of(category));
+        if (planned, measured) != (Bytes::default(), Bytes::default()) {
+            table.row([category.to_string(), amount(planned), amount(measured), more(planned, measured)]);
+        }
+    }
+    table.rule();
+    let (planned, measured) = (planned.total(), measured.total());
+    table.strong(["total".into(), amount(planned), amount(measured), more(planned, measured)]);
+    table.to_string()
+}
+
+fn phases(findings: &Findings<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Right, Right, Right]);
+    table.heading(["peak in", "planned", "measured", "difference"]);
+    for phase in &findings.phases {
+        let (planned, measured) = (phase.planned_peak_bytes, phase.peak_in_use_bytes);
+        let error = if planned == measured { "–".into() } else { signed(difference(planned, measured)) };
+        table.row([phase.phase.to_string(), amount(planned), amount(measured), error]);
+    }
+    table.to_string()
+}
+
+fn largest(findings: &Findings<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([Right, Left, Left, Left]);
+    table.heading(["largest", "for", "tensor", "made in"]);
+    for block in &findings.largest {
+        let place = if block.scope.is_empty() {
+            block.phase.to_string()
+        } else {
+            format!("{} of {}", block.phase, block.scope)
+        };
+        let bytes = Bytes::new(block.bytes);
+        let size = if block.count > 1 { format!("{} × {bytes}", block.count) } else { bytes.to_string() };
+        table.row([size, block.category.to_string(), what(block), place]);
+    }
+    table.to_string()
+}
+
+/// `conv1.weight 64×3×3×3`, `conv2d 32×64×32×32`, `–`.
+fn what(block: &Largest<'_>) -> String {
+    let name = if block.tensor.is_empty() { block.operation } else { block.tensor };
+    let words = [name.to_owned(), shape(block.shape)];
+    let known: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    if known.is_empty() { "–".into() } else { known.join(" ") }
+}
+
+fn files(findings: &Findings<'_>) -> String {
+    let files = findings.files;
+    let others = files.others.as_ref();
+    let path = |path: &std::path::Path| Some(path.display().to_string());
+    pairs([
+        ("page", path(&files.timeline)),
+        ("PyTorch memory snapshot", others.and_then(|others| path(&others.snapshot))),
+        ("Perfetto trace", others.and_then(|others| path(&others.trace))),
+        ("JSON lines", others.and_then(|others| path(&others.events))),
+    ])
+}
+
+fn amount(bytes: Bytes) -> String {
+    if bytes == Bytes::default() { "–".into() } else { bytes.to_string() }
+}
+
+/// How many bytes more were planned: `+1.50 KiB`, `−40 B`, `–`.
+fn more(planned: Bytes, measured: Bytes) -> String {
+    let bytes = Bytes::new(planned.get().abs_diff(measured.get()));
+    match planned.cmp(&measured) {
+        std::cmp::Ordering::Less => format!("−{bytes}"),
+        std::cmp::Ordering::Equal => "–".into(),
+        std::cmp::Ordering::Greater => format!("+{bytes}"),
+    }
+}
+
+/// `+3.1 %`, as on the page.
+fn signed(share: f64) -> String {
+    let text = format!("{:+.1} %", share * 100.0).replace('-', "−");
+    // Nothing has no sign.
+    if text == "+0.0 %" || text == "−0.0 %" { "0.0 %".into() } else { text }
+}
+
+/// The middle one; of two in the middle their mean.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted.len().checked_sub(1)? / 2, sorted.len() / 2);
+    Some((sorted[low] + sorted[high]) / 2.0)
+}
+
+/// `41.2 ms`, `1.30 s`.
+fn milliseconds(seconds: f64) -> String {
+    match seconds {
+        long if long >= 0.9995 => format!("{long:.2} s"),
+        short if short >= 0.09995 => format!("{:.0} ms", short * 1e3),
+        short => format!("{:.1} ms", short * 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn differences_have_a_sign_and_nothing_has_none() {
+        let bytes = Bytes::new;
+        assert_eq!(more(bytes(2048), bytes(1024)), "+1.00 KiB");
+        assert_eq!(more(bytes(10), bytes(30)), "−20 B");
+        assert_eq!(more(bytes(7), bytes(7)), "–");
+        assert_eq!((signed(0.031), signed(-0.2), signed(-1e-9)), ("+3.1 %".into(), "−20.0 %".into(), "0.0 %".into()));
+    }
+
+    #[test]
+    fn times_of_steps_keep_three_digits() {
+        assert_eq!((milliseconds(0.0412), milliseconds(0.41), milliseconds(1.3)), ("41.2 ms".into(), "410 ms".into(), "1.30 s".into()));
+    }
+}

@@ -1,0 +1,58 @@
+use std::{
+    io::{self, BufRead, Read},
+    thread,
+};
+
+use oomph_config::{Config, ConfigFile, DeviceName, Sources};
+use oomph_memory::default_limit;
+use oomph_trainer::{Event, MeasureOptions, Observer, Registry, Session, Tick, measure, plan_step};
+
+use super::message::{Measured, Message, Planned, Request};
+use crate::{error::CliError, exit::Exit, output};
+
+/// What the hidden command does: what its parent asks for on standard input.
+pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(CliError::Request)?;
+    let request: Request = serde_json::from_str(&line).map_err(|error| CliError::Request(error.into()))?;
+    end_with_parent()?;
+    let file = ConfigFile::from_text(request.name, request.config);
+    let session = Session::open(Config::load(&Sources::new(file))?, registry)?;
+    let planned = Planned::new(&session, &plan_step(&session)?);
+    output::print_json(&Message::Planned(planned.clone()))?;
+    // A limit that is only rehearsed can be crossed. What the machine has not got would be paid by everything on it.
+    if session.config.device.devices[0] == DeviceName::Cpu
+        && let Some(limit) = default_limit()
+        && planned.peak_bytes() > limit.bytes
+    {
+        return Err(CliError::DoesNotFit { planned_peak_bytes: planned.peak_bytes(), limit_bytes: limit.bytes });
+    }
+    let measurement = measure(&session, MeasureOptions { steps: request.steps }, &mut Steps)?;
+    output::print_json(&Message::Measured(Measured::from(&measurement)))?;
+    Ok(Exit::Success)
+}
+
+/// Ends this process when its standard input does, which its parent holds open.
+fn end_with_parent() -> Result<(), CliError> {
+    let watch = || {
+        let mut rest = [0; 64];
+        while let Ok(1..) = io::stdin().lock().read(&mut rest) {}
+        std::process::exit(Exit::Failure as i32);
+    };
+    let spawned = thread::Builder::new().name("oomph-parent".into()).spawn(watch);
+    spawned.map(drop).map_err(CliError::Request)
+}
+
+/// Tells of every step.
+struct Steps;
+
+impl Observer for Steps {
+    fn event(&mut self, _event: &Event) {}
+
+    fn tick(&mut self, tick: Tick) {
+        if let Tick::Step { step } = tick {
+            // Where nobody hears it any more, this process is about to end.
+            let _ = output::print_json(&Message::Step { step });
+        }
+    }
+}

@@ -1,0 +1,159 @@
+use std::{cmp::Reverse, collections::HashMap};
+
+use oomph_core::{Bytes, Phase, Place};
+
+use crate::record::{Change, Recording};
+
+/// Blocks that every step leaves behind: of one size, born at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrownKind {
+    /// How many a step.
+    pub count: u64,
+    /// The size of each.
+    pub bytes: Bytes,
+    /// The phase they are born in.
+    pub phase: Phase,
+    /// The stage, layer or user's scope they are born in.
+    pub scope: String,
+}
+
+impl GrownKind {
+    /// What they take together.
+    pub fn bytes_per_step(&self) -> Bytes {
+        Bytes::new(self.count * self.bytes.get())
+    }
+}
+
+/// Finds what the steps between `marks` left behind: the phase that left most first, and in it the most bytes first.
+/// A mark is the number of the first event after a step.
+///
+/// A block counts where it has lived for one whole step after its own: parameters are new after every step, too, and
+/// gone after the next.
+pub(super) fn grown_kinds(recording: &Recording, marks: &[u64]) -> Vec<GrownKind> {
+    let mut marks: Vec<u64> = marks.iter().copied().filter(|mark| *mark >= recording.first_event).collect();
+    // Steps before the recording have no events.
+    marks.dedup();
+    let (Some(&end), Some(steps)) = (marks.last(), marks.len().checked_sub(2).filter(|steps| *steps > 0))
+    else {
+        return Vec::new();
+    };
+    let mut alive: HashMap<u64, (usize, u64, Place)> = HashMap::new();
+    for (number, event) in (recording.first_event..end).zip(&recording.events) {
+        // The step that begins with the last mark before it.
+        let step = marks.partition_point(|mark| *mark <= number);
+        match event.change {
+            Change::Alloc { address, bytes } if (1..=steps).contains(&step) => {
+                alive.insert(address, (step, bytes, event.place));
+            }
+            Change::Alloc { address, .. } | Change::Free { address, .. } => _ = alive.remove(&address),
+            Change::Step { .. } => {}
+        }
+    }
+    // By size and place: how many there are, and of which steps.
+    let mut kinds: HashMap<(u64, Place), (usize, Vec<bool>)> = HashMap::new();
+    for (step, bytes, place) in alive.into_values() {
+        let (count, seen) = kinds.entry((bytes, place)).or_insert_with(|| (0, vec![false; steps]));
+        *count += 1;
+        seen[step - 1] = true;
+    }
+    // What most steps leave behind; a cache is filled by one.
+    kinds.retain(|_, (_, seen)| 2 * seen.iter().filter(|seen| **seen).count() > steps);
+    let kind = |((bytes, place), (count, _)): ((u64, Place), (usize, Vec<bool>))| GrownKind {
+        count: count.div_ceil(steps) as u64,
+        bytes: Bytes::new(bytes),
+        phase: place.phase(),
+        scope: place.scope(),
+    };
+    let mut kinds: Vec<GrownKind> = kinds.into_iter().map(kind).collect();
+    let of_phases = Phase::ALL.map(|phase| {
+        let kinds = kinds.iter().filter(|kind| kind.phase == phase);
+        kinds.map(|kind| kind.bytes_per_step().get()).sum::<u64>()
+    });
+    kinds.sort_by_cached_key(|kind| {
+        let of_phase = (Reverse(of_phases[kind.phase as usize]), kind.phase);
+        (of_phase, Reverse(kind.bytes_per_step()), kind.scope.clone(), kind.bytes)
+    });
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::{phase, place, scope};
+
+    use super::*;
+    use crate::record::Event;
+
+    fn event(change: Change, place: Place) -> Event {
+        Event { change, nanoseconds: 0, place }
+    }
+
+    fn forward() -> Place {
+        let _phase = phase(Phase::Forward);
+        let _scope = scope("layer1");
+        place()
+    }
+
+    /// Steps that each make parameters anew, use a workspace, and keep two blocks; one fills a cache.
+    fn steps(count: u64) -> (Recording, Vec<u64>) {
+        let (idle, forward) = (Place::default(), forward());
+        let mut events = Vec::new();
+        let mut marks = vec![100];
+        for step in 0..count {
+            let mut alloc =
+                |address, bytes, place| events.push(event(Change::Alloc { address, bytes }, place));
+            alloc(1 << 20 | step, 500, idle);
+            alloc(7, 9999, forward);
+            alloc(2 << 20 | step, 64, forward);
+            alloc(3 << 20 | step, 64, forward);
+            if step == 1 {
+                alloc(9, 123, forward);
+            }
+            events.push(event(Change::Free { address: 7, bytes: 9999 }, forward));
+            if let Some(before) = step.checked_sub(1) {
+                events.push(event(Change::Free { address: 1 << 20 | before, bytes: 500 }, idle));
+            }
+            marks.push(100 + events.len() as u64);
+        }
+        (Recording { events, first_event: 100, ..Recording::default() }, marks)
+    }
+
+    #[test]
+    fn what_every_step_leaves_behind_is_found() {
+        let (recording, marks) = steps(5);
+        let kept =
+            GrownKind { count: 2, bytes: Bytes::new(64), phase: Phase::Forward, scope: "layer1".into() };
+        assert_eq!(grown_kinds(&recording, &marks), [kept]);
+    }
+
+    #[test]
+    fn the_phase_that_leaves_most_comes_first() {
+        let (recording, marks) = steps(5);
+        let mut events = recording.events;
+        for event in &mut events {
+            // One large block of idle, against two of forward that are more together.
+            if let Change::Alloc { address, bytes } = &mut event.change
+                && *address >> 20 == 1
+            {
+                *bytes = 100;
+                *address |= 7 << 40;
+            }
+        }
+        let kinds = grown_kinds(&Recording { events, ..recording }, &marks);
+        let found: Vec<(Phase, u64)> = kinds.iter().map(|kind| (kind.phase, kind.bytes.get())).collect();
+        assert_eq!(found, [(Phase::Forward, 64), (Phase::Idle, 100)]);
+    }
+
+    #[test]
+    fn steps_that_the_recording_lost_do_not_count() {
+        let (mut recording, mut marks) = steps(5);
+        let lost = (marks[2] - 99) as usize;
+        recording.events.drain(..lost);
+        recording.first_event += lost as u64;
+        assert_eq!(grown_kinds(&recording, &marks)[0].count, 2);
+        marks.insert(2, marks[2]);
+        assert_eq!(grown_kinds(&recording, &marks)[0].count, 2);
+        marks.truncate(5);
+        assert_eq!(grown_kinds(&recording, &marks), []);
+        assert_eq!(grown_kinds(&Recording::default(), &[]), []);
+    }
+}

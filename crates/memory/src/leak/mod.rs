@@ -1,0 +1,31 @@
+//! Memory that is never given back: the same point of successive steps is compared.
+//!
+//! - [`LeakWatch`]: reads the meter at a [`Point`], and says what grew where something grows.
+//! - [`LeakDetector`]: the comparison alone, of figures from anywhere.
+//! - [`Leak`]: what was found; it displays as a sentence.
+//!
+//! ```
+//! use oomph_memory::{Account, charge, leak::{LeakWatch, Point}};
+//! oomph_memory::install_meter!();
+//!
+//! # fn main() {
+//! let mut watch = LeakWatch::new(None);
+//! let mut kept = Vec::new();
+//! let found = (0..20).find_map(|_| {
+//!     kept.push(charge(Account::Device, || vec![0.0f32; 1000])); // a step that forgets something
+//!     watch.check(Point::step(32))
+//! });
+//! assert_eq!(found.map(|leak| leak.growth.bytes_per_step.get()), Some(4000));
+//! # }
+//! ```
+
+mod detector;
+mod kinds;
+mod report;
+mod trend;
+mod watch;
+
+pub use detector::{Finding, Growth, LeakDetector, Point};
+pub use kinds::GrownKind;
+pub use report::{Cause, Leak};
+pub use watch::LeakWatch;

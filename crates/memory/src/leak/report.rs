@@ -1,0 +1,213 @@
+use std::fmt;
+
+use oomph_core::{Bytes, Phase};
+
+use super::{GrownKind, Growth, Point};
+use crate::record::StepKind;
+
+/// Memory that grows, and of what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leak {
+    /// Where and how fast.
+    pub growth: Growth,
+    /// What the device may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
+    /// What every step leaves behind: the phase that leaves most first, and in it the most bytes first. Empty where it
+    /// was not recorded.
+    pub kinds: Vec<GrownKind>,
+}
+
+/// What a leak most likely comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A graph of forward is alive: many tensors of forward or of evaluation.
+    Graph,
+    /// Results of forward are kept, without their graph.
+    Outputs,
+    /// What backward made is kept.
+    Gradients,
+    /// What the optimizer made is kept.
+    Parameters,
+    /// Batches are kept.
+    Batches,
+    /// What is made between the phases is kept, or the program names no phases.
+    Own,
+}
+
+/// Kinds of blocks that are more than a loss and an output.
+const GRAPH_KINDS: usize = 4;
+/// Kinds that a message names.
+const NAMED_KINDS: usize = 3;
+
+impl Leak {
+    /// Steps, or evaluation batches, until the limit is reached.
+    pub fn steps_left(&self) -> Option<u64> {
+        self.limit_bytes.map(|limit| self.growth.steps_left(limit))
+    }
+
+    /// What it most likely comes from: by the phase that most of it is born in. `None` where nothing was recorded.
+    pub fn cause(&self) -> Option<Cause> {
+        let phase = self.kinds.first()?.phase;
+        let kinds = self.kinds.iter().filter(|kind| kind.phase == phase).count();
+        Some(match phase {
+            Phase::Forward | Phase::Eval if kinds >= GRAPH_KINDS => Cause::Graph,
+            Phase::Forward | Phase::Eval => Cause::Outputs,
+            Phase::Backward => Cause::Gradients,
+            Phase::Step => Cause::Parameters,
+            Phase::Data => Cause::Batches,
+            Phase::Idle | Phase::Init => Cause::Own,
+        })
+    }
+}
+
+impl Cause {
+    /// What it is, and what to do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Graph => {
+                "activations outlive their step: a loss or an output is kept with its graph, or a forward pass on \
+                 the autodiff device has no backward; keep numbers (`into_scalar`) or `detach()`, and evaluate with \
+                 `inference()`"
+            }
+            Self::Outputs => {
+                "outputs outlive their step: a list, cache, closure or `Rc` cycle keeps them on the device; keep numbers, or \
+                 bring what you need to the host (`into_data`)"
+            }
+            Self::Gradients => {
+                "gradients outlive their step: let them go with it, and keep a norm as a number where you need one"
+            }
+            Self::Parameters => {
+                "parameters or optimizer state of earlier steps live on: a list, cache, closure or `Rc` cycle keeps \
+                 clones of the model; save checkpoints to disk, or keep the newest clone only"
+            }
+            Self::Batches => {
+                "batches outlive their step: a list, cache, closure or `Rc` cycle keeps them on the device; keep them on the host"
+            }
+            Self::Own => {
+                "it is made outside of the phases of a step: look for lists, caches, closures and `Rc` cycles that \
+                 keep tensors, and name phases with `oomph::phase`"
+            }
+        }
+    }
+}
+
+/// A sentence: where, how much, how long it may go on, of what, and what to do.
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Growth { point, bytes_per_step, grown_bytes, steps, .. } = self.growth;
+        write!(f, "memory leak: every {point} adds {bytes_per_step} ({grown_bytes} in the last {steps})")?;
+        if let (Some(limit), Some(left)) = (self.limit_bytes, self.steps_left()) {
+            write!(
+                f,
+                "; the limit of {limit} is reached after {} more {}",
+                grouped(left),
+                plural(point, left)
+            )?;
+        }
+        if !self.kinds.is_empty() {
+            f.write_str("; what stays of each: ")?;
+            self.write_kinds(f)?;
+        }
+        self.cause().map_or(Ok(()), |cause| write!(f, "; {}", cause.advice()))
+    }
+}
+
+impl Leak {
+    fn write_kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, kind) in self.kinds.iter().take(NAMED_KINDS).enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            write!(f, "{kind}")?;
+        }
+        let others = self.kinds.iter().skip(NAMED_KINDS);
+        let blocks: u64 = others.clone().map(|kind| kind.count).sum();
+        if blocks == 0 {
+            return Ok(());
+        }
+        let bytes = Bytes::new(others.map(|kind| kind.bytes_per_step().get()).sum());
+        write!(f, " and {blocks} more of {bytes}")
+    }
+}
+
+/// `3 × 16.0 KiB born in forward at `layer1.0.conv1``.
+impl fmt::Display for GrownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, bytes, phase, scope } = self;
+        write!(f, "{count} × {bytes} born in {phase}")?;
+        if scope.is_empty() { Ok(()) } else { write!(f, " at `{scope}`") }
+    }
+}
+
+/// With a comma between thousands.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let starts_group = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
+    digits.chars().enumerate().fold(String::new(), |mut text, (index, digit)| {
+        text.push_str(if starts_group(index) { "," } else { "" });
+        text.push(digit);
+        text
+    })
+}
+
+fn plural(point: Point, count: u64) -> &'static str {
+    match (point.kind, count) {
+        (StepKind::Train, 1) => "step",
+        (StepKind::Train, _) => "steps",
+        (StepKind::Eval, 1) => "batch",
+        (StepKind::Eval, _) => "batches",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(count: u64, bytes: u64, phase: Phase, scope: &str) -> GrownKind {
+        GrownKind { count, bytes: Bytes::new(bytes), phase, scope: scope.into() }
+    }
+
+    fn leak(kinds: Vec<GrownKind>) -> Leak {
+        let growth = Growth {
+            point: Point::step(32),
+            bytes_per_step: Bytes::new(640),
+            grown_bytes: Bytes::new(13 * 640),
+            steps: 13,
+            in_use_bytes: Bytes::mib(100),
+        };
+        Leak { growth, limit_bytes: None, kinds }
+    }
+
+    #[test]
+    fn a_leak_is_a_sentence() {
+        let kinds = vec![kind(1, 640, Phase::Forward, "head")];
+        let leak = Leak { limit_bytes: Some(Bytes::mib(101)), ..leak(kinds) };
+        let (says, advice) = (leak.to_string(), Cause::Outputs.advice());
+        assert_eq!(
+            says,
+            format!(
+                "memory leak: every training step adds 640 B (8.12 KiB in the last 13); the limit of 101 MiB is \
+                 reached after 1,638 more steps; what stays of each: 1 × 640 B born in forward at `head`; {advice}"
+            )
+        );
+        let unknown = super::tests::leak(Vec::new()).to_string();
+        assert_eq!(unknown, "memory leak: every training step adds 640 B (8.12 KiB in the last 13)");
+    }
+
+    #[test]
+    fn the_cause_follows_from_where_most_is_born() {
+        let scopes = ["stem", "layer1", "layer2", "head"];
+        let graph = scopes.map(|scope| kind(2, 4096, Phase::Forward, scope)).to_vec();
+        let says = leak(graph.clone()).to_string();
+        assert!(says.contains("2 × 4.00 KiB born in forward at `layer2` and 2 more of 8.00 KiB; "), "{says}");
+        for (kinds, cause) in [
+            (graph.clone(), Cause::Graph),
+            (graph[..1].to_vec(), Cause::Outputs),
+            (vec![kind(1, 1 << 20, Phase::Backward, ""), kind(1, 64, Phase::Forward, "")], Cause::Gradients),
+            (vec![kind(1, 64, Phase::Step, "")], Cause::Parameters),
+            (vec![kind(1, 64, Phase::Data, "")], Cause::Batches),
+            (vec![kind(1, 64, Phase::Idle, "cache")], Cause::Own),
+        ] {
+            assert_eq!(leak(kinds).cause(), Some(cause));
+        }
+        assert_eq!(leak(Vec::new()).cause(), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! What Burn's CUDA backend (burn-cubecl 0.22.0-pre.3 and the cubecl below it) is expected to allocate. **Not verified**: read
+//! from its sources, never held against a GPU, which is why plans for CUDA carry a margin.
+//!
+//! - Allocations are rounded up to [`ALIGNMENT`].
+//! - Views and element-wise operations are as on the CPU: views make no copy, and an operation is written into an
+//!   operand that nobody else refers to. Chains that fusion makes one kernel of have the same peak, since their links
+//!   live no longer than one operation.
+//! - A convolution and its backward passes read operands in channels-last order and write their output so: a copy of
+//!   each that has another order, for the time of the kernel.
+//! - Matrix products need nothing beside their output.
+//!
+//! What the driver's context takes is not in a plan: it is no tensor, and the catalogue of GPUs leaves it out of what is
+//! usable.
+
+use burn_ir::{
+    BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, NumericOperationIr as Numeric,
+    OperationIr, TensorIr,
+};
+
+use crate::{
+    flex::Flex,
+    machine::{Handle, Machine, element_bytes},
+};
+
+/// Bytes that an allocation is rounded up to: what cubecl's pools hand out slices of.
+pub(crate) const ALIGNMENT: u64 = 512;
+
+/// The rules: those of the CPU where tensors are shared alike, and its own where kernels differ.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    shared: Flex,
+}
+
+impl Cuda {
+    pub(crate) fn new() -> Self {
+        Self { shared: Flex::without_buffers() }
+    }
+
+    /// Plays one operation: takes its inputs, puts its outputs.
+    pub(crate) fn run(&mut self, m: &mut Machine, operation: &OperationIr) {
+        match operation {
+            OperationIr::Module(module) => kernel(m, operation, is_convolution(module)),
+            OperationIr::Float(_, FloatOperationIr::Matmul(_))
+            | OperationIr::NumericFloat(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
+            | OperationIr::NumericInt(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
+            | OperationIr::BaseFloat(Base::Empty(_) | Base::Zeros(_))
+            | OperationIr::BaseInt(Base::Empty(_) | Base::Zeros(_))
+            | OperationIr::BaseBool(Base::Empty(_) | Base::Zeros(_)) => kernel(m, operation, false),
+            other => self.shared.run(m, other),
+        }
+    }
+}
+
+fn is_convolution(module: &Module) -> bool {
+    matches!(
+        module,
+        Module::Conv1d(_)
+            | Module::Conv1dXBackward(_)
+            | Module::Conv1dWeightBackward(_)
+            | Module::Conv2d(_)
+            | Module::Conv2dXBackward(_)
+            | Module::Conv2dWeightBackward(_)
+            | Module::Conv3d(_)
+            | Module::Conv3dXBackward(_)
+            | Module::Conv3dWeightBackward(_)
+            | Module::ConvTranspose1d(_)
+            | Module::ConvTranspose2d(_)
+            | Module::ConvTranspose3d(_)
+    )
+}
+
+/// Outputs beside inputs, and while the kernel runs a copy of each where it `reorders` them.
+fn kernel(m: &mut Machine, operation: &OperationIr, reorders: bool) {
+    let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
+    let outputs: Vec<(&TensorIr, Handle)> =
+        operation.outputs().map(|ir| (ir, m.allocate(&ir.shape[..], ir.dtype))).collect();
+    if reorders {
+        let tensors = operation.inputs().chain(operation.outputs());
+        let copies: u64 = tensors.map(|ir| ir.shape.num_elements() as u64 * element_bytes(ir.dtype)).sum();
+        let copies = m.workspace(copies);
+        m.release(copies);
+    }
+    for input in inputs {
+        m.release(input);
+    }
+    for (ir, output) in outputs {
+        m.output(ir, output);
+    }
+}

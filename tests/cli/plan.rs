@@ -1,0 +1,113 @@
+//! `plan`: what it says, and that training does as it says.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Folder, snapshot};
+
+/// The table of a GPU: its rules do not ask what machine plans.
+#[test]
+fn a_plan_is_a_table() {
+    let folder = Folder::new();
+    let plan = |arguments: &[&str]| {
+        let answer = folder.oomph(&[&["plan"], arguments].concat()).success();
+        without_time(&answer.stdout)
+    };
+    snapshot("plan_lstm", &plan(&["--config", "lstm", "--gpu", "64MiB"]));
+    let resnet = ["--config", "synthetic-resnet50", "--batch", "1,64,512", "--gpu", "RTX 4090"];
+    snapshot("plan_resnet50", &plan(&resnet));
+    let micro_batches = ["--config", "lstm", "--set", "memory.micro_batch=8", "--gpu", "64MiB"];
+    snapshot("plan_micro_batches", &plan(&micro_batches));
+    assert!(!folder.at("runs").exists());
+}
+
+fn without_time(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.split_once("planned in ") {
+        Some((before, _)) => format!("{before}planned in [TIME]"),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_plan_as_json_adds_up() {
+    let folder = Folder::new();
+    let arguments = ["plan", "--config", "tiny.toml", "--batch", "4,64", "--gpu", "2GiB", "--json"];
+    let plan = folder.oomph(&arguments).success().last_json();
+    assert_eq!(plan["limit_bytes"], 2_u64 << 30);
+    assert_eq!((&plan["rules_verified"], &plan["margin"]), (&Value::from(false), &Value::from(0.15)));
+    // There are 1,438 samples to train on, and all of them fit.
+    assert_eq!(plan["largest_batch"], 1438);
+    assert!(plan["plan_seconds"].as_f64().unwrap() > 0.0);
+    let batches = plan["batches"].as_array().unwrap();
+    assert_eq!(batches.iter().map(|batch| batch["batch"].as_u64()).collect::<Vec<_>>(), [Some(4), Some(64)]);
+    for batch in batches {
+        assert_eq!(batch["fits"], true);
+        let categories = batch["categories"].as_object().unwrap();
+        let sum: u64 = categories.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert_eq!(batch["planned_peak_bytes"], sum, "{batch}");
+    }
+}
+
+#[test]
+fn training_peaks_where_the_plan_says() {
+    let folder = Folder::new();
+    let config = ["--config", "tiny.toml", "--json"];
+    let plan = folder.oomph(&[&["plan", "--batch", "32"], &config[..]].concat()).success().last_json();
+    let events = folder.oomph(&[&["train"], &config[..]].concat()).success().json_lines();
+    let planned = plan["batches"][0]["planned_peak_bytes"].as_f64().unwrap();
+    let (first, last) = (events.first().unwrap(), events.last().unwrap());
+    assert_eq!(first["planned_peak_bytes"], planned as u64);
+    let measured = last["peak_in_use_bytes"].as_f64().unwrap();
+    assert!((planned / measured - 1.0).abs() < 0.02, "planned {planned}, in use {measured}");
+}
+
+#[test]
+fn the_largest_batch_that_fits_is_one_that_fits() {
+    let folder = Folder::new();
+    let plan = |batch: &str| {
+        let arguments = ["plan", "--config", "lstm", "--memory-limit", "12MiB", "--batch", batch, "--json"];
+        folder.oomph(&arguments).success().last_json()
+    };
+    let largest = plan("1")["largest_batch"].as_u64().unwrap();
+    assert!(largest > 1 && largest < 1438, "{largest}");
+    let around = plan(&format!("{largest},{}", largest + 1));
+    assert_eq!(around["batches"][0]["fits"], true);
+    assert_eq!(around["batches"][1]["fits"], false);
+}
+
+#[test]
+fn a_page_of_the_plan_is_one_file() {
+    let folder = Folder::new();
+    folder.oomph(&["plan", "--config", "tiny.toml", "--html", "plan.html"]).success();
+    let page = String::from_utf8(folder.read("plan.html")).unwrap();
+    assert!(page.contains("planned peak") && !page.contains("http://") && !page.contains("https://"));
+    assert!(fs::read_dir(folder.path()).unwrap().all(|entry| {
+        !entry.unwrap().file_name().to_string_lossy().ends_with(".part")
+    }));
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    let folder = Folder::new();
+    let mut text = String::new();
+    for arguments in [
+        &["--gpu", "RTX 9999"][..],
+        &["--gpu", "a100"],
+        &["--gpu", "0GiB"],
+        &["--gpu", "24 gigs"],
+        &["--gpu", "24GiB", "--memory-limit", "8GiB"],
+        &["--batch", "0"],
+        &["--batch", "8,,9"],
+        &["--batch", "many"],
+        &["--config", "resnet", "--batch", "1"],
+        &["--config", "tiny.toml", "--html", "no/such/folder/plan.html"],
+        &["--devices", "tpu:0"],
+    ] {
+        let answer = folder.oomph(&[&["plan"], arguments].concat());
+        assert_ne!(answer.code, Some(0), "{arguments:?}");
+        text.push_str(&format!("$ oomph plan {}\n{answer}\n", arguments.join(" ")));
+    }
+    snapshot("plan_refused", &text);
+}

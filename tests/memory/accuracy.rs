@@ -1,0 +1,72 @@
+//! Planned memory is held against measured memory: a sample of what `tools/plan_accuracy` does.
+
+#[path = "../../tools/plan_accuracy/grid.rs"]
+mod grid;
+#[path = "../../tools/plan_accuracy/measure.rs"]
+mod measure;
+
+use std::{env, process::Command};
+
+use grid::Case;
+use measure::{Outcome, errors};
+
+/// Names the configuration in the environment of a child.
+const CASE: &str = "OOMPH_TEST_CASE";
+/// Begins the child's answer among what the test harness prints.
+const ANSWER: &str = "outcome: ";
+
+#[test]
+fn what_is_planned_is_what_is_measured() {
+    let mut sizes = Vec::new();
+    for case in grid::sample() {
+        let outcome = in_a_process(&case);
+        for (what, error) in ["training", "evaluation"].into_iter().zip(errors(&outcome)) {
+            let label = case.label().join(", ");
+            println!("{label}: {what} {:+.2} %", 100.0 * error);
+            assert!(error.abs() <= 0.05, "{label}: {what} is off by {:+.1} %: {outcome:?}", 100.0 * error);
+            sizes.push(error.abs());
+        }
+    }
+    sizes.sort_by(f64::total_cmp);
+    assert!(sizes[sizes.len() / 2] <= 0.02, "the median error is {:.2} %", 100.0 * sizes[sizes.len() / 2]);
+}
+
+/// What a backend keeps for ever, one case would leave to the next.
+fn in_a_process(case: &Case) -> Outcome {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "accuracy::a_case_is_measured", "--ignored", "--nocapture"])
+        .env(CASE, case.config())
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let answer = stdout.lines().find_map(|line| line.split_once(ANSWER));
+    let (_, answer) = answer.unwrap_or_else(|| panic!("{}:\n{stdout}\n{stderr}", case.label().join(", ")));
+    serde_json::from_str(answer).unwrap()
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn a_case_is_measured() {
+    let config = env::var(CASE).expect("the test above names the case");
+    let outcome = measure::measure(&config).unwrap();
+    println!("\n{ANSWER}{}", serde_json::to_string(&outcome).unwrap());
+}
+
+#[test]
+fn planning_a_large_batch_is_quick_and_small() {
+    let config = oomph::Config::from_toml(
+        "large",
+        "model = { name = 'resnet50' }\n\
+         data = { source = 'synthetic', kind = 'image', height = 224, width = 224, classes = 1000 }\n\
+         train = { batch = 512 }",
+    )
+    .unwrap();
+    let session = oomph::Session::open_to_plan(config, &oomph::Registry::builtin()).unwrap();
+    let _alone = crate::alone();
+    let host_before = oomph::memory::read().host_bytes;
+    let planned = oomph::plan(&session, oomph::PlanOptions::default()).unwrap();
+    let kept = oomph::memory::read().host_bytes.get().saturating_sub(host_before.get());
+    // 512 images of 84 MB each, as a hand count of what training with Burn's layers keeps gives at the least.
+    assert!(planned.peak().categories.total().get() > 512 * 84_000_000);
+    assert!(kept < 200_000_000, "the plan itself takes {kept} bytes");
+}

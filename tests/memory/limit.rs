@@ -1,0 +1,57 @@
+//! A limit rehearses a smaller device: the step that goes above it ends in an error that says where.
+
+use oomph::{Config, Phase, Quiet, Registry, Session, Stop, TrainError, TrainOptions, train};
+
+fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, TrainError>) {
+    let directory = tempfile::tempdir().unwrap();
+    let text = format!(
+        "model = {{ name = 'resnet18', stem = 'small', width = 16 }}\n\
+         data = {{ source = 'digits', workers = 0 }}\n\
+         train = {{ steps = 3, batch = 32, eval_every = 'never' }}\n\
+         memory = {{ limit = '{limit}', record = {record} }}\n\
+         run = {{ directory = '{}' }}",
+        directory.path().join("run").display()
+    );
+    let session = Session::open(Config::from_toml("limit", &text).unwrap(), &Registry::builtin()).unwrap();
+    let result = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new());
+    oomph::memory::set_limit(None);
+    (directory, result)
+}
+
+#[test]
+fn a_step_above_the_limit_ends_in_an_error_that_says_where() {
+    let _alone = crate::alone();
+    let (directory, result) = run("6MiB", 100_000);
+    let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
+    assert_eq!((error.phase, error.step), (Phase::Forward, Some(1)));
+    assert!(!error.scope.is_empty(), "{error}");
+    assert!(error.in_use_bytes > error.limit_bytes, "{error}");
+    assert!(error.in_use_bytes.get() - error.requested_bytes.get() <= error.limit_bytes.get(), "{error}");
+    let page = error.timeline.as_ref().expect("allocations are recorded");
+    assert!(page.starts_with(directory.path()) && page.is_file());
+}
+
+#[test]
+fn what_is_not_recorded_is_not_shown() {
+    let _alone = crate::alone();
+    let (_directory, result) = run("6MiB", 0);
+    let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
+    assert_eq!(error.timeline, None);
+}
+
+#[test]
+fn what_the_plan_says_fits_does_fit() {
+    let _alone = crate::alone();
+    let text = "model = { name = 'resnet18', stem = 'small', width = 16 }\n\
+                data = { source = 'digits', workers = 0 }\n\
+                train = { steps = 3, batch = 32, eval_every = 'never' }";
+    let session =
+        Session::open_to_plan(Config::from_toml("limit", text).unwrap(), &Registry::builtin()).unwrap();
+    let planned = oomph::plan(&session, oomph::PlanOptions::default()).unwrap().peak().categories.total();
+    let just_enough = oomph::Bytes::new((planned.get() as f64 * 1.01) as u64);
+    let (_directory, result) = run(&just_enough.get().to_string(), 0);
+    assert!(result.is_ok(), "{result:?}");
+    let too_little = oomph::Bytes::new((planned.get() as f64 * 0.95) as u64);
+    let (_directory, result) = run(&too_little.get().to_string(), 0);
+    assert!(matches!(result, Err(TrainError::OutOfMemory(_))), "{result:?}");
+}
