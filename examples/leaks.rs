@@ -267,9 +267,9 @@ fn weak_link(lab: &mut Lab) -> Result<(), TrainError> {
 
 // Forward without backward --------------------------------------------------------------------------------------------
 
-/// Nothing is kept here at all: the loss is read and dropped. But Burn takes graphs apart in `backward` only, so one
-/// that never sees it stays (burn #4339 and #4970 are about this). An agent that acts, a sampler that draws, a check of
-/// the parameters: all of them do it.
+/// Nothing is kept here at all: the loss is read and dropped. But Burn takes graphs apart in `backward` only, and there
+/// is none: the graphs stay until the next one (burn #4339 and #4970 are about this). With a training step in between
+/// there is no leak; an agent that acts, a sampler that draws and a program that only predicts have no such step.
 fn looking_with_autodiff(lab: &mut Lab) -> Result<(), TrainError> {
     lab.steps(|lab| {
         let _: f32 = lab.loss()?.into_scalar();

@@ -17,7 +17,7 @@ const RESNET: &str = "\
 [model]
 name = 'resnet18'
 stem = 'small'
-width = 4
+width = 16
 
 [data]
 source = 'digits'
@@ -76,7 +76,7 @@ fn every_optimizer_holds_the_state_that_it_is_known_for() {
         assert_eq!((row["optimizer"].as_str(), number(row, "lr")), (Some(name), lr));
         let planned = number(row, "planned_state_bytes_per_parameter");
         assert_eq!(planned, state, "{name}");
-        // A few bytes of bookkeeping may look like state of 44,000 parameters.
+        // A few bytes of bookkeeping may look like state of 700,000 parameters.
         let measured = number(row, "state_bytes_per_parameter");
         assert!((measured - state).abs() < 0.01, "{name}: {measured}");
         let (planned, measured) = (number(row, "planned_peak_bytes"), number(row, "peak_in_use_bytes"));
@@ -90,9 +90,9 @@ fn every_optimizer_holds_the_state_that_it_is_known_for() {
 
 #[test]
 fn peaks_are_as_planned_for_every_batch_and_micro_batch() {
-    let rows = rows(&folder(), &["--batches", "8,40", "--micro-batches", "3,8", "--steps", "3"]);
+    let rows = rows(&folder(), &["--batches", "8,40", "--micro-batches", "4,8", "--steps", "3"]);
     let sizes: Vec<_> = rows.iter().map(|row| (number(row, "batch"), number(row, "micro_batch"))).collect();
-    assert_eq!(sizes, [(8.0, 3.0), (8.0, 8.0), (40.0, 3.0), (40.0, 8.0)]);
+    assert_eq!(sizes, [(8.0, 4.0), (8.0, 8.0), (40.0, 4.0), (40.0, 8.0)]);
     for row in &rows {
         let (planned, measured) = (number(row, "planned_peak_bytes"), number(row, "peak_in_use_bytes"));
         assert!((planned / measured - 1.0).abs() < 0.05, "{row}");
@@ -110,7 +110,8 @@ fn a_row_has_the_losses_of_training() {
     let mut arguments = vec!["train", "--config", "net.toml", "--json"];
     settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
     let events = folder.oomph(&arguments).success().json_lines();
-    let losses: Vec<_> = events.iter().filter(|event| event["event"] == "step").map(|event| &event["loss"]).collect();
+    let losses: Vec<_> =
+        events.iter().filter(|event| event["event"] == "step").map(|event| &event["loss"]).collect();
     assert_eq!((losses[0], losses[4]), (&row["loss_first"], &row["loss_last"]));
 }
 
@@ -127,19 +128,33 @@ fn a_comparison_is_a_table() {
 #[test]
 fn a_plan_alone_is_a_table_of_any_batch() {
     let folder = folder();
-    let arguments =
-        ["compare", "--config", "net.toml", "--plan-only", "--batches", "8,100000000", "--optimizers", "sgd,adan"];
+    let arguments = [
+        "compare",
+        "--config",
+        "net.toml",
+        "--plan-only",
+        "--batches",
+        "8,100000000",
+        "--optimizers",
+        "sgd,adan",
+    ];
     let answer = folder.oomph(&[&arguments[..], &["--memory-limit", "1GiB"]].concat()).success();
-    snapshot("compare_planned", &answer.stdout);
+    snapshot("compare_planned", &shape(&answer.stdout));
 }
 
 #[test]
 fn what_fails_is_a_row_and_the_others_go_on() {
     let folder = folder();
-    let arguments = ["compare", "--config", "net.toml", "--steps", "3", "--memory-limit", "3MiB"];
-    let sizes = ["--batches", "8,1024", "--micro-batches", "8,1024"];
+    let arguments = ["compare", "--config", "net.toml", "--steps", "3", "--memory-limit", "24MiB"];
+    let sizes = ["--batches", "8,256", "--micro-batches", "8,256"];
     let answer = folder.oomph(&[&arguments[..], &sizes].concat()).success();
-    snapshot("compare_failures", &shape(&format!("{}---\n{}", answer.stdout, answer.stderr)));
+    snapshot("compare_failures", &shape(&answer.stdout));
+    for part in [
+        "warning: batch 8 · micro-batch 256: --micro-batches 256: a micro-batch is a part of the batch",
+        "warning: batch 256 · micro-batch 256: out of memory in forward at `",
+    ] {
+        assert!(answer.stderr.contains(part), "{part}: {answer}");
+    }
     let json = folder.oomph(&[&arguments[..], &sizes, &["--json"]].concat()).success().last_json();
     let verdicts: Vec<_> = (0..4).map(|row| json["rows"][row]["verdict"].as_str().unwrap()).collect();
     assert_eq!(verdicts, ["fits", "failed", "fits", "does_not_fit"]);
@@ -212,7 +227,8 @@ fn rows_can_be_sorted() {
 #[test]
 fn the_page_needs_nothing_else() {
     let folder = folder();
-    let arguments = ["compare", "--config", "net.toml", "--optimizers", "sgd,adam", "--steps", "3", "--html", "x.html"];
+    let arguments =
+        ["compare", "--config", "net.toml", "--optimizers", "sgd,adam", "--steps", "3", "--html", "x.html"];
     let answer = folder.oomph(&arguments).success();
     assert!(answer.stdout.ends_with("\nthe page is in x.html\n"), "{answer}");
     let page = String::from_utf8(folder.read("x.html")).unwrap();
@@ -301,10 +317,6 @@ fn signals_leave_no_child_behind() {
 #[test]
 fn rows_from_before_a_signal_are_shown() {
     let folder = folder();
-    let arguments =
-        ["compare", "--config", "net.toml", "--optimizers", "sgd+lr=-0,sgd", "--json", "--batches", "8,16"];
-    assert_eq!(folder.oomph(&arguments).code, Some(1), "a rate of zero is refused before anything runs");
-
     let (mut comparison, child) = start_long(&folder);
     // The first row fails, the second one is asked to stop.
     // SAFETY: it is the child of a process that waits for it, and was seen running.
@@ -336,5 +348,5 @@ fn a_child_that_is_asked_for_nonsense_says_so() {
 /// The text without numbers and without the widths of columns, which follow from them.
 fn shape(text: &str) -> String {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n");
-    without_numbers(&lines.collect::<String>()).replace('−', "+")
+    without_numbers(&lines.collect::<String>()).replace(['−', '+'], "").replace(" N s ", " N ms ")
 }

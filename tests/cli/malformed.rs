@@ -61,7 +61,7 @@ fn config_values() {
             ),
             Case::config("a precision to come", "[memory]\nprecision = 'bf16'"),
             Case::config("recompute to come", "[memory]\nrecompute = 'stages'"),
-            Case::config("a limit to come", "[memory]\nlimit = '24GiB'"),
+            Case::config("a limit to come", "[memory]\nlimit = '24GiB'\n[device]\ndevices = 'cuda:0'"),
             Case::config("a strategy to come", "[device]\nstrategy = 'ddp'"),
         ],
     );
@@ -81,7 +81,7 @@ fn flags() {
             Case::train("--set of an unknown key", &["--set", "train.bacth=8"]),
             Case::train("--set of a wrong type", &["--set", "train.batch=many"]),
             Case::train("--set of half a list", &["--set", "device.devices=[cpu"]),
-            Case::train("a memory limit to come", &["--memory-limit", "24GiB"]),
+            Case::train("a memory limit to come", &["--memory-limit", "24GiB", "--devices", "cuda:0"]),
             Case::train("a memory limit that is no size", &["--memory-limit", "24 gigs"]),
             Case::train("an unknown device", &["--devices", "tpu"]),
             Case::train("two devices", &["--devices", "cpu,cpu"]),

@@ -1,5 +1,6 @@
 //! Planned memory is held against measured memory: a sample of what `tools/plan_accuracy` does.
 
+#[allow(dead_code)] // The tool runs all cases, the test a sample.
 #[path = "../../tools/plan_accuracy/grid.rs"]
 mod grid;
 #[path = "../../tools/plan_accuracy/measure.rs"]

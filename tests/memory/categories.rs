@@ -104,7 +104,11 @@ fn check(timeline: &Timeline, session: &Session, state_bytes: u64, about: &str) 
         let before = if (name, state_bytes) == ("step 2", 4) { 4 * gradients } else { state };
         let ends = [
             ("forward", at_end(&levels, &phase_of(timeline, step, Phase::Forward)), [0, before]),
-            ("backward", at_end(&levels, &phase_of(timeline, step, Phase::Backward)), [4 * gradients, before]),
+            (
+                "backward",
+                at_end(&levels, &phase_of(timeline, step, Phase::Backward)),
+                [4 * gradients, before],
+            ),
             ("step", at_end(&levels, step), [0, state]),
         ];
         for (moment, level, [gradients, state]) in ends {
@@ -147,8 +151,7 @@ fn categories_add_up_to_the_total_at_every_event() {
             };
             totals.push(in_use);
         }
-        let sums: Vec<i128> =
-            measured.levels().iter().map(|split| i128::from(split.total().get())).collect();
+        let sums: Vec<i128> = measured.levels().iter().map(|split| i128::from(split.total().get())).collect();
         assert!(sums.len() > 1000, "{} events", sums.len());
         assert_eq!(sums, totals[totals.len() - sums.len()..]);
     }

@@ -44,6 +44,8 @@ pub(crate) enum CliError {
     Measure(MeasureError),
     #[error("its planned peak of {planned_peak_bytes} is above the {limit_bytes} that this machine leaves, so it was not tried")]
     DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
+    #[error("cannot compare `{optimizer}`")]
+    Compared { optimizer: String, source: ConfigError },
     #[error("cannot read from standard input what is to be done")]
     Request(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -66,6 +68,7 @@ impl CliError {
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),
             Self::Measure(error) => error.hint(),
+            Self::Compared { source, .. } => source.hint(),
             Self::DoesNotFit { .. } => Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into()),
             Self::Request(_) => None,
             Self::OutputExists { .. } => Some("remove it, or name another".into()),

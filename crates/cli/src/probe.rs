@@ -13,6 +13,7 @@ mod message;
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -27,12 +28,12 @@ use signal_hook::{
 
 use crate::{error::CliError, exit::Exit};
 
+use self::message::{Message, Request};
 pub(crate) use self::{
     child::run,
     failure::ProbeError,
     message::{Measured, Planned},
 };
-use self::message::{Message, Request};
 
 /// The hidden command that a child is started with.
 pub(crate) const COMMAND: &str = "probe";
@@ -181,6 +182,8 @@ fn spawn(request: &Request) -> io::Result<(Child, Streams)> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // A terminal sends Ctrl-C to all of a group: it is this process that decides what comes of it.
+        .process_group(0)
         .spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {

@@ -75,7 +75,8 @@ impl<const N: usize> Table<N> {
     fn widths(&self) -> [usize; N] {
         let mut widths = [0; N];
         for row in &self.rows {
-            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) = row {
+            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) = row
+            {
                 for (width, cell) in widths.iter_mut().zip(cells) {
                     *width = cell.chars().count().max(*width);
                 }

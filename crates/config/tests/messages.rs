@@ -216,7 +216,12 @@ fn memory_is_checked_and_what_is_to_come_is_refused() {
             ("[train]\nbatch = 32\n[memory]\nmicro_batch = 64", &[]),
             ("[memory]\nmicro_batch = 64", &[]),
             ("[memory]\nmicro_batch = 16", &["train.batch=8"]),
-            ("[memory]\nlimit = '24GiB'", &[]),
+            ("[memory]\nlimit = '24GiB'\n[device]\ndevices = 'cuda:0'", &[]),
+            ("[memory]\nrecord = -1", &[]),
+            ("[memory]\nrecord = 10000001", &[]),
+            ("[memory]\nleak_check = 1", &[]),
+            ("[memory]\npool = 'exact'", &[]),
+            ("[memory]\npool = 'direct'", &[]),
             ("[memory]\nlimit = 0", &[]),
             ("[memory]\nlimit = '24 gigs'", &[]),
             ("", &["memory.precision=bf16"]),
@@ -299,8 +304,8 @@ fn a_flag_is_named_as_it_was_typed() {
         @"--devices cpu,tpu: expected devices such as `cpu`, `cuda` or `cuda:0,cuda:1`"
     );
     insta::assert_snapshot!(
-        message("--memory-limit", "memory.limit", "24GiB"),
-        @"--memory-limit 24GiB: this version of oomph does not support it yet; supported: no limit"
+        message("--memory-limit", "memory.limit", "24 gigs"),
+        @"--memory-limit 24 gigs: expected a size such as `512MiB` or `24GiB`"
     );
 }
 

@@ -4,6 +4,7 @@
 //! - [`SampleSpec`]: what one sample of a data source looks like, agreed between data, model and task.
 //! - [`Generator`]: randomness that is a function of a key such as (seed, step, rank, stage), never of history.
 //! - [`Place`]: where a run is, phase and scope; [`scope`] names a part of a model for every report.
+//! - [`Account`]: whom an allocation is charged to, the host or the device; [`charge`] says it.
 //! - [`Split`] and [`Mode`]: the training or the test part of the data; training or evaluating.
 //!
 //! ```
@@ -21,11 +22,13 @@
 //!
 //! It knows nothing of Burn, files or configuration.
 
+mod account;
 mod bytes;
 mod generator;
 mod place;
 mod sample;
 
+pub use account::{Account, charge, charge_thread, charged_account};
 pub use bytes::{Bytes, ParseBytesError};
 pub use generator::{Generator, Key};
 pub use place::{Phase, Place, PlaceGuard, phase, place, scope, shared_place, watch_places};

@@ -12,6 +12,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::{Account, charge};
+
 /// What a run is doing: the coarse half of a [`Place`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -204,14 +206,22 @@ fn number(outer: u32, name: &str) -> u32 {
     if let Some(&known) = names.numbers.as_ref().and_then(|all| all.get(&outer)?.get(name)) {
         return known;
     }
-    let fresh = names.paths.len() as u32;
-    let path = match names.paths.get(outer as usize).map(String::as_str) {
-        None | Some("") => name.to_owned(),
-        Some(outer) => format!("{outer}.{name}"),
-    };
-    names.paths.push(path);
-    names.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
-    fresh
+    // They stay for ever, whoever comes to them first.
+    charge(Account::Host, || names.add(outer, name))
+}
+
+impl Names {
+    /// A new scope, by name within its enclosing one.
+    fn add(&mut self, outer: u32, name: &str) -> u32 {
+        let fresh = self.paths.len() as u32;
+        let path = match self.paths.get(outer as usize).map(String::as_str) {
+            None | Some("") => name.to_owned(),
+            Some(outer) => format!("{outer}.{name}"),
+        };
+        self.paths.push(path);
+        self.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
+        fresh
+    }
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ fn without_holdings_the_fate_tells_the_category() {
     draft.block(600, 8, 7, Some(8)); // outlives its phase
     draft.block(700, 8, 8, None); // made outside of steps
     let seen: Vec<_> = draft.assemble().blocks.iter().map(|block| block.category).collect();
-    use Category::{Activations, Inputs, Other, Workspace};
-    assert_eq!(seen, [Other, Inputs, Workspace, Activations, Workspace, Other, Other, Other]);
+    use Category::{Activations, Gradients, Inputs, Other, Workspace};
+    assert_eq!(seen, [Other, Inputs, Workspace, Activations, Workspace, Gradients, Other, Other]);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn growing_is_a_free_and_an_allocation() {
 fn the_ring_keeps_the_newest_and_the_level_before_them() {
     record::start(100);
     let first = record::next_event();
-    let kept: Vec<Vec<u8>> = (0..300).map(|size| device(|| made_of(4 + size))).collect();
+    let kept: Vec<Vec<u8>> = (0..300).map(|size| device(|| made_of(200 + size))).collect();
     let recording = dump();
     // A power of two.
     assert_eq!(recording.events.len(), 128);
@@ -152,7 +152,7 @@ fn threads_record_at_once() {
             scope.spawn(move || {
                 device(|| {
                     for turn in 0..5000 {
-                        drop(made_of(4 + thread * 100 + turn % 100));
+                        drop(made_of(200 + thread * 100 + turn % 100));
                     }
                 });
             });

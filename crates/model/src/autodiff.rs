@@ -7,6 +7,7 @@ use burn::tensor::Tensor;
 use burn_autodiff::Autodiff;
 use burn_backend::AutodiffBackend;
 use burn_capture::CaptureBackend;
+use oomph_core::{Account, charge};
 
 use crate::{AnyTensor, Named, Stages};
 
@@ -53,7 +54,8 @@ fn backward_executed(loss: &Tensor<1>, model: &Stages) -> Named<AnyTensor> {
         if info.trainable
             && let Some(gradient) = parameter.remove_gradient(&mut gradients)
         {
-            named.insert(info.name.to_owned(), if gradient.is_part() { gradient.scale(1.0) } else { gradient });
+            let gradient = if gradient.is_part() { gradient.scale(1.0) } else { gradient };
+            named.insert(name_of(info.name), gradient);
         }
     });
     named
@@ -70,10 +72,15 @@ fn backward_recorded(
             && let Some(gradient) = parameter.remove_recorded_gradient(&mut gradients)
         {
             // The planner knows this product by one, and whether it would be executed.
-            named.insert(info.name.to_owned(), gradient.scale(1.0));
+            named.insert(name_of(info.name), gradient.scale(1.0));
         }
     });
     named
+}
+
+/// A name of its own, which is the program's and not the device's as gradients are.
+fn name_of(parameter: &str) -> String {
+    charge(Account::Host, || parameter.to_owned())
 }
 
 /// The gradient of a capture tensor, as a plain one.

@@ -36,8 +36,7 @@ impl Optimizer {
         let Self { rule, states } = self;
         model.map(&mut |info, parameter| {
             let Some(gradient) = gradients.remove(info.name) else { return parameter };
-            // A scope that is new is kept for ever, by the program and not by the optimizer.
-            let _scope = charge(Account::Host, || scope(info.name));
+            let _scope = scope(info.name);
             let (rank, tensor) = parameter.inner().into_parts();
             let (_, gradient) = gradient.into_parts();
             let state = states.remove(info.name);

@@ -128,7 +128,11 @@ impl CompareArguments {
         let mut flags = vec![
             Flag::devices(self.devices.as_deref()),
             Flag::memory_limit(self.memory_limit.as_deref()),
-            Flag { name: "--steps", key: "train.steps", value: Some(steps.as_str()).filter(|_| !self.plan_only) },
+            Flag {
+                name: "--steps",
+                key: "train.steps",
+                value: Some(steps.as_str()).filter(|_| !self.plan_only),
+            },
         ];
         flags.extend(more.iter().map(|&(name, ref key, ref value)| Flag { name, key, value: Some(value) }));
         self.config.load(&flags)
@@ -139,7 +143,7 @@ impl CompareArguments {
         self.optimizers.iter().try_for_each(|chosen| {
             let settings = chosen.settings(base).into_iter();
             let flags: Vec<_> = settings.map(|(key, value)| ("--optimizers", key, value)).collect();
-            self.load(&flags).map(drop).map_err(optimizer::with_shorthand)
+            self.load(&flags).map(drop).map_err(|error| chosen.explain(error))
         })
     }
 

@@ -25,7 +25,10 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
         && let Some(limit) = default_limit()
         && planned.peak_bytes() > limit.bytes
     {
-        return Err(CliError::DoesNotFit { planned_peak_bytes: planned.peak_bytes(), limit_bytes: limit.bytes });
+        return Err(CliError::DoesNotFit {
+            planned_peak_bytes: planned.peak_bytes(),
+            limit_bytes: limit.bytes,
+        });
     }
     let measurement = measure(&session, MeasureOptions { steps: request.steps }, &mut Steps)?;
     output::print_json(&Message::Measured(Measured::from(&measurement)))?;

@@ -113,10 +113,7 @@ mod tests {
         assert!(of(exit(75), told(), false, "").unwrap().is_out_of_memory());
         assert!(!of(exit(1), told(), false, "").unwrap().is_out_of_memory());
         let silent = of(exit(0), None, false, "a\nthe last line").unwrap();
-        assert_eq!(
-            silent.to_string(),
-            "its process ended with exit code 0 and no result (the last line)"
-        );
+        assert_eq!(silent.to_string(), "its process ended with exit code 0 and no result (the last line)");
         let killed = of(Ok(ExitStatus::from_raw(libc::SIGKILL)), None, false, "").unwrap();
         assert_eq!(
             killed.to_string(),

@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn nothing_healthy_is_a_leak() {
-        let healthy: [(&str, fn(u64) -> u64); 8] = [
+        type Series = fn(u64) -> u64;
+        let healthy: [(&str, Series); 8] = [
             ("constant", |_| 0),
             ("losses kept until they are read", |step| step % 1000 * 8),
             ("losses of 16 tasks kept until they are read", |step| step % 1000 * 64),

@@ -85,7 +85,8 @@ fn planned(session: &Session, measured: &Timeline, warmup: usize) -> Result<Time
     let eval_batches = names.iter().filter(|name| name.starts_with("eval")).count();
     // The first step differs from the second; those behind it are like the second.
     let before = warmup.min(1);
-    let mut plan = plan_steps(session, PlanOptions::default(), before + names.len() - eval_batches, eval_batches)?;
+    let mut plan =
+        plan_steps(session, PlanOptions::default(), before + names.len() - eval_batches, eval_batches)?;
     let first = plan.spans_of(SpanKind::Step).nth(before).map_or(0, |span| span.start);
     plan = plan.since(first.saturating_sub(1));
     let steps = plan.spans.iter_mut().filter(|span| span.kind == SpanKind::Step);

@@ -106,7 +106,8 @@ pub(super) fn combinations(
                 chosen[number] = Some(index);
                 chosen
             };
-            all = all.into_iter().flat_map(|chosen| (0..count).map(move |index| with(chosen, index))).collect();
+            all =
+                all.into_iter().flat_map(|chosen| (0..count).map(move |index| with(chosen, index))).collect();
         }
     }
     all.into_iter().map(|chosen| combination(arguments, base, registry, chosen)).collect()

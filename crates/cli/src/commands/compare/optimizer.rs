@@ -23,12 +23,8 @@ pub(super) struct ParseChosenError;
 const MOMENTUM: &str = "momentum";
 
 /// The keys that mean the same to every optimizer: the config's hold for all of them.
-const SHARED: [&str; 4] = [
-    "optimizer.weight_decay",
-    "optimizer.clip_value",
-    "optimizer.clip_norm",
-    "optimizer.clip_global_norm",
-];
+const SHARED: [&str; 4] =
+    ["optimizer.weight_decay", "optimizer.clip_value", "optimizer.clip_norm", "optimizer.clip_global_norm"];
 
 impl FromStr for Chosen {
     type Err = ParseChosenError;
@@ -71,6 +67,21 @@ impl Chosen {
         settings.extend(self.own.iter().map(|(key, value)| (format!("optimizer.{key}"), value.clone())));
         settings
     }
+
+    /// The error of such a configuration: with the name that only a comparison knows, and with what was typed where that
+    /// has keys of its own.
+    pub(super) fn explain(&self, error: CliError) -> CliError {
+        match error {
+            CliError::Config(ConfigError::NotAllowed { setting, mut allowed }) => {
+                allowed.insert(1.min(allowed.len()), MOMENTUM.to_owned());
+                CliError::Config(ConfigError::NotAllowed { setting, allowed })
+            }
+            CliError::Config(source) if !self.own.is_empty() => {
+                CliError::Compared { optimizer: self.text.clone(), source }
+            }
+            error => error,
+        }
+    }
 }
 
 /// The keys of an optimizer's own with their defaults; none for one that nobody knows.
@@ -92,24 +103,14 @@ fn is_typed(base: &Config, key: &str) -> bool {
     base.resolved().iter().any(typed)
 }
 
-/// The error for a name that nobody knows, with the name that only a comparison knows.
-pub(super) fn with_shorthand(error: CliError) -> CliError {
-    match error {
-        CliError::Config(ConfigError::NotAllowed { setting, mut allowed }) => {
-            allowed.insert(1.min(allowed.len()), MOMENTUM.to_owned());
-            CliError::Config(ConfigError::NotAllowed { setting, allowed })
-        }
-        error => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use oomph_config::{ConfigFile, OptimizerKind, Sources};
 
     use super::*;
 
-    const FILE: &str = "[optimizer]\nname = 'sgd'\nlr = 0.3\nmomentum = 0.8\nnesterov = true\nweight_decay = 5e-4";
+    const FILE: &str =
+        "[optimizer]\nname = 'sgd'\nlr = 0.3\nmomentum = 0.8\nnesterov = true\nweight_decay = 5e-4";
 
     /// What an optimizer comes to beside a file and `--set`.
     fn optimizer(chosen: &str, sets: &[&str]) -> oomph_config::Optimizer {

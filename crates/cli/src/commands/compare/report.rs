@@ -130,7 +130,8 @@ impl Report {
         for (figure, column) in FIGURES.iter().zip(AXES.len()..) {
             let costs: Vec<Option<f64>> = self.rows.iter().map(|row| (figure.cost)(row)).collect();
             let known = || costs.iter().flatten().copied();
-            let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+            let (least, most) =
+                (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
             if least < most {
                 for (marks, cost) in marks.iter_mut().zip(&costs) {
                     marks[column] = *cost == Some(least);
@@ -167,7 +168,11 @@ const FIGURES: [Figure; 10] = [
         cost: planned_peak,
     },
     Figure { heading: "", text: |row, report| report.against_first(row), cost: |_| None },
-    Figure { heading: "peak in use", text: |row, _| bytes(peak_in_use(row)), cost: |row| number(peak_in_use(row)) },
+    Figure {
+        heading: "peak in use",
+        text: |row, _| bytes(peak_in_use(row)),
+        cost: |row| number(peak_in_use(row)),
+    },
     Figure {
         heading: "error",
         text: |row, _| row.error_of_plan().map(signed_percent).unwrap_or_default(),
@@ -175,7 +180,11 @@ const FIGURES: [Figure; 10] = [
     },
     Figure {
         heading: "state/param",
-        text: |row, _| row.state_bytes_per_parameter().map(|it| format!("{} B", short((it * 100.0).round() / 100.0))).unwrap_or_default(),
+        text: |row, _| {
+            row.state_bytes_per_parameter()
+                .map(|it| format!("{} B", short((it * 100.0).round() / 100.0)))
+                .unwrap_or_default()
+        },
         cost: Row::state_bytes_per_parameter,
     },
     Figure { heading: "step", text: |row, _| step(row).map(seconds).unwrap_or_default(), cost: step },
@@ -193,7 +202,8 @@ const FIGURES: [Figure; 10] = [
         heading: "",
         // Where all is well there is nothing to say; without a measurement it is what was asked.
         text: |row, report| {
-            let is_told = report.steps.is_none() || report.rows.iter().any(|row| row.verdict != Some(Verdict::Fits));
+            let is_told =
+                report.steps.is_none() || report.rows.iter().any(|row| row.verdict != Some(Verdict::Fits));
             let verdict = row.verdict.filter(|_| is_told);
             verdict.map(Verdict::text).unwrap_or_default().to_owned()
         },
@@ -239,9 +249,13 @@ fn times(factor: f64) -> String {
 }
 
 fn signed_percent(share: f64) -> String {
-    let percent = share * 100.0;
-    let sign = if percent < 0.0 { "−" } else { "+" };
-    format!("{sign}{:.1} %", percent.abs())
+    let tenths = (share * 1000.0).round();
+    let sign = match tenths {
+        0.0 => "",
+        less if less < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{:.1} %", tenths.abs() / 10.0)
 }
 
 /// A time of a step, to three digits.
@@ -283,6 +297,6 @@ mod tests {
         assert_eq!(texts, ["123 s", "12.3 s", "1.23 s", "123 ms", "12.3 ms", "1.23 ms"]);
         assert_eq!([0.1, 0.001, 8.0, 0.0, 3e-5, 1e30].map(short), ["0.1", "0.001", "8", "0", "3e-5", "1e30"]);
         assert_eq!([1.0, 99.0, 10_940.92].map(times), ["×1.00", "×99.00", "×10,941"]);
-        assert_eq!([0.012, -0.0004].map(signed_percent), ["+1.2 %", "−0.0 %"]);
+        assert_eq!([0.012, -0.0004].map(signed_percent), ["+1.2 %", "0.0 %"]);
     }
 }

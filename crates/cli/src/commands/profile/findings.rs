@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::destination::Files;
 
 /// How many of the largest blocks are listed, those that are alike as one.
-const LARGEST: usize = 8;
+const LARGEST: usize = 10;
 
 #[derive(Serialize)]
 pub(super) struct Findings<'a> {
@@ -71,10 +71,8 @@ pub(super) struct Largest<'a> {
 impl<'a> Findings<'a> {
     pub(super) fn new(session: &'a Session, warmup: usize, profile: &'a Profile, files: &'a Files) -> Self {
         let Profile { measured, planned, step_seconds, host_bytes, out_of_memory } = profile;
-        let categories = Categories {
-            planned: planned.peak().categories,
-            measured: measured.peak().categories,
-        };
+        let categories =
+            Categories { planned: planned.peak().categories, measured: measured.peak().categories };
         let (planned_peak, peak) = (categories.planned.total(), categories.measured.total());
         Self {
             model: session.architecture.name(),
@@ -130,8 +128,8 @@ fn largest<'a>(planned: &'a Timeline, measured: &'a Timeline) -> Vec<Largest<'a>
     let mut found: Vec<Largest<'a>> = Vec::with_capacity(LARGEST);
     for index in measured.peak().blocks {
         let block = described(&measured.blocks[index], planned, measured);
-        match found.iter_mut().find(|known| Largest { count: 1, ..**known } == block) {
-            Some(known) => known.count += 1,
+        match found.iter().position(|known| Largest { count: 1, ..*known } == block) {
+            Some(known) => found[known].count += 1,
             None if found.len() < LARGEST => found.push(block),
             // No smaller one is like one of these.
             None if found.last().is_some_and(|last| block.bytes < last.bytes) => break,

@@ -11,16 +11,21 @@ use crate::{
 };
 
 pub(super) fn report(findings: &Findings<'_>) -> String {
-    let sections = [head(findings), categories(findings), phases(findings), largest(findings), files(findings)];
+    let sections =
+        [head(findings), categories(findings), phases(findings), largest(findings), files(findings)];
     sections.join("\n")
 }
 
 fn head(findings: &Findings<'_>) -> String {
     let Findings { model, batch, micro_batch, device, .. } = *findings;
-    let micro_batches =
-        if micro_batch < batch { format!(" in micro-batches of {}", grouped(micro_batch)) } else { String::new() };
+    let micro_batches = if micro_batch < batch {
+        format!(" in micro-batches of {}", grouped(micro_batch))
+    } else {
+        String::new()
+    };
     let count = findings.step_seconds.len();
-    let time = median(findings.step_seconds).map(|seconds| format!(", {} each (median)", milliseconds(seconds)));
+    let time =
+        median(findings.step_seconds).map(|seconds| format!(", {} each (median)", milliseconds(seconds)));
     let steps = format!(
         "{} after {} to warm up{}",
         grouped(count),
@@ -160,11 +165,17 @@ mod tests {
         assert_eq!(more(bytes(2048), bytes(1024)), "+1.00 KiB");
         assert_eq!(more(bytes(10), bytes(30)), "−20 B");
         assert_eq!(more(bytes(7), bytes(7)), "–");
-        assert_eq!((signed(0.031), signed(-0.2), signed(-1e-9)), ("+3.1 %".into(), "−20.0 %".into(), "0.0 %".into()));
+        assert_eq!(
+            (signed(0.031), signed(-0.2), signed(-1e-9)),
+            ("+3.1 %".into(), "−20.0 %".into(), "0.0 %".into())
+        );
     }
 
     #[test]
     fn times_of_steps_keep_three_digits() {
-        assert_eq!((milliseconds(0.0412), milliseconds(0.41), milliseconds(1.3)), ("41.2 ms".into(), "410 ms".into(), "1.30 s".into()));
+        assert_eq!(
+            (milliseconds(0.0412), milliseconds(0.41), milliseconds(1.3)),
+            ("41.2 ms".into(), "410 ms".into(), "1.30 s".into())
+        );
     }
 }
