@@ -83,9 +83,11 @@ fn a_page_of_the_plan_is_one_file() {
     folder.oomph(&["plan", "--config", "tiny.toml", "--html", "plan.html"]).success();
     let page = String::from_utf8(folder.read("plan.html")).unwrap();
     assert!(page.contains("planned peak") && !page.contains("http://") && !page.contains("https://"));
-    assert!(fs::read_dir(folder.path()).unwrap().all(|entry| {
-        !entry.unwrap().file_name().to_string_lossy().ends_with(".part")
-    }));
+    assert!(
+        fs::read_dir(folder.path())
+            .unwrap()
+            .all(|entry| { !entry.unwrap().file_name().to_string_lossy().ends_with(".part") })
+    );
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn main() {
 fn seconds(program: &str, arguments: &[&str]) -> f64 {
     let mut path = env::current_exe().expect("this program has a path");
     path.set_file_name(program);
-    let output = Command::new(&path).args(arguments).output().expect("`cargo build --release --examples` made it");
+    let output =
+        Command::new(&path).args(arguments).output().expect("`cargo build --release --examples` made it");
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().unwrap_or_else(|_| panic!("{program}: {}", String::from_utf8_lossy(&output.stderr)))
 }

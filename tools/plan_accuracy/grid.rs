@@ -112,7 +112,8 @@ pub(crate) fn all() -> Vec<Case> {
 /// A few that are quick and unlike each other: what every test run checks.
 #[allow(dead_code)] // The tool runs all, the test these.
 pub(crate) fn sample() -> Vec<Case> {
-    let quick = |model, data, batch, micro_batch, optimizer| Case { model, data, batch, micro_batch, optimizer };
+    let quick =
+        |model, data, batch, micro_batch, optimizer| Case { model, data, batch, micro_batch, optimizer };
     vec![
         quick(RESNET18, PHOTO, 8, None, MOMENTUM),
         quick(RESNET18, PHOTO, 10, Some(4), ADAM),

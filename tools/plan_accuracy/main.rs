@@ -30,7 +30,9 @@ fn main() -> ExitCode {
         return child(config);
     }
     let cases: Vec<Case> = grid::all().into_iter().filter(|case| is_asked(case, &arguments)).collect();
-    println!("| model | data | batch | optimizer | planned peak | peak in use | error | eval planned | eval in use | error |");
+    println!(
+        "| model | data | batch | optimizer | planned peak | peak in use | error | eval planned | eval in use | error |"
+    );
     println!("|---|---|---|---|---:|---:|---:|---:|---:|---:|");
     let mut all = Vec::new();
     let mut failed = 0;
@@ -93,7 +95,8 @@ fn row(case: &Case, outcome: &Outcome) -> String {
 fn summarize(errors: &[f64]) -> bool {
     let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     sizes.sort_by(f64::total_cmp);
-    let at = |share: f64| sizes.get(((sizes.len() as f64 * share) as usize).min(sizes.len().saturating_sub(1)));
+    let at =
+        |share: f64| sizes.get(((sizes.len() as f64 * share) as usize).min(sizes.len().saturating_sub(1)));
     let (Some(median), Some(tail)) = (at(0.5), at(0.95)) else { return false };
     let under = errors.iter().copied().fold(0.0, f64::min);
     println!();

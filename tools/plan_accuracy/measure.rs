@@ -92,7 +92,9 @@ fn registry() -> Registry {
             let [channels, height, width] = spec.input.shape()[..] else { return Err(ModelError::Empty) };
             let device = init.device();
             let convolution = Convolution {
-                conv: Conv2dConfig::new([channels, 32], [5, 5]).with_padding(PaddingConfig2d::Same).init(device),
+                conv: Conv2dConfig::new([channels, 32], [5, 5])
+                    .with_padding(PaddingConfig2d::Same)
+                    .init(device),
                 pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
             };
             let hidden_layer = Hidden {

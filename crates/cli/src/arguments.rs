@@ -1,9 +1,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    compare::CompareArguments,
-    completions::CompletionsArguments, config::ShowConfigArguments, devices::DevicesArguments,
-    evaluate::EvaluateArguments, monitor::MonitorArguments, plan::PlanArguments, profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
+    compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
+    devices::DevicesArguments, evaluate::EvaluateArguments, monitor::MonitorArguments, plan::PlanArguments,
+    profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
 };
 
 /// The command line.

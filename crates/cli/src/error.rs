@@ -42,7 +42,9 @@ pub(crate) enum CliError {
     OutputExists { path: PathBuf },
     #[error(transparent)]
     Measure(MeasureError),
-    #[error("its planned peak of {planned_peak_bytes} is above the {limit_bytes} that this machine leaves, so it was not tried")]
+    #[error(
+        "its planned peak of {planned_peak_bytes} is above the {limit_bytes} that this machine leaves, so it was not tried"
+    )]
     DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
     #[error("cannot compare `{optimizer}`")]
     Compared { optimizer: String, source: ConfigError },
@@ -69,10 +71,16 @@ impl CliError {
             Self::Profile(error) => error.hint(),
             Self::Measure(error) => error.hint(),
             Self::Compared { source, .. } => source.hint(),
-            Self::DoesNotFit { .. } => Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into()),
+            Self::DoesNotFit { .. } => {
+                Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into())
+            }
             Self::Request(_) => None,
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
-            Self::File { .. } | Self::Interrupted | Self::EventsUnread(_) | Self::Signals(_) | Self::Output(_) => None,
+            Self::File { .. }
+            | Self::Interrupted
+            | Self::EventsUnread(_)
+            | Self::Signals(_)
+            | Self::Output(_) => None,
         }
     }
 

@@ -258,10 +258,7 @@ mod tests {
     fn a_watcher_sees_each_move_and_is_gone_afterwards() {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let notes = seen.clone();
-        watch_places(
-            move |place| notes.borrow_mut().push(place.scope()),
-            || drop(scope("watched")),
-        );
+        watch_places(move |place| notes.borrow_mut().push(place.scope()), || drop(scope("watched")));
         drop(scope("unwatched"));
         assert_eq!(*seen.borrow(), ["watched", ""]);
     }

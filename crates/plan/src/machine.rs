@@ -157,8 +157,7 @@ impl Machine {
 
     /// Whether the tensor's elements are all of its storage.
     pub(crate) fn is_whole(&self, handle: &Handle) -> bool {
-        self.storages[handle.storage].bytes
-            == handle.layout.elements() as u64 * element_bytes(handle.dtype)
+        self.storages[handle.storage].bytes == handle.layout.elements() as u64 * element_bytes(handle.dtype)
     }
 
     /// A new contiguous tensor.

@@ -64,16 +64,19 @@ mod upload;
 mod watch;
 
 pub use clip::clip;
-pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
+pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate};
-pub use event::{Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved, Started, StepMetrics, Tick};
+pub use event::{
+    Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved, Started,
+    StepMetrics, Tick,
+};
 pub use measure::{MeasureError, MeasureOptions, Measurement, PlannedStep, measure, plan_step};
+pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;
 pub use out_of_memory::OutOfMemory;
 pub use parts::Parts;
-pub use oomph_plan::Backend;
 pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan};
 pub use profile::{Profile, ProfileError, ProfileOptions, profile};
 pub use registry::Registry;

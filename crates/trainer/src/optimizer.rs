@@ -3,8 +3,8 @@ use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
 };
-use oomph_core::scope;
 use oomph_config::{Moments, Optimizer as Settings, OptimizerKind};
+use oomph_core::scope;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
 

@@ -10,7 +10,9 @@ use clap::Args;
 use oomph_config::Config;
 use oomph_core::{Bytes, Split};
 use oomph_memory::{Split as Categories, Timeline, export, gpu::GpuMemory};
-use oomph_trainer::{Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, plan};
+use oomph_trainer::{
+    Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, plan,
+};
 use serde::Serialize;
 
 use crate::{
@@ -98,14 +100,16 @@ struct PlannedBatch {
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let flags = [Flag::devices(arguments.devices.as_deref()), Flag::memory_limit(arguments.memory_limit.as_deref())];
+    let flags =
+        [Flag::devices(arguments.devices.as_deref()), Flag::memory_limit(arguments.memory_limit.as_deref())];
     let config = arguments.config.load(&flags)?;
     let gpu = arguments.gpu.as_deref().map(GpuMemory::parse).transpose()?;
     let session = Session::open_to_plan(config, registry)?;
     let planner = Planner::new(&session, gpu);
     let batches = arguments.batches(&planner)?;
     let largest = planner.largest(planner.options())?;
-    let page = arguments.html.as_deref().map(|path| planner.page(path, arguments.page_batch(&session.config)));
+    let page =
+        arguments.html.as_deref().map(|path| planner.page(path, arguments.page_batch(&session.config)));
     let page = page.transpose()?;
     let mut planned = planner.plan(batches, largest, page)?;
     planned.plan_seconds = start.elapsed().as_secs_f64();
@@ -127,7 +131,10 @@ impl PlanArguments {
         let own = planner.session.config.train.batch;
         let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
         let planned = usual.into_iter().map(|batch| (batch, planner.batch(batch)));
-        planned.filter(|(batch, planned)| *batch == own || planned.is_ok()).map(|(_, planned)| planned).collect()
+        planned
+            .filter(|(batch, planned)| *batch == own || planned.is_ok())
+            .map(|(_, planned)| planned)
+            .collect()
     }
 
     fn page_batch(&self, config: &Config) -> usize {

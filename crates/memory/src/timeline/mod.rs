@@ -162,7 +162,8 @@ impl Timeline {
         let levels = self.levels();
         let within = levels.iter().enumerate().take(events.end as usize).skip(events.start as usize);
         let highest = within.max_by_key(|(event, split)| (split.total(), Reverse(*event)));
-        let (event, categories) = highest.map_or((0, Split::default()), |(event, split)| (event as u32, *split));
+        let (event, categories) =
+            highest.map_or((0, Split::default()), |(event, split)| (event as u32, *split));
         Peak { event, categories, blocks: self.alive_after(event) }
     }
 
@@ -263,10 +264,8 @@ mod tests {
 
     #[test]
     fn a_change_of_category_is_no_change_of_the_total() {
-        let blocks = vec![
-            block(8, Category::Gradients, 1, Some(2)),
-            block(8, Category::OptimizerState, 2, None),
-        ];
+        let blocks =
+            vec![block(8, Category::Gradients, 1, Some(2)), block(8, Category::OptimizerState, 2, None)];
         let timeline = timeline(3, blocks);
         let levels = timeline.levels();
         assert_eq!(levels[1].total(), levels[2].total());

@@ -35,11 +35,8 @@ impl Flex {
             Path::Direct => m.allocate(out, x.dtype),
             Path::Pointwise => {
                 let output = m.allocate(out, x.dtype);
-                let [rows, inner, columns] = [
-                    weight.layout.shape[0] / options.groups,
-                    weight.layout.shape[1],
-                    out[2] * out[3],
-                ];
+                let [rows, inner, columns] =
+                    [weight.layout.shape[0] / options.groups, weight.layout.shape[1], out[2] * out[3]];
                 let product = Product { rows, inner, columns, transposed: false };
                 self.gemm.run_each(m, product, out[0].min(self.threads));
                 output

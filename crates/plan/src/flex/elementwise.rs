@@ -69,8 +69,7 @@ pub(super) fn binary(m: &mut Machine, lhs: &TensorIr, rhs: &TensorIr, out: &Tens
     right.layout = right.layout.expanded(&out.shape[..]);
     let collapsible = !left.layout.has_negative_strides() && !right.layout.has_negative_strides();
     let fits = |m: &Machine, handle: &Handle| {
-        m.is_unique(handle)
-            && (handle.layout.starts_contiguous() || collapsible && handle.layout.is_dense())
+        m.is_unique(handle) && (handle.layout.starts_contiguous() || collapsible && handle.layout.is_dense())
     };
     if fits(m, &left) {
         m.release(right);

@@ -128,7 +128,14 @@ impl Flex {
         m.output(out, output);
     }
 
-    fn product(&mut self, m: &mut Machine, left: &Handle, right: &Handle, out: &[usize], dtype: DType) -> Handle {
+    fn product(
+        &mut self,
+        m: &mut Machine,
+        left: &Handle,
+        right: &Handle,
+        out: &[usize],
+        dtype: DType,
+    ) -> Handle {
         let output = empty(m, out, dtype);
         let rank = out.len();
         let product = Product {

@@ -89,11 +89,9 @@ impl Flex {
                 elementwise::binary(m, &op.lhs, &op.rhs, &op.out);
             }
             N::MulScalar(op) if op.rhs.elem::<f64>() == 1.0 => elementwise::compact(m, &op.lhs, &op.out),
-            N::AddScalar(op)
-            | N::SubScalar(op)
-            | N::MulScalar(op)
-            | N::DivScalar(op)
-            | N::RemScalar(op) => elementwise::scalar(m, &op.lhs, &op.out),
+            N::AddScalar(op) | N::SubScalar(op) | N::MulScalar(op) | N::DivScalar(op) | N::RemScalar(op) => {
+                elementwise::scalar(m, &op.lhs, &op.out)
+            }
             N::ClampMin(op) | N::ClampMax(op) => elementwise::unary(m, &op.lhs, &op.out),
             N::Clamp(op) => elementwise::unary(m, &op.tensor, &op.out),
             N::Abs(op) | N::Neg(op) | N::Sign(op) => elementwise::unary(m, &op.input, &op.out),

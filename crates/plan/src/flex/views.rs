@@ -6,7 +6,12 @@ use super::contiguous;
 use crate::{layout::Layout, machine::Machine};
 
 /// The same storage with another layout.
-pub(super) fn view(m: &mut Machine, input: &TensorIr, out: &TensorIr, change: impl FnOnce(&Layout) -> Layout) {
+pub(super) fn view(
+    m: &mut Machine,
+    input: &TensorIr,
+    out: &TensorIr,
+    change: impl FnOnce(&Layout) -> Layout,
+) {
     let mut handle = m.input(input);
     handle.layout = change(&handle.layout);
     m.output(out, handle);

@@ -44,7 +44,8 @@ pub(crate) fn plan_steps(
     let batch = options.batch.unwrap_or(session.config.train.batch);
     let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
     let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch);
-    let recording = record(session, Work { batch, micro_batch, eval_batch: Some(eval_batch), steps, eval_batches })?;
+    let recording =
+        record(session, Work { batch, micro_batch, eval_batch: Some(eval_batch), steps, eval_batches })?;
     let head = Head {
         title: format!("{} · batch {batch}", session.architecture.name()),
         device: session.config.device.devices[0].to_string(),

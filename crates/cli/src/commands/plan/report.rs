@@ -10,7 +10,8 @@ use crate::{
 };
 
 pub(super) fn report(plan: &Plan) -> String {
-    let parts = [Some(head(plan)), Some(table(plan).to_string()), Some(largest(plan)), further(plan), page(plan)];
+    let parts =
+        [Some(head(plan)), Some(table(plan).to_string()), Some(largest(plan)), further(plan), page(plan)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
