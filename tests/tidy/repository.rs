@@ -17,6 +17,20 @@ fn packages_come_from_the_public_index_alone() {
     report("packages come from the public index alone", findings.collect());
 }
 
+/// What the CUDA build needs of the lock, which every change of it may undo: `pliron` asks for any version of these.
+const PINS: [&str; 2] = ["hashbrown 0.13.2", "spin 0.11.1"];
+
+#[test]
+fn the_cuda_build_keeps_its_pins() {
+    let locked = tree::text("Cargo.lock");
+    let pliron = locked.split("[[package]]").find(|package| package.contains("name = \"pliron\"")).unwrap_or("");
+    let lost = PINS.iter().filter(|pin| !pliron.contains(*pin)).map(|pin| {
+        let says = format!("`pliron` no longer depends on `{pin}`, and the CUDA build fails; put it back by hand");
+        Finding::new("Cargo.lock", 1, says)
+    });
+    report("the CUDA build keeps its pins", lost.collect());
+}
+
 /// What points Cargo, pip or npm at a host of one's own: it works on one machine and nowhere else.
 const REDIRECTS: [&str; 8] = [
     "[source.",
