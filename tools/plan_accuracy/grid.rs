@@ -66,6 +66,7 @@ const ADAM: &str = "name = 'adam'";
 const ADAMW: &str = "name = 'adamw', clip_global_norm = 1.0";
 const RMSPROP: &str = "name = 'rmsprop'";
 const ADAGRAD: &str = "name = 'adagrad'";
+const AMSGRAD: &str = "name = 'adam', amsgrad = true";
 const ADAN: &str = "name = 'adan'";
 
 /// All cases, the quick ones first in each group.
@@ -80,7 +81,7 @@ pub(crate) fn all() -> Vec<Case> {
     };
     add(RESNET18, PHOTO, &[1, 8, 32], &[SGD, MOMENTUM, ADAM]);
     add(RESNET18, PHOTO, &[128], &[MOMENTUM]);
-    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, ADAGRAD, ADAN]);
+    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, ADAGRAD, ADAN, AMSGRAD]);
     add(RESNET18_WIDE, PHOTO_64, &[1, 16, 64], &[MOMENTUM, ADAMW]);
     add(RESNET50, PHOTO, &[1, 8, 16], &[SGD, ADAMW]);
     add(RESNET50_WIDE, PHOTO_160, &[1, 4], &[MOMENTUM]);

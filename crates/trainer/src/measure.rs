@@ -10,7 +10,7 @@ use oomph_memory::{
 };
 
 use crate::{
-    Observer, PlanOptions, Session, Stepper, Tick, TrainError, held::Held, memory_log, planning::plan_steps,
+    Observer, PlanOptions, Session, Stepper, Tick, TrainError, held::Held, memory_log, plan, planning::STEPS,
     profile::Batches, progress::read_all,
 };
 
@@ -106,10 +106,8 @@ impl MeasureError {
 /// # Errors
 /// As those of [`plan`](crate::plan).
 pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
-    // The third is as those behind it: what an optimizer shares between two tensors after the first step, as AMSGrad
-    // does, is two from the second on. The evaluation shows what outlives the steps, and is not compared.
-    const STEPS: usize = 3;
-    let timeline = plan_steps(session, PlanOptions::default(), STEPS, 1)?;
+    // Its evaluation shows what outlives the steps, and is not compared.
+    let timeline = plan(session, PlanOptions::default())?;
     let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
     let state = timeline.levels().get(end as usize).copied().unwrap_or_default();
     Ok(PlannedStep {

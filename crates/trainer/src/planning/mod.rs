@@ -25,14 +25,18 @@ pub struct PlanOptions {
     pub limit_bytes: Option<Bytes>,
 }
 
-/// Plans two optimizer steps and an evaluation batch: `step 1` makes the optimizer's state, `step 2` has it from the
-/// start, as all that follow, and `evaluation` has it beside. Nothing is executed and no tensor allocated.
+/// Plans three optimizer steps and an evaluation batch: `step 1` makes the optimizer's state, `step 3` has all of it from
+/// the start, as all that follow, and `evaluation` has it beside. Nothing is executed and no tensor allocated.
 ///
 /// # Errors
 /// Where the model or the task refuse the batch.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
-    plan_steps(session, options, 2, 1)
+    plan_steps(session, options, STEPS, 1)
 }
+
+/// The first step makes the optimizer's state. What some share between two tensors after it, as AMSGrad does, is two
+/// from the second on; the third has all of it from the start, as every one that follows.
+pub(crate) const STEPS: usize = 3;
 
 /// As [`plan`], for so many steps and evaluation batches behind them.
 pub(crate) fn plan_steps(
