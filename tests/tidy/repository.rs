@@ -23,9 +23,11 @@ const PINS: [&str; 2] = ["hashbrown 0.13.2", "spin 0.11.1"];
 #[test]
 fn the_cuda_build_keeps_its_pins() {
     let locked = tree::text("Cargo.lock");
-    let pliron = locked.split("[[package]]").find(|package| package.contains("name = \"pliron\"")).unwrap_or("");
+    let pliron =
+        locked.split("[[package]]").find(|package| package.contains("name = \"pliron\"")).unwrap_or("");
     let lost = PINS.iter().filter(|pin| !pliron.contains(*pin)).map(|pin| {
-        let says = format!("`pliron` no longer depends on `{pin}`, and the CUDA build fails; put it back by hand");
+        let says =
+            format!("`pliron` no longer depends on `{pin}`, and the CUDA build fails; put it back by hand");
         Finding::new("Cargo.lock", 1, says)
     });
     report("the CUDA build keeps its pins", lost.collect());

@@ -94,11 +94,14 @@ impl<'a> Training<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a Stop,
     ) -> Result<Self, TrainError> {
-        // Before there is a run directory that nothing would ever be in.
-        session.check_training()?;
-        let planned_peak_bytes = charge(Account::Host, || plan(session, PlanOptions::default()))?.peak();
-        let planned_peak_bytes = Some(planned_peak_bytes.categories.total());
-        let Start { run, checkpoint, warnings } = Start::find(session, &options.resume)?;
+        // What prepares training is the program's; and what can be refused is, before there is a run directory that
+        // nothing would ever be in.
+        let (planned_peak_bytes, start) = charge(Account::Host, || -> Result<_, TrainError> {
+            session.check_training()?;
+            let planned = plan(session, PlanOptions::default())?.peak().categories.total();
+            Ok((Some(planned), Start::find(session, &options.resume)?))
+        })?;
+        let Start { run, checkpoint, warnings } = start;
         let mut stepper = Stepper::new(session)?;
         let memory_log = MemoryLog::start(session, &mut stepper);
         let mut training = Self {
