@@ -133,7 +133,7 @@ fn the_figures_add_up_and_the_plan_is_right() {
         assert_eq!(sum(&found["categories"]["planned"]), planned);
         assert_eq!(sum(&found["categories"]["measured"]), measured);
         let error = (planned as f64 - measured as f64) / measured as f64;
-        assert!((found["error"].as_f64().expect("a share") - error).abs() < 1e-12);
+        assert!((found["relative_error"].as_f64().expect("a share") - error).abs() < 1e-12);
         assert!(error.abs() < 0.05, "{config}: {planned} planned, {measured} measured");
         let parameters = |origin: &str| bytes(&found["categories"][origin]["parameters"]);
         assert_eq!(parameters("planned"), parameters("measured"), "{config}");

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use oomph_core::Phase;
 use oomph_data::DataError;
 use oomph_model::ModelError;
 
@@ -78,8 +79,13 @@ impl TrainError {
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
+            Self::OutOfMemory(error) if error.phase == Phase::Init => {
+                Some("the model alone is larger than that; `oomph plan` shows what it needs".into())
+            }
             Self::OutOfMemory(_) => Some(
-                "lower `memory.micro_batch`, which keeps the batch and its mathematics; `oomph plan` shows what fits".into(),
+                "`oomph plan` with the same settings shows the largest batch that fits, and the micro-batch with \
+                 which a larger one does"
+                    .into(),
             ),
             Self::Task(_) | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),

@@ -77,7 +77,7 @@ pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;
 pub use out_of_memory::OutOfMemory;
 pub use parts::Parts;
-pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan};
+pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, largest_micro_batch, plan};
 pub use profile::{Profile, ProfileError, ProfileOptions, profile};
 pub use registry::Registry;
 pub use resume::Resume;

@@ -11,7 +11,7 @@ use oomph_memory::{
 };
 use oomph_model::Stages;
 
-use crate::{Session, Stepper, held::Held};
+use crate::{Session, Stepper, TrainError, held::Held, watch};
 
 /// The newest allocations of a training, with what is known of them: to be looked at when memory runs out, or when
 /// somebody asks.
@@ -22,17 +22,21 @@ pub(crate) struct MemoryLog {
 }
 
 impl MemoryLog {
-    /// Starts recording, where the configuration and the device let it.
-    pub(crate) fn start(session: &Session, stepper: &mut Stepper) -> Option<Self> {
+    /// Makes the stepper, and records from before, where the configuration and the device let it: what it makes shall
+    /// be known.
+    pub(crate) fn start(session: &Session) -> Result<(Stepper, Option<Self>), TrainError> {
         let config = &session.config;
         let is_cpu = config.device.devices[0] == DeviceName::Cpu;
         if config.memory.record == 0 || !is_cpu || !oomph_memory::is_installed() {
-            return None;
+            return Ok((Stepper::new(session)?, None));
         }
         record::start(config.memory.record);
-        let held = Held::default();
+        let mut stepper = Stepper::new(session)?;
+        let mut held = Held::default();
+        watch::parameters(&mut held, &stepper.model);
         stepper.watch(Some(Box::new(held.clone())));
-        Some(Self { held, notes: notes(session, &stepper.model) })
+        let notes = notes(session, &stepper.model);
+        Ok((stepper, Some(Self { held, notes })))
     }
 
     /// What the recording shows now.

@@ -8,7 +8,10 @@ use std::{
 use oomph_config::Interval;
 use oomph_core::{Bytes, Split};
 use oomph_data::{Loader, SampleError};
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, charge,
+    record::{self, StepKind},
+};
 
 use crate::{
     Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
@@ -102,8 +105,7 @@ impl<'a> Training<'a> {
             Ok((Some(planned), Start::find(session, &options.resume)?))
         })?;
         let Start { run, checkpoint, warnings } = start;
-        let mut stepper = Stepper::new(session)?;
-        let memory_log = MemoryLog::start(session, &mut stepper);
+        let (stepper, memory_log) = MemoryLog::start(session)?;
         let mut training = Self {
             session,
             observer,
@@ -138,8 +140,22 @@ impl<'a> Training<'a> {
         for message in warnings {
             training.tell(Event::Warning { message })?;
         }
+        training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
+        let (Some(planned), Some(limit)) = (self.planned_peak_bytes, self.session.limit_bytes) else {
+            return Ok(());
+        };
+        if planned <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "a step will need {planned}, more than the limit of {limit}: `oomph plan` shows what fits"
+        );
+        self.tell(Event::Warning { message })
     }
 
     fn warn_of_the_end(&mut self) -> Result<(), TrainError> {
@@ -282,6 +298,7 @@ impl<'a> Training<'a> {
         self.warn_of(&batch.skipped)?;
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
+        record::mark_step(step as u64 + 1, StepKind::Train);
         let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
         let samples = outcome.samples;
         self.stopwatch.count(samples);

@@ -7,11 +7,12 @@ use std::{
 };
 
 use clap::Args;
-use oomph_config::Config;
+use oomph_config::OptimizerKind;
 use oomph_core::{Bytes, Split};
 use oomph_memory::{Split as Categories, Timeline, export, gpu::GpuMemory};
 use oomph_trainer::{
-    Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, plan,
+    Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, largest_micro_batch,
+    plan,
 };
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     batch: Vec<u32>,
     /// Plan for a GPU of this memory, such as `8GiB`, or of this name, such as `RTX 4090`
-    #[arg(long, value_name = "SIZE|NAME", conflicts_with = "memory_limit")]
+    #[arg(long, value_name = "SIZE|NAME", conflicts_with_all = ["memory_limit", "devices"])]
     gpu: Option<String>,
     /// Plan for this device: `cpu`, `cuda:0` (`device.devices`)
     #[arg(long, value_name = "DEVICES")]
@@ -62,11 +63,12 @@ pub(crate) struct PlanArguments {
 #[derive(Debug, Serialize)]
 struct Plan {
     model: String,
+    optimizer: String,
     device: String,
     rules_verified: bool,
     margin: f64,
     limit_bytes: Option<Bytes>,
-    micro_batch: Option<usize>,
+    micro_batch: usize,
     largest_batch: Option<usize>,
     largest_batch_planned_peak_bytes: Option<Bytes>,
     batches: Vec<PlannedBatch>,
@@ -79,7 +81,6 @@ struct Plan {
 #[derive(Debug)]
 struct Shown {
     sample: String,
-    optimizer: String,
     train_samples: usize,
     reserve: Option<String>,
     batch: usize,
@@ -90,6 +91,15 @@ struct Shown {
 #[derive(Debug, Serialize)]
 struct PlannedBatch {
     batch: usize,
+    #[serde(flatten)]
+    planned: Option<Planned>,
+    /// Why there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Planned {
     planned_peak_bytes: Bytes,
     fits: Option<bool>,
     categories: Categories,
@@ -126,7 +136,17 @@ impl PlanArguments {
     fn batches(&self, planner: &Planner<'_>) -> Result<Vec<PlannedBatch>, CliError> {
         if !self.batch.is_empty() {
             let asked: BTreeSet<usize> = self.batch.iter().map(|batch| *batch as usize).collect();
-            return asked.into_iter().map(|batch| planner.batch(batch)).collect();
+            let alone = asked.len() == 1;
+            let refuse = |batch, error: CliError| match error {
+                CliError::Train(error) if !alone => {
+                    Ok(PlannedBatch { batch, planned: None, refused: Some(error.to_string()) })
+                }
+                error => Err(error),
+            };
+            return asked
+                .into_iter()
+                .map(|batch| planner.batch(batch).or_else(|error| refuse(batch, error)))
+                .collect();
         }
         let own = planner.session.config.train.batch;
         let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
@@ -137,7 +157,7 @@ impl PlanArguments {
             .collect()
     }
 
-    fn page_batch(&self, config: &Config) -> usize {
+    fn page_batch(&self, config: &oomph_config::Config) -> usize {
         self.batch.first().map_or(config.train.batch, |batch| *batch as usize)
     }
 }
@@ -188,15 +208,15 @@ impl<'a> Planner<'a> {
         let peak = timeline.peak();
         let planned_peak_bytes = peak.categories.total();
         let (phase, stage) = timeline.place_of(peak.event);
-        Ok(PlannedBatch {
-            batch,
+        let planned = Planned {
             planned_peak_bytes,
             fits: self.limit_bytes.map(|limit| fits(planned_peak_bytes, limit, self.backend)),
             categories: peak.categories,
             peak_phase: phase.to_owned(),
             peak_stage: stage.to_owned(),
             plan_seconds: start.elapsed().as_secs_f64(),
-        })
+        };
+        Ok(PlannedBatch { batch, planned: Some(planned), refused: None })
     }
 
     /// The largest batch that fits, of at most all there is to train on.
@@ -223,10 +243,18 @@ impl<'a> Planner<'a> {
         page: Option<PathBuf>,
     ) -> Result<Plan, CliError> {
         let (session, batch) = (self.session, self.session.config.train.batch);
-        let fits_not = batches.iter().any(|planned| planned.batch == batch && planned.fits == Some(false));
         let micro_batch = session.micro_batch();
+        let is_own = |row: &&PlannedBatch| row.batch == batch;
+        let own = batches.iter().find(is_own).and_then(|row| row.planned.as_ref());
+        let micro_batch_that_fits = match self.limit_bytes {
+            Some(limit) if micro_batch == batch && own.is_some_and(|own| own.fits == Some(false)) => {
+                largest_micro_batch(session, self.options(), limit, batch)?
+            }
+            _ => None,
+        };
         Ok(Plan {
             model: session.architecture.name().to_owned(),
+            optimizer: optimizer(&session.config.optimizer.kind),
             device: match (self.gpu, self.backend) {
                 (Some(gpu), _) => gpu.to_owned(),
                 (None, Backend::Cpu { .. }) => "cpu".to_owned(),
@@ -235,21 +263,27 @@ impl<'a> Planner<'a> {
             rules_verified: self.backend.is_verified(),
             margin: self.backend.margin(),
             limit_bytes: self.limit_bytes,
-            micro_batch: (micro_batch < batch).then_some(micro_batch),
+            micro_batch,
             largest_batch: largest.map(|largest| largest.batch),
             largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
             batches,
             plan_seconds: 0.0,
             shown: Shown {
                 sample: session.spec().input.to_string(),
-                optimizer: session.config.optimizer.kind.name().to_owned(),
                 train_samples: session.source.len(Split::Train),
                 reserve: self.reserve.clone(),
                 batch,
-                // Without a micro-batch the largest batch that fits is the largest micro-batch, too.
-                micro_batch_that_fits: largest.filter(|_| fits_not && micro_batch == batch),
+                micro_batch_that_fits,
                 page,
             },
         })
+    }
+}
+
+/// `sgd momentum 0.9`, `adamw`: what decides how much state there is.
+fn optimizer(kind: &OptimizerKind) -> String {
+    match kind {
+        OptimizerKind::Sgd { momentum, .. } if *momentum > 0.0 => format!("sgd momentum {momentum}"),
+        other => other.name().to_owned(),
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     configuration::{ConfigArguments, Flag},
     error::CliError,
     exit::Exit,
+    failure,
     notices::Notices,
     numbers::grouped,
     output,
@@ -82,8 +83,13 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
         output::print(&report(&findings))?;
     }
     // What led there is shown; it is a failure all the same.
-    match found.out_of_memory {
-        Some(error) => Err(TrainError::OutOfMemory(Box::new(error)).into()),
+    match found.out_of_memory.map(|error| CliError::from(TrainError::OutOfMemory(Box::new(error)))) {
+        // The object on standard output has it.
+        Some(error) if arguments.json => {
+            failure::report(&error, error.hint(), false);
+            Ok(error.exit())
+        }
+        Some(error) => Err(error),
         None => Ok(Exit::Success),
     }
 }

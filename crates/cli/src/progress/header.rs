@@ -8,7 +8,7 @@ use crate::{
 /// What a step will need, of what there is.
 fn memory(started: &Started) -> Option<String> {
     let planned = started.planned_peak_bytes?;
-    let limit = started.limit_bytes.map(|limit| format!(" of {limit}"));
+    let limit = started.limit_bytes.map(|limit| format!(", limit {limit}"));
     Some(format!("planned peak {planned}{}", limit.unwrap_or_default()))
 }
 

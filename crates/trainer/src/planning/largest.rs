@@ -32,9 +32,14 @@ pub fn largest_batch(
     most: usize,
 ) -> Result<Option<LargestBatch>, TrainError> {
     let backend = options.backend.unwrap_or_else(|| backend(session));
-    let peak = |batch: usize| -> Result<Bytes, TrainError> {
+    let peak_of = |batch: usize| -> Result<Bytes, TrainError> {
         let timeline = plan(session, PlanOptions { batch: Some(batch), ..options })?;
         Ok(timeline.peak().categories.total())
+    };
+    let peak = |batch: usize| {
+        // Micro-batches may leave a rest that the model cannot be trained on; what is whole takes as much.
+        let rest = batch % session.micro_batch_of(batch).max(1);
+        peak_of(batch).or_else(|error| if rest == 0 { Err(error) } else { peak_of(batch - rest) })
     };
     let (smallest, first) = match peak(1) {
         Ok(bytes) => (1, bytes),
@@ -64,6 +69,31 @@ pub fn largest_batch(
         }
     }
     Ok(Some(low))
+}
+
+/// The largest micro-batch that divides `batch` and with which it fits `limit_bytes`: gradients are then added up, which
+/// takes memory too. `None` where none does.
+///
+/// # Errors
+/// Where the model refuses the whole batch.
+pub fn largest_micro_batch(
+    session: &Session,
+    options: PlanOptions,
+    limit_bytes: Bytes,
+    batch: usize,
+) -> Result<Option<LargestBatch>, TrainError> {
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    for parts in (2..=batch).filter(|parts| batch.is_multiple_of(*parts)) {
+        let micro_batch = batch / parts;
+        let options = PlanOptions { batch: Some(batch), micro_batch: Some(micro_batch), ..options };
+        // A micro-batch may be too small to train on; then all that follow are.
+        let Ok(timeline) = plan(session, options) else { break };
+        let planned_peak_bytes = timeline.peak().categories.total();
+        if fits(planned_peak_bytes, limit_bytes, backend) {
+            return Ok(Some(LargestBatch { batch: micro_batch, planned_peak_bytes }));
+        }
+    }
+    Ok(None)
 }
 
 /// Between both: where the line through them meets the room, or further on where there is no upper one yet.

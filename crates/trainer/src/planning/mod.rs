@@ -9,7 +9,7 @@ use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, replay};
 
 use crate::{Session, TrainError};
-pub use largest::{LargestBatch, fits, largest_batch};
+pub use largest::{LargestBatch, fits, largest_batch, largest_micro_batch};
 use record::{Work, record};
 
 /// What is planned, where it differs from the session.

@@ -167,7 +167,7 @@ const FIGURES: [Figure; 10] = [
         text: |row, _| row.planned.as_ref().map(|it| it.peak_bytes().to_string()).unwrap_or_default(),
         cost: planned_peak,
     },
-    Figure { heading: "", text: |row, report| report.against_first(row), cost: |_| None },
+    Figure { heading: "×", text: |row, report| report.against_first(row), cost: |_| None },
     Figure {
         heading: "peak in use",
         text: |row, _| bytes(peak_in_use(row)),

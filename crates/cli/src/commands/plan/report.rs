@@ -3,7 +3,7 @@
 use oomph_core::Bytes;
 use oomph_memory::Category;
 
-use super::{Plan, PlannedBatch};
+use super::{Plan, Planned, PlannedBatch};
 use crate::{
     numbers::{grouped, percent},
     table::{Align, Table},
@@ -23,12 +23,13 @@ fn head(plan: &Plan) -> String {
         (Some(limit), Some(reason)) => format!("{} with {limit} ({reason}, less a reserve)", plan.device),
     };
     let rules = if plan.rules_verified { "" } else { " · cuda rules unverified" };
-    let micro_batch = plan.micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
+    let micro_batch = (plan.micro_batch < plan.shown.batch).then_some(plan.micro_batch);
+    let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
     format!(
         "{} · {} · fp32 · {}{}\non {device}{rules} · planned in {:.0} ms\n",
         plan.model,
         plan.shown.sample,
-        plan.shown.optimizer,
+        plan.optimizer,
         micro_batch.unwrap_or_default(),
         plan.plan_seconds * 1000.0
     )
@@ -53,7 +54,7 @@ fn table(plan: &Plan) -> Table<10> {
         "planned peak",
         "parameters",
         "gradients",
-        "optimizer",
+        "optimizer state",
         "activations",
         "inputs",
         "workspace",
@@ -61,25 +62,36 @@ fn table(plan: &Plan) -> Table<10> {
         &fits,
     ]);
     for batch in &plan.batches {
-        let row = row(plan, batch);
+        let row = match &batch.planned {
+            Some(planned) => row(plan, batch.batch, planned),
+            None => refused(batch),
+        };
         if batch.batch == plan.shown.batch { table.strong(row) } else { table.row(row) }
     }
     table
 }
 
-fn row(plan: &Plan, batch: &PlannedBatch) -> [String; 10] {
-    let of = |category| match batch.categories.of(category) {
+/// A batch that the model cannot be trained on.
+fn refused(batch: &PlannedBatch) -> [String; 10] {
+    let mut row: [String; 10] = Default::default();
+    row[0] = grouped(batch.batch);
+    row[9] = batch.refused.clone().unwrap_or_default();
+    row
+}
+
+fn row(plan: &Plan, batch: usize, planned: &Planned) -> [String; 10] {
+    let of = |category| match planned.categories.of(category) {
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
     };
-    let verdict = match (batch.fits, plan.limit_bytes) {
+    let verdict = match (planned.fits, plan.limit_bytes) {
         (Some(true), _) => "fits".to_owned(),
-        (Some(false), Some(limit)) => missing(plan, batch.planned_peak_bytes, limit),
+        (Some(false), Some(limit)) => missing(plan, planned.planned_peak_bytes, limit),
         _ => String::new(),
     };
     [
-        grouped(batch.batch),
-        batch.planned_peak_bytes.to_string(),
+        grouped(batch),
+        planned.planned_peak_bytes.to_string(),
         of(Category::Parameters),
         of(Category::Gradients),
         of(Category::OptimizerState),
@@ -94,7 +106,7 @@ fn row(plan: &Plan, batch: &PlannedBatch) -> [String; 10] {
 fn missing(plan: &Plan, peak: Bytes, limit: Bytes) -> String {
     match peak.get().checked_sub(limit.get()) {
         Some(more) if more > 0 => format!("needs {} more", Bytes::new(more)),
-        _ => format!("leaves less than {} free", percent(plan.margin)),
+        _ => format!("leaves less than {} free", margin(plan)),
     }
 }
 
@@ -102,7 +114,7 @@ fn largest(plan: &Plan) -> String {
     let Some(limit) = plan.limit_bytes else {
         return "no limit is known: `--gpu 24GiB` or `--memory-limit` asks what fits\n".into();
     };
-    let margin = format!("{} margin", percent(plan.margin).replace(".0 %", " %"));
+    let margin = format!("{} margin", margin(plan));
     match (plan.largest_batch, plan.largest_batch_planned_peak_bytes) {
         (Some(batch), Some(peak)) if batch >= plan.shown.train_samples => format!(
             "largest batch that fits: all {} samples there are to train on  ({peak} of {limit}, {margin})\n",
@@ -115,16 +127,22 @@ fn largest(plan: &Plan) -> String {
     }
 }
 
+/// `15 %`.
+fn margin(plan: &Plan) -> String {
+    percent(plan.margin).replace(".0 %", " %")
+}
+
 /// What a config whose batch does not fit can do.
 fn further(plan: &Plan) -> Option<String> {
     let fitting = plan.shown.micro_batch_that_fits?;
     let parts = plan.shown.batch.div_ceil(fitting.batch);
     Some(format!(
-        "to train with batch {} all the same:\n  --set memory.micro_batch={}   {} micro-batches a step, the same \
-         gradient\n",
+        "to train with batch {} all the same:\n  --set memory.micro_batch={}   {} micro-batches a step, planned peak \
+         {}\n",
         grouped(plan.shown.batch),
         fitting.batch,
         grouped(parts),
+        fitting.planned_peak_bytes,
     ))
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Findings<'a> {
     pub(super) planned_peak_bytes: Bytes,
     pub(super) peak_in_use_bytes: Bytes,
     /// How much more was planned than measured, as a share of what was measured.
-    pub(super) error: f64,
+    pub(super) relative_error: f64,
     /// At the peak of each.
     pub(super) categories: Categories,
     pub(super) phases: Vec<PhasePeak>,
@@ -83,7 +83,7 @@ impl<'a> Findings<'a> {
             step_seconds,
             planned_peak_bytes: planned_peak,
             peak_in_use_bytes: peak,
-            error: difference(planned_peak, peak),
+            relative_error: difference(planned_peak, peak),
             categories,
             phases: phases(planned, measured),
             largest: largest(planned, measured),

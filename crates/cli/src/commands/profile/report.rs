@@ -37,7 +37,10 @@ fn head(findings: &Findings<'_>) -> String {
         ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
         ("device", Some(device.to_owned())),
         ("steps", Some(steps)),
-        ("planned peak", Some(format!("{} ({})", findings.planned_peak_bytes, signed(findings.error)))),
+        (
+            "planned peak",
+            Some(format!("{} ({})", findings.planned_peak_bytes, signed(findings.relative_error))),
+        ),
         ("peak in use", Some(format!("{}{}", findings.peak_in_use_bytes, limit.unwrap_or_default()))),
         ("host", Some(findings.host_bytes.to_string())),
     ])
@@ -67,7 +70,9 @@ fn phases(findings: &Findings<'_>) -> String {
     table.heading(["peak in", "planned", "measured", "difference"]);
     for phase in &findings.phases {
         let (planned, measured) = (phase.planned_peak_bytes, phase.peak_in_use_bytes);
-        let error = if planned == measured { "–".into() } else { signed(difference(planned, measured)) };
+        // What has no plan, as the making of the model, has no error.
+        let none = planned == measured || planned == Bytes::default();
+        let error = if none { "–".into() } else { signed(difference(planned, measured)) };
         table.row([phase.phase.to_string(), amount(planned), amount(measured), error]);
     }
     table.to_string()
