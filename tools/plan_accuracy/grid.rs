@@ -65,6 +65,7 @@ const MOMENTUM: &str = "name = 'sgd', momentum = 0.9";
 const ADAM: &str = "name = 'adam'";
 const ADAMW: &str = "name = 'adamw', clip_global_norm = 1.0";
 const RMSPROP: &str = "name = 'rmsprop'";
+const CENTRED: &str = "name = 'rmsprop', centered = true, momentum = 0.9";
 const ADAGRAD: &str = "name = 'adagrad'";
 const AMSGRAD: &str = "name = 'adam', amsgrad = true";
 const ADAN: &str = "name = 'adan'";
@@ -81,7 +82,7 @@ pub(crate) fn all() -> Vec<Case> {
     };
     add(RESNET18, PHOTO, &[1, 8, 32], &[SGD, MOMENTUM, ADAM]);
     add(RESNET18, PHOTO, &[128], &[MOMENTUM]);
-    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, ADAGRAD, ADAN, AMSGRAD]);
+    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, CENTRED, ADAGRAD, ADAN, AMSGRAD]);
     add(RESNET18_WIDE, PHOTO_64, &[1, 16, 64], &[MOMENTUM, ADAMW]);
     add(RESNET50, PHOTO, &[1, 8, 16], &[SGD, ADAMW]);
     add(RESNET50_WIDE, PHOTO_160, &[1, 4], &[MOMENTUM]);
@@ -123,5 +124,7 @@ pub(crate) fn sample() -> Vec<Case> {
         quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, None, ADAM),
         quick("name = 'lstm', hidden = 256", SERIES_16, 32, Some(12), RMSPROP),
         quick(OWN, PHOTO, 16, None, ADAN),
+        quick(RESNET18, PHOTO, 4, None, CENTRED),
+        quick("name = 'lstm', hidden = 4", SERIES_64, 64, None, AMSGRAD),
     ]
 }

@@ -2,6 +2,8 @@ use std::fmt;
 
 use console::style;
 
+use crate::notices::printable;
+
 /// To which side of its column a cell goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -123,7 +125,8 @@ impl<const N: usize> fmt::Display for Table<N> {
 pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let rows: Vec<_> = rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    rows.into_iter().map(|(name, text)| format!("{name:width$}  {text}\n")).collect()
+    // A path may hold what a terminal would obey.
+    rows.into_iter().map(|(name, text)| format!("{name:width$}  {}\n", printable(&text))).collect()
 }
 
 #[cfg(test)]

@@ -97,6 +97,11 @@ impl Machine {
         self.place = (phase, self.names.of(scope));
     }
 
+    /// Whether tensors come from the host now.
+    pub(crate) fn is_uploading(&self) -> bool {
+        matches!(self.place.0, Phase::Init | Phase::Data)
+    }
+
     /// Begins an operation. `needed` are those of its tensors that are read later.
     pub(crate) fn begin(&mut self, operation: &str, needed: HashSet<u64>) {
         self.operation = self.names.of(operation);

@@ -32,6 +32,13 @@ pub enum Noted {
     Step(String),
     /// What follows is not part of the plan: it is there so that what outlives the plan is known to.
     End,
+    /// So many bytes are kept from now on, which no operation reads.
+    Kept {
+        /// How many.
+        bytes: u64,
+        /// What they are.
+        what: &'static str,
+    },
     /// The tensor of this identity holds a tensor of this name.
     Held {
         /// The identity.

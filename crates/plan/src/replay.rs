@@ -118,6 +118,10 @@ impl Play {
                 let name = self.machine.names.of(name);
                 self.steps.push(Span { kind: SpanKind::Step, name, start: next, end: next });
             }
+            Noted::Kept { bytes, what } => {
+                // Never given back: the timeline ends before.
+                self.machine.keep(*bytes, what);
+            }
             Noted::End => return false,
             Noted::Held { tensor, category, name } => {
                 if let Some(address) = self.machine.address(*tensor) {

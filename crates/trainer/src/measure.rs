@@ -67,6 +67,8 @@ pub struct Measurement {
     pub first_step_seconds: f64,
     /// How long a step takes: the median behind the warm-up, of all steps where there are no more.
     pub step_seconds: f64,
+    /// Samples that those steps trained on in a second, the smaller last batch of an epoch counted as what it is.
+    pub samples_per_second: f64,
     /// The loss of the first step, before anything was learned. It may not be finite.
     pub loss_first: f64,
     /// The loss of the last step, on its own batch. It may not be finite.
@@ -162,6 +164,8 @@ pub fn measure(
         state_bytes,
         first_step_seconds: first.seconds,
         step_seconds: median(timed.iter().map(|step| step.seconds).collect()),
+        samples_per_second: timed.iter().map(|step| step.samples as f64).sum::<f64>()
+            / timed.iter().map(|step| step.seconds).sum::<f64>(),
         loss_first: first.loss,
         loss_last: last.loss,
     })
@@ -170,6 +174,7 @@ pub fn measure(
 /// A step that was done.
 #[derive(Clone, Copy, Debug)]
 struct Done {
+    samples: usize,
     seconds: f64,
     loss: f64,
 }
@@ -181,6 +186,7 @@ fn train(
     step: usize,
     lr: f64,
 ) -> Result<Done, TrainError> {
+    let samples = batch.size;
     let start = Instant::now();
     let losses = charge(Account::Device, || {
         let outcome = stepper.step(batch, step, lr, session.task.as_ref())?;
@@ -188,7 +194,7 @@ fn train(
         Ok::<_, TrainError>(read_all(outcome.loss.into_iter().collect())?)
     })?;
     let loss = losses.first().map_or(f64::NAN, |loss| f64::from(*loss));
-    Ok(Done { seconds: start.elapsed().as_secs_f64(), loss })
+    Ok(Done { samples, seconds: start.elapsed().as_secs_f64(), loss })
 }
 
 /// Records the warm-up, to tell what the optimizer has made and kept. Ends however the measurement ends.

@@ -48,11 +48,20 @@ impl MemoryLog {
     pub(crate) fn write_page(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let path = directory.join(name);
         let unfinished = directory.join(format!("{name}.part"));
-        let mut file = BufWriter::new(File::create(&unfinished)?);
-        export::html(&export::Page::new(&self.timeline()), &mut file)?;
-        file.flush()?;
-        std::fs::rename(&unfinished, &path)?;
-        Ok(path)
+        let write = || {
+            let mut file = BufWriter::new(File::create(&unfinished)?);
+            export::html(&export::Page::new(&self.timeline()), &mut file)?;
+            file.flush()?;
+            std::fs::rename(&unfinished, &path)
+        };
+        match write() {
+            Ok(()) => Ok(path),
+            Err(error) => {
+                // Half a page is of no use; where it cannot be removed either, the first error is the one to tell.
+                let _ = std::fs::remove_file(&unfinished);
+                Err(error)
+            }
+        }
     }
 }
 

@@ -6,8 +6,7 @@ mod report;
 mod row;
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -212,9 +211,7 @@ fn planned(Combination { values, config }: Combination, registry: &Registry) -> 
 }
 
 fn write_page(report: &Report, path: &Path) -> Result<(), CliError> {
-    let failed = |source| CliError::File { path: path.to_owned(), source };
-    let mut file = File::create(path).map_err(failed)?;
-    export::chart(&page(report), &mut file).map_err(failed)
+    output::write_file(path, |file| export::chart(&page(report), file))
 }
 
 impl Sort {

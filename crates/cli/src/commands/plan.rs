@@ -1,7 +1,5 @@
 use std::{
     collections::BTreeSet,
-    fs::File,
-    io::{BufWriter, Write as _},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -227,12 +225,7 @@ impl<'a> Planner<'a> {
 
     fn page(&self, path: &Path, batch: usize) -> Result<PathBuf, CliError> {
         let timeline = self.timeline(batch)?;
-        let write = || {
-            let mut file = BufWriter::new(File::create(path)?);
-            export::html(&export::Page::new(&timeline), &mut file)?;
-            file.flush()
-        };
-        write().map_err(|source| CliError::File { path: path.to_owned(), source })?;
+        output::write_file(path, |file| export::html(&export::Page::new(&timeline), file))?;
         Ok(path.to_owned())
     }
 

@@ -81,6 +81,7 @@ pub(crate) struct Measured {
     pub(crate) state_bytes_per_parameter: Option<f64>,
     pub(crate) first_step_seconds: f64,
     pub(crate) step_seconds: f64,
+    pub(crate) samples_per_second: f64,
     pub(crate) loss_first: Option<f64>,
     pub(crate) loss_last: Option<f64>,
 }
@@ -93,6 +94,7 @@ impl From<&Measurement> for Measured {
             state_bytes_per_parameter: measurement.state_bytes_per_parameter(),
             first_step_seconds: measurement.first_step_seconds,
             step_seconds: measurement.step_seconds,
+            samples_per_second: measurement.samples_per_second,
             loss_first: finite(measurement.loss_first),
             loss_last: finite(measurement.loss_last),
         }

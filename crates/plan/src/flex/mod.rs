@@ -180,7 +180,13 @@ fn allocate<'a>(m: &mut Machine, outputs: impl Iterator<Item = &'a TensorIr>) {
 }
 
 /// `FlexTensor::empty`: zeros are made as bytes and copied to where they are aligned, so there are two for a moment.
+///
+/// Before training and where batches are uploaded, zeros stand for data that comes from the host, whose storage is
+/// taken over as it is.
 fn empty(m: &mut Machine, shape: &[usize], dtype: DType) -> Handle {
+    if m.is_uploading() {
+        return m.allocate(shape, dtype);
+    }
     let unaligned = m.allocate(shape, dtype);
     let output = m.allocate(shape, dtype);
     m.release(unaligned);

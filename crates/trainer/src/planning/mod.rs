@@ -4,7 +4,7 @@ mod largest;
 mod record;
 
 use oomph_config::DeviceName;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Split};
 use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, replay};
 
@@ -45,9 +45,11 @@ pub(crate) fn plan_steps(
     steps: usize,
     eval_batches: usize,
 ) -> Result<Timeline, TrainError> {
-    let batch = options.batch.unwrap_or(session.config.train.batch);
+    // No batch is larger than the data, unless somebody asks what one would take.
+    let most = |split| session.source.len(split).max(1);
+    let batch = options.batch.unwrap_or_else(|| session.config.train.batch.min(most(Split::Train)));
     let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
-    let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch);
+    let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch).min(most(Split::Test));
     let recording =
         record(session, Work { batch, micro_batch, eval_batch: Some(eval_batch), steps, eval_batches })?;
     let head = Head {
@@ -61,7 +63,10 @@ pub(crate) fn plan_steps(
 /// Whose allocator the configured device has.
 pub fn backend(session: &Session) -> Backend {
     match session.config.device.devices[0] {
-        DeviceName::Cpu => Backend::Cpu { threads: oomph_memory::running_threads() },
+        DeviceName::Cpu => {
+            let threads = session.config.device.threads;
+            Backend::Cpu { threads: threads.unwrap_or_else(oomph_memory::running_threads) }
+        }
         DeviceName::Cuda(_) => Backend::Cuda,
     }
 }

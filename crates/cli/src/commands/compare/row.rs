@@ -111,8 +111,7 @@ impl Row {
     }
 
     pub(super) fn samples_per_second(&self) -> Option<f64> {
-        let ((_, batch), measured) = self.training.zip(self.measured)?;
-        (measured.step_seconds > 0.0).then(|| batch as f64 / measured.step_seconds)
+        Some(self.measured?.samples_per_second).filter(|rate| rate.is_finite())
     }
 
     /// What was planned over what was measured, less 1.

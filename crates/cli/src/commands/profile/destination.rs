@@ -1,8 +1,7 @@
 //! Where a profile goes.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -10,7 +9,7 @@ use oomph_memory::export::{self, Page};
 use oomph_trainer::Profile;
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::{error::CliError, output::write_file};
 
 /// What is written, and under which names.
 #[derive(Debug)]
@@ -69,6 +68,8 @@ impl Destination {
     pub(super) fn write(&self, profile: &Profile) -> Result<Files, CliError> {
         let directory = match self {
             Self::Page(path) => {
+                // It may have come to be there while the profile was made.
+                refuse_existing(path)?;
                 write_page(profile, path)?;
                 return Ok(Files { timeline: path.clone(), others: None });
             }
@@ -79,9 +80,9 @@ impl Destination {
         let [timeline, snapshot, trace, events] =
             [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| directory.join(name));
         write_page(profile, &timeline)?;
-        write(&snapshot, |out| export::snapshot(measured, out))?;
-        write(&trace, |out| export::perfetto(&[measured, planned], out))?;
-        write(&events, |out| export::json_lines(measured, out))?;
+        write_file(&snapshot, |out| export::snapshot(measured, out))?;
+        write_file(&trace, |out| export::perfetto(&[measured, planned], out))?;
+        write_file(&events, |out| export::json_lines(measured, out))?;
         Ok(Files { timeline, others: Some(Others { snapshot, trace, events }) })
     }
 }
@@ -92,25 +93,7 @@ fn refuse_existing(path: &Path) -> Result<(), CliError> {
 
 fn write_page(profile: &Profile, path: &Path) -> Result<(), CliError> {
     let page = Page::new(&profile.measured).with_overlay(&profile.planned);
-    write(path, |out| export::html(&page, out))
-}
-
-/// Writes a file beside its final name first: under that it is whole.
-fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".part");
-    let unfinished = PathBuf::from(unfinished);
-    let written = || {
-        let mut file = BufWriter::new(File::create(&unfinished)?);
-        write(&mut file)?;
-        file.flush()?;
-        fs::rename(&unfinished, path)
-    };
-    written().map_err(|error| {
-        // Half a file is of no use; where it cannot be removed either, the first error is the one to tell.
-        let _ = fs::remove_file(&unfinished);
-        refused(path)(error)
-    })
+    write_file(path, |out| export::html(&page, out))
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> CliError {
