@@ -31,6 +31,9 @@ nesterov = true
 weight_decay = 5e-4
 ";
 
+/// As many samples as there may be: no batch is larger than the data.
+const PLENTY: [&str; 4] = ["--set", "data.source=synthetic", "--set", "data.train_samples=100000000"];
+
 fn folder() -> Folder {
     let folder = Folder::new();
     folder.write("net.toml", RESNET);
@@ -138,7 +141,7 @@ fn a_plan_alone_is_a_table_of_any_batch() {
         "--optimizers",
         "sgd,adan",
     ];
-    let answer = folder.oomph(&[&arguments[..], &["--memory-limit", "1GiB"]].concat()).success();
+    let answer = folder.oomph(&[&arguments[..], &PLENTY, &["--memory-limit", "1GiB"]].concat()).success();
     snapshot("compare_planned", &shape(&answer.stdout));
 }
 
@@ -164,8 +167,8 @@ fn what_fails_is_a_row_and_the_others_go_on() {
 #[test]
 fn what_the_machine_cannot_hold_is_not_tried_and_nothing_else_is_a_failure() {
     let folder = folder();
-    let arguments = ["compare", "--config", "net.toml", "--batches", "100000000,1000000000"];
-    let answer = folder.oomph(&arguments);
+    let arguments = ["compare", "--config", "net.toml", "--batches", "10000000,100000000"];
+    let answer = folder.oomph(&[&arguments[..], &PLENTY].concat());
     assert_eq!(answer.code, Some(1), "{answer}");
     assert_eq!(answer.stderr.matches("so it was not tried").count(), 2, "{answer}");
 }
