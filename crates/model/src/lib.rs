@@ -58,5 +58,5 @@ pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::Stages;
 pub use storage::Storage;
-pub use summary::{Summary, SummaryRow, check_training, summarize};
+pub use summary::{Summary, SummaryRow, blank_input, check_training, summarize};
 pub use trace::LayerKind;

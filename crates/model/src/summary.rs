@@ -123,7 +123,7 @@ fn follow(
     let tracked = device.clone().autodiff();
     let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
     pass.trace = Some(Trace::new(device));
-    let mut activation = input(spec, batch, &tracked);
+    let mut activation = blank_input(spec, batch, &tracked);
     let mut shapes = vec![activation.dims()];
     for stage in 0..model.len() {
         activation = caught(&model, stage, activation, &mut pass)?;
@@ -134,8 +134,8 @@ fn follow(
     Ok(Traced { model, trace, shapes })
 }
 
-/// An input of the right shape, whose values do not matter.
-fn input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
+/// An input of the right shape, whose values do not matter: for devices that record.
+pub fn blank_input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
     match spec.input {
         InputSpec::Tokens { steps, .. } => {
             Tensor::<2, burn::tensor::Int>::zeros([batch, steps], device).into()

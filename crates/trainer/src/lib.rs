@@ -78,7 +78,7 @@ pub use optimizer::Optimizer;
 pub use out_of_memory::OutOfMemory;
 pub use parts::Parts;
 pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, largest_micro_batch, plan};
-pub use profile::{Profile, ProfileError, ProfileOptions, profile};
+pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;
 pub use resume::Resume;
 pub use run::{RunDirectory, RunError};

@@ -1,16 +1,17 @@
 //! `oomph profile`: a few steps with every allocation recorded, beside what was planned.
 
 mod destination;
+mod device;
 mod findings;
 mod report;
 
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use oomph_config::Config;
-use oomph_trainer::{Profile, ProfileOptions, Registry, Session, TrainError, profile};
+use oomph_config::{Config, DeviceName};
+use oomph_trainer::{Profile, ProfileOptions, Registry, Session, TrainError, profile, profile_device};
 
-use self::{destination::Destination, findings::Findings, report::report};
+use self::{destination::Destination, device::DeviceFindings, findings::Findings, report::report};
 use crate::{
     configuration::{ConfigArguments, Flag},
     error::CliError,
@@ -68,6 +69,9 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let config = arguments.load()?;
     let destination = arguments.destination(&config);
     let session = Session::open(config, registry)?;
+    if session.config.device.devices[0] != DeviceName::Cpu {
+        return arguments.on_device(&session);
+    }
     destination.prepare()?;
     let options = arguments.options(&session);
     let style = Style::choose(arguments.json, arguments.quiet);
@@ -95,6 +99,22 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
 }
 
 impl ProfileArguments {
+    /// On a GPU nobody sees single allocations: its pools are read where phases and stages end. There is no measured
+    /// timeline to write.
+    fn on_device(&self, session: &Session) -> Result<Exit, CliError> {
+        let options = self.options(session);
+        let mut bar = ProfileBar::new(Style::choose(self.json, self.quiet), options.warmup, options.steps);
+        let found = profile_device(session, options, &mut bar)?;
+        drop(bar);
+        let findings = DeviceFindings::new(session, &found);
+        if self.json {
+            output::print_json(&findings)?;
+        } else {
+            output::print(&findings.report())?;
+        }
+        Ok(Exit::Success)
+    }
+
     fn load(&self) -> Result<Config, CliError> {
         let limit = Flag::memory_limit(self.memory_limit.as_deref());
         self.config.load(&[Flag::devices(self.devices.as_deref()), limit])

@@ -1,10 +1,10 @@
 use std::{cell::RefCell, rc::Rc};
 
-use burn::tensor::{Device, FloatDType, Int, IntDType, Tensor};
+use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::OptimizerKind;
-use oomph_core::{InputSpec, Phase, SampleSpec, TargetSpec, phase, watch_places};
+use oomph_core::{Phase, SampleSpec, TargetSpec, phase, watch_places};
 use oomph_memory::Category;
-use oomph_model::{AnyTensor, Init, ModelError, Pass, Stages, Storage};
+use oomph_model::{AnyTensor, Init, ModelError, Pass, Stages, Storage, blank_input};
 use oomph_plan::{Note, Noted, Recording};
 
 use crate::{
@@ -104,7 +104,7 @@ fn train(
     let sizes = std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest));
     let spec = session.spec();
     let batches = sizes.map(|size| DeviceBatch {
-        input: input(spec, size, device),
+        input: blank_input(spec, size, device),
         targets: targets(spec, size, device),
         size,
     });
@@ -115,7 +115,7 @@ fn train(
 fn evaluate(session: &Session, model: &Stages, batch: usize, device: &Device) -> Result<(), TrainError> {
     let model = model.inference();
     let uploading = phase(Phase::Data);
-    let input = input(session.spec(), batch, device);
+    let input = blank_input(session.spec(), batch, device);
     let targets = targets(session.spec(), batch, device);
     drop(uploading);
     let _phase = phase(Phase::Eval);
@@ -123,18 +123,6 @@ fn evaluate(session: &Session, model: &Stages, batch: usize, device: &Device) ->
     session.task.loss(&output, &targets)?.mul_scalar(batch as f32);
     session.task.correct(&output, &targets);
     Ok(())
-}
-
-/// An input of the right shape, whose values do not matter.
-fn input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
-    match spec.input {
-        InputSpec::Tokens { steps, .. } => Tensor::<2, Int>::zeros([batch, steps], device).into(),
-        _ => {
-            let mut shape = vec![batch];
-            shape.extend(spec.input.shape());
-            AnyTensor::zeros(&shape, device)
-        }
-    }
 }
 
 fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {

@@ -1,6 +1,7 @@
 //! A few steps of a training with every allocation recorded, and the plan of the same steps.
 
 mod batches;
+mod device;
 mod error;
 mod measure;
 
@@ -12,6 +13,7 @@ use crate::{Observer, OutOfMemory, PlanOptions, Session, TrainError, planning::p
 use measure::{Measured, measure};
 
 pub(crate) use batches::Batches;
+pub use device::{DeviceProfile, profile_device};
 pub use error::ProfileError;
 
 /// How long is profiled.

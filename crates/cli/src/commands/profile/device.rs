@@ -1,0 +1,164 @@
+//! The profile of a GPU: what its allocator held where phases and stages ended, and what the driver says of the card.
+
+use std::process;
+
+use oomph_core::Bytes;
+use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices};
+use oomph_trainer::{Boundary, DeviceProfile, PoolReading, Session};
+use serde::Serialize;
+
+use crate::{
+    numbers::plural,
+    table::{Align, Table, pairs},
+};
+
+/// What `--json` says.
+#[derive(Serialize)]
+pub(super) struct DeviceFindings<'a> {
+    model: &'a str,
+    batch: usize,
+    device: String,
+    rules_verified: bool,
+    planned_peak_bytes: Bytes,
+    /// A lower bound of the peak.
+    highest_in_use_bytes: Bytes,
+    /// An upper bound of it.
+    pages_peak_bytes: Option<Bytes>,
+    reserved_bytes: Bytes,
+    boundaries: &'a [Boundary],
+    step_seconds: &'a [f64],
+    /// What the card's memory is, where the driver tells.
+    card: Option<Breakdown>,
+}
+
+impl<'a> DeviceFindings<'a> {
+    pub(super) fn new(session: &'a Session, found: &'a DeviceProfile) -> Self {
+        Self {
+            model: session.architecture.name(),
+            batch: session.config.train.batch,
+            device: session.config.device.devices[0].to_string(),
+            rules_verified: oomph_trainer::backend(session).is_verified(),
+            planned_peak_bytes: found.planned.peak().categories.total(),
+            highest_in_use_bytes: found.highest_in_use_bytes(),
+            pages_peak_bytes: found.last.pages_peak_bytes,
+            reserved_bytes: found.last.reserved_bytes,
+            boundaries: &found.boundaries,
+            step_seconds: &found.step_seconds,
+            card: card(session, &found.last),
+        }
+    }
+
+    pub(super) fn report(&self) -> String {
+        let unverified = if self.rules_verified { "" } else { " (cuda rules unverified)" };
+        let head = pairs([
+            ("model", Some(format!("{}, batch {}", self.model, self.batch))),
+            ("device", Some(self.device.clone())),
+            ("steps", Some(plural(self.step_seconds.len(), "step"))),
+            ("planned peak", Some(format!("{}{unverified}", self.planned_peak_bytes))),
+            ("in use, at the least", Some(format!("{} at a boundary", self.highest_in_use_bytes))),
+            ("in use, at the most", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
+            ("reserved", Some(self.reserved_bytes.to_string())),
+        ]);
+        format!(
+            "{head}\n{}{}",
+            boundaries(self.boundaries),
+            self.card.as_ref().map(of_card).unwrap_or_default()
+        )
+    }
+}
+
+fn boundaries(boundaries: &[Boundary]) -> Table<6> {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Left, Right, Right, Right, Right]);
+    table.heading(["after", "stage", "in use", "padding", "reserved", "allocations"]);
+    for Boundary { phase, stage, reading } in boundaries {
+        let row = [
+            phase.to_string(),
+            stage.clone(),
+            reading.in_use_bytes.to_string(),
+            reading.padding_bytes.to_string(),
+            reading.reserved_bytes.to_string(),
+            reading.allocations.to_string(),
+        ];
+        if stage.is_empty() { table.strong(row) } else { table.row(row) }
+    }
+    table
+}
+
+/// What the driver says of the card that this process computes on; nothing where it cannot be asked.
+fn card(session: &Session, last: &PoolReading) -> Option<Breakdown> {
+    let oomph_config::DeviceName::Cuda(index) = session.config.device.devices[0] else { return None };
+    let cards = Nvml::open().ok()?.sample().ok()?;
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let devices = cuda_devices(&cards, visible.as_deref());
+    let own = OwnMemory {
+        pid: process::id(),
+        in_use_bytes: last.in_use_bytes,
+        reserved_bytes: last.reserved_bytes,
+    };
+    Some(Breakdown::new(&devices.get(index)?.reading(), own))
+}
+
+fn of_card(card: &Breakdown) -> String {
+    let shown = pairs([
+        ("the card", Some(card.total_bytes.to_string())),
+        ("in use", Some(card.in_use_bytes.to_string())),
+        ("fragmentation", Some(format!("{} reserved and not in use", card.fragmentation_bytes))),
+        ("context", card.context_bytes.map(|bytes| format!("{bytes} of CUDA itself"))),
+        ("other processes", Some(card.others_bytes.to_string())),
+        ("named by nobody", Some(card.unattributed_bytes.to_string())),
+        ("free", Some(card.free_bytes.to_string())),
+    ]);
+    format!("\n{shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::Phase;
+
+    use super::*;
+
+    #[test]
+    fn a_profile_of_a_gpu_is_a_table_of_boundaries() {
+        let bytes = |mib: u64| Bytes::new(mib << 20);
+        let reading = |mib| PoolReading {
+            in_use_bytes: bytes(mib),
+            padding_bytes: Bytes::new(512),
+            reserved_bytes: bytes(1024),
+            allocations: 40,
+            pages_peak_bytes: Some(bytes(900)),
+        };
+        let seen = [
+            Boundary { phase: Phase::Forward, stage: "stem".into(), reading: reading(100) },
+            Boundary { phase: Phase::Forward, stage: String::new(), reading: reading(600) },
+            Boundary { phase: Phase::Backward, stage: String::new(), reading: reading(200) },
+        ];
+        let findings = DeviceFindings {
+            model: "resnet50",
+            batch: 64,
+            device: "cuda:0".into(),
+            rules_verified: false,
+            planned_peak_bytes: bytes(700),
+            highest_in_use_bytes: bytes(600),
+            pages_peak_bytes: Some(bytes(900)),
+            reserved_bytes: bytes(1024),
+            boundaries: &seen,
+            step_seconds: &[0.1, 0.1],
+            card: None,
+        };
+        insta::assert_snapshot!(findings.report(), @r"
+        model                 resnet50, batch 64
+        device                cuda:0
+        steps                 2 steps
+        planned peak          700 MiB (cuda rules unverified)
+        in use, at the least  600 MiB at a boundary
+        in use, at the most   900 MiB of pages
+        reserved              1.00 GiB
+
+        after     stage   in use  padding  reserved  allocations
+        forward   stem   100 MiB    512 B  1.00 GiB           40
+        forward          600 MiB    512 B  1.00 GiB           40
+        backward         200 MiB    512 B  1.00 GiB           40
+        ");
+    }
+}
