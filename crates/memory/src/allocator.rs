@@ -58,6 +58,23 @@ impl Device {
     }
 }
 
+/// Has the system's allocator keep what tensors free, for those of the next step, instead of giving it back to the
+/// system and asking for it again page by page: an LSTM of 64 steps trained up to three times as fast for it, on two
+/// cores (`tools/meter_cost`). Up to 1 GiB is kept at the heap's end. Does nothing where that is not glibc.
+pub fn keep_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        // The largest that glibc takes; what is larger is mapped on its own.
+        const MAPPED_FROM: libc::c_int = 32 << 20;
+        const KEPT: libc::c_int = 1 << 30;
+        // SAFETY: sets two numbers of the allocator under its own lock.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        }
+    }
+}
+
 const HEADER: usize = 16;
 
 /// The layout with room for the header in front, and the header's length. `None` where that is no layout any more.
