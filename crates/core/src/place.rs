@@ -34,12 +34,22 @@ pub enum Phase {
     Step,
     /// Evaluation.
     Eval,
+    /// Writing a checkpoint.
+    Checkpoint,
 }
 
 impl Phase {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 7] =
-        [Self::Idle, Self::Init, Self::Data, Self::Forward, Self::Backward, Self::Step, Self::Eval];
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::Init,
+        Self::Data,
+        Self::Forward,
+        Self::Backward,
+        Self::Step,
+        Self::Eval,
+        Self::Checkpoint,
+    ];
 
     /// As in reports: `forward`.
     pub const fn name(self) -> &'static str {
@@ -51,7 +61,16 @@ impl Phase {
             Self::Backward => "backward",
             Self::Step => "step",
             Self::Eval => "eval",
+            Self::Checkpoint => "checkpoint",
         }
+    }
+}
+
+impl Phase {
+    /// Whether it is a part of an optimizer step that ends before the optimizer moved anything. The upload of a batch
+    /// is one too, where it is not for an evaluation.
+    pub const fn is_in_step(self) -> bool {
+        matches!(self, Self::Data | Self::Forward | Self::Backward)
     }
 }
 

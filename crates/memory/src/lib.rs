@@ -47,7 +47,8 @@ pub use machine::{DefaultLimit, LimitReason, Machine, default_limit, machine};
 pub use reading::{Reading, is_installed, read, restart_peak};
 pub use threads::{ThreadsError, compute_threads, on_compute_threads, running_threads};
 pub use timeline::{
-    Block, Category, Clock, Draft, Held, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split, Timeline,
+    Block, Category, Clock, Draft, Held, Holder, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split,
+    Timeline,
 };
 
 /// Makes [`CountingAllocator`] the global allocator of this binary or test, so that memory is measured on the CPU.

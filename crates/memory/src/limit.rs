@@ -18,6 +18,8 @@ pub struct Crossing {
     pub limit_bytes: Bytes,
     /// Where the run was.
     pub place: Place,
+    /// The allocation among those that are recorded: what [`record::next_event`] gave when it passed.
+    pub event: u64,
 }
 
 /// More than anything can hold: no limit.
@@ -38,6 +40,7 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 static CROSSED_LIMIT: AtomicU64 = AtomicU64::new(0);
 static PLACE: AtomicU32 = AtomicU32::new(0);
+static EVENT: AtomicU64 = AtomicU64::new(0);
 
 /// Sets what the CPU device may hold; `None` for whatever the machine has. A crossing of the limit before is forgotten.
 ///
@@ -72,6 +75,7 @@ fn words() -> Crossing {
         in_use_bytes: Bytes::new(IN_USE.load(Relaxed)),
         limit_bytes: Bytes::new(CROSSED_LIMIT.load(Relaxed)),
         place: Place::from_word(PLACE.load(Relaxed)),
+        event: EVENT.load(Relaxed),
     }
 }
 
@@ -93,5 +97,6 @@ fn crossed(requested_bytes: u64, in_use_bytes: u64, limit: u64) {
     IN_USE.store(in_use_bytes, Relaxed);
     CROSSED_LIMIT.store(limit, Relaxed);
     PLACE.store(record::place_of_thread().word(), Relaxed);
+    EVENT.store(record::next_event(), Relaxed);
     STATE.store(CROSSED, Release);
 }

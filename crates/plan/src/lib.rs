@@ -6,6 +6,7 @@
 //!   were read from and the measurement they were held against.
 //! - [`replay`]: plays the allocator over a recording and gives a [`Timeline`](oomph_memory::Timeline): what is in use
 //!   after each operation, for what, and where it was made.
+//! - [`cost`]: about how long the operations take, to compare two ways of doing the same.
 //!
 //! ```
 //! use burn_backend::{DType, Shape};
@@ -23,6 +24,7 @@
 //! It records nothing itself and knows no models: that is the trainer's.
 
 mod backend;
+mod cost;
 mod cuda;
 mod flex;
 mod layout;
@@ -31,5 +33,6 @@ mod recording;
 mod replay;
 
 pub use backend::Backend;
+pub use cost::cost;
 pub use recording::{Note, Noted, Recording};
 pub use replay::{Head, replay};

@@ -8,13 +8,15 @@
 //! | [`json_lines`] | one object a line | `jq`, scripts |
 //! | [`chart`] | a page of bars that compares plans and runs | any browser, without a network |
 //!
-//! All of them write what a [`Timeline`](crate::Timeline) knows and nothing else; none of them opens a file. What
+//! All of them write what a [`Timeline`](crate::Timeline) knows and nothing else; none of them opens a file, which
+//! [`write_file`] does, whole or not at all. What
 //! comes from data is escaped: a tensor may be called `</script>`.
 
 mod align;
 mod chart;
 mod columns;
 mod document;
+mod file;
 mod header;
 mod html;
 mod json_lines;
@@ -26,6 +28,7 @@ mod sample;
 mod snapshot;
 
 pub use chart::{Comparison, ComparisonRow, chart};
+pub use file::write_file;
 pub use html::{Page, html};
 pub use json_lines::json_lines;
 pub use perfetto::perfetto;

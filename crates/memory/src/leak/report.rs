@@ -55,7 +55,7 @@ impl Leak {
             Phase::Backward => Cause::Gradients,
             Phase::Step => Cause::Parameters,
             Phase::Data => Cause::Batches,
-            Phase::Idle | Phase::Init => Cause::Own,
+            Phase::Idle | Phase::Init | Phase::Checkpoint => Cause::Own,
         })
     }
 }

@@ -170,8 +170,12 @@ fn fate(raw: &RawBlock, runs: &Runs) -> Category {
         // Of a micro-batch, until those of the next are added.
         Phase::Backward if !outlives_step => Category::Gradients,
         Phase::Step if outlives_step => Category::OptimizerState,
-        Phase::Idle | Phase::Init | Phase::Forward | Phase::Backward | Phase::Step | Phase::Eval => {
-            Category::Other
-        }
+        Phase::Idle
+        | Phase::Init
+        | Phase::Forward
+        | Phase::Backward
+        | Phase::Step
+        | Phase::Eval
+        | Phase::Checkpoint => Category::Other,
     }
 }

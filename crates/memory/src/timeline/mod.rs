@@ -3,6 +3,7 @@
 mod assemble;
 mod category;
 mod draft;
+mod holders;
 mod holdings;
 mod names;
 mod runs;
@@ -15,6 +16,7 @@ use oomph_core::{Bytes, Phase};
 
 pub use category::Category;
 pub use draft::{Draft, Held, RawBlock};
+pub use holders::Holder;
 pub(crate) use holdings::match_blocks;
 pub use names::{Name, Names};
 pub use split::Split;
@@ -187,6 +189,23 @@ impl Timeline {
         self
     }
 
+    /// The timeline up to event `last` and with it. What dies later outlives it.
+    #[must_use]
+    pub fn until(mut self, last: u32) -> Self {
+        let end = (last as usize + 1).min(self.times.len());
+        self.times.truncate(end);
+        let is_within = |event: &u32| (*event as usize) < end;
+        self.blocks.retain(|block| is_within(&block.born));
+        for block in &mut self.blocks {
+            block.died = block.died.filter(is_within);
+        }
+        self.spans.retain(|span| is_within(&span.start));
+        for span in &mut self.spans {
+            span.end = span.end.min(end as u32);
+        }
+        self
+    }
+
     /// Indices of the blocks alive after `event`, the largest first.
     pub fn alive_after(&self, event: u32) -> Vec<usize> {
         let alive = |block: &Block| block.born <= event && block.died.is_none_or(|died| died > event);
@@ -284,6 +303,36 @@ mod tests {
         let (levels, later) = (whole.levels(), whole.clone().since(2));
         assert_eq!(later.levels(), levels[2..]);
         assert_eq!((later.blocks.len(), later.times.as_slice()), (2, [0, 1].as_slice()));
+    }
+
+    #[test]
+    fn a_timeline_can_end_earlier() {
+        let blocks = vec![
+            block(10, Category::Parameters, 0, None),
+            block(5, Category::Workspace, 1, Some(2)),
+            block(7, Category::Activations, 1, Some(3)),
+            block(9, Category::Activations, 3, None),
+        ];
+        let whole = timeline(4, blocks);
+        let (levels, earlier) = (whole.levels(), whole.clone().until(2));
+        assert_eq!(earlier.levels(), levels[..3]);
+        assert_eq!((earlier.blocks.len(), earlier.blocks[2].died), (3, None));
+        assert_eq!(whole.clone().until(9), whole);
+    }
+
+    #[test]
+    fn blocks_that_are_alike_hold_together() {
+        let two = || block(8, Category::Activations, 1, None);
+        let blocks =
+            vec![block(10, Category::Parameters, 0, None), two(), two(), block(1, Category::Inputs, 1, None)];
+        let timeline = timeline(2, blocks);
+        let found: Vec<_> = timeline
+            .holders(1, None, 2)
+            .iter()
+            .map(|holder| (holder.count, holder.total_bytes().get()))
+            .collect();
+        assert_eq!(found, [(1, 10), (2, 16)]);
+        assert!(timeline.holders(0, None, 5).len() == 1);
     }
 
     #[test]

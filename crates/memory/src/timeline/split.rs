@@ -1,7 +1,10 @@
-use std::ops::{AddAssign, Index, IndexMut};
+use std::{
+    collections::BTreeMap,
+    ops::{AddAssign, Index, IndexMut},
+};
 
 use oomph_core::Bytes;
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
 use super::Category;
 
@@ -54,5 +57,16 @@ impl Serialize for Split {
             map.serialize_entry(category.key(), &self[category])?;
         }
         map.end()
+    }
+}
+
+/// What [`Serialize`] writes; what is left out is nothing.
+impl<'de> Deserialize<'de> for Split {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut split = Self::default();
+        for (category, bytes) in BTreeMap::<Category, u64>::deserialize(deserializer)? {
+            split += (category, bytes);
+        }
+        Ok(split)
     }
 }

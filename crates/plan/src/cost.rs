@@ -1,0 +1,173 @@
+//! How long recorded operations take, by a roofline (Williams et al. 2009, <https://doi.org/10.1145/1498765.1498785>):
+//! an operation takes as long as its arithmetic or its memory traffic does, whatever is longer, and a while to begin.
+//!
+//! The figures are of one kind of machine each, so that only ratios of two costs on the same backend say something:
+//! what a smaller micro-batch costs, or a recomputed stage. `tools/lever_cost` holds such ratios against the clock.
+
+use burn_ir::{
+    BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
+};
+
+use crate::{Backend, Noted, Recording, machine::element_bytes};
+
+/// What a backend does in a second, and what it takes to begin an operation.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    /// Multiplications and additions of matrix products.
+    product: f64,
+    /// Of convolutions forward.
+    convolution: f64,
+    /// Of their backward passes.
+    convolution_backward: f64,
+    /// Bytes read and written by everything else.
+    bytes: f64,
+    /// Seconds.
+    begin: f64,
+}
+
+impl Speed {
+    /// Of the CPU as measured on 2 cores of an AMD EPYC (AVX-512): 190 GFLOP/s of matrix products, 63 of convolutions
+    /// forward and 38 backward. Of CUDA from the data sheet of an H100, not measured.
+    fn of(backend: Backend) -> Self {
+        match backend {
+            Backend::Cpu { threads } => {
+                let threads = threads.max(1) as f64;
+                Self {
+                    product: 95e9 * threads,
+                    convolution: 31e9 * threads,
+                    convolution_backward: 19e9 * threads,
+                    bytes: 6e9,
+                    begin: 2e-6,
+                }
+            }
+            Backend::Cuda => Self {
+                product: 60e12,
+                convolution: 40e12,
+                convolution_backward: 30e12,
+                bytes: 2.5e12,
+                begin: 6e-6,
+            },
+        }
+    }
+}
+
+/// About how many seconds the recorded operations take, up to [`Noted::End`].
+pub fn cost(recording: &Recording, backend: Backend) -> f64 {
+    let speed = Speed::of(backend);
+    let end = recording.notes.iter().find(|note| note.what == Noted::End).map_or(u64::MAX, |note| note.at);
+    let is_before = |operation: &&OperationIr| {
+        operation.outputs().map(|tensor| tensor.id.value()).min().is_none_or(|first| first < end)
+    };
+    recording.operations.iter().take_while(is_before).map(|operation| seconds(operation, speed)).sum()
+}
+
+fn seconds(operation: &OperationIr, speed: Speed) -> f64 {
+    let Some(arithmetic) = arithmetic(operation, speed) else { return speed.begin };
+    let traffic: f64 = operation.inputs().chain(operation.outputs()).map(bytes).sum();
+    arithmetic.max(traffic / speed.bytes) + speed.begin
+}
+
+fn bytes(tensor: &TensorIr) -> f64 {
+    tensor.shape.num_elements() as f64 * element_bytes(tensor.dtype) as f64
+}
+
+/// Seconds of arithmetic; `None` for what is only another view of the same storage.
+fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
+    let elements = |tensor: &TensorIr| tensor.shape.num_elements() as f64;
+    let product = |output: &TensorIr, inner: usize| 2.0 * elements(output) * inner as f64 / speed.product;
+    let last = |tensor: &TensorIr| tensor.shape.as_slice().last().copied().unwrap_or(1);
+    // Products for each element of a convolution's output.
+    let window = |weight: &TensorIr| weight.shape.as_slice().iter().skip(1).product::<usize>() as f64;
+    Some(match operation {
+        OperationIr::BaseFloat(base) | OperationIr::BaseInt(base) | OperationIr::BaseBool(base)
+            if is_view(base) =>
+        {
+            return None;
+        }
+        OperationIr::Float(_, FloatOperationIr::Matmul(op)) => product(&op.out, last(&op.lhs)),
+        OperationIr::Module(Module::Linear(op)) => product(&op.out, last(&op.x)),
+        OperationIr::Module(Module::LinearXBackward(op)) => product(&op.out, last(&op.output_grad)),
+        OperationIr::Module(Module::LinearWeightBackward(op)) => {
+            let inner = elements(&op.output_grad) / last(&op.output_grad).max(1) as f64;
+            product(&op.out, inner as usize)
+        }
+        OperationIr::Module(Module::Conv2d(op)) => {
+            2.0 * elements(&op.out) * window(&op.weight) / speed.convolution
+        }
+        OperationIr::Module(Module::Conv2dXBackward(op)) => {
+            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+        }
+        OperationIr::Module(Module::Conv2dWeightBackward(op)) => {
+            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+        }
+        _ => 0.0,
+    })
+}
+
+fn is_view(base: &Base) -> bool {
+    matches!(
+        base,
+        Base::Reshape(_)
+            | Base::SwapDims(_)
+            | Base::Permute(_)
+            | Base::Flip(_)
+            | Base::Expand(_)
+            | Base::Slice(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_backend::{DType, Shape};
+    use burn_ir::{BinaryOpIr, MatmulOpIr, NumericOperationIr, ShapeOpIr, TensorId};
+
+    use super::*;
+    use crate::Note;
+
+    fn tensor(id: u64, shape: &[usize]) -> TensorIr {
+        TensorIr::uninit(TensorId::new(id), Shape::from(shape.to_vec()), DType::F32)
+    }
+
+    const CPU: Backend = Backend::Cpu { threads: 2 };
+
+    fn of(operations: Vec<OperationIr>) -> f64 {
+        cost(&Recording { operations, ..Recording::default() }, CPU)
+    }
+
+    fn matmul(rows: usize, inner: usize, columns: usize) -> OperationIr {
+        let (lhs, rhs, out) =
+            (tensor(1, &[rows, inner]), tensor(2, &[inner, columns]), tensor(3, &[rows, columns]));
+        OperationIr::Float(DType::F32, FloatOperationIr::Matmul(MatmulOpIr { lhs, rhs, out }))
+    }
+
+    #[test]
+    fn a_large_product_is_arithmetic_and_a_flat_one_traffic() {
+        // 2 · 1024³ at 190 GFLOP/s.
+        let large = of(vec![matmul(1024, 1024, 1024)]);
+        assert!((large - 2.0 * 1024f64.powi(3) / 190e9).abs() < 1e-5, "{large}");
+        let flat = of(vec![matmul(1, 4096, 4096)]);
+        assert!((flat - 4096.0 * 4098.0 * 4.0 / 6e9).abs() < 1e-4, "{flat}");
+    }
+
+    #[test]
+    fn a_view_costs_nothing_but_its_beginning_and_what_follows_the_end_nothing() {
+        let view = OperationIr::BaseFloat(Base::Reshape(ShapeOpIr {
+            input: tensor(1, &[1 << 20]),
+            out: tensor(2, &[1024, 1024]),
+        }));
+        assert_eq!(of(vec![view]), 2e-6);
+        let add = |id| {
+            let operands = (tensor(1, &[10]), tensor(2, &[10]), tensor(id, &[10]));
+            OperationIr::NumericFloat(
+                DType::F32,
+                NumericOperationIr::Add(BinaryOpIr { lhs: operands.0, rhs: operands.1, out: operands.2 }),
+            )
+        };
+        let recording = |end| Recording {
+            operations: vec![add(3), add(5)],
+            notes: vec![Note { at: end, what: Noted::End }],
+            ..Recording::default()
+        };
+        assert!(cost(&recording(4), CPU) < cost(&recording(9), CPU));
+    }
+}
