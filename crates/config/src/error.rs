@@ -34,6 +34,30 @@ pub enum ConfigError {
         /// The strings allowed.
         allowed: Vec<String>,
     },
+    /// A file that cannot be changed.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A key that cannot be set in a text.
+    #[error("{place}: `{key}` cannot be written there: {reason}")]
+    NotEditable {
+        /// The file or text.
+        place: String,
+        /// The full key.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+    /// A config that is to be changed and lies in no file.
+    #[error("the config `{name}` is built into the program, so nothing can be written into it")]
+    NoFile {
+        /// Its name.
+        name: String,
+    },
     /// A key without which nothing works.
     #[error("`{key}` is missing; expected {expected}")]
     Missing {
@@ -254,6 +278,7 @@ impl ConfigError {
             }
             Self::Clash { fix, .. } => Some((*fix).to_owned()),
             Self::NotFound { name, embedded } => Some(not_found_hint(name, embedded)),
+            Self::NoFile { .. } => Some("put it into a file and name that with `--config`".to_owned()),
             Self::Directory { .. } => Some("name a TOML file in it".to_owned()),
             _ => None,
         }

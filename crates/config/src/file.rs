@@ -118,6 +118,14 @@ impl ConfigFile {
         }
     }
 
+    /// Where the file lies; `None` for a config that is in none.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Path(path) => Some(path),
+            Place::Memory(_) => None,
+        }
+    }
+
     pub(crate) fn origin(&self, line: usize) -> Origin {
         match &self.place {
             Place::Path(path) => Origin::File { path: path.clone(), line },

@@ -29,6 +29,7 @@
 
 mod config;
 mod device_name;
+mod edit;
 mod error;
 mod file;
 mod interval;
@@ -54,7 +55,7 @@ pub use report::{Difference, Entry, SetAside};
 pub use section::Section;
 pub use sections::{
     device::{DeviceConfig, Strategy},
-    memory::{Memory, MicroBatch, Pool, Precision, Recompute},
+    memory::{Memory, MicroBatch, OnOom, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},

@@ -26,6 +26,8 @@ pub struct Memory {
     /// `pool`: how a GPU's allocator cuts up what it reserves: `default`, `sub-slices`, `exclusive-pages` or `direct`;
     /// default `default`.
     pub pool: Pool,
+    /// `on_oom`: what comes of a training that runs out of memory: `stop` or `adapt`; default `stop`.
+    pub on_oom: OnOom,
     /// `leak_check`: whether steps are compared to find memory that is never given back; default `true`.
     pub leak_check: bool,
 }
@@ -70,6 +72,15 @@ pub enum Pool {
     Direct,
 }
 
+/// What comes of a training that runs out of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnOom {
+    /// `stop`: it ends, with a report of what would fit.
+    Stop,
+    /// `adapt`: it goes on from its last state with a smaller micro-batch, in a fresh process. The batch stays.
+    Adapt,
+}
+
 /// The size of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MicroBatch {
@@ -81,6 +92,8 @@ pub enum MicroBatch {
 
 const PRECISIONS: [(&str, Precision); 3] =
     [("fp32", Precision::Fp32), ("bf16", Precision::Bf16), ("fp16", Precision::Fp16)];
+
+const ON_OOM: [(&str, OnOom); 2] = [("stop", OnOom::Stop), ("adapt", OnOom::Adapt)];
 
 const POOLS: [(&str, Pool); 4] = [
     ("default", Pool::Default),
@@ -99,6 +112,7 @@ impl Memory {
             limit: section.bytes("limit")?,
             record: section.integer("record", 100_000, 0..=10_000_000)?,
             pool: section.choice("pool", "default", &POOLS)?,
+            on_oom: section.choice("on_oom", "stop", &ON_OOM)?,
             leak_check: section.boolean("leak_check", true)?,
         };
         if memory.limit == Some(Bytes::new(0)) {
