@@ -101,6 +101,8 @@ impl Watch for PoolWatch {
 pub(crate) struct Gauge {
     device: Device,
     highest: Bytes,
+    /// At the last look.
+    reserved: Option<Bytes>,
 }
 
 /// One look at a [`Gauge`].
@@ -114,7 +116,12 @@ pub(crate) struct Gauged {
 
 impl Gauge {
     pub(crate) fn new(device: &Device) -> Self {
-        Self { device: device.clone(), highest: Bytes::default() }
+        Self { device: device.clone(), highest: Bytes::default(), reserved: None }
+    }
+
+    /// What a GPU's allocator held at the last look: one that failed is not asked any more.
+    pub(crate) fn reserved_bytes(&self) -> Option<Bytes> {
+        self.reserved
     }
 
     pub(crate) fn look(&mut self) -> Gauged {
@@ -128,6 +135,7 @@ impl Gauge {
             };
         };
         self.highest = self.highest.max(reading.in_use_bytes);
+        self.reserved = Some(reading.reserved_bytes);
         Gauged { in_use_bytes: reading.in_use_bytes, peak_in_use_bytes: self.highest, pools }
     }
 }

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use oomph_core::Phase;
 use oomph_data::DataError;
 use oomph_model::ModelError;
 
@@ -79,14 +78,7 @@ impl TrainError {
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
-            Self::OutOfMemory(error) if error.phase == Phase::Init => {
-                Some("the model alone is larger than that; `oomph plan` shows what it needs".into())
-            }
-            Self::OutOfMemory(_) => Some(
-                "`oomph plan` with the same settings shows the largest batch that fits, and the micro-batch with \
-                 which a larger one does"
-                    .into(),
-            ),
+            Self::OutOfMemory(error) => error.hint(),
             Self::Task(_) | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),

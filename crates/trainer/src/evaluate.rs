@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use burn::tensor::Tensor;
 use oomph_core::{Phase, Split, phase};
@@ -6,11 +6,19 @@ use oomph_data::{Loader, SampleError};
 use oomph_memory::{
     Account, charge,
     record::{self, StepKind},
+    restart_peak,
 };
 use oomph_model::{Pass, Stages, autodiff};
 
 use crate::{
-    Observer, Session, Stop, Tick, TrainError, forward::forward, leak_watch::LeakCheck, progress::read_all,
+    Observer, Session, Stop, Tick, TrainError,
+    forward::forward,
+    leak_watch::LeakCheck,
+    memory_log::MemoryLog,
+    out_of_memory::{self, Circumstances, explain},
+    progress::read_all,
+    state::{Checkpoint, restore_model},
+    train::REPORTS,
     upload::upload,
 };
 
@@ -27,6 +35,47 @@ pub struct Evaluation {
     pub skipped: Vec<SampleError>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// Makes the model of the session with the parameters of a checkpoint, and measures it on the held-out data. `None`
+/// where `stop` asked to end before it was done.
+///
+/// Where memory runs out the error has a report, which is written below [`REPORTS`] too.
+///
+/// # Errors
+/// As those of [`evaluate`], and where the checkpoint is damaged or of another model.
+pub fn evaluate_checkpoint(
+    session: &Session,
+    checkpoint: &Checkpoint,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
+    let mut log = MemoryLog::start(session);
+    let restored = || -> Result<Stages, TrainError> {
+        let _phase = phase(Phase::Init);
+        let mut model = session.build()?;
+        restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &session.device)?;
+        out_of_memory::check()?;
+        Ok(model)
+    };
+    let evaluated = charge(Account::Device, restored).and_then(|model| {
+        if let Some(log) = &mut log {
+            log.look_at(&model);
+        }
+        restart_peak();
+        evaluate(session, &model, observer, stop)
+    });
+    evaluated.map_err(|error| {
+        let TrainError::OutOfMemory(mut error) = error else { return error };
+        let known = Circumstances {
+            seen: log.as_ref().and_then(|log| log.seen(&error)),
+            reserved_bytes: None,
+            run: None,
+            directory: Path::new(REPORTS).join(session.config.name()),
+        };
+        explain(session, &mut error, known);
+        TrainError::OutOfMemory(error)
+    })
 }
 
 /// Measures `model` on the held-out data, without autodiff. `None` where `stop` asked to end before it was done.
@@ -53,7 +102,7 @@ pub(crate) fn evaluate_batches(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
-    charge(Account::Device, || {
+    let evaluated = charge(Account::Device, || {
         let start = Instant::now();
         let model = model.inference();
         let order = session.eval_order();
@@ -79,6 +128,12 @@ pub(crate) fn evaluate_batches(
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
         sums.finish(start).map(Some)
+    });
+    evaluated.map_err(|mut error| {
+        if let TrainError::OutOfMemory(error) = &mut error {
+            error.in_evaluation = true;
+        }
+        error
     })
 }
 
@@ -101,13 +156,14 @@ impl Sums {
         let uploading = phase(Phase::Data);
         let (input, targets) = upload(batch, &session.device);
         drop(uploading);
+        out_of_memory::check()?;
         let _phase = phase(Phase::Eval);
         let output = forward(model, input, &mut Pass::eval(), None)?;
         let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));
         self.samples += batch.size;
-        Ok(())
+        Ok(out_of_memory::check()?)
     }
 
     fn finish(self, start: Instant) -> Result<Evaluation, TrainError> {

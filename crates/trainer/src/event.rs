@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use oomph_core::{Bytes, Phase};
 use oomph_memory::record::StepKind;
@@ -22,6 +22,8 @@ pub enum Event {
     Checkpoint(Saved),
     /// Memory that is never given back. A warning says the same in words.
     Leak(LeakMetrics),
+    /// Memory ran out, or will, as planned, and settings were changed so that it is enough: `memory.on_oom = "adapt"`.
+    Adapted(Adapted),
     /// Something that the user should know and that does not end the run.
     Warning {
         /// What.
@@ -70,7 +72,7 @@ pub struct Started {
     /// Whether CPU memory is measured: `install_meter!` is in the program.
     pub metered: bool,
     /// The planned peak of a step and an evaluation batch.
-    pub planned_peak_bytes: Option<Bytes>,
+    pub planned_peak_bytes: Bytes,
     /// What the device may use, where that is known.
     pub limit_bytes: Option<Bytes>,
     /// The version of oomph.
@@ -178,6 +180,27 @@ pub struct LeakKind {
     pub phase: Phase,
     /// The stage or layer they are born in; empty outside of any.
     pub scope: String,
+}
+
+/// How a training was made to fit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Adapted {
+    /// Optimizer steps done.
+    pub step: usize,
+    /// Keys with the values that they have from now on.
+    pub settings: BTreeMap<String, String>,
+    /// The planned peak with them.
+    pub planned_peak_bytes: Bytes,
+    /// What was wrong.
+    pub because: String,
+}
+
+impl fmt::Display for Adapted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings: Vec<_> = self.settings.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
+        let Self { because, planned_peak_bytes, .. } = self;
+        write!(f, "{because}: going on with {}, planned peak {planned_peak_bytes}", settings.join(", "))
+    }
 }
 
 /// A checkpoint on disk.

@@ -38,6 +38,7 @@ mod early_stopping;
 mod error;
 mod evaluate;
 mod event;
+mod find_batch;
 mod forward;
 mod gradients;
 mod held;
@@ -60,6 +61,7 @@ mod step;
 mod stop;
 mod task;
 mod train;
+mod unfinished;
 mod upload;
 mod watch;
 
@@ -67,17 +69,24 @@ pub use clip::clip;
 pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
-pub use evaluate::{Evaluation, evaluate};
+pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint};
 pub use event::{
-    Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved, Started,
-    StepMetrics, Tick,
+    Adapted, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved,
+    Started, StepMetrics, Tick,
 };
-pub use measure::{MeasureError, MeasureOptions, Measurement, PlannedStep, measure, plan_step};
+pub use find_batch::{BatchSearch, Found, Planned, SearchError, Tried};
+pub use measure::{
+    MeasureError, MeasureOptions, Measurement, PlannedStep, Rehearsal, RehearseOptions, measure, plan_step,
+    rehearse,
+};
 pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;
-pub use out_of_memory::OutOfMemory;
+pub use out_of_memory::{
+    Advice, Advised, Kept, OtherProcess, OutOfMemory, OutOfMemoryReport, ReportFiles, Shortage, Surroundings,
+    adapt, advise, check_plan, free_bytes,
+};
 pub use parts::Parts;
-pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, largest_micro_batch, plan};
+pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;
 pub use resume::Resume;
@@ -87,5 +96,5 @@ pub use session::{Leaves, Session, SessionError};
 pub use step::{StepOutcome, Stepper};
 pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};
-pub use train::{TrainOptions, train};
+pub use train::{REPORTS, TrainOptions, train};
 pub use watch::Watch;

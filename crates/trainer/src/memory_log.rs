@@ -1,17 +1,16 @@
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write as _},
+    io,
     path::{Path, PathBuf},
 };
 
 use oomph_config::DeviceName;
 use oomph_memory::{
-    Timeline, export,
-    record::{self, Notes},
+    Account, Timeline, charge, export,
+    record::{self, Notes, Recording},
 };
 use oomph_model::Stages;
 
-use crate::{Session, Stepper, TrainError, held::Held, watch};
+use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, watch};
 
 /// The newest allocations of a training, with what is known of them: to be looked at when memory runs out, or when
 /// somebody asks.
@@ -22,21 +21,28 @@ pub(crate) struct MemoryLog {
 }
 
 impl MemoryLog {
-    /// Makes the stepper, and records from before, where the configuration and the device let it: what it makes shall
-    /// be known.
-    pub(crate) fn start(session: &Session) -> Result<(Stepper, Option<Self>), TrainError> {
+    /// Records from now on, where the configuration and the device let it. To be started before the model is made,
+    /// which shall be known.
+    pub(crate) fn start(session: &Session) -> Option<Self> {
         let config = &session.config;
         let is_cpu = config.device.devices[0] == DeviceName::Cpu;
         if config.memory.record == 0 || !is_cpu || !oomph_memory::is_installed() {
-            return Ok((Stepper::new(session)?, None));
+            return None;
         }
         record::start(config.memory.record);
-        let mut stepper = Stepper::new(session)?;
-        let mut held = Held::default();
-        watch::parameters(&mut held, &stepper.model);
-        stepper.watch(Some(Box::new(held.clone())));
-        let notes = notes(session, &stepper.model);
-        Ok((stepper, Some(Self { held, notes })))
+        Some(Self { held: Held::default(), notes: notes(session, std::iter::empty()) })
+    }
+
+    /// Notes from now on which tensors of a training are what.
+    pub(crate) fn follow(&mut self, stepper: &mut Stepper) {
+        self.look_at(&stepper.model);
+        stepper.watch(Some(Box::new(self.held.clone())));
+    }
+
+    /// Notes which tensors are the model's.
+    pub(crate) fn look_at(&mut self, model: &Stages) {
+        watch::parameters(&mut self.held, model);
+        self.notes.stages = model.names().map(str::to_owned).collect();
     }
 
     /// What the recording shows now.
@@ -44,24 +50,21 @@ impl MemoryLog {
         record::dump().timeline(&Notes { held: self.held.notes(), ..self.notes.clone() })
     }
 
-    /// Writes it as a page of `directory`, beside its final name first.
+    /// What the recording shows up to the moment when memory ran out.
+    pub(crate) fn seen(&self, error: &OutOfMemory) -> Option<Timeline> {
+        charge(Account::Host, || {
+            let recording = record::dump();
+            let last = event_of(error, &recording)?;
+            let notes = Notes { held: self.held.notes(), ..self.notes.clone() };
+            Some(recording.timeline(&notes).until(last))
+        })
+    }
+
+    /// Writes what the recording shows now as a page of `directory`.
     pub(crate) fn write_page(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let path = directory.join(name);
-        let unfinished = directory.join(format!("{name}.part"));
-        let write = || {
-            let mut file = BufWriter::new(File::create(&unfinished)?);
-            export::html(&export::Page::new(&self.timeline()), &mut file)?;
-            file.flush()?;
-            std::fs::rename(&unfinished, &path)
-        };
-        match write() {
-            Ok(()) => Ok(path),
-            Err(error) => {
-                // Half a page is of no use; where it cannot be removed either, the first error is the one to tell.
-                let _ = std::fs::remove_file(&unfinished);
-                Err(error)
-            }
-        }
+        export::write_file(&path, |out| export::html(&export::Page::new(&self.timeline()), out))?;
+        Ok(path)
     }
 }
 
@@ -71,13 +74,20 @@ impl Drop for MemoryLog {
     }
 }
 
+/// The event of a recording's timeline at which the limit was crossed, where it has that.
+pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32> {
+    let Shortage::Limit { event, .. } = error.shortage else { return None };
+    // Event `k` of a recording is event `k + 1` of its timeline.
+    u32::try_from(event.checked_sub(recording.first_event)?.saturating_add(1)).ok()
+}
+
 /// What is the same for all recordings of a session.
-pub(crate) fn notes(session: &Session, model: &Stages) -> Notes {
+pub(crate) fn notes<'a>(session: &Session, stages: impl Iterator<Item = &'a str>) -> Notes {
     Notes {
         title: format!("{} · batch {}", session.architecture.name(), session.config.train.batch),
         device: session.config.device.devices[0].to_string(),
         limit_bytes: session.limit_bytes,
-        stages: model.names().map(str::to_owned).collect(),
+        stages: stages.map(str::to_owned).collect(),
         held: Vec::new(),
     }
 }

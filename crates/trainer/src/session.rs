@@ -1,7 +1,7 @@
 use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_config::{Config, ConfigError, DeviceName, Interval, MicroBatch};
+use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Sources};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
 use oomph_model::{Architecture, Init, ModelError, Stages, Summary, check_training, summarize};
@@ -212,6 +212,33 @@ impl Session {
     pub fn build(&self) -> Result<Stages, ModelError> {
         let init = Init::new(&self.device.clone().autodiff(), self.config.train.seed);
         self.architecture.build(self.spec(), &init)
+    }
+
+    /// The same with some settings changed, keys of `[train]`, `[optimizer]`, `[memory]` or `[run]` with the values that
+    /// they are to have: to plan what that would need. Data, model and device stay open.
+    ///
+    /// # Errors
+    /// Where the settings are not valid, or contradict others.
+    pub fn varied(&self, settings: &[(String, String)]) -> Result<Self, SessionError> {
+        let file = ConfigFile::from_text(self.config.name(), self.config.to_toml());
+        let mut sources = Sources::new(file);
+        for (key, value) in settings {
+            sources = sources.set(&format!("{key}={value}"))?;
+        }
+        Ok(Self {
+            config: Config::load(&sources)?,
+            architecture: self.architecture.clone(),
+            source: self.source.clone(),
+            task: self.task.clone(),
+            loader: self.loader.clone(),
+            device: self.device.clone(),
+            limit_bytes: self.limit_bytes,
+        })
+    }
+
+    /// Samples of the largest batch there will be: the configured one, or all there are.
+    pub fn largest_train_batch(&self) -> usize {
+        self.config.train.batch.min(self.source.len(Split::Train).max(1))
     }
 
     /// Samples of one forward-backward.

@@ -1,5 +1,5 @@
 use burn::tensor::{Device, Tensor};
-use oomph_config::Clip;
+use oomph_config::{Clip, DeviceName};
 use oomph_core::{Generator, Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
@@ -7,7 +7,7 @@ use oomph_model::{AnyTensor, Named, Pass, Stages, autodiff};
 
 use crate::{
     DeviceTargets, Optimizer, Session, Task, TrainError, Watch, clip, forward::forward,
-    gradients::accumulate, out_of_memory, upload::upload, watch,
+    gradients::accumulate, out_of_memory, unfinished::Unfinished, upload::upload, watch,
 };
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
@@ -22,6 +22,9 @@ pub struct Stepper {
     clip: Option<Clip>,
     /// Whether `device` computes; a recording one has no generator to seed.
     executes: bool,
+    /// Whether a step that ends in an error is taken back. A GPU that failed is not trusted with it, and to copy from
+    /// one that did not would make every step wait for it.
+    takes_back: bool,
     watch: Option<Box<dyn Watch>>,
 }
 
@@ -60,10 +63,12 @@ impl Stepper {
     /// A stepper with a new model and an optimizer without state.
     ///
     /// # Errors
-    /// Where the model cannot be made.
+    /// Where the model cannot be made, and where memory runs out.
     pub fn new(session: &Session) -> Result<Self, TrainError> {
         let _phase = phase(Phase::Init);
-        Ok(Self::with_model(session, session.build()?, session.device.clone().autodiff(), true))
+        let model = session.build()?;
+        out_of_memory::check()?;
+        Ok(Self::with_model(session, model, session.device.clone().autodiff(), true))
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.
@@ -80,6 +85,7 @@ impl Stepper {
             micro_batch: session.micro_batch(),
             clip: session.config.optimizer.clip,
             executes,
+            takes_back: executes && session.config.device.devices[0] == DeviceName::Cpu,
             watch: None,
         }
     }
@@ -94,9 +100,26 @@ impl Stepper {
     /// The gradient is that of the mean loss over the whole batch: each micro-batch weighs by its number of samples.
     /// Batch normalisation uses the statistics of each micro-batch.
     ///
+    /// On the CPU a step that ends in an error leaves the model as it was before it, unless memory runs out in the
+    /// optimizer: what crosses the limit there is told by an error too, and the step is done.
+    ///
     /// # Errors
     /// Where a stage cannot take its activation, or the task the output, and where memory runs out.
     pub fn step(
+        &mut self,
+        batch: Batch,
+        step: usize,
+        lr: f64,
+        task: &dyn Task,
+    ) -> Result<StepOutcome, TrainError> {
+        let outcome = self.step_unchecked(batch, step, lr, task)?;
+        out_of_memory::check()?;
+        Ok(outcome)
+    }
+
+    /// As [`step`](Self::step), but for a caller that counts the finished step before it looks whether the optimizer
+    /// went above the limit.
+    pub(crate) fn step_unchecked(
         &mut self,
         batch: Batch,
         step: usize,
@@ -122,6 +145,20 @@ impl Stepper {
         micro_batches: impl IntoIterator<Item = DeviceBatch>,
         context: StepContext<'_>,
     ) -> Result<StepOutcome, TrainError> {
+        let mut unfinished = Unfinished::default();
+        let done = self.forward_backward_step(micro_batches, context, &mut unfinished);
+        if done.is_err() && self.takes_back {
+            unfinished.take_back(&mut self.model, &self.device);
+        }
+        done
+    }
+
+    fn forward_backward_step(
+        &mut self,
+        micro_batches: impl IntoIterator<Item = DeviceBatch>,
+        context: StepContext<'_>,
+        unfinished: &mut Unfinished,
+    ) -> Result<StepOutcome, TrainError> {
         let mut outcome = StepOutcome { loss: None, correct: None, samples: context.samples };
         let mut gradients = Named::new();
         let mut micro_batches = micro_batches.into_iter();
@@ -129,7 +166,8 @@ impl Stepper {
             let uploading = phase(Phase::Data);
             let Some(micro_batch) = micro_batches.next() else { break };
             drop(uploading);
-            let (loss, correct, more) = self.forward_backward(micro_batch, index, context)?;
+            out_of_memory::check()?;
+            let (loss, correct, more) = self.forward_backward(micro_batch, index, context, unfinished)?;
             {
                 let _phase = phase(Phase::Backward);
                 accumulate(&mut gradients, more);
@@ -149,7 +187,6 @@ impl Stepper {
             watch::parameters(watch.as_mut(), &self.model);
         }
         self.boundary();
-        out_of_memory::check()?;
         Ok(outcome)
     }
 
@@ -166,6 +203,7 @@ impl Stepper {
         batch: DeviceBatch,
         index: usize,
         context: StepContext<'_>,
+        unfinished: &mut Unfinished,
     ) -> Result<(Tensor<1>, Option<Tensor<1>>, Named<AnyTensor>), TrainError> {
         let key = self.key.with(context.step as u64).with(index as u64);
         if self.executes {
@@ -177,7 +215,11 @@ impl Stepper {
         let DeviceBatch { input, targets, size } = batch;
         let mut pass = Pass::train(key);
         let output = forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
-        self.model.apply(pass.into_updates());
+        let updates = pass.into_updates();
+        if self.takes_back {
+            unfinished.keep(&self.model, &updates)?;
+        }
+        self.model.apply(updates);
         let loss = context.task.loss(&output, &targets)?;
         let correct = context.task.correct(&output, &targets).map(autodiff::inner);
         drop((output, targets));

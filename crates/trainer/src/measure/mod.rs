@@ -1,3 +1,5 @@
+mod rehearse;
+
 use std::time::Instant;
 
 use oomph_config::DeviceName;
@@ -13,6 +15,8 @@ use crate::{
     Observer, PlanOptions, Session, Stepper, Tick, TrainError, held::Held, memory_log, plan, planning::STEPS,
     profile::Batches, progress::read_all,
 };
+
+pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
 
 /// How long is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +223,7 @@ impl Recorder {
         if recording.lost_events > 0 {
             return None;
         }
-        let notes = Notes { held: self.held.notes(), ..memory_log::notes(session, &stepper.model) };
+        let notes = Notes { held: self.held.notes(), ..memory_log::notes(session, stepper.model.names()) };
         let levels = recording.timeline(&notes).levels();
         levels.last().map(|level| level.of(Category::OptimizerState))
     }

@@ -71,31 +71,6 @@ pub fn largest_batch(
     Ok(Some(low))
 }
 
-/// The largest micro-batch that divides `batch` and with which it fits `limit_bytes`: gradients are then added up, which
-/// takes memory too. `None` where none does.
-///
-/// # Errors
-/// Where the model refuses the whole batch.
-pub fn largest_micro_batch(
-    session: &Session,
-    options: PlanOptions,
-    limit_bytes: Bytes,
-    batch: usize,
-) -> Result<Option<LargestBatch>, TrainError> {
-    let backend = options.backend.unwrap_or_else(|| backend(session));
-    for parts in (2..=batch).filter(|parts| batch.is_multiple_of(*parts)) {
-        let micro_batch = batch / parts;
-        let options = PlanOptions { batch: Some(batch), micro_batch: Some(micro_batch), ..options };
-        // A micro-batch may be too small to train on; then all that follow are.
-        let Ok(timeline) = plan(session, options) else { break };
-        let planned_peak_bytes = timeline.peak().categories.total();
-        if fits(planned_peak_bytes, limit_bytes, backend) {
-            return Ok(Some(LargestBatch { batch: micro_batch, planned_peak_bytes }));
-        }
-    }
-    Ok(None)
-}
-
 /// Between both: where the line through them meets the room, or further on where there is no upper one yet.
 fn next_guess(low: LargestBatch, high: LargestBatch, room: f64, step: usize) -> usize {
     if high.planned_peak_bytes.get() == u64::MAX {

@@ -2,6 +2,7 @@
 
 mod largest;
 mod record;
+mod speed;
 
 use oomph_config::DeviceName;
 use oomph_core::{Bytes, Split};
@@ -9,8 +10,9 @@ use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, replay};
 
 use crate::{Session, TrainError};
-pub use largest::{LargestBatch, fits, largest_batch, largest_micro_batch};
+pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
+pub(crate) use speed::seconds_per_sample;
 
 /// What is planned, where it differs from the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,11 +49,10 @@ pub(crate) fn plan_steps(
 ) -> Result<Timeline, TrainError> {
     // No batch is larger than the data, unless somebody asks what one would take.
     let most = |split| session.source.len(split).max(1);
-    let batch = options.batch.unwrap_or_else(|| session.config.train.batch.min(most(Split::Train)));
+    let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
     let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
     let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch).min(most(Split::Test));
-    let recording =
-        record(session, Work { batch, micro_batch, eval_batch: Some(eval_batch), steps, eval_batches })?;
+    let recording = record(session, Work { batch, micro_batch, eval_batch, steps, eval_batches })?;
     let head = Head {
         title: format!("{} · batch {batch}", session.architecture.name()),
         device: session.config.device.devices[0].to_string(),

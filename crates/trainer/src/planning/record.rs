@@ -21,8 +21,8 @@ pub(super) struct Work {
     pub(super) batch: usize,
     /// Samples of one forward-backward.
     pub(super) micro_batch: usize,
-    /// Samples of one forward of evaluation; `None` where nothing is evaluated.
-    pub(super) eval_batch: Option<usize>,
+    /// Samples of one forward of evaluation.
+    pub(super) eval_batch: usize,
     /// Optimizer steps. The first makes the optimizer's state, the second has it from the start.
     pub(super) steps: usize,
     /// Batches of evaluation behind them.
@@ -68,9 +68,9 @@ fn run(session: &Session, work: Work, device: &Device, marks: &Marks) -> Result<
             note_unread_state(session, &stepper, marks);
         }
     }
-    for batch in work.eval_batch.into_iter().flat_map(|batch| std::iter::repeat_n(batch, work.eval_batches)) {
+    for _ in 0..work.eval_batches {
         marks.note(Noted::Step("evaluation".into()));
-        evaluate(session, &stepper.model, batch, device)?;
+        evaluate(session, &stepper.model, work.eval_batch, device)?;
     }
     // What the last step left is read once more, so that the recording shows that it lives.
     marks.note(Noted::End);

@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use oomph_config::Interval;
 use oomph_core::Bytes;
@@ -9,8 +9,13 @@ use oomph_memory::{
 
 use super::{ProfileOptions, batches::Batches};
 use crate::{
-    Observer, OutOfMemory, Session, Stepper, Stop, Tick, TrainError, evaluate::evaluate_batches, held::Held,
-    memory_log, watch,
+    Observer, OutOfMemory, Session, Stepper, Stop, Tick, TrainError,
+    evaluate::evaluate_batches,
+    held::Held,
+    memory_log,
+    out_of_memory::{Circumstances, explain},
+    train::REPORTS,
+    watch,
 };
 
 /// What was seen.
@@ -40,7 +45,7 @@ pub(super) fn measure(
     let ended = seen
         .train(session, options, &recording, &mut stepper, observer)
         .and_then(|()| evaluate(session, options.eval_batches, &stepper, observer));
-    let out_of_memory = match ended {
+    let mut out_of_memory = match ended {
         Ok(()) => None,
         Err(TrainError::OutOfMemory(error)) => Some(*error),
         Err(error) => return Err(error),
@@ -48,15 +53,22 @@ pub(super) fn measure(
     let recorded = record::dump();
     drop(recording);
     let (begin, warmup) = seen.begin.map_or((first, 0), |begin| (begin, options.warmup));
-    let timeline = charge(Account::Host, || {
-        let notes = Notes { held: held.notes(), ..memory_log::notes(session, &stepper.model) };
-        // Event 0 of a timeline is the moment before the first one.
-        recorded.timeline(&notes).since(begin.saturating_sub(recorded.first_event) as u32)
+    let whole = charge(Account::Host, || {
+        let notes = Notes { held: held.notes(), ..memory_log::notes(session, stepper.model.names()) };
+        recorded.timeline(&notes)
     });
-    let Seen { step_seconds, host_bytes, .. } = seen;
+    let Seen { steps, step_seconds, host_bytes, .. } = seen;
     drop(stepper);
-    // On the way back from the limit it may have been crossed again: that is no matter of what comes next.
-    oomph_memory::take_crossing();
+    if let Some(error) = &mut out_of_memory {
+        error.at_step(steps + usize::from(!error.is_behind_step()));
+        let until = memory_log::event_of(error, &recorded);
+        let seen = until.map(|last| charge(Account::Host, || whole.clone().until(last)));
+        let directory = Path::new(REPORTS).join(session.config.name());
+        explain(session, error, Circumstances { seen, reserved_bytes: None, run: None, directory });
+    }
+    // Event 0 of a timeline is the moment before the first one.
+    let since = begin.saturating_sub(recorded.first_event) as u32;
+    let timeline = charge(Account::Host, || whole.since(since));
     Ok(Measured { timeline, warmup, step_seconds, host_bytes, out_of_memory })
 }
 
@@ -85,6 +97,8 @@ impl Drop for Recording {
 struct Seen {
     /// The event before the first step behind the warm-up.
     begin: Option<u64>,
+    /// Steps that were done.
+    steps: usize,
     step_seconds: Vec<f64>,
     /// The most on the host behind a step.
     host_bytes: Bytes,
@@ -110,6 +124,7 @@ impl Seen {
             let start = Instant::now();
             stepper.step(batch, step, schedule.lr(step), session.task.as_ref())?;
             let seconds = start.elapsed().as_secs_f64();
+            self.steps += 1;
             charge(Account::Host, || {
                 if step >= options.warmup {
                     self.step_seconds.push(seconds);

@@ -1,12 +1,13 @@
+mod failure;
+
 use std::{
     collections::HashSet,
-    io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use oomph_config::Interval;
-use oomph_core::{Bytes, Split};
+use oomph_core::{Bytes, Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{
     Account, charge,
@@ -14,13 +15,14 @@ use oomph_memory::{
 };
 
 use crate::{
-    Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick, TrainError,
+    Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
+    TrainError, check_plan,
     device_memory::Gauge,
     evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
-    plan,
+    out_of_memory, plan,
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
@@ -32,6 +34,10 @@ use crate::{
 pub struct TrainOptions {
     /// Where it starts.
     pub resume: Resume,
+    /// Whether it is tried even where the plan says that it cannot fit.
+    pub skip_plan_check: bool,
+    /// How the session was changed so that it fits: for the run's log.
+    pub adapted: Option<Adapted>,
 }
 
 /// Trains until the configured end, until `stop` asks for it, or until evaluation stops improving.
@@ -39,8 +45,12 @@ pub struct TrainOptions {
 /// Whatever the end, the state is saved: a run stopped at any step and resumed ends with the same bytes as one never
 /// stopped, on the CPU.
 ///
+/// It is planned first, and refused where it cannot fit, unless the options say otherwise. Where memory runs out the
+/// error has a report, which is written into the run directory too, or where there is none yet below
+/// [`REPORTS`]; on the CPU the state of the last finished step is saved.
+///
 /// # Errors
-/// Where data, model, task or disk fail, and where the loss is no finite number.
+/// Where data, model, task or disk fail, where memory runs out, and where the loss is no finite number.
 pub fn train(
     session: &Session,
     options: &TrainOptions,
@@ -60,6 +70,9 @@ pub fn train(
     })
 }
 
+/// Where reports of what ran out of memory go that have no run directory, each in a directory of the config's name.
+pub const REPORTS: &str = "out-of-memory";
+
 struct Training<'a> {
     session: &'a Session,
     observer: &'a mut dyn Observer,
@@ -77,6 +90,8 @@ struct Training<'a> {
     last_save: Instant,
     /// The last checkpoint.
     saved: Option<PathBuf>,
+    /// The optimizer steps that it has.
+    saved_step: usize,
     skipped_samples: usize,
     /// Unreadable samples that were named.
     named: HashSet<String>,
@@ -87,7 +102,7 @@ struct Training<'a> {
     gauge: Gauge,
     /// Compares the steps' memory.
     leaks: LeakCheck,
-    planned_peak_bytes: Option<Bytes>,
+    planned_peak_bytes: Bytes,
 }
 
 impl<'a> Training<'a> {
@@ -101,11 +116,22 @@ impl<'a> Training<'a> {
         // nothing would ever be in.
         let (planned_peak_bytes, start) = charge(Account::Host, || -> Result<_, TrainError> {
             session.check_training()?;
-            let planned = plan(session, PlanOptions::default())?.peak().categories.total();
-            Ok((Some(planned), Start::find(session, &options.resume)?))
+            let planned = if options.skip_plan_check {
+                plan(session, PlanOptions::default())?.peak().categories.total()
+            } else {
+                check_plan(session, Path::new(REPORTS).join(session.config.name()))?
+            };
+            Ok((planned, Start::find(session, &options.resume)?))
         })?;
         let Start { run, checkpoint, warnings } = start;
-        let (stepper, memory_log) = MemoryLog::start(session)?;
+        let mut memory_log = MemoryLog::start(session);
+        let made = Stepper::new(session).and_then(|stepper| restored(stepper, session, checkpoint.as_ref()));
+        let (mut stepper, progress) = made.map_err(|error| {
+            failure::at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref())
+        })?;
+        if let Some(log) = &mut memory_log {
+            log.follow(&mut stepper);
+        }
         let mut training = Self {
             session,
             observer,
@@ -114,24 +140,22 @@ impl<'a> Training<'a> {
             config: session.config.to_toml(),
             stepper,
             schedule: session.schedule(),
-            progress: Progress { batches_per_epoch: session.steps_per_epoch(), ..Progress::default() },
+            earlier_seconds: progress.seconds,
+            saved: checkpoint.as_ref().map(|checkpoint| checkpoint.path().to_owned()),
+            saved_step: progress.step,
+            changed: checkpoint.is_none(),
+            progress,
             interval: progress::Interval::default(),
             stopwatch: Stopwatch::new(),
             started: Instant::now(),
-            earlier_seconds: 0.0,
             last_save: Instant::now(),
-            saved: None,
             skipped_samples: 0,
             named: HashSet::new(),
-            changed: true,
             memory_log,
             gauge: Gauge::new(&session.device),
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
-        if let Some(checkpoint) = &checkpoint {
-            training.restore(checkpoint)?;
-        }
         // What a crash or a full disk left there may be what keeps the next lines from being written.
         training.run.checkpoints().clear_leftovers()?;
         let device = session.config.device.devices[0].to_string();
@@ -140,13 +164,17 @@ impl<'a> Training<'a> {
         for message in warnings {
             training.tell(Event::Warning { message })?;
         }
+        if let Some(adapted) = options.adapted.clone() {
+            let step = training.progress.step;
+            training.tell(Event::Adapted(Adapted { step, ..adapted }))?;
+        }
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
-        let (Some(planned), Some(limit)) = (self.planned_peak_bytes, self.session.limit_bytes) else {
+        let (planned, Some(limit)) = (self.planned_peak_bytes, self.session.limit_bytes) else {
             return Ok(());
         };
         if planned <= limit {
@@ -167,23 +195,6 @@ impl<'a> Training<'a> {
             "the run is at step {done} of {steps} already: raise `train.epochs` or `train.steps` to train on"
         );
         self.tell(Event::Warning { message })
-    }
-
-    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
-        let state = checkpoint.state()?;
-        let now = self.progress.batches_per_epoch;
-        let Progress { batch, batches_per_epoch: before, .. } = state.progress;
-        if batch > 0 && before != now {
-            return Err(StateError::EpochChanged { batch, before, now }.into());
-        }
-        let device = &self.session.device;
-        restore_model(&mut self.stepper.model, &state.model, device)?;
-        self.stepper.optimizer.restore(state.optimizer, device)?;
-        self.earlier_seconds = state.progress.seconds;
-        self.progress = Progress { batches_per_epoch: now, ..state.progress };
-        self.saved = Some(checkpoint.path().to_owned());
-        self.changed = false;
-        Ok(())
     }
 
     fn announce(&mut self, checkpoint: Option<&Checkpoint>, device: String) -> Result<(), TrainError> {
@@ -219,29 +230,6 @@ impl<'a> Training<'a> {
             self.observer.event(&event);
             Ok(())
         })
-    }
-
-    /// Adds to an error what only the run knows: where it was, and what was in use.
-    fn explain(&mut self, mut error: TrainError) -> TrainError {
-        if let TrainError::OutOfMemory(out_of_memory) = &mut error {
-            out_of_memory.step = Some(self.progress.step + 1);
-            // Where the page cannot be written, the error is told without it.
-            out_of_memory.timeline = self.write_timeline("out-of-memory.html").ok().flatten();
-        }
-        error
-    }
-
-    /// Writes what was recorded as a page of the run directory.
-    fn write_timeline(&self, name: &str) -> io::Result<Option<PathBuf>> {
-        let page = |log: &MemoryLog| charge(Account::Host, || log.write_page(self.run.path(), name));
-        self.memory_log.as_ref().map(page).transpose()
-    }
-
-    /// The run's own log shall say how it ended too. The caller is told by the error itself.
-    fn log_failure(&mut self, error: &TrainError) {
-        let event = Event::Error { message: error.to_string() };
-        // Where the log cannot be written, that is no news beside the error that ended the run.
-        let _ = self.run.log(&event);
     }
 
     /// Epochs until the end; how it ended.
@@ -299,7 +287,7 @@ impl<'a> Training<'a> {
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
         record::mark_step(step as u64 + 1, StepKind::Train);
-        let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
+        let outcome = self.stepper.step_unchecked(batch, step, lr, self.session.task.as_ref())?;
         let samples = outcome.samples;
         self.stopwatch.count(samples);
         self.interval.add(step + 1, lr, outcome);
@@ -314,7 +302,8 @@ impl<'a> Training<'a> {
         for event in self.leaks.after_step(self.progress.step, samples) {
             self.tell(event)?;
         }
-        Ok(())
+        // What the optimizer took above the limit: the step is done, and can be saved.
+        Ok(out_of_memory::check()?)
     }
 
     /// What is due after a step: reading the loss, evaluating, saving, ending.
@@ -358,7 +347,8 @@ impl<'a> Training<'a> {
     /// Writes the timeline that somebody asked for.
     fn show_timeline(&mut self) -> Result<(), TrainError> {
         let name = format!("memory-{:09}.html", self.progress.step);
-        let message = match self.write_timeline(&name) {
+        let page = |log: &MemoryLog| charge(Account::Host, || log.write_page(self.run.path(), &name));
+        let message = match self.memory_log.as_ref().map(page).transpose() {
             Ok(Some(path)) => format!("what was in use is shown in `{}`", path.display()),
             Ok(None) => "no allocations are recorded, so there is no timeline to write".into(),
             Err(error) => format!("the timeline `{name}` cannot be written: {error}"),
@@ -450,6 +440,7 @@ impl<'a> Training<'a> {
 
     /// Saves, unless the last checkpoint has it all already.
     fn save(&mut self, best: bool) -> Result<(), TrainError> {
+        let _phase = phase(Phase::Checkpoint);
         self.log()?;
         if !self.changed && !best {
             return Ok(());
@@ -465,13 +456,14 @@ impl<'a> Training<'a> {
         self.last_save = Instant::now();
         self.changed = false;
         self.saved = Some(path.clone());
+        self.saved_step = self.progress.step;
         self.tell(Event::Checkpoint(Saved {
             step: self.progress.step,
             checkpoint: path,
             save_seconds: start.elapsed().as_secs_f64(),
         }))?;
         self.stopwatch.resume();
-        Ok(())
+        Ok(out_of_memory::check()?)
     }
 
     /// # Errors
@@ -515,4 +507,26 @@ impl<'a> Training<'a> {
         self.tell(Event::Done(done.clone()))?;
         Ok(done)
     }
+}
+
+/// A stepper in the state of a checkpoint, where there is one, and how far that is.
+fn restored(
+    mut stepper: Stepper,
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<(Stepper, Progress), TrainError> {
+    let now = session.steps_per_epoch();
+    let Some(checkpoint) = checkpoint else {
+        return Ok((stepper, Progress { batches_per_epoch: now, ..Progress::default() }));
+    };
+    let _phase = phase(Phase::Init);
+    let state = charge(Account::Host, || checkpoint.state())?;
+    let Progress { batch, batches_per_epoch: before, .. } = state.progress;
+    if batch > 0 && before != now {
+        return Err(StateError::EpochChanged { batch, before, now }.into());
+    }
+    restore_model(&mut stepper.model, &state.model, &session.device)?;
+    stepper.optimizer.restore(state.optimizer, &session.device)?;
+    out_of_memory::check()?;
+    Ok((stepper, Progress { batches_per_epoch: now, ..state.progress }))
 }

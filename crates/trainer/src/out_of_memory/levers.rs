@@ -1,0 +1,143 @@
+//! What can be changed to need less memory. A new lever is a new entry of [`LEVERS`], and nothing else.
+
+use oomph_config::OptimizerKind;
+
+use super::advice::Settings;
+use crate::Session;
+
+/// A way to need less memory, in rungs from the weakest to the strongest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lever {
+    /// Its name in reports.
+    pub(super) name: &'static str,
+    /// Whether the training stays the same: batch, gradient and rule.
+    pub(super) keeps_mathematics: bool,
+    /// What it changes otherwise, in a few words.
+    pub(super) about: &'static str,
+    /// The rungs that a configuration has.
+    pub(super) rungs: fn(&Session) -> Rungs,
+}
+
+/// All levers, in the order in which they are tried and proposed.
+pub(super) const LEVERS: [Lever; 4] = [
+    Lever {
+        name: "micro-batch",
+        keeps_mathematics: true,
+        about: "the batch stays; batch normalisation, if any, sees the micro-batch",
+        rungs: |session| {
+            let (batch, micro_batch) = (session.largest_train_batch(), session.micro_batch());
+            let parts = micro_batches(batch).filter(|part| *part < micro_batch);
+            Rungs::of(parts.map(|part| one("memory.micro_batch", part)).collect())
+        },
+    },
+    Lever {
+        name: "evaluation batch",
+        keeps_mathematics: true,
+        about: "the evaluation gives the same",
+        rungs: |session| {
+            let batch = session.eval_batch();
+            Rungs {
+                count: batch.saturating_sub(1),
+                at: Box::new(move |rung| one("train.eval_batch", batch - 1 - rung)),
+            }
+        },
+    },
+    Lever {
+        name: "optimizer",
+        keeps_mathematics: false,
+        about: "another rule: it wants a learning rate of its own",
+        rungs: |session| Rungs::of(leaner_optimizers(&session.config.optimizer.kind)),
+    },
+    Lever {
+        name: "batch",
+        keeps_mathematics: false,
+        about: "a smaller batch trains differently",
+        rungs: |session| {
+            let batch = session.largest_train_batch();
+            Rungs {
+                count: batch.saturating_sub(1),
+                at: Box::new(move |rung| one("train.batch", batch - 1 - rung)),
+            }
+        },
+    },
+];
+
+/// What a lever can set, rung by rung.
+pub(super) struct Rungs {
+    /// How many there are.
+    pub(super) count: usize,
+    /// The settings of one.
+    pub(super) at: Box<dyn Fn(usize) -> Settings>,
+}
+
+impl Rungs {
+    fn of(settings: Vec<Settings>) -> Self {
+        Self { count: settings.len(), at: Box::new(move |rung| settings[rung].clone()) }
+    }
+}
+
+fn one(key: &str, value: impl ToString) -> Settings {
+    vec![(key.to_owned(), value.to_string())]
+}
+
+/// The sizes into which a batch can be cut so that the parts are as even as can be, the largest first: of 32 they are
+/// 16, 11, 8, 7, 6, 5, 4, 3, 2 and 1.
+pub(super) fn micro_batches(batch: usize) -> impl Iterator<Item = usize> {
+    let next = move |size: &usize| {
+        // The least number of parts that makes the parts smaller.
+        let parts = batch.div_ceil(*size - 1);
+        (*size > 1).then(|| batch.div_ceil(parts))
+    };
+    let first = (batch > 1).then(|| batch.div_ceil(2));
+    std::iter::successors(first, move |size| if *size > 1 { next(size) } else { None })
+}
+
+/// The rules that keep less for each parameter.
+fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
+    /// Bytes a parameter that each keeps, with what sets it.
+    const RULES: [(u64, &[(&str, &str)]); 3] = [
+        (8, &[("optimizer.name", "adamw")]),
+        (4, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.9")]),
+        (0, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.0"), ("optimizer.nesterov", "false")]),
+    ];
+    let own = match kind {
+        OptimizerKind::Sgd { momentum, .. } if *momentum == 0.0 => 0,
+        OptimizerKind::Sgd { .. } | OptimizerKind::AdaGrad { .. } => 4,
+        OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => {
+            if moments.amsgrad {
+                12
+            } else {
+                8
+            }
+        }
+        OptimizerKind::RmsProp { centered, momentum, .. } => {
+            4 + if *centered { 4 } else { 0 } + if *momentum > 0.0 { 4 } else { 0 }
+        }
+        OptimizerKind::Adan { .. } => 16,
+    };
+    let settings = |rule: &[(&str, &str)]| {
+        rule.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    RULES.iter().filter(|(bytes, _)| *bytes < own).map(|(_, rule)| settings(rule)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_cut_into_parts_as_even_as_can_be() {
+        let of = |batch| micro_batches(batch).collect::<Vec<_>>();
+        assert_eq!(of(32), [16, 11, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(of(7), [4, 3, 2, 1]);
+        assert_eq!(of(2), [1]);
+        assert!(of(1).is_empty() && of(0).is_empty());
+        // Each is the largest for its number of parts.
+        for batch in 2..200 {
+            for size in of(batch) {
+                let parts = batch.div_ceil(size);
+                assert_eq!(size, batch.div_ceil(parts), "{batch} by {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use oomph_config::DeviceName;
+use oomph_core::Bytes;
+use oomph_memory::{
+    gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices},
+    processes::Procfs,
+    read,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Session;
+
+/// What is around the memory in use: the allocator's reserve, and other processes on the same device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// What the allocator of this process holds on the device. On the CPU that is what the system gave the process
+    /// (RSS), less what is counted on the host.
+    pub reserved_bytes: Option<Bytes>,
+    /// Of it not in use: reserved − in use.
+    pub fragmentation_bytes: Option<Bytes>,
+    /// What other processes hold.
+    pub others_bytes: Option<Bytes>,
+    /// What nobody holds.
+    pub free_bytes: Option<Bytes>,
+    /// All memory of the device.
+    pub total_bytes: Option<Bytes>,
+    /// The other processes that hold most, the largest first.
+    pub others: Vec<OtherProcess>,
+}
+
+/// Another process that holds memory of the device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherProcess {
+    /// Its id.
+    pub pid: u32,
+    /// What it was started with; empty where that is hidden.
+    pub command: String,
+    /// What it holds.
+    pub bytes: Bytes,
+}
+
+/// What nobody holds of a GPU, where its driver can be asked.
+pub fn free_bytes(device: DeviceName) -> Option<Bytes> {
+    let DeviceName::Cuda(index) = device else { return None };
+    Surroundings::of_card(index, Bytes::default(), None)?.free_bytes
+}
+
+/// How many other processes are named.
+const NAMED: usize = 3;
+
+impl Surroundings {
+    /// Looks around; `in_use_bytes` were in use, and a GPU's allocator held `reserved_bytes` when it was last asked.
+    pub(crate) fn look(session: &Session, in_use_bytes: Bytes, reserved_bytes: Option<Bytes>) -> Self {
+        match session.config.device.devices[0] {
+            DeviceName::Cpu => Self::of_machine(&Procfs::system(), std::process::id(), in_use_bytes),
+            DeviceName::Cuda(index) => Self::of_card(index, in_use_bytes, reserved_bytes).unwrap_or_default(),
+        }
+    }
+
+    fn of_machine(procfs: &Procfs, own: u32, in_use_bytes: Bytes) -> Self {
+        let processes = procfs.pids().into_iter().filter_map(|pid| procfs.process(pid));
+        let (own, others): (Vec<_>, Vec<_>) = processes.partition(|process| process.pid == own);
+        let reserved = own.first().map(|process| less(process.resident_bytes, read().host_bytes));
+        let memory = procfs.host_memory();
+        let known = |bytes: Bytes| Some(bytes).filter(|bytes| *bytes != Bytes::default());
+        Self {
+            reserved_bytes: reserved,
+            fragmentation_bytes: reserved.map(|reserved| less(reserved, in_use_bytes)),
+            others_bytes: known(others.iter().map(|process| process.resident_bytes).sum()),
+            free_bytes: known(memory.available_bytes),
+            total_bytes: known(memory.total_bytes),
+            others: largest(others.iter().map(|process| OtherProcess {
+                pid: process.pid,
+                command: process.command.join(" "),
+                bytes: process.resident_bytes,
+            })),
+        }
+    }
+
+    /// What the driver says of the card; `None` where it cannot be asked.
+    fn of_card(index: usize, in_use_bytes: Bytes, reserved_bytes: Option<Bytes>) -> Option<Self> {
+        let cards = Nvml::open().ok()?.sample().ok()?;
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let devices = cuda_devices(&cards, visible.as_deref());
+        let reading = devices.get(index)?.reading();
+        let pid = std::process::id();
+        let own = OwnMemory { pid, in_use_bytes, reserved_bytes: reserved_bytes.unwrap_or(in_use_bytes) };
+        let parts = Breakdown::new(&reading, own);
+        let procfs = Procfs::system();
+        let others = reading.processes.iter().filter(|process| process.pid != pid);
+        Some(Self {
+            reserved_bytes,
+            fragmentation_bytes: reserved_bytes.map(|_| parts.fragmentation_bytes),
+            others_bytes: Some(parts.others_bytes),
+            free_bytes: Some(parts.free_bytes),
+            total_bytes: Some(parts.total_bytes),
+            others: largest(others.filter_map(|process| {
+                let command = procfs.process(process.pid).map(|known| known.command.join(" "));
+                Some(OtherProcess {
+                    pid: process.pid,
+                    command: command.unwrap_or_default(),
+                    bytes: process.used_bytes?,
+                })
+            })),
+        })
+    }
+}
+
+fn largest(processes: impl Iterator<Item = OtherProcess>) -> Vec<OtherProcess> {
+    let mut largest: Vec<_> = processes.filter(|process| process.bytes > Bytes::default()).collect();
+    largest.sort_by_key(|process| std::cmp::Reverse(process.bytes));
+    largest.truncate(NAMED);
+    largest
+}
+
+fn less(from: Bytes, what: Bytes) -> Bytes {
+    Bytes::new(from.get().saturating_sub(what.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_processes_the_largest_are_named() {
+        let of = |pid, bytes| OtherProcess { pid, command: String::new(), bytes: Bytes::new(bytes) };
+        let named = largest([of(1, 5), of(2, 0), of(3, 9), of(4, 7), of(5, 1)].into_iter());
+        assert_eq!(named.iter().map(|process| process.pid).collect::<Vec<_>>(), [3, 4, 1]);
+    }
+
+    #[test]
+    fn this_machine_can_be_looked_at() {
+        let around = Surroundings::of_machine(&Procfs::system(), std::process::id(), Bytes::new(1));
+        assert!(around.reserved_bytes > around.fragmentation_bytes && around.total_bytes > around.free_bytes);
+    }
+}

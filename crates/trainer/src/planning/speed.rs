@@ -1,0 +1,21 @@
+use oomph_plan::{Backend, cost};
+
+use super::{Work, record};
+use crate::Session;
+
+/// About how long a sample takes in training, to compare two configurations on the same backend; `None` where there is
+/// no such training. Nothing is executed.
+///
+/// Micro-batches alike take as long as each other, so that of many two are looked at.
+pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
+    let batch = session.largest_train_batch();
+    let micro_batch = session.micro_batch_of(batch);
+    let of = |batch| {
+        let work = Work { batch, micro_batch, eval_batch: micro_batch, steps: 1, eval_batches: 0 };
+        Some(cost(&record(session, work).ok()?, backend))
+    };
+    let one = of(micro_batch)?;
+    let more = if batch > micro_batch { of(2 * micro_batch)? - one } else { 0.0 };
+    let micro_batches = batch as f64 / micro_batch as f64;
+    Some((one + more * (micro_batches - 1.0)) / batch as f64)
+}
