@@ -2,8 +2,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    devices::DevicesArguments, evaluate::EvaluateArguments, monitor::MonitorArguments, plan::PlanArguments,
-    profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
+    devices::DevicesArguments, evaluate::EvaluateArguments, find_batch::FindBatchArguments,
+    monitor::MonitorArguments, plan::PlanArguments, profile::ProfileArguments, summary::SummaryArguments,
+    train::TrainArguments,
 };
 
 /// The command line.
@@ -29,6 +30,7 @@ Examples:
   oomph train --resume runs/resnet               go on where a run was stopped
   oomph evaluate --checkpoint runs/resnet
   oomph plan --config synthetic-resnet50 --gpu 24GiB
+  oomph find-batch --max 512 --memory-limit 2GiB
   oomph summary --config synthetic-resnet50 --batch 256";
 
 /// What is asked for.
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Train(TrainArguments),
     /// Measure a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
+    /// Find the largest batch that fits, by plan and trial
+    FindBatch(FindBatchArguments),
     /// Predict what training needs in memory, and what fits
     Plan(PlanArguments),
     /// Measure a few steps allocation by allocation, beside the plan
@@ -65,6 +69,7 @@ impl Command {
         match self {
             Self::Train(arguments) => arguments.json,
             Self::Evaluate(arguments) => arguments.json,
+            Self::FindBatch(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,
             Self::Compare(arguments) => arguments.json,

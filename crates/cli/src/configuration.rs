@@ -40,8 +40,12 @@ impl<'a> Flag<'a> {
 impl ConfigArguments {
     /// The configuration that is named, or the default one.
     pub(crate) fn load(&self, flags: &[Flag<'_>]) -> Result<Config, CliError> {
-        let file = resolve(self.config.as_deref(), embedded::CONFIGS)?;
-        self.layered(Sources::new(file), flags)
+        self.layered(Sources::new(self.file()?), flags)
+    }
+
+    /// The file that is named, or the default one.
+    pub(crate) fn file(&self) -> Result<ConfigFile, CliError> {
+        Ok(resolve(self.config.as_deref(), embedded::CONFIGS)?)
     }
 
     /// The configuration that is named, or the one that a checkpoint was made with.

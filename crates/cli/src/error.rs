@@ -5,9 +5,11 @@ use oomph_core::Bytes;
 use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
-use oomph_trainer::{MeasureError, ProfileError, SessionError, TrainError, state::StateError};
+use oomph_trainer::{
+    MeasureError, OutOfMemoryReport, ProfileError, SearchError, SessionError, TrainError, state::StateError,
+};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, probe::ProbeError};
 
 /// What can end a command.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,21 @@ pub(crate) enum CliError {
     DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
     #[error("cannot compare `{optimizer}`")]
     Compared { optimizer: String, source: ConfigError },
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    #[error("the model can be trained with no {what} of those asked for")]
+    NoneAllowed { what: &'static str },
+    #[error("{what} fails, and not for want of memory")]
+    Tried { what: String, source: ProbeError },
+    #[error("not even {what} fits")]
+    NothingFits { what: String, source: ProbeError },
+    #[error(
+        "{what} runs out of memory where the plan says that it fits, with a planned peak of {planned_peak_bytes} of \
+         {limit_bytes}"
+    )]
+    FailsAgainstThePlan { what: String, planned_peak_bytes: Bytes, limit_bytes: Bytes, source: ProbeError },
+    #[error("cannot start a fresh process to go on with `{}`", run.display())]
+    Again { run: PathBuf, source: io::Error },
     #[error("cannot read from standard input what is to be done")]
     Request(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -74,7 +91,16 @@ impl CliError {
             Self::DoesNotFit { .. } => {
                 Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into())
             }
+            Self::Search(_) => Some("lower `--min`, or raise `--max`".into()),
+            Self::NoneAllowed { .. } => Some("`oomph train` with one of them says why".into()),
+            Self::Tried { source, .. } | Self::NothingFits { source, .. } => source.hint().map(str::to_owned),
+            Self::FailsAgainstThePlan { .. } => Some(
+                "something holds memory that no tensor operation made, or never lets go of it: `oomph profile` with \
+                 the same settings shows what; if it is no model or task of your own, please report it"
+                    .into(),
+            ),
             Self::Request(_) => None,
+            Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
             Self::File { .. }
             | Self::Interrupted
@@ -84,10 +110,21 @@ impl CliError {
         }
     }
 
+    /// What is known of it, where memory ran out.
+    pub(crate) fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
+        match self {
+            Self::Train(TrainError::OutOfMemory(error)) => error.report.as_deref(),
+            Self::NothingFits { source, .. } | Self::FailsAgainstThePlan { source, .. } => source.report(),
+            _ => None,
+        }
+    }
+
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Train(TrainError::OutOfMemory(_)) | Self::DoesNotFit { .. } => Exit::OutOfMemory,
+            Self::Train(TrainError::OutOfMemory(_)) | Self::DoesNotFit { .. } | Self::NothingFits { .. } => {
+                Exit::OutOfMemory
+            }
             _ => Exit::Failure,
         }
     }

@@ -3,6 +3,7 @@
 use std::{error::Error, fmt::Write as _};
 
 use console::style;
+use oomph_trainer::OutOfMemoryReport;
 use serde::Serialize;
 
 use crate::{
@@ -11,11 +12,16 @@ use crate::{
 };
 
 /// Tells of an error on standard error, and with `--json` also on standard output, as the last line there.
-pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
+///
+/// Where memory ran out, `found` is what is known of it.
+pub(crate) fn report(error: &dyn Error, hint: Option<String>, found: Option<&OutOfMemoryReport>, json: bool) {
     let (message, causes) = (error.to_string(), causes(error));
     let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
     for cause in causes.iter().map(|cause| printable(cause)) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
+    }
+    if let Some(found) = found {
+        let _ = write!(text, "\n\n{}", found.to_string().trim_end());
     }
     if let Some(hint) = &hint {
         let _ = write!(text, "\n\n{} {hint}", style("hint:").for_stderr().cyan().bold());
@@ -23,17 +29,19 @@ pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
     notices::write_line(&text);
     if json {
         // Where standard output is gone, standard error has told it.
-        let _ = output::print_json(&Failed { message, causes, hint });
+        let _ = output::print_json(&Failed { message, causes, hint, out_of_memory: found });
     }
 }
 
 /// What `--json` says.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "error")]
-struct Failed {
+struct Failed<'a> {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out_of_memory: Option<&'a OutOfMemoryReport>,
 }
 
 /// What lies behind an error, without what only repeats the line before.

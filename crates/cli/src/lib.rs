@@ -64,12 +64,12 @@ pub fn run(registry: Registry) -> ExitCode {
         // The reader of our output has gone, as `head` does: it has what it wanted.
         Ok(Err(error)) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            failure::report(&error, error.hint(), json);
+            failure::report(&error, error.hint(), error.out_of_memory(), json);
             error.exit().into()
         }
         Err(_) => {
             let bug = bug::last_panic();
-            failure::report(&bug, Some(bug.hint()), json);
+            failure::report(&bug, Some(bug.hint()), None, json);
             bug.show_backtrace();
             Exit::Failure.into()
         }

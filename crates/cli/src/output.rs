@@ -1,11 +1,11 @@
 //! Standard output: what a command was asked for, and nothing else. And files, which are whole or not there.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::Path,
 };
 
+use oomph_memory::export;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -22,23 +22,10 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     print(&(line + "\n"))
 }
 
-/// Writes a file beside its final name first: under that it is whole. The name beside is this process's own.
+/// Writes a file that is whole or not there.
 pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.part", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    let written = || {
-        let mut file = BufWriter::new(File::create(&unfinished)?);
-        write(&mut file)?;
-        file.flush()?;
-        fs::rename(&unfinished, path)
-    };
-    written().map_err(|source| {
-        // Half a file is of no use; where it cannot be removed either, the first error is the one to tell.
-        let _ = fs::remove_file(&unfinished);
-        CliError::File { path: path.to_owned(), source }
-    })
+    export::write_file(path, write).map_err(|source| CliError::File { path: path.to_owned(), source })
 }

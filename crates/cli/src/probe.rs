@@ -32,7 +32,7 @@ use self::message::{Message, Request};
 pub(crate) use self::{
     child::run,
     failure::ProbeError,
-    message::{Measured, Planned},
+    message::{Measured, Planned, Rehearsed, Work},
 };
 
 /// The hidden command that a child is started with.
@@ -62,6 +62,8 @@ pub(crate) struct Probed {
     pub(crate) planned: Option<Planned>,
     /// What it measured, where it came that far.
     pub(crate) measured: Option<Measured>,
+    /// What it rehearsed, where it came that far.
+    pub(crate) rehearsed: Option<Rehearsed>,
     /// What ended it otherwise.
     pub(crate) failure: Option<ProbeError>,
 }
@@ -91,17 +93,17 @@ impl Prober {
         Ok(Self { state })
     }
 
-    /// Trains `steps` steps of a configuration in a child. `on_step` is told how many are done.
+    /// Does some work with a configuration in a child. `on_step` is told how many are done.
     ///
     /// # Errors
     /// [`Stopped`] where a signal came. Whatever else goes wrong is a result.
     pub(crate) fn probe(
         &self,
         config: &Config,
-        steps: usize,
+        work: Work,
         on_step: &mut dyn FnMut(usize),
     ) -> Result<Probed, Stopped> {
-        let request = Request { name: config.name().to_owned(), config: config.to_toml(), steps };
+        let request = Request { name: config.name().to_owned(), config: config.to_toml(), work };
         let mut probed = Probed::default();
         let Streams { stdin, stdout, stderr } = match self.spawn(&request)? {
             Ok(streams) => streams,
@@ -113,8 +115,9 @@ impl Prober {
                 Ok(Message::Planned(planned)) => probed.planned = Some(planned),
                 Ok(Message::Step { step }) => on_step(step),
                 Ok(Message::Measured(measured)) => probed.measured = Some(measured),
-                Ok(Message::Error { message, hint, .. }) => {
-                    probed.failure = Some(ProbeError::Failed { message, hint });
+                Ok(Message::Rehearsed(rehearsed)) => probed.rehearsed = Some(rehearsed),
+                Ok(Message::Error { message, hint, out_of_memory, .. }) => {
+                    probed.failure = Some(ProbeError::Failed { message, hint, report: out_of_memory });
                 }
                 Err(_) => {}
             }
@@ -125,7 +128,8 @@ impl Prober {
         if let Some(exit) = lock(&self.state).stopped {
             return Err(Stopped(exit));
         }
-        probed.failure = failure::of(ended, probed.failure, probed.measured.is_some(), &said);
+        let has_result = probed.measured.is_some() || probed.rehearsed.is_some();
+        probed.failure = failure::of(ended, probed.failure, has_result, &said);
         Ok(probed)
     }
 

@@ -11,7 +11,6 @@ use std::{
 };
 
 use clap::{ArgGroup, Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use oomph_config::{Config, DeviceName};
 use oomph_memory::export;
 use oomph_trainer::{MeasureOptions, Registry, Session, plan_step};
@@ -24,13 +23,12 @@ use self::{
 };
 use crate::{
     configuration::{ConfigArguments, Flag},
-    echo,
     error::CliError,
     exit::Exit,
     notices::Notices,
     output,
-    probe::{Planned, Prober, Stopped},
-    progress::Style,
+    probe::{Planned, Prober, Stopped, Work},
+    progress::{ProbeBar, Style},
 };
 
 /// Steps behind the warm-up, so that their median means something.
@@ -161,22 +159,23 @@ impl CompareArguments {
     /// The rows of all combinations, or of those until a signal came.
     fn measured(&self, combinations: Vec<Combination>) -> Result<(Vec<Row>, Option<Exit>), CliError> {
         let prober = Prober::start()?;
-        let progress = Progress::new(self, combinations.len());
+        let work = Work::Measure { steps: self.steps as usize };
+        let progress = ProbeBar::new(Style::choose(self.json, false), Some(combinations.len()));
         let mut rows = Vec::with_capacity(combinations.len());
         for combination in combinations {
             let Combination { values, config } = combination;
             let row = match config {
                 Err(error) => Row::failed(values, &error),
                 Ok(config) => {
-                    progress.start(&self.label(&values), rows.len());
-                    let probed = prober.probe(&config, self.steps as usize, &mut |step| progress.step(step));
+                    progress.start(&self.label(&values), rows.len(), self.steps as usize);
+                    let probed = prober.probe(&config, work.clone(), &mut |step| progress.step(step));
                     match probed {
                         Ok(probed) => Row::measured(values, &config, probed),
                         Err(Stopped(exit)) => return Ok((rows, Some(exit))),
                     }
                 }
             };
-            self.tell(&row, &progress.notices);
+            self.tell(&row, progress.notices());
             rows.push(row);
         }
         Ok((rows, None))
@@ -229,64 +228,5 @@ impl Sort {
                 one.total_cmp(&other)
             });
         }
-    }
-}
-
-/// A bar on a terminal; nothing elsewhere.
-struct Progress {
-    bar: Option<ProgressBar>,
-    combinations: usize,
-    steps: u64,
-    notices: Notices,
-}
-
-impl Progress {
-    fn new(arguments: &CompareArguments, combinations: usize) -> Self {
-        let steps = u64::from(arguments.steps);
-        let all = indicatif::MultiProgress::new();
-        let draws = Style::choose(arguments.json, false) == Style::Bars;
-        let bar = draws.then(|| {
-            echo::hide_control_keys();
-            // The template is a constant of this file, and its test draws it.
-            let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
-            all.add(ProgressBar::new(steps).with_style(style.progress_chars("━╸─")))
-        });
-        let notices = if draws { Notices::above(&all) } else { Notices::default() };
-        Self { bar, combinations, steps, notices }
-    }
-
-    fn start(&self, label: &str, done: usize) {
-        let Some(bar) = &self.bar else { return };
-        bar.set_position(0);
-        bar.set_prefix(format!("{}/{}", done + 1, self.combinations));
-        bar.set_message(label.to_owned());
-    }
-
-    fn step(&self, step: usize) {
-        if let Some(bar) = &self.bar {
-            bar.set_position((step as u64).min(self.steps));
-        }
-    }
-}
-
-/// Where a comparison ends in an error or a signal the bar goes too.
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-            echo::restore();
-        }
-    }
-}
-
-const BAR: &str = "{prefix:7.bold} {wide_bar:.cyan/dim} {pos:>5}/{len} steps  {msg}";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_template_is_understood() {
-        assert!(ProgressStyle::with_template(BAR).is_ok());
     }
 }

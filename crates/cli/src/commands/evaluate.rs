@@ -3,10 +3,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_memory::restart_peak;
 use oomph_trainer::{
-    Evaluation, Registry, RunDirectory, Session, Stop, evaluate,
-    state::{Checkpoint, Found, StateError, restore_model},
+    Evaluation, Registry, RunDirectory, Session, Stop, evaluate_checkpoint,
+    state::{Checkpoint, Found, StateError},
 };
 use serde::Serialize;
 
@@ -36,6 +35,9 @@ pub(crate) struct EvaluateArguments {
     /// Where to evaluate: `cpu`, `cuda:0` (`device.devices`)
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
+    /// Bytes that the device may use, such as `24GiB` (`memory.limit`)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
@@ -52,10 +54,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         progress.warn(warning);
     }
     let session = Session::open(config, registry)?;
-    let mut model = session.build()?;
-    restore_model(&mut model, &found.checkpoint.model()?, &session.device)?;
-    restart_peak();
-    let evaluation = evaluate(&session, &model, &mut progress, &stop)?;
+    let evaluation = evaluate_checkpoint(&session, &found.checkpoint, &mut progress, &stop)?;
     // Nothing asks it to stop, so it comes to its end.
     let evaluation = evaluation.ok_or(CliError::Interrupted)?;
     for error in &evaluation.skipped {
@@ -73,7 +72,8 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
 
 impl EvaluateArguments {
     fn find(&self) -> Result<(Config, Found), CliError> {
-        let flags = [Flag::devices(self.devices.as_deref())];
+        let limit = Flag::memory_limit(self.memory_limit.as_deref());
+        let flags = [Flag::devices(self.devices.as_deref()), limit];
         if let Some(path) = &self.checkpoint {
             let found = Checkpoint::find(path)?;
             return Ok((self.config.load_for(&found.checkpoint, &flags)?, found));

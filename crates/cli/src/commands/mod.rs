@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod evaluate;
+pub(crate) mod find_batch;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
     match command {
         Command::Train(arguments) => train::run(arguments, registry),
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),
+        Command::FindBatch(arguments) => find_batch::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),
         Command::Compare(arguments) => compare::run(arguments, registry),

@@ -9,8 +9,7 @@ use oomph_config::OptimizerKind;
 use oomph_core::{Bytes, Split};
 use oomph_memory::{Split as Categories, Timeline, export, gpu::GpuMemory};
 use oomph_trainer::{
-    Backend, LargestBatch, PlanOptions, Registry, Session, backend, fits, largest_batch, largest_micro_batch,
-    plan,
+    Advice, Backend, LargestBatch, PlanOptions, Registry, Session, advise, backend, fits, largest_batch, plan,
 };
 use serde::Serialize;
 
@@ -69,6 +68,8 @@ struct Plan {
     micro_batch: usize,
     largest_batch: Option<usize>,
     largest_batch_planned_peak_bytes: Option<Bytes>,
+    /// What makes the config's own batch fit, where it does not.
+    levers: Vec<Advice>,
     batches: Vec<PlannedBatch>,
     plan_seconds: f64,
     #[serde(skip)]
@@ -82,7 +83,6 @@ struct Shown {
     train_samples: usize,
     reserve: Option<String>,
     batch: usize,
-    micro_batch_that_fits: Option<LargestBatch>,
     page: Option<PathBuf>,
 }
 
@@ -239,11 +239,14 @@ impl<'a> Planner<'a> {
         let micro_batch = session.micro_batch();
         let is_own = |row: &&PlannedBatch| row.batch == batch;
         let own = batches.iter().find(is_own).and_then(|row| row.planned.as_ref());
-        let micro_batch_that_fits = match self.limit_bytes {
-            Some(limit) if micro_batch == batch && own.is_some_and(|own| own.fits == Some(false)) => {
-                largest_micro_batch(session, self.options(), limit, batch)?
+        let levers = match self.limit_bytes {
+            Some(limit) if own.is_some_and(|own| own.fits == Some(false)) => {
+                // How large another batch may be is told on a line of its own.
+                let keeps_batch =
+                    |advice: &Advice| advice.settings.iter().all(|(key, _)| key != "train.batch");
+                advise(session, limit, self.backend).levers.into_iter().filter(keeps_batch).collect()
             }
-            _ => None,
+            _ => Vec::new(),
         };
         Ok(Plan {
             model: session.architecture.name().to_owned(),
@@ -259,6 +262,7 @@ impl<'a> Planner<'a> {
             micro_batch,
             largest_batch: largest.map(|largest| largest.batch),
             largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
+            levers,
             batches,
             plan_seconds: 0.0,
             shown: Shown {
@@ -266,7 +270,6 @@ impl<'a> Planner<'a> {
                 train_samples: session.source.len(Split::Train),
                 reserve: self.reserve.clone(),
                 batch,
-                micro_batch_that_fits,
                 page,
             },
         })

@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     match found.out_of_memory.map(|error| CliError::from(TrainError::OutOfMemory(Box::new(error)))) {
         // The object on standard output has it.
         Some(error) if arguments.json => {
-            failure::report(&error, error.hint(), false);
+            failure::report(&error, error.hint(), error.out_of_memory(), false);
             Ok(error.exit())
         }
         Some(error) => Err(error),

@@ -1,9 +1,11 @@
+mod again;
+
 use std::path::PathBuf;
 
 use clap::Args;
 use oomph_config::Config;
 use oomph_trainer::{
-    Done, Ended, Registry, Resume, RunDirectory, Session, Stop, TrainOptions,
+    Adapted, Done, Ended, Registry, Resume, RunDirectory, Session, Stop, TrainError, TrainOptions, adapt,
     state::{Checkpoint, StateError},
     train,
 };
@@ -23,12 +25,14 @@ use crate::{
 #[command(after_help = "\
 Ctrl-C finishes the step, saves and exits with 130 (SIGTERM: 143); a second one stops at once.
 SIGUSR1 saves and goes on; SIGUSR2 writes what is in memory as a page of the run directory.
+What cannot fit is refused before it begins; where memory runs out it exits with 75 and a report.
 
 Examples:
   oomph train
   oomph train --config lstm --set optimizer.lr=0.002
   oomph train --config resnet-folder --set data.path=photos --devices cuda:0
-  oomph train --resume runs/resnet")]
+  oomph train --resume runs/resnet
+  oomph train --memory-limit 8GiB --set memory.on_oom=adapt")]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
     config: ConfigArguments,
@@ -43,6 +47,9 @@ pub(crate) struct TrainArguments {
     /// nothing was saved yet
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
+    /// Try it even where the plan says that it cannot fit
+    #[arg(long)]
+    no_plan_check: bool,
     /// Only warnings and errors, on standard error
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
@@ -52,14 +59,20 @@ pub(crate) struct TrainArguments {
 }
 
 pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exit, CliError> {
-    let session = Session::open(arguments.load()?, registry)?;
+    let (session, adapted) = arguments.adapted(Session::open(arguments.load()?, registry)?)?;
     let stop = Stop::new();
     let style = Style::choose(arguments.json, arguments.quiet);
     let mut progress = Progress::new(style, &stop);
     let talks = style.talks();
     signals::listen(&stop, talks.then(|| progress.notices()))?;
-    let done = train(&session, &arguments.options(), &mut progress, &stop)?;
+    let trained = train(&session, &arguments.options(adapted), &mut progress, &stop);
     let notices = progress.finish()?;
+    let done = match trained {
+        Err(TrainError::OutOfMemory(error)) if stop.reason().is_none() => {
+            return Err(again::go_on(arguments, &session.config, error));
+        }
+        trained => trained?,
+    };
     if talks {
         notices.line("");
         output::print(&report(&done, &session))?;
@@ -86,13 +99,24 @@ impl TrainArguments {
         }
     }
 
-    fn options(&self) -> TrainOptions {
+    /// The session, changed where it does not fit and may be.
+    fn adapted(&self, session: Session) -> Result<(Session, Option<Adapted>), CliError> {
+        if self.no_plan_check {
+            return Ok((session, None));
+        }
+        Ok(match adapt(&session)? {
+            Some((session, adapted)) => (session, Some(adapted)),
+            None => (session, None),
+        })
+    }
+
+    fn options(&self, adapted: Option<Adapted>) -> TrainOptions {
         let resume = match &self.resume {
             None => Resume::No,
             Some(None) => Resume::Latest,
             Some(Some(path)) => Resume::From(path.clone()),
         };
-        TrainOptions { resume }
+        TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted }
     }
 }
 

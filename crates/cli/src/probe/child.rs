@@ -5,9 +5,11 @@ use std::{
 
 use oomph_config::{Config, ConfigFile, DeviceName, Sources};
 use oomph_memory::default_limit;
-use oomph_trainer::{Event, MeasureOptions, Observer, Registry, Session, Tick, measure, plan_step};
+use oomph_trainer::{
+    Event, MeasureOptions, Observer, Registry, RehearseOptions, Session, Tick, measure, plan_step, rehearse,
+};
 
-use super::message::{Measured, Message, Planned, Request};
+use super::message::{Measured, Message, Planned, Rehearsed, Request, Work};
 use crate::{error::CliError, exit::Exit, output};
 
 /// What the hidden command does: what its parent asks for on standard input.
@@ -23,15 +25,24 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     // A limit that is only rehearsed can be crossed. What the machine has not got would be paid by everything on it.
     if session.config.device.devices[0] == DeviceName::Cpu
         && let Some(limit) = default_limit()
-        && planned.peak_bytes() > limit.bytes
+        && planned.peak_bytes() > limit.bytes + limit.reserve_bytes
     {
         return Err(CliError::DoesNotFit {
             planned_peak_bytes: planned.peak_bytes(),
-            limit_bytes: limit.bytes,
+            limit_bytes: limit.bytes + limit.reserve_bytes,
         });
     }
-    let measurement = measure(&session, MeasureOptions { steps: request.steps }, &mut Steps)?;
-    output::print_json(&Message::Measured(Measured::from(&measurement)))?;
+    let answer = match request.work {
+        Work::Measure { steps } => {
+            let measurement = measure(&session, MeasureOptions { steps }, &mut Steps)?;
+            Message::Measured(Measured::from(&measurement))
+        }
+        Work::Rehearse { steps, report } => {
+            let rehearsal = rehearse(&session, &RehearseOptions { steps, report }, &mut Steps)?;
+            Message::Rehearsed(Rehearsed::from(rehearsal))
+        }
+    };
+    output::print_json(&answer)?;
     Ok(Exit::Success)
 }
 

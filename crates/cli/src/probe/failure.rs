@@ -1,5 +1,7 @@
 use std::{fmt, io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
+use oomph_trainer::OutOfMemoryReport;
+
 use crate::exit::Exit;
 
 /// Why a child has no result.
@@ -12,6 +14,8 @@ pub(crate) enum ProbeError {
         message: String,
         /// What it says that can be done.
         hint: Option<String>,
+        /// What it found out, where it was asked to.
+        report: Option<Box<OutOfMemoryReport>>,
     },
     /// It ended in another error.
     #[error("{message}")]
@@ -20,6 +24,8 @@ pub(crate) enum ProbeError {
         message: String,
         /// What it says that can be done.
         hint: Option<String>,
+        /// What it found out, where memory ran out.
+        report: Option<Box<OutOfMemoryReport>>,
     },
     /// A signal ended it.
     #[error("its process was killed by signal {signal}{}{}", reason(*signal), Said(said))]
@@ -55,6 +61,19 @@ impl ProbeError {
     pub(crate) fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::OutOfMemory { .. })
     }
+
+    /// Whether it was the system that ended it, as it does where the machine runs out of memory.
+    pub(crate) fn is_killed(&self) -> bool {
+        matches!(self, Self::Killed { signal: libc::SIGKILL, .. })
+    }
+
+    /// What it found out, where memory ran out and it was asked to.
+    pub(crate) fn report(&self) -> Option<&OutOfMemoryReport> {
+        match self {
+            Self::OutOfMemory { report, .. } => report.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// What ended a child, from how it ended and what it told before. `None` where all is well.
@@ -70,8 +89,8 @@ pub(super) fn of(
     };
     let is_out_of_memory = status.code() == Some(Exit::OutOfMemory as i32);
     match (told, status.signal()) {
-        (Some(ProbeError::Failed { message, hint }), _) if is_out_of_memory => {
-            Some(ProbeError::OutOfMemory { message, hint })
+        (Some(ProbeError::Failed { message, hint, report }), _) if is_out_of_memory => {
+            Some(ProbeError::OutOfMemory { message, hint, report })
         }
         (Some(told), _) => Some(told),
         (None, Some(signal)) => Some(ProbeError::Killed { signal, said: said.to_owned() }),
@@ -103,7 +122,7 @@ mod tests {
     use super::*;
 
     fn told() -> Option<ProbeError> {
-        Some(ProbeError::Failed { message: "too much".into(), hint: None })
+        Some(ProbeError::Failed { message: "too much".into(), hint: None, report: None })
     }
 
     #[test]

@@ -1,8 +1,8 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use oomph_core::Bytes;
 use oomph_memory::{Category, Split};
-use oomph_trainer::{Measurement, PlannedStep, Session};
+use oomph_trainer::{Measurement, OutOfMemoryReport, PlannedStep, Rehearsal, Session};
 use serde::{Deserialize, Serialize};
 
 /// What a child is asked to do.
@@ -12,8 +12,26 @@ pub(super) struct Request {
     pub(super) name: String,
     /// The resolved configuration as TOML.
     pub(super) config: String,
-    /// Optimizer steps to do.
-    pub(super) steps: usize,
+    /// What to do with it.
+    pub(super) work: Work,
+}
+
+/// What a child does with a configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    /// Some steps, to compare them with others.
+    Measure {
+        /// Optimizer steps to do.
+        steps: usize,
+    },
+    /// The moments of a training at which most is in use.
+    Rehearse {
+        /// Whole steps to do.
+        steps: usize,
+        /// Where a report of what runs out of memory is written.
+        report: Option<PathBuf>,
+    },
 }
 
 /// What a child tells. An error is told as every command tells it with `--json`.
@@ -25,11 +43,14 @@ pub(super) enum Message {
         step: usize,
     },
     Measured(Measured),
+    Rehearsed(Rehearsed),
     Error {
         message: String,
         #[serde(default)]
         causes: Vec<String>,
         hint: Option<String>,
+        #[serde(default)]
+        out_of_memory: Option<Box<OutOfMemoryReport>>,
     },
 }
 
@@ -101,6 +122,22 @@ impl From<&Measurement> for Measured {
     }
 }
 
+/// What was rehearsed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rehearsed {
+    pub(crate) peak_in_use_bytes: Option<Bytes>,
+    pub(crate) reserved_bytes: Option<Bytes>,
+    pub(crate) step_seconds: f64,
+    pub(crate) samples_per_second: f64,
+}
+
+impl From<Rehearsal> for Rehearsed {
+    fn from(rehearsal: Rehearsal) -> Self {
+        let Rehearsal { peak_in_use_bytes, reserved_bytes, step_seconds, samples_per_second } = rehearsal;
+        Self { peak_in_use_bytes, reserved_bytes, step_seconds, samples_per_second }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +160,7 @@ mod tests {
     #[test]
     fn an_error_is_heard_as_every_command_tells_it() {
         let line = r#"{"event":"error","message":"no","causes":["why"],"hint":null}"#;
-        let Message::Error { message, causes, hint } = serde_json::from_str(line).unwrap() else {
+        let Message::Error { message, causes, hint, .. } = serde_json::from_str(line).unwrap() else {
             panic!("{line}")
         };
         assert_eq!((message.as_str(), causes.len(), hint), ("no", 1, None));

@@ -58,6 +58,7 @@ impl Bars {
                 run.iter().for_each(|run| run.show_epoch());
             }
             (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
+            (Event::Adapted(adapted), _) => Notices::above(&self.all).warning(adapted),
             // A leak is a warning as well.
             (
                 Event::Checkpoint(_) | Event::Leak(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_),

@@ -6,10 +6,10 @@ use crate::{
 };
 
 /// What a step will need, of what there is.
-fn memory(started: &Started) -> Option<String> {
-    let planned = started.planned_peak_bytes?;
+fn memory(started: &Started) -> String {
+    let planned = started.planned_peak_bytes;
     let limit = started.limit_bytes.map(|limit| format!(", limit {limit}"));
-    Some(format!("planned peak {planned}{}", limit.unwrap_or_default()))
+    format!("planned peak {planned}{}", limit.unwrap_or_default())
 }
 
 /// What a training is about, in a few lines.
@@ -35,7 +35,7 @@ pub(super) fn header(started: &Started) -> String {
         ("batch", Some(format!("{}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
-        ("memory", memory(started)),
+        ("memory", Some(memory(started))),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),
     ])

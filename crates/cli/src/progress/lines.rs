@@ -23,6 +23,7 @@ impl Lines {
                 self.notices.line(format!("saved {}", checkpoint.display()));
             }
             Event::Warning { message } => self.notices.warning(message),
+            Event::Adapted(adapted) => self.notices.warning(adapted),
             // A leak is a warning as well.
             Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
         }

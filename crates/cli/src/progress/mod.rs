@@ -5,6 +5,7 @@ mod eta;
 mod header;
 mod json;
 mod lines;
+mod probe;
 mod profile;
 
 use std::io::IsTerminal;
@@ -13,8 +14,8 @@ use oomph_trainer::{Event, Observer, Stop, Tick};
 
 use crate::{error::CliError, notices::Notices};
 
-pub(crate) use self::profile::ProfileBar;
 use self::{bars::Bars, json::JsonLines, lines::Lines};
+pub(crate) use self::{probe::ProbeBar, profile::ProfileBar};
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,7 @@ impl Observer for Progress {
         match (&mut self.0, event) {
             (Shown::Json(lines), event) => lines.event(event),
             (Shown::Quiet(notices), Event::Warning { message }) => notices.warning(message),
+            (Shown::Quiet(notices), Event::Adapted(adapted)) => notices.warning(adapted),
             (Shown::Quiet(_), _) => {}
             (Shown::Bars(bars), event) => bars.event(event),
             (Shown::Lines(lines), event) => lines.event(event),

@@ -78,7 +78,7 @@ impl Row {
 
     /// It was tried.
     pub(super) fn measured(values: Values, config: &Config, probed: Probed) -> Self {
-        let Probed { planned, measured, failure } = probed;
+        let Probed { planned, measured, failure, .. } = probed;
         let verdict = match &failure {
             None => Verdict::Fits,
             Some(failure) if failure.is_out_of_memory() => Verdict::DoesNotFit,

@@ -134,16 +134,16 @@ fn margin(plan: &Plan) -> String {
 
 /// What a config whose batch does not fit can do.
 fn further(plan: &Plan) -> Option<String> {
-    let fitting = plan.shown.micro_batch_that_fits?;
-    let parts = plan.shown.batch.div_ceil(fitting.batch);
-    Some(format!(
-        "to train with batch {} all the same:\n  --set memory.micro_batch={}   {} micro-batches a step, planned peak \
-         {}\n",
-        grouped(plan.shown.batch),
-        fitting.batch,
-        grouped(parts),
-        fitting.planned_peak_bytes,
-    ))
+    use Align::{Left, Right};
+    if plan.levers.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([Left, Right, Left, Left]);
+    for advice in &plan.levers {
+        let peak = format!("planned peak {}", advice.planned_peak_bytes);
+        table.row([format!("  {}", advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]);
+    }
+    Some(format!("to train with the config's batch of {} all the same:\n{table}", grouped(plan.shown.batch)))
 }
 
 fn page(plan: &Plan) -> Option<String> {

@@ -1,7 +1,7 @@
 //! What a profile says in figures: what `--json` prints, and the report shows.
 
 use oomph_core::{Bytes, Phase};
-use oomph_memory::{Block, Category, Name, SpanKind, Split, Timeline};
+use oomph_memory::{Holder, SpanKind, Split, Timeline};
 use oomph_trainer::{Profile, Session};
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub(super) struct Findings<'a> {
     pub(super) categories: Categories,
     pub(super) phases: Vec<PhasePeak>,
     /// The largest blocks at the peak in use.
-    pub(super) largest: Vec<Largest<'a>>,
+    pub(super) largest: Vec<Holder>,
     pub(super) host_bytes: Bytes,
     pub(super) limit_bytes: Option<Bytes>,
     pub(super) lost_events: u64,
@@ -51,23 +51,6 @@ pub(super) struct PhasePeak {
     pub(super) peak_in_use_bytes: Bytes,
 }
 
-/// A block of memory and what is in it. What is not known is empty.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Largest<'a> {
-    /// How many there are that are alike, such as the two moments of Adam.
-    pub(super) count: usize,
-    /// Of each.
-    pub(super) bytes: u64,
-    pub(super) category: Category,
-    pub(super) tensor: &'a str,
-    pub(super) shape: &'a [usize],
-    /// The operation that made it, as the plan has it; or that it was there before.
-    pub(super) operation: &'a str,
-    pub(super) scope: &'a str,
-    /// In which it was made.
-    pub(super) phase: Phase,
-}
-
 impl<'a> Findings<'a> {
     pub(super) fn new(session: &'a Session, warmup: usize, profile: &'a Profile, files: &'a Files) -> Self {
         let Profile { measured, planned, step_seconds, host_bytes, out_of_memory } = profile;
@@ -86,7 +69,7 @@ impl<'a> Findings<'a> {
             relative_error: difference(planned_peak, peak),
             categories,
             phases: phases(planned, measured),
-            largest: largest(planned, measured),
+            largest: measured.holders(measured.peak().event, Some(planned), LARGEST),
             host_bytes: *host_bytes,
             limit_bytes: measured.limit_bytes,
             lost_events: measured.lost_events,
@@ -120,54 +103,4 @@ fn phases(planned: &Timeline, measured: &Timeline) -> Vec<PhasePeak> {
         })
     });
     phases.collect()
-}
-
-/// The largest blocks at the peak, each with what the plan knows of its like: a measurement sees bytes and where they
-/// were asked for, and neither operations nor shapes.
-fn largest<'a>(planned: &'a Timeline, measured: &'a Timeline) -> Vec<Largest<'a>> {
-    let mut found: Vec<Largest<'a>> = Vec::with_capacity(LARGEST);
-    for index in measured.peak().blocks {
-        let block = described(&measured.blocks[index], planned, measured);
-        match found.iter().position(|known| Largest { count: 1, ..*known } == block) {
-            Some(known) => found[known].count += 1,
-            None if found.len() < LARGEST => found.push(block),
-            // No smaller one is like one of these.
-            None if found.last().is_some_and(|last| block.bytes < last.bytes) => break,
-            None => {}
-        }
-    }
-    found
-}
-
-fn described<'a>(block: &'a Block, planned: &'a Timeline, measured: &'a Timeline) -> Largest<'a> {
-    let scope = measured.names.text(block.scope);
-    let like = like(block, scope, planned);
-    Largest {
-        count: 1,
-        bytes: block.bytes,
-        category: block.category,
-        tensor: measured.names.text(block.tensor),
-        shape: like.map_or(&block.shape, |like| &like.shape),
-        operation: match like {
-            Some(like) => planned.names.text(like.operation),
-            None => measured.names.text(block.operation),
-        },
-        scope,
-        phase: block.phase,
-    }
-}
-
-/// The planned block that is for the same, where that is certain: all of that scope, size and category are alike.
-fn like<'a>(block: &Block, scope: &str, planned: &'a Timeline) -> Option<&'a Block> {
-    if block.tensor != Name::NONE || scope.is_empty() {
-        return None;
-    }
-    let is_like = |other: &&Block| {
-        (other.bytes, other.category, other.phase) == (block.bytes, block.category, block.phase)
-            && planned.names.text(other.scope) == scope
-    };
-    let mut candidates = planned.blocks.iter().filter(is_like);
-    let first = candidates.next()?;
-    let is_same = |other: &Block| other.operation == first.operation && other.shape == first.shape;
-    candidates.all(is_same).then_some(first)
 }

@@ -3,9 +3,8 @@
 use oomph_core::Bytes;
 use oomph_memory::Category;
 
-use super::findings::{Findings, Largest, difference};
+use super::findings::{Findings, difference};
 use crate::{
-    commands::summary::shape,
     numbers::grouped,
     table::{Align, Table, pairs},
 };
@@ -82,25 +81,10 @@ fn largest(findings: &Findings<'_>) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([Right, Left, Left, Left]);
     table.heading(["largest", "for", "tensor", "made in"]);
-    for block in &findings.largest {
-        let place = if block.scope.is_empty() {
-            block.phase.to_string()
-        } else {
-            format!("{} of {}", block.phase, block.scope)
-        };
-        let bytes = Bytes::new(block.bytes);
-        let size = if block.count > 1 { format!("{} × {bytes}", block.count) } else { bytes.to_string() };
-        table.row([size, block.category.to_string(), what(block), place]);
+    for holder in &findings.largest {
+        table.row([holder.size(), holder.category.to_string(), holder.what(), holder.place()]);
     }
     table.to_string()
-}
-
-/// `conv1.weight 64×3×3×3`, `conv2d 32×64×32×32`, `–`.
-fn what(block: &Largest<'_>) -> String {
-    let name = if block.tensor.is_empty() { block.operation } else { block.tensor };
-    let words = [name.to_owned(), shape(block.shape)];
-    let known: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    if known.is_empty() { "–".into() } else { known.join(" ") }
 }
 
 fn files(findings: &Findings<'_>) -> String {

@@ -1,0 +1,306 @@
+//! `oomph find-batch`: the largest batch that fits, planned, tried, and tried one further.
+
+mod plans;
+mod report;
+mod share;
+mod subject;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, value_parser};
+use oomph_config::{Config, DeviceName};
+use oomph_core::{Bytes, Split};
+use oomph_trainer::{BatchSearch, REPORTS, Registry, Session, Tried, free_bytes};
+
+use self::{
+    plans::Plans,
+    report::{Report, Row, Verdict},
+    share::Share,
+    subject::Subject,
+};
+use crate::{
+    configuration::{ConfigArguments, Flag},
+    error::CliError,
+    exit::Exit,
+    failure,
+    numbers::grouped,
+    output,
+    probe::{Probed, Prober, Stopped, Work},
+    progress::{ProbeBar, Style},
+};
+
+/// Batches that are tried at most.
+const MOST_TRIES: usize = 6;
+/// Steps of a try. The first two make the optimizer's state and what stays.
+const STEPS: usize = 4;
+/// Steps where the plan says that it is too much: what then decides is how the threads meet.
+const STEPS_ABOVE_THE_PLAN: usize = 12;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It starts from the plan, tries batches in processes of their own, each with the first steps, the last
+batch of an epoch, an evaluation and the reading of a checkpoint, and ends with one that fits below one
+that does not. Nothing is saved, and no run directory touched.
+
+Where not even the smallest one fits, the exit code is 75 and the report says what would make it fit;
+where it fits by the plan and fails all the same, it is 1 and says where.
+
+Examples:
+  oomph find-batch --max 512
+  oomph find-batch --config my.toml --memory-limit 2GiB --write
+  oomph find-batch --config synthetic-resnet50 --devices cuda:0 --margin 5% --multiple-of 8
+  oomph find-batch --effective-batch 256 --memory-limit 1GiB")]
+pub(crate) struct FindBatchArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// The largest batch to look at; it is tried before it is the answer
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    max: u32,
+    /// The smallest batch to look at
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    min: u32,
+    /// Only multiples of it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    multiple_of: u32,
+    /// Where to try: `cpu`, `cuda:0` (`device.devices`)
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+    /// What is to be left free, as a share of the limit
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    margin: Share,
+    /// Keep this batch, and find the micro-batch with which it fits
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    effective_batch: Option<u32>,
+    /// Write what was found into the config file, whose comments stay
+    #[arg(long)]
+    write: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let session = Session::open_to_plan(arguments.load()?, registry)?;
+    let file = arguments.write.then(|| arguments.config.file()).transpose()?;
+    if let Some(file) = &file {
+        // It shall not come out after minutes that nothing can be written.
+        file.check_writable()?;
+    }
+    let mut finder = Finder::new(arguments, &session)?;
+    let stopped = finder.search()?;
+    let mut report = finder.report();
+    if let (Some(file), Some(values), None) = (&file, report.values(), &stopped) {
+        let values: Vec<_> = values.iter().map(|(key, value)| (*key, value.clone())).collect();
+        report.written = Some(file.write_values(&values)?);
+    }
+    if arguments.json {
+        output::print_json(&report)?;
+    } else if !report.probes.is_empty() {
+        output::print(&report.text())?;
+    }
+    match (stopped, finder.failure) {
+        (Some(exit), _) => Ok(exit),
+        // The object on standard output has it.
+        (None, Some(error)) if arguments.json => {
+            failure::report(&error, error.hint(), error.out_of_memory(), false);
+            Ok(error.exit())
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(Exit::Success),
+    }
+}
+
+impl FindBatchArguments {
+    fn load(&self) -> Result<Config, CliError> {
+        let batch = self.effective_batch.map(|batch| batch.to_string());
+        self.config.load(&[
+            Flag::devices(self.devices.as_deref()),
+            Flag::memory_limit(self.memory_limit.as_deref()),
+            Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() },
+        ])
+    }
+}
+
+/// A search and what it has come to.
+struct Finder<'a> {
+    session: &'a Session,
+    subject: Subject,
+    search: BatchSearch,
+    plans: Plans<'a>,
+    /// What may be used, the margin left out.
+    limit_bytes: Option<Bytes>,
+    rows: Vec<Row>,
+    style: Style,
+    /// Why nothing was found.
+    failure: Option<CliError>,
+    /// The smallest one to try: its failure is explained.
+    least: usize,
+    /// Why no larger ones are tried than these.
+    capped: Option<String>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(arguments: &FindBatchArguments, session: &'a Session) -> Result<Self, CliError> {
+        let subject = match arguments.effective_batch {
+            Some(_) => Subject::MicroBatch,
+            None => Subject::Batch,
+        };
+        let device = session.config.device.devices[0];
+        let limit = match device {
+            DeviceName::Cpu => {
+                session.config.memory.limit.or_else(|| Some(oomph_memory::default_limit()?.bytes))
+            }
+            DeviceName::Cuda(_) => free_bytes(device),
+        };
+        let limit_bytes = limit.map(|limit| arguments.margin.less(limit));
+        let samples = session.source.len(Split::Train);
+        let there_are = subject.most(&session.config, samples);
+        let asked = arguments.max as usize;
+        // Larger batches would only repeat the largest there is, and prove nothing.
+        let capped = (asked > there_are).then(|| subject.capped(there_are));
+        let most = asked.min(there_are);
+        let least = subject.least(&session.config).max(arguments.min as usize);
+        let multiple_of = arguments.multiple_of as usize;
+        let search = BatchSearch::new(least, most, multiple_of, limit_bytes, MOST_TRIES)?;
+        Ok(Self {
+            session,
+            subject,
+            search,
+            plans: Plans::new(session, subject, limit_bytes.filter(|_| device == DeviceName::Cpu)),
+            limit_bytes,
+            rows: Vec::new(),
+            style: Style::choose(arguments.json, false),
+            failure: None,
+            least: least.next_multiple_of(multiple_of),
+            capped,
+        })
+    }
+
+    /// Tries one batch after the other; the signal that ended it, if one did.
+    fn search(&mut self) -> Result<Option<Exit>, CliError> {
+        let prober = Prober::start()?;
+        let bar = ProbeBar::new(self.style, None);
+        while let Some(batch) = self.search.next(&mut self.plans) {
+            if let Err(Stopped(exit)) = self.try_one(batch, &prober, &bar)? {
+                return Ok(Some(exit));
+            }
+        }
+        let Some(found) = self.search.found().largest else {
+            self.failure = Some(self.nothing_fits());
+            return Ok(None);
+        };
+        // Of as many micro-batches those that are alike need less, and are nearer to the whole batch.
+        let even = self.subject.even(&self.session.config, found).filter(|even| *even >= self.least);
+        if let Some(even) = even.filter(|even| self.rows.iter().all(|row| row.batch != *even)) {
+            if let Err(Stopped(exit)) = self.try_one(even, &prober, &bar)? {
+                return Ok(Some(exit));
+            }
+        }
+        Ok(None)
+    }
+
+    fn try_one(
+        &mut self,
+        batch: usize,
+        prober: &Prober,
+        bar: &ProbeBar,
+    ) -> Result<Result<(), Stopped>, CliError> {
+        let config = self.plans.session(batch)?.config;
+        let planned_peak_bytes = self.plans.peak_bytes(batch);
+        let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
+        let steps = if is_above { STEPS_ABOVE_THE_PLAN } else { STEPS };
+        let explained = batch == self.least && self.search.found().largest.is_none();
+        let report = explained.then(|| Path::new(REPORTS).join(self.session.config.name()));
+        bar.start(&self.subject.label(batch), self.rows.len(), steps);
+        let work = Work::Rehearse { steps, report: report.map(absolute) };
+        let probed = match prober.probe(&config, work, &mut |step| bar.step(step)) {
+            Ok(probed) => probed,
+            Err(stopped) => return Ok(Err(stopped)),
+        };
+        let row = Row::new(batch, planned_peak_bytes, probed, self.limit_bytes);
+        match row.verdict {
+            Verdict::Fits => self.search.tell(batch, Tried::Fits { of_planned: row.of_planned() }),
+            Verdict::DoesNotFit => self.search.tell(batch, Tried::TooLarge),
+            Verdict::Failed => {
+                let what = self.subject.label(batch);
+                return Err(match row.failure {
+                    Some(source) => CliError::Tried { what, source },
+                    None => CliError::Interrupted,
+                });
+            }
+        }
+        self.rows.push(row);
+        Ok(Ok(()))
+    }
+
+    /// What is said where not even the smallest one fits: whether that is a limit or a bug.
+    fn nothing_fits(&mut self) -> CliError {
+        let what = self.subject.label(self.least);
+        let row = self.rows.iter_mut().find(|row| row.batch == self.least);
+        let Some((row, source)) = row.and_then(|row| Some((row.planned_peak_bytes, row.failure.take()?)))
+        else {
+            return CliError::NoneAllowed { what: self.subject.name() };
+        };
+        let (limit, planned) = (self.limit_bytes.unwrap_or_default(), row.unwrap_or_default());
+        let is_planned_to_fit = self.limit_bytes.is_some() && self.plans.fits(planned, limit);
+        if is_planned_to_fit {
+            CliError::FailsAgainstThePlan { what, planned_peak_bytes: planned, limit_bytes: limit, source }
+        } else {
+            CliError::NothingFits { what, source }
+        }
+    }
+
+    fn report(&self) -> Report {
+        let found = self.search.found();
+        let even = found.largest.and_then(|found| self.subject.even(&self.session.config, found));
+        let fits =
+            |batch: &usize| self.rows.iter().any(|row| row.batch == *batch && row.verdict == Verdict::Fits);
+        let chosen = even.filter(fits).or(found.largest);
+        Report::new(
+            self.session,
+            self.subject,
+            (found, chosen),
+            self.limit_bytes,
+            &self.rows,
+            self.capped.clone(),
+        )
+    }
+}
+
+/// A child may be elsewhere.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// What came of a child.
+impl Row {
+    fn new(
+        batch: usize,
+        planned_peak_bytes: Option<Bytes>,
+        probed: Probed,
+        limit_bytes: Option<Bytes>,
+    ) -> Self {
+        let Probed { rehearsed, failure, .. } = probed;
+        let peak = rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
+        let is_above = limit_bytes.zip(peak).is_some_and(|(limit, peak)| peak > limit);
+        let verdict = match &failure {
+            None if is_above => Verdict::DoesNotFit,
+            None => Verdict::Fits,
+            Some(failure) if failure.is_out_of_memory() || failure.is_killed() => Verdict::DoesNotFit,
+            Some(_) => Verdict::Failed,
+        };
+        Self { batch, planned_peak_bytes, rehearsed, verdict, failure }
+    }
+}
+
+impl Subject {
+    fn capped(self, there_are: usize) -> String {
+        match self {
+            Self::Batch => format!("there are only {} samples to train on", grouped(there_are)),
+            Self::MicroBatch => format!("a micro-batch is at most the batch of {}", grouped(there_are)),
+        }
+    }
+}

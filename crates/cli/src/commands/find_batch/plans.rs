@@ -1,0 +1,60 @@
+use std::collections::HashMap;
+
+use oomph_core::Bytes;
+use oomph_trainer::{PlanOptions, Planned, Session, SessionError, backend, fits, plan};
+
+use super::subject::Subject;
+
+/// Plans of one session in sizes, each made once.
+pub(super) struct Plans<'a> {
+    session: &'a Session,
+    subject: Subject,
+    /// The limit of the children, where they are to have one.
+    limit_bytes: Option<Bytes>,
+    peaks: HashMap<usize, Option<Bytes>>,
+    allowed: HashMap<usize, bool>,
+}
+
+impl<'a> Plans<'a> {
+    pub(super) fn new(session: &'a Session, subject: Subject, limit_bytes: Option<Bytes>) -> Self {
+        Self { session, subject, limit_bytes, peaks: HashMap::new(), allowed: HashMap::new() }
+    }
+
+    /// The session with one size.
+    pub(super) fn session(&self, size: usize) -> Result<Session, SessionError> {
+        let mut settings = self.subject.settings(size);
+        settings.extend(self.limit_bytes.map(|limit| ("memory.limit".to_owned(), limit.get().to_string())));
+        self.session.varied(&settings)
+    }
+
+    pub(super) fn peak_bytes(&mut self, size: usize) -> Option<Bytes> {
+        if let Some(known) = self.peaks.get(&size) {
+            return *known;
+        }
+        let planned = self.session(size).ok().and_then(|session| plan(&session, PlanOptions::default()).ok());
+        let peak = planned.map(|timeline| timeline.peak().categories.total());
+        self.peaks.insert(size, peak);
+        peak
+    }
+
+    /// Whether a planned peak fits, with the margin that plans on this device are to have.
+    pub(super) fn fits(&self, planned_peak_bytes: Bytes, limit_bytes: Bytes) -> bool {
+        fits(planned_peak_bytes, limit_bytes, backend(self.session))
+    }
+}
+
+impl Planned for Plans<'_> {
+    fn peak(&mut self, batch: usize) -> Option<Bytes> {
+        self.peak_bytes(batch)
+    }
+
+    fn is_allowed(&mut self, batch: usize) -> bool {
+        if let Some(known) = self.allowed.get(&batch) {
+            return *known;
+        }
+        let session = self.session(batch);
+        let is_allowed = session.is_ok_and(|session| session.check_training().is_ok());
+        self.allowed.insert(batch, is_allowed);
+        is_allowed
+    }
+}

@@ -1,0 +1,202 @@
+//! What a search found, as people and programs read it.
+
+use std::path::PathBuf;
+
+use oomph_config::Value;
+use oomph_core::Bytes;
+use oomph_trainer::{Found, OutOfMemoryReport, Session};
+use serde::Serialize;
+
+use super::subject::Subject;
+use crate::{
+    numbers::{grouped, rate},
+    probe::{ProbeError, Rehearsed},
+    table::{Align, Table},
+};
+
+/// What `--json` says.
+#[derive(Serialize)]
+pub(super) struct Report {
+    model: String,
+    device: String,
+    /// The largest batch that fits; with `--effective-batch` that batch, where a micro-batch fits.
+    largest_batch: Option<usize>,
+    /// With `--effective-batch` what to set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    micro_batch: Option<usize>,
+    /// Micro-batches of a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    micro_batches: Option<usize>,
+    /// Whether the next larger one was tried too, or there is none.
+    is_proven: bool,
+    /// What may be used, the margin left out.
+    limit_bytes: Option<Bytes>,
+    pub(super) probes: Vec<Shown>,
+    /// Why no larger ones were looked at.
+    capped: Option<String>,
+    /// The config file that has it now.
+    pub(super) written: Option<PathBuf>,
+    #[serde(skip)]
+    subject: Subject,
+}
+
+/// A batch that was tried.
+pub(super) struct Row {
+    pub(super) batch: usize,
+    pub(super) planned_peak_bytes: Option<Bytes>,
+    pub(super) rehearsed: Option<Rehearsed>,
+    pub(super) verdict: Verdict,
+    pub(super) failure: Option<ProbeError>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Fits,
+    DoesNotFit,
+    Failed,
+}
+
+/// A row as JSON has it.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    batch: usize,
+    planned_peak_bytes: Option<Bytes>,
+    peak_in_use_bytes: Option<Bytes>,
+    reserved_bytes: Option<Bytes>,
+    step_seconds: Option<f64>,
+    samples_per_second: Option<f64>,
+    verdict: Verdict,
+    /// Why it does not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out_of_memory: Option<OutOfMemoryReport>,
+}
+
+impl Row {
+    /// What was in use as a share of what was planned.
+    pub(super) fn of_planned(&self) -> f64 {
+        let measured = self.rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
+        measured
+            .zip(self.planned_peak_bytes)
+            .map_or(1.0, |(measured, planned)| measured.get() as f64 / planned.get().max(1) as f64)
+    }
+
+    fn shown(&self) -> Shown {
+        let rehearsed = self.rehearsed.as_ref();
+        Shown {
+            batch: self.batch,
+            planned_peak_bytes: self.planned_peak_bytes,
+            peak_in_use_bytes: rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes),
+            reserved_bytes: rehearsed.and_then(|rehearsed| rehearsed.reserved_bytes),
+            step_seconds: rehearsed.map(|rehearsed| rehearsed.step_seconds),
+            samples_per_second: rehearsed.map(|rehearsed| rehearsed.samples_per_second),
+            verdict: self.verdict,
+            reason: self.failure.as_ref().map(ToString::to_string),
+            out_of_memory: self.failure.as_ref().and_then(|failure| failure.report().cloned()),
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        session: &Session,
+        subject: Subject,
+        (found, chosen): (Found, Option<usize>),
+        limit_bytes: Option<Bytes>,
+        rows: &[Row],
+        capped: Option<String>,
+    ) -> Self {
+        let batch = session.config.train.batch;
+        let micro_batch = chosen.filter(|_| subject == Subject::MicroBatch);
+        Self {
+            model: session.architecture.name().to_owned(),
+            device: session.config.device.devices[0].to_string(),
+            largest_batch: if subject == Subject::Batch { chosen } else { micro_batch.map(|_| batch) },
+            micro_batch,
+            micro_batches: micro_batch.map(|micro_batch| batch.div_ceil(micro_batch)),
+            is_proven: found.is_proven,
+            limit_bytes,
+            probes: rows.iter().map(Row::shown).collect(),
+            capped,
+            written: None,
+            subject,
+        }
+    }
+
+    /// What is to be set, where something was found.
+    pub(super) fn values(&self) -> Option<Vec<(&'static str, Value)>> {
+        let batch = ("train.batch", Value::from(self.largest_batch?));
+        let micro_batch = self.micro_batch.map(|size| ("memory.micro_batch", Value::from(size)));
+        Some(std::iter::once(batch).chain(micro_batch).collect())
+    }
+
+    pub(super) fn text(&self) -> String {
+        let limit = self.limit_bytes.map(|limit| format!(" with {limit}")).unwrap_or_default();
+        let mut text = format!("{} on {}{limit}\n\n{}", self.model, self.device, self.table());
+        if let Some(answer) = self.answer() {
+            text += &format!("\n{answer}\n");
+        }
+        if let Some(path) = &self.written {
+            text += &format!("written into {}\n", path.display());
+        }
+        text
+    }
+
+    fn table(&self) -> Table<7> {
+        use Align::{Left, Right};
+        let mut table = Table::new([Right, Right, Right, Right, Right, Right, Left]);
+        let name = self.subject.name();
+        table.heading([name, "planned peak", "peak in use", "reserved", "step", "samples/s", ""]);
+        let chosen = self.micro_batch.or(self.largest_batch);
+        for probe in &self.probes {
+            let bytes = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+            let row = [
+                grouped(probe.batch),
+                bytes(probe.planned_peak_bytes),
+                bytes(probe.peak_in_use_bytes),
+                bytes(probe.reserved_bytes),
+                probe.step_seconds.map(seconds).unwrap_or_default(),
+                probe.samples_per_second.map(rate).unwrap_or_default(),
+                probe.verdict(),
+            ];
+            if Some(probe.batch) == chosen { table.strong(row) } else { table.row(row) }
+        }
+        table.without_empty_columns()
+    }
+
+    fn answer(&self) -> Option<String> {
+        let capped = self.capped.as_ref().map(|capped| format!("  ({capped})")).unwrap_or_default();
+        let more = if self.is_proven { "" } else { "; a larger one may fit too" };
+        match (self.micro_batch.zip(self.micro_batches), self.largest_batch) {
+            (Some((size, 1)), Some(batch)) => {
+                Some(format!("batch {} fits as a whole, micro-batch {}", grouped(batch), grouped(size)))
+            }
+            (Some((size, count)), Some(batch)) => Some(format!(
+                "batch {} fits in {} micro-batches of {}: --set train.batch={batch} --set memory.micro_batch={size}",
+                grouped(batch),
+                grouped(count),
+                grouped(size),
+            )),
+            (None, Some(batch)) => Some(format!("largest batch that fits: {}{capped}{more}", grouped(batch))),
+            (_, None) => None,
+        }
+    }
+}
+
+impl Shown {
+    fn verdict(&self) -> String {
+        match (self.verdict, &self.reason) {
+            (Verdict::Fits, _) => "fits".into(),
+            (_, Some(reason)) => format!("does not fit: {reason}"),
+            (_, None) => "does not fit".into(),
+        }
+    }
+}
+
+/// `41 ms`, `1.30 s`.
+fn seconds(seconds: f64) -> String {
+    if seconds < 0.9995 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}

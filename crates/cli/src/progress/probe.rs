@@ -1,0 +1,70 @@
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::Style;
+use crate::{echo, notices::Notices};
+
+/// A bar for the steps of one child process after the other; nothing where it cannot be drawn.
+pub(crate) struct ProbeBar {
+    bar: Option<ProgressBar>,
+    /// How many processes there will be, where that is known.
+    processes: Option<usize>,
+    notices: Notices,
+}
+
+impl ProbeBar {
+    pub(crate) fn new(style: Style, processes: Option<usize>) -> Self {
+        let all = MultiProgress::new();
+        let draws = style == Style::Bars;
+        let bar = draws.then(|| {
+            echo::hide_control_keys();
+            // The template is a constant of this file, and its test draws it.
+            let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+            all.add(ProgressBar::new(0).with_style(style.progress_chars("━╸─")))
+        });
+        let notices = if draws { Notices::above(&all) } else { Notices::default() };
+        Self { bar, processes, notices }
+    }
+
+    /// For lines above it.
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// The next process, behind `done` others, does so many steps.
+    pub(crate) fn start(&self, label: &str, done: usize, steps: usize) {
+        let Some(bar) = &self.bar else { return };
+        bar.set_length(steps as u64);
+        bar.set_position(0);
+        let of = self.processes.map(|processes| format!("/{processes}")).unwrap_or_default();
+        bar.set_prefix(format!("{}{of}", done + 1));
+        bar.set_message(label.to_owned());
+    }
+
+    pub(crate) fn step(&self, step: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position((step as u64).min(bar.length().unwrap_or(u64::MAX)));
+        }
+    }
+}
+
+/// However it ends, the bar goes too.
+impl Drop for ProbeBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            echo::restore();
+        }
+    }
+}
+
+const BAR: &str = "{prefix:7.bold} {wide_bar:.cyan/dim} {pos:>5}/{len} steps  {msg}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_is_understood() {
+        assert!(ProgressStyle::with_template(BAR).is_ok());
+    }
+}
