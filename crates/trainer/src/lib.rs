@@ -38,6 +38,7 @@ mod early_stopping;
 mod error;
 mod evaluate;
 mod event;
+mod explain;
 mod forward;
 mod gradients;
 mod held;
@@ -72,6 +73,7 @@ pub use event::{
     Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved, Started,
     StepMetrics, Tick,
 };
+pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
 pub use measure::{MeasureError, MeasureOptions, Measurement, PlannedStep, measure, plan_step};
 pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;
