@@ -1,4 +1,4 @@
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use burn_backend::InstallMemoryPoolsError;
 use oomph_config::DeviceName;
 use serde::Serialize;
@@ -94,6 +94,46 @@ pub fn open_device(name: DeviceName) -> Result<Device, DeviceError> {
     }
 }
 
+/// A device that is there and does not compute as it must.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// It computes something else.
+    #[error("device `{device}` computed {found} where {expected} is right")]
+    Wrong {
+        /// The device.
+        device: DeviceName,
+        /// The largest element of the result.
+        found: f32,
+        /// What every element is.
+        expected: f32,
+    },
+}
+
+/// Opens the device and lets it multiply two small matrices, so that everything a training needs has worked once:
+/// memory, copies, the compiler of kernels and a kernel.
+///
+/// # Errors
+/// Where it cannot be opened, or computes wrongly.
+///
+/// # Panics
+/// Burn panics where CUDA fails; the panic may be of another thread's making, whose own panic came before.
+pub fn try_device(name: DeviceName) -> Result<(), TrialError> {
+    const SIDE: usize = 64;
+    let device = open_device(name)?;
+    let ones = Tensor::<2>::ones([SIDE, SIDE], &device);
+    let product = ones.clone().matmul(ones * 0.5);
+    // The sum of what is off: a single wrong element shows, and one number is read.
+    let expected = 0.5 * SIDE as f32;
+    let off: f32 = product.clone().sub_scalar(expected).abs().sum().into_scalar();
+    if off == 0.0 {
+        return Ok(());
+    }
+    Err(TrialError::Wrong { device: name, found: product.max().into_scalar(), expected })
+}
+
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(device: DeviceName, _index: usize) -> Result<Device, DeviceError> {
     Err(DeviceError::NoCudaInBuild { device })
@@ -150,5 +190,22 @@ fn list_cuda() -> Result<Vec<DeviceInfo>, DeviceError> {
     match gpus.is_empty() {
         true => Err(DeviceError::NoSuchGpu { device: first, count: 0 }),
         false => Ok(gpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_computes() {
+        assert_eq!(try_device(DeviceName::Cpu), Ok(()));
+    }
+
+    #[test]
+    #[cfg(not(feature = "cuda"))]
+    fn a_device_that_this_build_lacks_is_an_error() {
+        let device = DeviceName::Cuda(0);
+        assert_eq!(try_device(device), Err(DeviceError::NoCudaInBuild { device }.into()));
     }
 }

@@ -6,6 +6,7 @@
 //!   [`Observer`] what happens, and print nothing.
 //! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own.
 //! - [`state`]: checkpoints on disk, complete or absent.
+//! - [`explain`]: what low-level failures mean; [`installation`]: what of CUDA is missing or wrong.
 //!
 //! ```
 //! use oomph_config::Config;
@@ -42,6 +43,7 @@ mod explain;
 mod forward;
 mod gradients;
 mod held;
+mod installation;
 mod leak_watch;
 mod measure;
 mod memory_log;
@@ -65,7 +67,7 @@ mod upload;
 mod watch;
 
 pub use clip::clip;
-pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
+pub use device::{DeviceError, DeviceInfo, TrialError, list_devices, open_device, try_device};
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate};
@@ -74,11 +76,12 @@ pub use event::{
     StepMetrics, Tick,
 };
 pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
+pub use installation::{HAS_CUDA, installation};
 pub use measure::{MeasureError, MeasureOptions, Measurement, PlannedStep, measure, plan_step};
 pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;
 pub use out_of_memory::OutOfMemory;
-pub use parts::Parts;
+pub use parts::{Parts, cache_dir};
 pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, largest_micro_batch, plan};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;

@@ -17,7 +17,7 @@ pub(super) const OUT_OF_MEMORY: &[&[&str]] = &[
 
 /// What cubecl says of memory that was never reserved, because the reservation failed.
 pub(super) const AFTER_A_FAILURE: &[&[&str]] = &[
-    &["Memory location was never initialized"],
+    &["couldn't find resource for that handle"],
     &["Can't resolve the stream since it is currently in an error state"],
     &["called `Result::unwrap()` on an `Err` value: RecvError"],
     &["device runner channel disconnected before producing a result"],
