@@ -3,6 +3,7 @@
 use std::{error::Error, fmt::Write as _};
 
 use console::style;
+use oomph_trainer::explain;
 use serde::Serialize;
 
 use crate::{
@@ -17,13 +18,19 @@ pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
     for cause in causes.iter().map(|cause| printable(cause)) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
+    // What lies deepest is closest to what went wrong.
+    let known = causes.iter().rev().chain([&message]).find_map(|text| explain(text));
+    if let Some(known) = known {
+        let _ = write!(text, "\n  likely: {}", known.what);
+    }
+    let hint = hint.or_else(|| Some(known?.hint.to_owned()));
     if let Some(hint) = &hint {
         let _ = write!(text, "\n\n{} {hint}", style("hint:").for_stderr().cyan().bold());
     }
     notices::write_line(&text);
     if json {
         // Where standard output is gone, standard error has told it.
-        let _ = output::print_json(&Failed { message, causes, hint });
+        let _ = output::print_json(&Failed { message, causes, likely: known.map(|it| it.what), hint });
     }
 }
 
@@ -33,6 +40,8 @@ pub(crate) fn report(error: &dyn Error, hint: Option<String>, json: bool) {
 struct Failed {
     message: String,
     causes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likely: Option<&'static str>,
     hint: Option<String>,
 }
 
