@@ -30,5 +30,47 @@ pub use processor::processor;
 pub use shared_memory::shared_memory;
 pub use visible::visible_devices;
 
+/// A machine for tests: files below a temporary folder.
 #[cfg(test)]
-mod tree;
+mod tree {
+    use std::fs;
+
+    use super::{Check, State};
+    use crate::processes::Procfs;
+
+    pub(super) struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        pub(super) fn of(files: &[(&str, &str)]) -> Self {
+            let tree = Self(tempfile::tempdir().unwrap());
+            for (path, text) in files {
+                tree.write(path, text);
+            }
+            tree
+        }
+
+        pub(super) fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        pub(super) fn link(&self, path: &str, to: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(to, path).unwrap();
+        }
+
+        pub(super) fn procfs(&self) -> Procfs {
+            Procfs::at(self.0.path())
+        }
+    }
+
+    /// The state of a check, and what it says.
+    pub(super) fn told(check: &Check) -> (State, &str) {
+        assert!(!check.finding.ends_with('.') && !check.finding.is_empty(), "{check:?}");
+        let has_hint = matches!(check.state, State::Warning | State::Problem);
+        assert_eq!(check.hint.is_some(), has_hint, "{check:?}");
+        (check.state, &check.finding)
+    }
+}

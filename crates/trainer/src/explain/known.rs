@@ -148,7 +148,7 @@ pub(super) const KNOWN: &[Known] = &[
         &[&["CUDA_ERROR_MPS_"]],
         None,
         "the GPU is shared by MPS, whose server does not answer or ended with another of its processes",
-        "restart it (`echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`), or unset \
+        "restart it (`quit` to `nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`), or unset \
          CUDA_MPS_PIPE_DIRECTORY",
     ),
     known(
