@@ -58,6 +58,11 @@ pub(crate) fn last_panic() -> Bug {
     Bug { cause, ..last }
 }
 
+/// The first panic of this process whose message is known, as of a thread that went on after it.
+pub(crate) fn known_panic() -> Option<Bug> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner).known.take()
+}
+
 impl Bug {
     fn of(info: &PanicHookInfo<'_>) -> Self {
         // Captured only where RUST_BACKTRACE asks for it.

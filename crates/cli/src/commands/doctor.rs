@@ -22,7 +22,8 @@ use crate::{error::CliError, exit::Exit, output};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The exit code is 1 where there is a problem, and 0 otherwise: a warning is none. What only a GPU
-needs is a problem where there is one that this build can use, or where --devices asks for one.
+needs is a problem where the build includes CUDA and there is a `/dev/nvidia0`, or where --devices
+asks for one.
 
 Examples:
   oomph doctor
@@ -59,8 +60,8 @@ fn checks(devices: &[DeviceName]) -> Vec<Check> {
     let procfs = Procfs::system();
     let hardware = Hardware::find(&procfs);
     let asked = devices.iter().filter(|device| matches!(device, DeviceName::Cuda(_))).count();
-    // Where there is a GPU that this build can use, it is taken to be wanted.
-    let needed = asked > 0 || (hardware.is_there() && oomph_trainer::HAS_CUDA);
+    // Where this process was given a GPU that this build can use, it is taken to be wanted.
+    let needed = asked > 0 || (oomph_trainer::HAS_CUDA && !hardware.nodes.is_empty());
     let several = asked.max(hardware.count()) > 1;
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut checks = vec![

@@ -109,9 +109,9 @@ fn address_space(limit: Limit, total: Bytes, for_gpu: bool) -> Check {
     let hint = "`ulimit -v unlimited` before the start; in Slurm `sbatch --propagate=NONE`";
     if for_gpu {
         let finding = format!(
-            "at most {bytes}; CUDA reserves the addresses of all memory of the host and the GPUs, and cannot start"
+            "at most {bytes}; CUDA reserves the addresses of all memory of the host and the GPUs, and may not start"
         );
-        return Check::problem(NAME, finding, hint);
+        return Check::warning(NAME, finding, hint);
     }
     if bytes < total {
         return Check::warning(NAME, format!("at most {bytes}, less than the {total} of memory"), hint);
@@ -235,7 +235,7 @@ mod tests {
     fn addresses_matter_to_cuda() {
         let of = |value, for_gpu| check(&machine(&[("Max address space", value)]), for_gpu, "address space");
         assert_eq!(of("34359738368 unlimited", false).state, State::Ok);
-        assert_eq!(of("34359738368 unlimited", true).state, State::Problem);
+        assert_eq!(of("34359738368 unlimited", true).state, State::Warning);
         assert_eq!(
             told(&of("8589934592 unlimited", false)),
             (State::Warning, "at most 8.00 GiB, less than the 16.0 GiB of memory")

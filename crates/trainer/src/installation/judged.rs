@@ -36,8 +36,8 @@ pub(crate) enum Nccl {
 /// The driver's library: it loads, starts and sees GPUs.
 pub(super) fn driver(driver: &Result<Driver, DeviceError>) -> Check {
     const NAME: &str = "libcuda";
-    let hint = "`oomph doctor` without `--devices` shows the driver, its files and CUDA_VISIBLE_DEVICES; a container \
-                needs `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,utility";
+    let hint = "CUDA_VISIBLE_DEVICES may hide all; a container needs `--gpus all` and \
+                NVIDIA_DRIVER_CAPABILITIES=compute,utility";
     match driver {
         Ok(Driver { capabilities, .. }) if capabilities.is_empty() => {
             Check::problem(NAME, "`libcuda.so.1` works, and sees no GPU", hint)
