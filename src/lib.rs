@@ -85,8 +85,9 @@ pub use oomph_model::{
     resnet, summarize,
 };
 pub use oomph_trainer::{
-    Backend, Classification, DeviceTargets, Done, Evaluation, Event, LargestBatch, Observer, OutOfMemory,
-    PlanOptions, Profile, ProfileOptions, Quiet, Registry, Regression, Resume, Session, SessionError,
-    StepOutcome, Stepper, Stop, StopReason, Task, TaskError, Tick, TrainError, TrainOptions, Watch, evaluate,
-    largest_batch, plan, profile, train,
+    Advice, Backend, BatchSearch, Classification, DeviceTargets, Done, Evaluation, Event, Kept, LargestBatch,
+    Observer, OutOfMemory, OutOfMemoryReport, PlanOptions, Profile, ProfileOptions, Quiet, Registry,
+    Regression, Resume, Session, SessionError, Shortage, StepOutcome, Stepper, Stop, StopReason, Task,
+    TaskError, Tick, TrainError, TrainOptions, Watch, advise, check_plan, evaluate, largest_batch, plan,
+    profile, train,
 };

@@ -1,6 +1,7 @@
 //! The binary from outside: what it answers, to people and to programs.
 
 mod compare;
+mod doctor;
 mod evaluate;
 mod help;
 mod malformed;

@@ -190,7 +190,7 @@ fn what_led_to_the_limit_is_shown() {
         oomph::memory::set_limit(None);
         let found = found.unwrap_or_else(|error| panic!("{error}"));
         let error = found.out_of_memory.expect("the limit is below the peak");
-        assert_eq!(error.limit_bytes.get(), limit);
+        assert_eq!(error.report.expect("it was explained").limit_bytes.map(oomph::Bytes::get), Some(limit));
         assert!(found.measured.peak().categories.total().get() > limit);
         assert!(found.step_seconds.len() < 5);
         assert!(found.planned.peak().categories.total().get() > limit);

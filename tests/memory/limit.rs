@@ -1,6 +1,6 @@
 //! A limit rehearses a smaller device: the step that goes above it ends in an error that says where.
 
-use oomph::{Config, Phase, Quiet, Registry, Session, Stop, TrainError, TrainOptions, train};
+use oomph::{Config, Phase, Quiet, Registry, Session, Shortage, Stop, TrainError, TrainOptions, train};
 
 fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, TrainError>) {
     let directory = tempfile::tempdir().unwrap();
@@ -13,7 +13,9 @@ fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, Tr
         directory.path().join("run").display()
     );
     let session = Session::open(Config::from_toml("limit", &text).unwrap(), &Registry::builtin()).unwrap();
-    let result = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new());
+    // The plan would refuse it before it begins.
+    let options = TrainOptions { skip_plan_check: true, ..TrainOptions::default() };
+    let result = train(&session, &options, &mut Quiet, &Stop::new());
     oomph::memory::set_limit(None);
     (directory, result)
 }
@@ -25,10 +27,17 @@ fn a_step_above_the_limit_ends_in_an_error_that_says_where() {
     let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
     assert_eq!((error.phase, error.step), (Phase::Forward, Some(1)));
     assert!(!error.scope.is_empty(), "{error}");
-    assert!(error.in_use_bytes > error.limit_bytes, "{error}");
-    assert!(error.in_use_bytes.get() - error.requested_bytes.get() <= error.limit_bytes.get(), "{error}");
-    let page = error.timeline.as_ref().expect("allocations are recorded");
-    assert!(page.starts_with(directory.path()) && page.is_file());
+    let Shortage::Limit { requested_bytes, in_use_bytes, limit_bytes, .. } = error.shortage else {
+        panic!("{error}")
+    };
+    assert!(in_use_bytes > limit_bytes, "{error}");
+    assert!(in_use_bytes.get() - requested_bytes.get() <= limit_bytes.get(), "{error}");
+    let report = error.report.expect("the training explains it");
+    assert!(report.is_measured);
+    let files = report.files.expect("there is room on the disk");
+    for file in [files.text, files.json, files.timeline] {
+        assert!(file.starts_with(directory.path()) && file.is_file());
+    }
 }
 
 #[test]
@@ -36,7 +45,8 @@ fn what_is_not_recorded_is_not_shown() {
     let _alone = crate::alone();
     let (_directory, result) = run("6MiB", 0);
     let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
-    assert_eq!(error.timeline, None);
+    let report = error.report.expect("the training explains it");
+    assert!(!report.is_measured);
 }
 
 #[test]

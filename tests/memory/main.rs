@@ -4,6 +4,7 @@ mod accuracy;
 mod categories;
 mod leaks;
 mod limit;
+mod out_of_memory;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -2,9 +2,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    devices::DevicesArguments, evaluate::EvaluateArguments, find_batch::FindBatchArguments,
-    monitor::MonitorArguments, plan::PlanArguments, profile::ProfileArguments, summary::SummaryArguments,
-    train::TrainArguments,
+    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
+    find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
+    profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
 };
 
 /// The command line.
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Config(ShowConfigArguments),
     /// List the devices that a model can run on
     Devices(DevicesArguments),
+    /// Check what of this machine, driver and build is missing or wrong
+    Doctor(DoctorArguments),
     /// Watch the memory of GPUs and of this machine, and who holds it
     Monitor(MonitorArguments),
     /// Write a completion script for a shell
@@ -76,6 +78,7 @@ impl Command {
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
+            Self::Doctor(arguments) => arguments.json,
             Self::Monitor(arguments) => arguments.json,
             Self::Completions(_) => false,
             Self::Probe => true,

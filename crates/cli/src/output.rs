@@ -2,9 +2,10 @@
 
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use oomph_config::Config;
 use oomph_memory::export;
 use serde::Serialize;
 
@@ -20,6 +21,11 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let line = serde_json::to_string(value).map_err(|error| CliError::Output(error.into()))?;
     print(&(line + "\n"))
+}
+
+/// Where the report of what ran out of memory goes that has no run directory to take it.
+pub(crate) fn report_directory(config: &Config) -> PathBuf {
+    Path::new("out-of-memory").join(config.name())
 }
 
 /// Writes a file that is whole or not there.

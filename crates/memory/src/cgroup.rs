@@ -61,6 +61,28 @@ pub(crate) fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
     levels
 }
 
+/// The folders, innermost first, in which a controller such as `cpu` has files about this process.
+pub(crate) fn folders(read: impl Fn(&Path) -> Option<String>, controller: &str) -> Vec<PathBuf> {
+    let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let mut folders = Vec::new();
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let mounts = match controllers {
+            "" => V2.mounts.iter().map(PathBuf::from).collect(),
+            _ if controllers.split(',').any(|name| name == controller) => {
+                vec![Path::new("/sys/fs/cgroup").join(controller)]
+            }
+            _ => Vec::new(),
+        };
+        for mount in mounts {
+            let ancestors = Path::new(path).ancestors();
+            folders.extend(ancestors.map(|at| mount.join(at.strip_prefix("/").unwrap_or(at))));
+        }
+    }
+    folders
+}
+
 /// `4:memory:/jobs/1` or `0::/jobs/1`: the version, and the path in its tree.
 fn membership(line: &str) -> Option<(Version, PathBuf)> {
     let mut parts = line.splitn(3, ':');
@@ -126,6 +148,23 @@ mod tests {
         ]);
         assert_eq!(found, [level(500, 550)]);
         assert_eq!(found[0].left_bytes(), 0);
+    }
+
+    #[test]
+    fn folders_of_a_controller_are_found_in_both_versions() {
+        let found = folders(|_| Some("3:cpu,cpuacct:/a\n2:pids:/\n0::/b\n".to_owned()), "cpu");
+        let found: Vec<_> = found.iter().filter_map(|path| path.to_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "/sys/fs/cgroup/cpu/a",
+                "/sys/fs/cgroup/cpu/",
+                "/sys/fs/cgroup/b",
+                "/sys/fs/cgroup/",
+                "/sys/fs/cgroup/unified/b",
+                "/sys/fs/cgroup/unified/",
+            ]
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! - [`leak`]: compares successive steps, and says what is never given back.
 //! - [`Draft`]: raw blocks that become a [`Timeline`], recorded or planned.
 //! - [`compute_threads`]: starts the compute threads, charged to the device.
+//! - [`health`]: what of this machine is missing or wrong, as `oomph doctor` tells it.
 //! - [`gpu`]: GPUs by name, and those of this machine with who is on them; [`processes`]: who holds which memory.
 //!
 //! ```
@@ -31,6 +32,7 @@ mod allocator;
 mod cgroup;
 pub mod export;
 pub mod gpu;
+pub mod health;
 pub mod leak;
 mod limit;
 mod machine;

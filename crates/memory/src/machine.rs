@@ -78,7 +78,10 @@ pub fn default_limit() -> Option<DefaultLimit> {
     default_limit_from(file, read().in_use_bytes)
 }
 
-fn default_limit_from(file: impl Fn(&Path) -> Option<String>, in_use_bytes: Bytes) -> Option<DefaultLimit> {
+pub(crate) fn default_limit_from(
+    file: impl Fn(&Path) -> Option<String>,
+    in_use_bytes: Bytes,
+) -> Option<DefaultLimit> {
     let machine = file(Path::new(MEMINFO)).and_then(|text| memory(&text, "MemAvailable:"));
     let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
     let (left, reason) = match (machine, cgroup) {
@@ -100,7 +103,7 @@ fn file(path: &Path) -> Option<String> {
 }
 
 /// `MemTotal: 24689588 kB` in bytes.
-fn memory(meminfo: &str, key: &str) -> Option<u64> {
+pub(crate) fn memory(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)

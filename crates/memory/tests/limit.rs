@@ -59,6 +59,7 @@ fn the_first_crossing_is_kept_until_it_is_taken() {
         in_use_bytes: Bytes::new(limit_bytes.get() + 10_000),
         limit_bytes,
         place,
+        event: oomph_memory::record::next_event(),
     };
     // The allocation passed, and so does the next.
     let second = device(|| made_of(70_000));

@@ -1,4 +1,4 @@
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use burn_backend::InstallMemoryPoolsError;
 use oomph_config::DeviceName;
 use serde::Serialize;
@@ -94,6 +94,42 @@ pub fn open_device(name: DeviceName) -> Result<Device, DeviceError> {
     }
 }
 
+/// A device that does not compute as it must.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// It computes something else.
+    #[error("device `{device}` computed {found} where {expected} is right")]
+    Wrong {
+        /// The device.
+        device: DeviceName,
+        /// What it computed.
+        found: f32,
+        /// What is right.
+        expected: f32,
+    },
+}
+
+/// Opens the device and lets it multiply two small matrices, so that everything a training needs has worked once:
+/// memory, copies, the compiler of kernels and kernels.
+///
+/// # Errors
+/// Where it cannot be opened, or computes something else, as where its thread panicked at a kernel and went on.
+///
+/// # Panics
+/// Burn panics where CUDA fails, mostly at what another thread panicked at before.
+pub fn try_device(name: DeviceName) -> Result<(), TrialError> {
+    const SIDE: usize = 64;
+    let device = open_device(name)?;
+    let ones = Tensor::<2>::ones([SIDE, SIDE], &device);
+    // Powers of two: exact in every precision. Memory that no kernel wrote to may be zero, so that zero is not right.
+    let found: f32 = ones.clone().matmul(ones * 0.5).sum().into_scalar();
+    let expected = 0.5 * SIDE.pow(3) as f32;
+    if found == expected { Ok(()) } else { Err(TrialError::Wrong { device: name, found, expected }) }
+}
+
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(device: DeviceName, _index: usize) -> Result<Device, DeviceError> {
     Err(DeviceError::NoCudaInBuild { device })
@@ -150,5 +186,22 @@ fn list_cuda() -> Result<Vec<DeviceInfo>, DeviceError> {
     match gpus.is_empty() {
         true => Err(DeviceError::NoSuchGpu { device: first, count: 0 }),
         false => Ok(gpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_computes() {
+        assert_eq!(try_device(DeviceName::Cpu), Ok(()));
+    }
+
+    #[test]
+    #[cfg(not(feature = "cuda"))]
+    fn a_device_that_this_build_lacks_is_an_error() {
+        let device = DeviceName::Cuda(0);
+        assert_eq!(try_device(device), Err(DeviceError::NoCudaInBuild { device }.into()));
     }
 }

@@ -29,6 +29,12 @@ pub enum TrainError {
     /// A step, or an evaluation, needed more memory than the device may use.
     #[error(transparent)]
     OutOfMemory(#[from] Box<OutOfMemory>),
+    /// The device failed. What was not saved before is lost: what it holds now is not trusted.
+    #[error("the device failed: {message}")]
+    Device {
+        /// What it said first.
+        message: String,
+    },
     /// There is nothing to evaluate on.
     #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate {
@@ -79,7 +85,8 @@ impl TrainError {
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
             Self::OutOfMemory(error) => error.hint(),
-            Self::Task(_) | Self::NothingToEvaluate { .. } => None,
+            // Where its message is known, the explanation has a hint of its own.
+            Self::Task(_) | Self::Device { .. } | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(

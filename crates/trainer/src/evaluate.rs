@@ -1,4 +1,4 @@
-use std::{path::Path, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 use burn::tensor::Tensor;
 use oomph_core::{Phase, Split, phase};
@@ -18,7 +18,6 @@ use crate::{
     out_of_memory::{self, Circumstances, explain},
     progress::read_all,
     state::{Checkpoint, restore_model},
-    train::REPORTS,
     upload::upload,
 };
 
@@ -40,13 +39,14 @@ pub struct Evaluation {
 /// Makes the model of the session with the parameters of a checkpoint, and measures it on the held-out data. `None`
 /// where `stop` asked to end before it was done.
 ///
-/// Where memory runs out the error has a report, which is written below [`REPORTS`] too.
+/// Where memory runs out the error has a report, which is written into the directory `report` too, where one is given.
 ///
 /// # Errors
 /// As those of [`evaluate`], and where the checkpoint is damaged or of another model.
 pub fn evaluate_checkpoint(
     session: &Session,
     checkpoint: &Checkpoint,
+    report: Option<PathBuf>,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
@@ -71,7 +71,7 @@ pub fn evaluate_checkpoint(
             seen: log.as_ref().and_then(|log| log.seen(&error)),
             reserved_bytes: None,
             run: None,
-            directory: Path::new(REPORTS).join(session.config.name()),
+            directory: report,
         };
         explain(session, &mut error, known);
         TrainError::OutOfMemory(error)
@@ -163,7 +163,7 @@ impl Sums {
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));
         self.samples += batch.size;
-        Ok(out_of_memory::check()?)
+        out_of_memory::check()
     }
 
     fn finish(self, start: Instant) -> Result<Evaluation, TrainError> {

@@ -6,6 +6,7 @@
 //!   [`Observer`] what happens, and print nothing.
 //! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own.
 //! - [`state`]: checkpoints on disk, complete or absent.
+//! - [`explain`]: what low-level failures mean; [`installation`]: what of CUDA is missing or wrong.
 //!
 //! ```
 //! use oomph_config::Config;
@@ -33,15 +34,18 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
+mod device_failure;
 mod device_memory;
 mod early_stopping;
 mod error;
 mod evaluate;
 mod event;
+mod explain;
 mod find_batch;
 mod forward;
 mod gradients;
 mod held;
+mod installation;
 mod leak_watch;
 mod measure;
 mod memory_log;
@@ -66,7 +70,8 @@ mod upload;
 mod watch;
 
 pub use clip::clip;
-pub use device::{DeviceError, DeviceInfo, list_devices, open_device};
+pub use device::{DeviceError, DeviceInfo, TrialError, list_devices, open_device, try_device};
+pub use device_failure::note_panic;
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint};
@@ -74,7 +79,9 @@ pub use event::{
     Adapted, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved,
     Started, StepMetrics, Tick,
 };
+pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
 pub use find_batch::{BatchSearch, Found, Planned, SearchError, Tried};
+pub use installation::{HAS_CUDA, installation};
 pub use measure::{
     MeasureError, MeasureOptions, Measurement, PlannedStep, Rehearsal, RehearseOptions, measure, plan_step,
     rehearse,
@@ -85,7 +92,7 @@ pub use out_of_memory::{
     Advice, Advised, Kept, OtherProcess, OutOfMemory, OutOfMemoryReport, ReportFiles, Shortage, Surroundings,
     adapt, advise, check_plan, free_bytes,
 };
-pub use parts::Parts;
+pub use parts::{Parts, cache_dir};
 pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;
@@ -96,5 +103,5 @@ pub use session::{Leaves, Session, SessionError};
 pub use step::{StepOutcome, Stepper};
 pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};
-pub use train::{REPORTS, TrainOptions, train};
+pub use train::{TrainOptions, train};
 pub use watch::Watch;

@@ -30,7 +30,7 @@ impl fmt::Debug for Parts {
 }
 
 /// Where results that took long to compute are kept between runs: `$XDG_CACHE_HOME/oomph` or `~/.cache/oomph`.
-fn cache_dir() -> PathBuf {
+pub fn cache_dir() -> PathBuf {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
     std::env::var_os("XDG_CACHE_HOME")

@@ -54,7 +54,8 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         progress.warn(warning);
     }
     let session = Session::open(config, registry)?;
-    let evaluation = evaluate_checkpoint(&session, &found.checkpoint, &mut progress, &stop)?;
+    let report = output::report_directory(&session.config);
+    let evaluation = evaluate_checkpoint(&session, &found.checkpoint, Some(report), &mut progress, &stop)?;
     // Nothing asks it to stop, so it comes to its end.
     let evaluation = evaluation.ok_or(CliError::Interrupted)?;
     for error in &evaluation.skipped {

@@ -5,12 +5,12 @@ mod report;
 mod share;
 mod subject;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 use oomph_config::{Config, DeviceName};
 use oomph_core::{Bytes, Split};
-use oomph_trainer::{BatchSearch, REPORTS, Registry, Session, Tried, free_bytes};
+use oomph_trainer::{BatchSearch, Registry, Session, Tried, free_bytes};
 
 use self::{
     plans::Plans,
@@ -213,7 +213,7 @@ impl<'a> Finder<'a> {
         let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
         let steps = if is_above { STEPS_ABOVE_THE_PLAN } else { STEPS };
         let explained = batch == self.least && self.search.found().largest.is_none();
-        let report = explained.then(|| Path::new(REPORTS).join(self.session.config.name()));
+        let report = explained.then(|| output::report_directory(&self.session.config));
         bar.start(&self.subject.label(batch), self.rows.len(), steps);
         let work = Work::Rehearse { steps, report: report.map(absolute) };
         let probed = match prober.probe(&config, work, &mut |step| bar.step(step)) {

@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod find_batch;
 pub(crate) mod monitor;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
         Command::Monitor(arguments) => monitor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Probe => probe::run(registry),

@@ -76,11 +76,12 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let options = arguments.options(&session);
     let style = Style::choose(arguments.json, arguments.quiet);
     let mut bar = ProfileBar::new(style, options.warmup, options.steps);
+    let warmup = options.warmup;
     let found = profile(&session, options, &mut bar)?;
     drop(bar);
     let files = destination.write(&found)?;
     warn(&found);
-    let findings = Findings::new(&session, options.warmup, &found, &files);
+    let findings = Findings::new(&session, warmup, &found, &files);
     if arguments.json {
         output::print_json(&findings)?;
     } else {
@@ -135,6 +136,7 @@ impl ProfileArguments {
             steps: self.steps as usize,
             // What is enough for a training to remember may be too little here.
             capacity: session.config.memory.record.max(usual.capacity),
+            report: Some(output::report_directory(&session.config)),
             ..usual
         }
     }

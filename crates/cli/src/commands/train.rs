@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exi
     let mut progress = Progress::new(style, &stop);
     let talks = style.talks();
     signals::listen(&stop, talks.then(|| progress.notices()))?;
-    let trained = train(&session, &arguments.options(adapted), &mut progress, &stop);
+    let trained = train(&session, &arguments.options(&session, adapted), &mut progress, &stop);
     let notices = progress.finish()?;
     let done = match trained {
         Err(TrainError::OutOfMemory(error)) if stop.reason().is_none() => {
@@ -110,13 +110,14 @@ impl TrainArguments {
         })
     }
 
-    fn options(&self, adapted: Option<Adapted>) -> TrainOptions {
+    fn options(&self, session: &Session, adapted: Option<Adapted>) -> TrainOptions {
         let resume = match &self.resume {
             None => Resume::No,
             Some(None) => Resume::Latest,
             Some(Some(path)) => Resume::From(path.clone()),
         };
-        TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted }
+        let report = Some(output::report_directory(&session.config));
+        TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted, report }
     }
 }
 

@@ -1,13 +1,16 @@
 use std::{collections::HashMap, ffi::OsStr};
 
 use nvml_wrapper::{
-    Device, enum_wrappers::device::TemperatureSensor, enums::device::UsedGpuMemory,
-    error::NvmlError as Answer, struct_wrappers::device::ProcessInfo,
+    Device,
+    enum_wrappers::device::{ComputeMode as Mode, EccCounter, MemoryError, TemperatureSensor},
+    enums::device::UsedGpuMemory,
+    error::NvmlError as Answer,
+    struct_wrappers::device::ProcessInfo,
 };
 use oomph_core::Bytes;
 
 use super::{
-    Card, CardMemory, CardProcess, Cards, MigInstance,
+    Card, CardMemory, CardProcess, CardState, Cards, ComputeMode, MigInstance,
     card::{credit, merged},
 };
 
@@ -62,6 +65,11 @@ impl NvmlError {
         })
     }
 
+    /// Whether a card no longer answers.
+    pub fn is_lost_card(&self) -> bool {
+        matches!(self, Self::Query { source: Answer::GpuLost, .. })
+    }
+
     fn on_start(source: Answer) -> Self {
         match source {
             Answer::LibloadingError(_) => Self::Missing { library: LIBRARY, source },
@@ -94,6 +102,22 @@ impl Nvml {
     /// The version of the driver.
     pub fn driver_version(&self) -> Option<String> {
         self.library.sys_driver_version().ok()
+    }
+
+    /// How the card of that index is set, and whether it is sound.
+    pub fn state(&self, index: u32) -> CardState {
+        let Ok(device) = self.library.device_by_index(index) else { return CardState::default() };
+        let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
+        CardState {
+            compute_mode: device.compute_mode().ok().map(|mode| match mode {
+                Mode::Default => ComputeMode::Default,
+                // The driver replaced threads by processes in CUDA 8.
+                Mode::ExclusiveThread | Mode::ExclusiveProcess => ComputeMode::ExclusiveProcess,
+                Mode::Prohibited => ComputeMode::Prohibited,
+            }),
+            uncorrected_errors: errors.ok(),
+            retirement_pending: device.are_pages_pending_retired().ok(),
+        }
     }
 }
 

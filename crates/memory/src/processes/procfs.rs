@@ -115,11 +115,11 @@ impl Procfs {
     }
 
     /// The text of a file below the root. What is no UTF-8 is made visible: names of processes may hold any bytes.
-    pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(String::from_utf8_lossy(&fs::read(self.path(path)).ok()?).into_owned())
     }
 
-    pub(super) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 }

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use burn::tensor::Device;
 use oomph_config::{DeviceName, Interval};
 use oomph_core::{Bytes, Phase, Split, phase};
 use oomph_data::Loader;
@@ -11,7 +12,7 @@ use oomph_memory::{
 
 use super::{Done, MeasureError, MeasureOptions, median, train};
 use crate::{
-    Observer, PoolReading, Session, Stepper, Stop, Tick, TrainError,
+    Observer, PoolReading, Session, Stepper, Stop, Tick, TrainError, device_failure,
     evaluate::evaluate_batches,
     memory_log::MemoryLog,
     out_of_memory::{self, Circumstances, explain},
@@ -59,14 +60,18 @@ pub fn rehearse(
     restart_peak();
     let mut log = options.report.as_ref().and_then(|_| MemoryLog::start(session));
     let mut rehearsed = Rehearsed::default();
-    match rehearsed.run(session, options, log.as_mut(), observer) {
+    match device_failure::caught(|| rehearsed.run(session, options, log.as_mut(), observer)) {
         Ok(()) => rehearsed.result(session),
         Err(MeasureError::Train(TrainError::OutOfMemory(mut error))) => {
             error.at_step(rehearsed.steps + usize::from(!error.is_behind_step()));
-            if let Some(directory) = options.report.clone() {
+            if options.report.is_some() {
                 let seen = log.as_ref().and_then(|log| log.seen(&error));
                 let reserved_bytes = rehearsed.pools.map(|pools| pools.reserved_bytes);
-                explain(session, &mut error, Circumstances { seen, reserved_bytes, run: None, directory });
+                explain(
+                    session,
+                    &mut error,
+                    Circumstances { seen, reserved_bytes, run: None, directory: options.report.clone() },
+                );
             }
             Err(TrainError::OutOfMemory(error).into())
         }
@@ -115,7 +120,7 @@ impl Rehearsed {
                 self.step(session, &mut stepper, batch, observer)?;
             }
         }
-        Ok(read_state(&stepper)?)
+        Ok(read_state(&stepper, &session.device)?)
     }
 
     fn step(
@@ -166,12 +171,13 @@ fn last_batch(session: &Session) -> Result<Option<oomph_data::Batch>, TrainError
 }
 
 /// Reads the state as a checkpoint does.
-fn read_state(stepper: &Stepper) -> Result<(), TrainError> {
+fn read_state(stepper: &Stepper, device: &Device) -> Result<(), TrainError> {
     let _phase = phase(Phase::Checkpoint);
     charge(Account::Host, || -> Result<(), TrainError> {
         drop(model_record(&stepper.model)?);
         drop(stepper.optimizer.record()?);
         Ok(())
     })?;
-    Ok(out_of_memory::check()?)
+    out_of_memory::check()?;
+    device_failure::settle(device)
 }

@@ -3,6 +3,7 @@ use std::fmt;
 use oomph_core::{Bytes, Phase};
 
 use super::OutOfMemoryReport;
+use crate::{TrainError, device_failure};
 
 /// More was needed than the device may use.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,11 +106,13 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-/// Whether the limit was crossed since the last time. The crossing is taken: it ends one step, not those after it.
+/// Whether the limit was crossed, or the device failed, since the last time. It is taken: it ends one step, not those
+/// after it.
 ///
 /// # Errors
-/// [`OutOfMemory`], where it was.
-pub(crate) fn check() -> Result<(), Box<OutOfMemory>> {
+/// [`OutOfMemory`], where memory ran out, or another failure of the device.
+pub(crate) fn check() -> Result<(), TrainError> {
+    device_failure::check()?;
     let Some(crossing) = oomph_memory::take_crossing() else { return Ok(()) };
     let shortage = Shortage::Limit {
         requested_bytes: crossing.requested_bytes,
@@ -117,7 +120,7 @@ pub(crate) fn check() -> Result<(), Box<OutOfMemory>> {
         limit_bytes: crossing.limit_bytes,
         event: crossing.event,
     };
-    Err(Box::new(OutOfMemory::new(shortage, crossing.place.phase(), crossing.place.scope())))
+    Err(Box::new(OutOfMemory::new(shortage, crossing.place.phase(), crossing.place.scope())).into())
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub(crate) struct Circumstances {
     pub(crate) reserved_bytes: Option<Bytes>,
     /// The run directory of a training, and what is left of it.
     pub(crate) run: Option<(PathBuf, Kept)>,
-    /// Where the report goes. The directory is made; where its name is taken it gets a number.
-    pub(crate) directory: PathBuf,
+    /// Where the report goes, if it is to be written. The directory is made; where its name is taken it gets a number.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// Adds to an error what was held and for what, what else is on the device, and what can be changed; and writes it.
@@ -32,19 +32,21 @@ pub(crate) fn explain(session: &Session, error: &mut OutOfMemory, known: Circums
         let Circumstances { seen, reserved_bytes, run, directory } = known;
         let mut report = report(session, error, &planned, (seen.as_ref(), reserved_bytes));
         (report.run_dir, report.kept) = run.unzip();
-        write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
+        if let Some(directory) = directory {
+            write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
+        }
         error.report = Some(Box::new(report));
     });
 }
 
 /// Plans the session's training, and refuses it where it cannot fit: where the planned peak is above the limit by more
-/// than the planner errs. The report is written into `directory`, as that of a run that was tried is.
+/// than the planner errs. The report is written into `directory`, where one is given.
 ///
 /// The planned peak is what it gives.
 ///
 /// # Errors
 /// [`TrainError::OutOfMemory`] with its report; and where there is no such training.
-pub fn check_plan(session: &Session, directory: PathBuf) -> Result<Bytes, TrainError> {
+pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes, TrainError> {
     let planned = plan(session, PlanOptions::default())?;
     let peak = planned.peak();
     let planned_peak_bytes = peak.categories.total();

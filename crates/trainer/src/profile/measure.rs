@@ -1,4 +1,4 @@
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 
 use oomph_config::Interval;
 use oomph_core::Bytes;
@@ -14,7 +14,6 @@ use crate::{
     held::Held,
     memory_log,
     out_of_memory::{Circumstances, explain},
-    train::REPORTS,
     watch,
 };
 
@@ -31,7 +30,7 @@ pub(super) struct Measured {
 
 pub(super) fn measure(
     session: &Session,
-    options: ProfileOptions,
+    options: &ProfileOptions,
     observer: &mut dyn Observer,
 ) -> Result<Measured, TrainError> {
     // From the beginning, so that it is known what made the state that the later steps find.
@@ -63,7 +62,7 @@ pub(super) fn measure(
         error.at_step(steps + usize::from(!error.is_behind_step()));
         let until = memory_log::event_of(error, &recorded);
         let seen = until.map(|last| charge(Account::Host, || whole.clone().until(last)));
-        let directory = Path::new(REPORTS).join(session.config.name());
+        let directory = options.report.clone();
         explain(session, error, Circumstances { seen, reserved_bytes: None, run: None, directory });
     }
     // Event 0 of a timeline is the moment before the first one.
@@ -108,7 +107,7 @@ impl Seen {
     fn train(
         &mut self,
         session: &Session,
-        options: ProfileOptions,
+        options: &ProfileOptions,
         recording: &Recording,
         stepper: &mut Stepper,
         observer: &mut dyn Observer,

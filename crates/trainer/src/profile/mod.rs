@@ -5,6 +5,8 @@ mod device;
 mod error;
 mod measure;
 
+use std::path::PathBuf;
+
 use oomph_config::DeviceName;
 use oomph_core::Bytes;
 use oomph_memory::{Account, SpanKind, Timeline, charge};
@@ -17,7 +19,7 @@ pub use device::{DeviceProfile, profile_device};
 pub use error::ProfileError;
 
 /// How long is profiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {
     /// Steps that are not shown: the first ones make the optimizer's state and the backend's lasting buffers.
     pub warmup: usize,
@@ -27,12 +29,14 @@ pub struct ProfileOptions {
     pub eval_batches: usize,
     /// Events that are kept, warm-up included; the newest ones.
     pub capacity: usize,
+    /// Where a report of what runs out of memory is written, if it is to be.
+    pub report: Option<PathBuf>,
 }
 
 impl Default for ProfileOptions {
     /// Two steps to warm up, five that are shown, two batches of evaluation, and a million events (40 MiB).
     fn default() -> Self {
-        Self { warmup: 2, steps: 5, eval_batches: 2, capacity: 1_000_000 }
+        Self { warmup: 2, steps: 5, eval_batches: 2, capacity: 1_000_000, report: None }
     }
 }
 
@@ -72,7 +76,7 @@ pub fn profile(
     }
     session.check_training().map_err(TrainError::from)?;
     let Measured { timeline, warmup, step_seconds, host_bytes, out_of_memory } =
-        charge(Account::Device, || measure(session, options, observer))?;
+        charge(Account::Device, || measure(session, &options, observer))?;
     if timeline.spans_of(SpanKind::Step).next().is_none() {
         return Err(ProfileError::NoSteps);
     }

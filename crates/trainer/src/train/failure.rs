@@ -27,7 +27,7 @@ impl Training<'_> {
             seen,
             reserved_bytes: self.gauge.reserved_bytes(),
             run: Some((self.run.path().to_owned(), self.keep(&error))),
-            directory: self.run.path().join(REPORT),
+            directory: Some(self.run.path().join(REPORT)),
         };
         explain(self.session, &mut error, known);
         if self.session.config.memory.on_oom == OnOom::Adapt
@@ -98,7 +98,7 @@ pub(super) fn at_start(
         seen: log.and_then(|log| log.seen(&error)),
         reserved_bytes: None,
         run: Some((run.path().to_owned(), kept)),
-        directory: run.path().join(REPORT),
+        directory: Some(run.path().join(REPORT)),
     };
     explain(session, &mut error, known);
     TrainError::OutOfMemory(error)

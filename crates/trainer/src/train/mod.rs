@@ -2,7 +2,7 @@ mod failure;
 
 use std::{
     collections::HashSet,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -16,7 +16,7 @@ use oomph_memory::{
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, check_plan,
+    TrainError, check_plan, device_failure,
     device_memory::Gauge,
     evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
@@ -38,6 +38,8 @@ pub struct TrainOptions {
     pub skip_plan_check: bool,
     /// How the session was changed so that it fits: for the run's log.
     pub adapted: Option<Adapted>,
+    /// Where the report is written of a training that is refused, and has no run directory to take it.
+    pub report: Option<PathBuf>,
 }
 
 /// Trains until the configured end, until `stop` asks for it, or until evaluation stops improving.
@@ -46,8 +48,7 @@ pub struct TrainOptions {
 /// stopped, on the CPU.
 ///
 /// It is planned first, and refused where it cannot fit, unless the options say otherwise. Where memory runs out the
-/// error has a report, which is written into the run directory too, or where there is none yet below
-/// [`REPORTS`]; on the CPU the state of the last finished step is saved.
+/// error has a report, which is written into the run directory too; on the CPU the state of the last finished step is saved.
 ///
 /// # Errors
 /// Where data, model, task or disk fail, where memory runs out, and where the loss is no finite number.
@@ -59,7 +60,7 @@ pub fn train(
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
         let mut training = Training::open(session, options, observer, stop)?;
-        match training.run() {
+        match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
             Err(error) => {
                 let error = training.explain(error);
@@ -69,9 +70,6 @@ pub fn train(
         }
     })
 }
-
-/// Where reports of what ran out of memory go that have no run directory, each in a directory of the config's name.
-pub const REPORTS: &str = "out-of-memory";
 
 struct Training<'a> {
     session: &'a Session,
@@ -119,7 +117,7 @@ impl<'a> Training<'a> {
             let planned = if options.skip_plan_check {
                 plan(session, PlanOptions::default())?.peak().categories.total()
             } else {
-                check_plan(session, Path::new(REPORTS).join(session.config.name()))?
+                check_plan(session, options.report.clone())?
             };
             Ok((planned, Start::find(session, &options.resume)?))
         })?;
@@ -303,7 +301,7 @@ impl<'a> Training<'a> {
             self.tell(event)?;
         }
         // What the optimizer took above the limit: the step is done, and can be saved.
-        Ok(out_of_memory::check()?)
+        out_of_memory::check()
     }
 
     /// What is due after a step: reading the loss, evaluating, saving, ending.
@@ -441,6 +439,8 @@ impl<'a> Training<'a> {
     /// Saves, unless the last checkpoint has it all already.
     fn save(&mut self, best: bool) -> Result<(), TrainError> {
         let _phase = phase(Phase::Checkpoint);
+        // What a device that failed holds is not saved.
+        device_failure::settle(&self.session.device)?;
         self.log()?;
         if !self.changed && !best {
             return Ok(());
@@ -463,7 +463,7 @@ impl<'a> Training<'a> {
             save_seconds: start.elapsed().as_secs_f64(),
         }))?;
         self.stopwatch.resume();
-        Ok(out_of_memory::check()?)
+        out_of_memory::check()
     }
 
     /// # Errors

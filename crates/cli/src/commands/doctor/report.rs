@@ -1,0 +1,75 @@
+use std::fmt::Write as _;
+
+use console::style;
+use oomph_memory::health::{Check, State};
+
+use crate::notices::printable;
+
+/// A line a check, names and states aligned, with the hint below the findings.
+pub(super) fn report(checks: &[Check]) -> String {
+    let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let states = checks.iter().map(|check| check.state.to_string().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Check { name, state, finding, hint } in checks {
+        let shown = style(format!("{state:states$}"));
+        let shown = match state {
+            State::Ok => shown.green(),
+            State::Skipped => shown.dim(),
+            State::Warning => shown.yellow().bold(),
+            State::Problem => shown.red().bold(),
+        };
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(text, "{name:names$}  {shown}  {}", printable(finding));
+        if let Some(hint) = hint {
+            let indent = " ".repeat(names + 2 + states + 2);
+            let _ = writeln!(text, "{indent}{} {}", style("hint:").cyan().bold(), printable(hint));
+        }
+    }
+    let _ = writeln!(text, "\n{}", verdict(checks));
+    text
+}
+
+/// The last line: what all of it comes to.
+fn verdict(checks: &[Check]) -> String {
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    let counted = |number: usize, what: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{number} {what}s")),
+    };
+    let wrong = [counted(count(State::Problem), "problem"), counted(count(State::Warning), "warning")];
+    let wrong: Vec<_> = wrong.into_iter().flatten().collect();
+    if wrong.is_empty() { "nothing is wrong".to_owned() } else { wrong.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_stand_below_what_was_found() {
+        console::set_colors_enabled(false);
+        let checks = [
+            Check::ok("disk", "9.00 GiB free"),
+            Check::skipped("GPUs", "none"),
+            Check::warning("open files", "at most 256", "`ulimit -n 4096`"),
+            Check::problem("x", "y", "z"),
+        ];
+        insta::assert_snapshot!(report(&checks), @r"
+        disk        ok       9.00 GiB free
+        GPUs        skipped  none
+        open files  warning  at most 256
+                             hint: `ulimit -n 4096`
+        x           problem  y
+                             hint: z
+
+        1 problem, 1 warning
+        ");
+        insta::assert_snapshot!(report(&checks[..2]), @r"
+        disk  ok       9.00 GiB free
+        GPUs  skipped  none
+
+        nothing is wrong
+        ");
+    }
+}
