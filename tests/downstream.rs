@@ -96,3 +96,37 @@ fn the_program_started_again_by_itself_knows_the_model() {
     // The exit code of the child comes through as well.
     assert_eq!(start(folder.path(), &["again", "train", "--set", "train.steps=0"]).status.code(), Some(1));
 }
+
+/// Searches the batch of the user's model, with a setting of its own.
+fn find_batch(folder: &Path, settings: &[&str]) -> Output {
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let arguments = ["find-batch", "--max", "64", "--memory-limit", "64MiB"].into_iter().chain(settings);
+    start(folder, &arguments.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_batch_of_ones_own_model_is_found() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let found = find_batch(folder.path(), &[]);
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    assert!(String::from_utf8_lossy(&found.stdout).contains("largest batch that fits: 64"));
+}
+
+#[test]
+fn a_search_tells_a_bug_from_a_limit() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    // A panic in the data is told as what it is.
+    let panics = find_batch(folder.path(), &["data.panics_from=300"]);
+    let told = String::from_utf8_lossy(&panics.stderr);
+    assert_eq!(panics.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("fails, and not for want of memory") && told.contains("there is no point"),
+        "{told}"
+    );
+    // Every forward pass keeps 10 MiB: the plan of a step says that it fits, and the steps after it say no.
+    let hoards = find_batch(folder.path(), &["model.hoards=2621440"]);
+    let told = String::from_utf8_lossy(&hoards.stderr);
+    assert_eq!(hoards.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("error: batch 1 runs out of memory where the plan says that it fits"), "{told}");
+    assert!(told.contains("that the plan does not know"), "{told}");
+}

@@ -1,4 +1,4 @@
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, sync::Arc};
 
 use oomph_config::ConfigError;
 use oomph_core::Bytes;
@@ -55,14 +55,19 @@ pub(crate) enum CliError {
     #[error("the model can be trained with no {what} of those asked for")]
     NoneAllowed { what: &'static str },
     #[error("{what} fails, and not for want of memory")]
-    Tried { what: String, source: ProbeError },
+    Tried { what: String, source: Arc<ProbeError> },
     #[error("not even {what} fits")]
-    NothingFits { what: String, source: ProbeError },
+    NothingFits { what: String, source: Arc<ProbeError> },
     #[error(
         "{what} runs out of memory where the plan says that it fits, with a planned peak of {planned_peak_bytes} of \
          {limit_bytes}"
     )]
-    FailsAgainstThePlan { what: String, planned_peak_bytes: Bytes, limit_bytes: Bytes, source: ProbeError },
+    FailsAgainstThePlan {
+        what: String,
+        planned_peak_bytes: Bytes,
+        limit_bytes: Bytes,
+        source: Arc<ProbeError>,
+    },
     #[error("cannot start a fresh process to go on with `{}`", run.display())]
     Again { run: PathBuf, source: io::Error },
     #[error("cannot read from standard input what is to be done")]

@@ -291,10 +291,10 @@ impl Session {
     }
 }
 
-/// Sets the limit that the meter looks at. A GPU has its own.
+/// Sets the limit that the meter looks at. Of a GPU it is what its driver says that nobody holds.
 fn limit(config: &Config) -> Option<Bytes> {
     if config.device.devices[0] != DeviceName::Cpu {
-        return None;
+        return crate::free_bytes(config.device.devices[0]);
     }
     let limit_bytes = config.memory.limit.or_else(|| Some(oomph_memory::default_limit()?.bytes));
     oomph_memory::set_limit(limit_bytes);

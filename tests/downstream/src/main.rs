@@ -2,12 +2,12 @@
 
 use std::{
     process::{Command, ExitCode},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use oomph::burn::{self, module::Module, nn};
 use oomph::{
-    AnyTensor, Architecture, ConfigError, DataError, Generator, InputSpec, Key, ModelError, OpenContext,
+    AnyTensor, Architecture, ConfigError, DataError, Generator, InputSpec, Key, Mode, ModelError, OpenContext,
     OpenSource, Pass, Registry, Sample, SampleError, SampleSpec, Section, Source, Split, Stage, Stages,
     Target, TargetSpec, Values,
 };
@@ -30,40 +30,52 @@ fn again(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// A linear layer of Burn's own, and nothing else.
+/// A linear layer of Burn's own; and a mistake, where one is asked for.
 #[derive(Module, Debug)]
 struct Plane {
     linear: nn::Linear,
+    /// Elements that every forward pass keeps for ever.
+    #[module(skip)]
+    hoards: usize,
 }
+
+/// What is kept for ever.
+static HOARD: Mutex<Vec<burn::tensor::Tensor<1>>> = Mutex::new(Vec::new());
 
 impl Stage for Plane {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = pass.float::<2>(input)?;
+        if self.hoards > 0 && pass.mode() == Mode::Train {
+            let more = burn::tensor::Tensor::zeros([self.hoards], &x.device());
+            HOARD.lock().expect("nobody panics with it").push(more);
+        }
         Ok(self.linear.forward(x).into())
     }
 }
 
 fn plane(settings: &Section) -> Result<Architecture, ConfigError> {
     let bias = settings.boolean("bias", true)?;
+    let hoards = settings.integer("hoards", 0, 0..=1_000_000_000)?;
     Ok(Architecture::new("plane", move |spec, init| {
         let config = nn::LinearConfig::new(spec.input.elements(), spec.target.outputs()).with_bias(bias);
-        Ok(Stages::single(Plane { linear: config.init(init.device()) }))
+        Ok(Stages::single(Plane { linear: config.init(init.device()), hoards }))
     }))
 }
 
-/// Points of a plane in space: three features, and the height that goes with them.
-struct Points(SampleSpec);
+/// Points of a plane in space: three features, and the height that goes with them; from a certain one on a mistake.
+struct Points(SampleSpec, usize);
 
-fn points(_: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+fn points(settings: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     let (input, target) = (InputSpec::Vector { features: 3 }, TargetSpec::Values { features: 1 });
-    Ok(Box::new(Open(SampleSpec { input, target })))
+    let panics_from = settings.integer("panics_from", usize::MAX >> 1, 0..=usize::MAX >> 1)?;
+    Ok(Box::new(Open(SampleSpec { input, target }, panics_from)))
 }
 
-struct Open(SampleSpec);
+struct Open(SampleSpec, usize);
 
 impl OpenSource for Open {
     fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        Ok(Arc::new(Points(self.0.clone())))
+        Ok(Arc::new(Points(self.0.clone(), self.1)))
     }
 }
 
@@ -80,6 +92,7 @@ impl Source for Points {
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
+        assert!(index < self.1, "there is no point {index}");
         let mut random = Generator::at(Key::new(1).with_name(&split.to_string()).with(index as u64));
         let [a, b, c] = std::array::from_fn(|_| random.uniform_in(-1.0, 1.0));
         let height = 2.0 * a - 3.0 * b + 0.5 * c + 1.0;

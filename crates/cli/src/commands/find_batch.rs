@@ -5,7 +5,7 @@ mod report;
 mod share;
 mod subject;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, value_parser};
 use oomph_config::{Config, DeviceName};
@@ -138,7 +138,9 @@ struct Finder<'a> {
     failure: Option<CliError>,
     /// The smallest one to try: its failure is explained.
     least: usize,
-    /// Why no larger ones are tried than these.
+    /// The largest one.
+    most: usize,
+    /// Why no larger ones are looked at.
     capped: Option<String>,
 }
 
@@ -175,6 +177,7 @@ impl<'a> Finder<'a> {
             style: Style::choose(arguments.json, false),
             failure: None,
             least: least.next_multiple_of(multiple_of),
+            most: most / multiple_of * multiple_of,
             capped,
         })
     }
@@ -237,10 +240,10 @@ impl<'a> Finder<'a> {
     }
 
     /// What is said where not even the smallest one fits: whether that is a limit or a bug.
-    fn nothing_fits(&mut self) -> CliError {
+    fn nothing_fits(&self) -> CliError {
         let what = self.subject.label(self.least);
-        let row = self.rows.iter_mut().find(|row| row.batch == self.least);
-        let Some((row, source)) = row.and_then(|row| Some((row.planned_peak_bytes, row.failure.take()?)))
+        let row = self.rows.iter().find(|row| row.batch == self.least);
+        let Some((row, source)) = row.and_then(|row| Some((row.planned_peak_bytes, row.failure.clone()?)))
         else {
             return CliError::NoneAllowed { what: self.subject.name() };
         };
@@ -259,14 +262,9 @@ impl<'a> Finder<'a> {
         let fits =
             |batch: &usize| self.rows.iter().any(|row| row.batch == *batch && row.verdict == Verdict::Fits);
         let chosen = even.filter(fits).or(found.largest);
-        Report::new(
-            self.session,
-            self.subject,
-            (found, chosen),
-            self.limit_bytes,
-            &self.rows,
-            self.capped.clone(),
-        )
+        // It matters where that is what was found.
+        let capped = self.capped.clone().filter(|_| found.largest == Some(self.most));
+        Report::new(self.session, self.subject, (found, chosen), self.limit_bytes, &self.rows, capped)
     }
 }
 
@@ -284,15 +282,21 @@ impl Row {
         limit_bytes: Option<Bytes>,
     ) -> Self {
         let Probed { rehearsed, failure, .. } = probed;
-        let peak = rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
-        let is_above = limit_bytes.zip(peak).is_some_and(|(limit, peak)| peak > limit);
+        let is_above_plan =
+            limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, planned)| planned > limit);
+        let needs = rehearsed.and_then(|rehearsed| {
+            let peak = rehearsed.peak_in_use_bytes?;
+            // Beyond the plan, which has all threads meet, a run of many steps may see more than a try did.
+            Some(if is_above_plan { peak + rehearsed.peak_spread_bytes } else { peak })
+        });
+        let is_above = limit_bytes.zip(needs).is_some_and(|(limit, needs)| needs > limit);
         let verdict = match &failure {
             None if is_above => Verdict::DoesNotFit,
             None => Verdict::Fits,
             Some(failure) if failure.is_out_of_memory() || failure.is_killed() => Verdict::DoesNotFit,
             Some(_) => Verdict::Failed,
         };
-        Self { batch, planned_peak_bytes, rehearsed, verdict, failure }
+        Self { batch, planned_peak_bytes, rehearsed, verdict, failure: failure.map(Arc::new) }
     }
 }
 

@@ -126,6 +126,7 @@ impl From<&Measurement> for Measured {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Rehearsed {
     pub(crate) peak_in_use_bytes: Option<Bytes>,
+    pub(crate) peak_spread_bytes: Bytes,
     pub(crate) reserved_bytes: Option<Bytes>,
     pub(crate) step_seconds: f64,
     pub(crate) samples_per_second: f64,
@@ -133,8 +134,14 @@ pub(crate) struct Rehearsed {
 
 impl From<Rehearsal> for Rehearsed {
     fn from(rehearsal: Rehearsal) -> Self {
-        let Rehearsal { peak_in_use_bytes, reserved_bytes, step_seconds, samples_per_second } = rehearsal;
-        Self { peak_in_use_bytes, reserved_bytes, step_seconds, samples_per_second }
+        let Rehearsal {
+            peak_in_use_bytes,
+            peak_spread_bytes,
+            reserved_bytes,
+            step_seconds,
+            samples_per_second,
+        } = rehearsal;
+        Self { peak_in_use_bytes, peak_spread_bytes, reserved_bytes, step_seconds, samples_per_second }
     }
 }
 

@@ -34,6 +34,9 @@ pub struct RehearseOptions {
 pub struct Rehearsal {
     /// The most that was in use; on a GPU the most that was seen between steps. `None` where nobody counts.
     pub peak_in_use_bytes: Option<Bytes>,
+    /// By how much the peaks of whole steps differ, the first ones left out: how threads meet decides when their
+    /// workspaces are there together.
+    pub peak_spread_bytes: Bytes,
     /// What a GPU's allocator held in the end.
     pub reserved_bytes: Option<Bytes>,
     /// How long a step takes: the median behind the first ones.
@@ -86,6 +89,9 @@ struct Rehearsed {
     done: Vec<Done>,
     /// All that were done.
     steps: usize,
+    /// The most in use, and that of each whole step.
+    peak: Bytes,
+    peaks: Vec<Bytes>,
     /// With the most in use that was seen.
     pools: Option<PoolReading>,
 }
@@ -107,6 +113,8 @@ impl Rehearsed {
             let Some(batch) = batches.next()? else { break };
             let done = self.step(session, &mut stepper, batch, observer)?;
             self.done.push(done);
+            let peak = self.restart_peak();
+            self.peaks.push(peak);
         }
         if self.done.is_empty() {
             return Err(MeasureError::NoSteps);
@@ -121,6 +129,14 @@ impl Rehearsed {
             }
         }
         Ok(read_state(&stepper, &session.device)?)
+    }
+
+    /// What the most in use was since the last time.
+    fn restart_peak(&mut self) -> Bytes {
+        let peak = read().peak_in_use_bytes;
+        self.peak = self.peak.max(peak);
+        restart_peak();
+        peak
     }
 
     fn step(
@@ -140,16 +156,19 @@ impl Rehearsed {
         Ok(done)
     }
 
-    fn result(&self, session: &Session) -> Result<Rehearsal, MeasureError> {
+    fn result(&mut self, session: &Session) -> Result<Rehearsal, MeasureError> {
+        let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
+        self.restart_peak();
+        let peak = (is_cpu && is_installed()).then_some(self.peak);
+        let steady = || self.peaks.iter().skip(MeasureOptions::WARMUP).copied();
+        let spread = steady().max().zip(steady().min()).map(|(most, least)| most.get() - least.get());
         let timed = self.done.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty());
         let timed = timed.unwrap_or(&self.done);
-        let step_seconds = median(timed.iter().map(|step| step.seconds).collect());
-        let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
-        let peak = (is_cpu && is_installed()).then(|| read().peak_in_use_bytes);
         Ok(Rehearsal {
+            peak_spread_bytes: Bytes::new(spread.unwrap_or(0)),
             peak_in_use_bytes: peak.or_else(|| Some(self.pools?.in_use_bytes)),
             reserved_bytes: PoolReading::of(&session.device).map(|pools| pools.reserved_bytes),
-            step_seconds,
+            step_seconds: median(timed.iter().map(|step| step.seconds).collect()),
             samples_per_second: timed.iter().map(|step| step.samples as f64).sum::<f64>()
                 / timed.iter().map(|step| step.seconds).sum::<f64>(),
         })

@@ -1,6 +1,6 @@
 //! What a search found, as people and programs read it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use oomph_config::Value;
 use oomph_core::Bytes;
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub(super) planned_peak_bytes: Option<Bytes>,
     pub(super) rehearsed: Option<Rehearsed>,
     pub(super) verdict: Verdict,
-    pub(super) failure: Option<ProbeError>,
+    pub(super) failure: Option<Arc<ProbeError>>,
 }
 
 /// What came of it.

@@ -1,0 +1,36 @@
+//! The processes that commands start.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+pub(crate) fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing happened for a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A child of a process that is not only its own copy any more.
+pub(crate) fn child_of(parent: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let child = children.split_whitespace().next()?.parse().ok()?;
+    let command = fs::read(format!("/proc/{child}/cmdline")).ok()?;
+    command.ends_with(b"probe\0").then_some(child)
+}
+
+pub(crate) fn is_running(process: u32) -> bool {
+    // A zombie that nobody waits for has ended as well.
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+pub(crate) fn signal(process: u32, signal: i32) {
+    // SAFETY: it is a child of this process that was not waited for, so the id is still its own.
+    assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
+}

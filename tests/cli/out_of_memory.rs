@@ -1,0 +1,162 @@
+//! What is said where memory runs out, or will, and how a training goes on from there.
+
+use serde_json::Value;
+
+use crate::support::{Answer, Folder, snapshot, without_numbers};
+
+/// No batch normalisation, so that micro-batches train the same; its batch needs some MiB.
+const LSTM: &str = "\
+[model]
+name = 'lstm'
+hidden = 32
+
+[data]
+source = 'digits'
+layout = 'rows'
+workers = 0
+
+[train]
+batch = 256
+steps = 12
+eval_every = '6 steps'
+
+[run]
+directory = 'run'
+log_every = 4
+";
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.write("net.toml", LSTM);
+    folder
+}
+
+fn train(folder: &Folder, arguments: &[&str]) -> Answer {
+    folder.oomph(&[&["train", "--config", "net.toml"], arguments].concat())
+}
+
+fn planned_peak(folder: &Folder) -> u64 {
+    let plan =
+        folder.oomph(&["plan", "--config", "net.toml", "--json", "--batch", "256"]).success().last_json();
+    plan["batches"][0]["planned_peak_bytes"].as_u64().expect("bytes")
+}
+
+/// The text with numbers and what other programs run masked.
+fn shape(text: &str) -> String {
+    let is_machine = |line: &&str| !line.contains("other processes hold") && !line.contains("process N");
+    let lines = text
+        .lines()
+        .filter(is_machine)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n");
+    without_numbers(&lines.collect::<String>())
+}
+
+#[test]
+fn what_cannot_fit_is_refused_with_what_would() {
+    let folder = folder();
+    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let answer = train(&folder, &["--memory-limit", &limit]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(75), ""), "{answer}");
+    assert!(!folder.at("run").exists(), "nothing was begun");
+    snapshot("out_of_memory_refused", &shape(&answer.stderr));
+    for file in ["report.txt", "report.json", "timeline.html"] {
+        assert!(folder.at(&format!("out-of-memory/net/{file}")).is_file(), "{file}");
+    }
+    let again = train(&folder, &["--memory-limit", &limit, "--json"]);
+    let error = again.last_json();
+    assert_eq!((again.code, &error["event"]), (Some(75), &Value::from("error")));
+    let levers = error["out_of_memory"]["levers"].as_array().expect("levers").clone();
+    assert!(levers.iter().any(|lever| lever["settings"][0][0] == "memory.micro_batch"), "{error}");
+    assert!(folder.at("out-of-memory/net-2/report.json").is_file(), "the first report stays");
+}
+
+#[test]
+fn what_runs_out_while_it_trains_says_where_and_keeps_the_last_step() {
+    let folder = folder();
+    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let answer = train(&folder, &["--memory-limit", &limit, "--no-plan-check", "--quiet"]);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    snapshot("out_of_memory_in_training", &shape(&answer.stderr));
+    let text = String::from_utf8(folder.read("run/out-of-memory/report.txt")).unwrap();
+    assert!(answer.stderr.contains(text.lines().next().unwrap()), "{text}");
+    let report: Value = serde_json::from_slice(&folder.read("run/out-of-memory/report.json")).unwrap();
+    let [phase, step] = [&report["phase"], &report["step"]];
+    assert_eq!((phase, step), (&Value::from("forward"), &Value::from(1)), "{report}");
+    assert_eq!(report["is_measured"], true);
+}
+
+#[test]
+fn evaluation_and_profile_say_the_same() {
+    let folder = folder();
+    train(&folder, &["--quiet"]).success();
+    let evaluate =
+        ["evaluate", "--checkpoint", "run", "--set", "train.eval_batch=359", "--memory-limit", "5MiB"];
+    let answer = folder.oomph(&evaluate);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("error: out of memory in eval at `lstm.0"), "{answer}");
+    assert!(answer.stderr.contains("train.eval_batch="), "{answer}");
+    assert!(folder.at("out-of-memory/config/timeline.html").is_file(), "{answer}");
+
+    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let answer = folder.oomph(&["profile", "--config", "net.toml", "--memory-limit", &limit]);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("error: out of memory in forward"), "{answer}");
+    assert!(answer.stderr.contains("--set memory.micro_batch="), "{answer}");
+}
+
+/// The end of a training as JSON.
+fn end(answer: Answer) -> Value {
+    let last = answer.success().last_json();
+    assert_eq!(last["event"], "done", "{last}");
+    last
+}
+
+fn assert_same_loss(one: &Value, other: &Value) {
+    for key in ["loss", "eval_loss"] {
+        let [a, b] = [one, other].map(|end| end[key].as_f64().unwrap_or_else(|| panic!("`{key}` of {end}")));
+        assert!((a - b).abs() <= 1e-4 * a.abs(), "{key}: {a} and {b}");
+    }
+}
+
+#[test]
+fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
+    let whole = folder();
+    let enough = end(train(&whole, &["--json"]));
+    let limit = (planned_peak(&whole) * 8 / 10).to_string();
+    let adapt = ["--memory-limit", &limit, "--set", "memory.on_oom=adapt", "--json"];
+
+    // By plan, before it begins.
+    let folder = folder();
+    let answer = train(&folder, &adapt);
+    let adapted =
+        answer.json_lines().into_iter().find(|event| event["event"] == "adapted").expect("it adapts");
+    assert_eq!(adapted["step"], 0);
+    let size = adapted["settings"]["memory.micro_batch"].as_str().expect("a micro-batch").to_owned();
+    assert_same_loss(&enough, &end(answer));
+    let config = String::from_utf8(folder.read("run/config.toml")).unwrap();
+    assert!(config.contains(&format!("micro_batch = {size}")) && config.contains("batch = 256"), "{config}");
+
+    // And when it has run out, in the first step and in a later one: an evaluation needs most here.
+    for late in
+        [&[][..], &["--set", "train.batch=128", "--set", "train.eval_batch=359", "--set", "train.steps=9"]]
+    {
+        let whole = self::folder();
+        let enough = end(train(&whole, &[&["--json"], late].concat()));
+        let folder = self::folder();
+        let answer = train(&folder, &[&adapt[..], &["--no-plan-check"], late].concat());
+        let events = answer.json_lines();
+        let kinds: Vec<_> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+        assert!(kinds.contains(&"adapted"), "{answer}");
+        assert_eq!(kinds.iter().filter(|kind| **kind == "started").count(), 2, "{answer}");
+        assert_same_loss(&enough, &end(answer));
+    }
+}
+
+#[test]
+fn what_no_micro_batch_helps_is_told_and_ends() {
+    let folder = folder();
+    let arguments = ["--memory-limit", "3MiB", "--set", "memory.on_oom=adapt", "--no-plan-check"];
+    let answer = train(&folder, &arguments);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("nothing that can be changed makes it fit"), "{answer}");
+}
