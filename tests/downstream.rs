@@ -123,10 +123,14 @@ fn a_search_tells_a_bug_from_a_limit() {
         told.contains("fails, and not for want of memory") && told.contains("there is no point"),
         "{told}"
     );
-    // Every forward pass keeps 10 MiB: the plan of a step says that it fits, and the steps after it say no.
-    let hoards = find_batch(folder.path(), &["model.hoards=2621440"]);
+    // Every forward pass keeps 15 MiB: the plan of a step says that it fits, and the steps after it say no.
+    let hoards = find_batch(folder.path(), &["model.hoards=4000000"]);
     let told = String::from_utf8_lossy(&hoards.stderr);
     assert_eq!(hoards.status.code(), Some(1), "{told}");
     assert!(told.starts_with("error: batch 1 runs out of memory where the plan says that it fits"), "{told}");
     assert!(told.contains("that the plan does not know"), "{told}");
+    // Less of it lasts for the steps that are tried, and is told all the same.
+    let hoards = find_batch(folder.path(), &["model.hoards=1000000"]);
+    let told = String::from_utf8_lossy(&hoards.stderr);
+    assert!(hoards.status.success() && told.contains("every step leaves 3.81 MiB behind"), "{told}");
 }

@@ -23,6 +23,7 @@ use crate::{
     error::CliError,
     exit::Exit,
     failure,
+    notices::Notices,
     numbers::grouped,
     output,
     probe::{Probed, Prober, Stopped, Work},
@@ -100,6 +101,9 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
         output::print_json(&report)?;
     } else if !report.probes.is_empty() {
         output::print(&report.text())?;
+    }
+    if let Some(warning) = report.warning() {
+        Notices::default().warning(warning);
     }
     match (stopped, finder.failure) {
         (Some(exit), _) => Ok(exit),

@@ -127,6 +127,7 @@ impl From<&Measurement> for Measured {
 pub(crate) struct Rehearsed {
     pub(crate) peak_in_use_bytes: Option<Bytes>,
     pub(crate) peak_spread_bytes: Bytes,
+    pub(crate) growth_bytes: Bytes,
     pub(crate) reserved_bytes: Option<Bytes>,
     pub(crate) step_seconds: f64,
     pub(crate) samples_per_second: f64,
@@ -137,11 +138,19 @@ impl From<Rehearsal> for Rehearsed {
         let Rehearsal {
             peak_in_use_bytes,
             peak_spread_bytes,
+            growth_bytes,
             reserved_bytes,
             step_seconds,
             samples_per_second,
         } = rehearsal;
-        Self { peak_in_use_bytes, peak_spread_bytes, reserved_bytes, step_seconds, samples_per_second }
+        Self {
+            peak_in_use_bytes,
+            peak_spread_bytes,
+            growth_bytes,
+            reserved_bytes,
+            step_seconds,
+            samples_per_second,
+        }
     }
 }
 

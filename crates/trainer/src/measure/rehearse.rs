@@ -37,6 +37,9 @@ pub struct Rehearsal {
     /// By how much the peaks of whole steps differ, the first ones left out: how threads meet decides when their
     /// workspaces are there together.
     pub peak_spread_bytes: Bytes,
+    /// What each step leaves behind: by how much more is in use after it, at the least. A training of many steps will run
+    /// out of memory by it.
+    pub growth_bytes: Bytes,
     /// What a GPU's allocator held in the end.
     pub reserved_bytes: Option<Bytes>,
     /// How long a step takes: the median behind the first ones.
@@ -92,6 +95,8 @@ struct Rehearsed {
     /// The most in use, and that of each whole step.
     peak: Bytes,
     peaks: Vec<Bytes>,
+    /// What was in use behind each whole step.
+    levels: Vec<u64>,
     /// With the most in use that was seen.
     pools: Option<PoolReading>,
 }
@@ -115,6 +120,7 @@ impl Rehearsed {
             self.done.push(done);
             let peak = self.restart_peak();
             self.peaks.push(peak);
+            self.levels.push(read().in_use_bytes.get());
         }
         if self.done.is_empty() {
             return Err(MeasureError::NoSteps);
@@ -162,10 +168,13 @@ impl Rehearsed {
         let peak = (is_cpu && is_installed()).then_some(self.peak);
         let steady = || self.peaks.iter().skip(MeasureOptions::WARMUP).copied();
         let spread = steady().max().zip(steady().min()).map(|(most, least)| most.get() - least.get());
+        let steady = self.levels.get(MeasureOptions::WARMUP - 1..).unwrap_or_default();
+        let growth = steady.windows(2).map(|levels| levels[1].saturating_sub(levels[0])).min();
         let timed = self.done.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty());
         let timed = timed.unwrap_or(&self.done);
         Ok(Rehearsal {
             peak_spread_bytes: Bytes::new(spread.unwrap_or(0)),
+            growth_bytes: Bytes::new(growth.unwrap_or(0)),
             peak_in_use_bytes: peak.or_else(|| Some(self.pools?.in_use_bytes)),
             reserved_bytes: PoolReading::of(&session.device).map(|pools| pools.reserved_bytes),
             step_seconds: median(timed.iter().map(|step| step.seconds).collect()),

@@ -32,6 +32,9 @@ pub(super) struct Report {
     /// What may be used, the margin left out.
     limit_bytes: Option<Bytes>,
     pub(super) probes: Vec<Shown>,
+    /// What each step leaves behind, of the batch that was found: more steps than were tried will run out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth_bytes_per_step: Option<Bytes>,
     /// Why no larger ones were looked at.
     capped: Option<String>,
     /// The config file that has it now.
@@ -120,6 +123,7 @@ impl Report {
             is_proven: found.is_proven,
             limit_bytes,
             probes: rows.iter().map(Row::shown).collect(),
+            growth_bytes_per_step: chosen.and_then(|chosen| growth(rows, chosen)),
             capped,
             written: None,
             subject,
@@ -131,6 +135,15 @@ impl Report {
         let batch = ("train.batch", Value::from(self.largest_batch?));
         let micro_batch = self.micro_batch.map(|size| ("memory.micro_batch", Value::from(size)));
         Some(std::iter::once(batch).chain(micro_batch).collect())
+    }
+
+    /// What there is to be warned of.
+    pub(super) fn warning(&self) -> Option<String> {
+        let growth = self.growth_bytes_per_step?;
+        Some(format!(
+            "every step leaves {growth} behind, so that a longer training will run out of memory with any batch: \
+             `oomph train` says where it comes from"
+        ))
     }
 
     pub(super) fn text(&self) -> String {
@@ -194,6 +207,14 @@ impl Shown {
             (_, None) => "does not fit".into(),
         }
     }
+}
+
+/// What each step leaves behind, where that is worth a word.
+fn growth(rows: &[Row], chosen: usize) -> Option<Bytes> {
+    /// Less is lost among what is freed.
+    const LEAST: Bytes = Bytes::new(4096);
+    let row = rows.iter().find(|row| row.batch == chosen)?;
+    Some(row.rehearsed?.growth_bytes).filter(|growth| *growth >= LEAST)
 }
 
 /// `41 ms`, `1.30 s`.
