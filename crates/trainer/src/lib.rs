@@ -93,7 +93,7 @@ pub use out_of_memory::{
     adapt, advise, check_plan, free_bytes,
 };
 pub use parts::{Parts, cache_dir};
-pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan};
+pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan, slowdown};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;
 pub use resume::Resume;

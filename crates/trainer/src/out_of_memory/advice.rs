@@ -3,7 +3,7 @@ use oomph_plan::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::levers::{LEVERS, Lever, Rungs};
-use crate::{PlanOptions, Session, fits, plan, planning::seconds_per_sample};
+use crate::{PlanOptions, Session, fits, plan, slowdown};
 
 /// Keys with the values that they are to have.
 pub(super) type Settings = Vec<(String, String)>;
@@ -159,14 +159,13 @@ impl Advisor<'_> {
 
     fn advice(&self, moved: Move) -> Advice {
         let keeps_mathematics = moved.keeps_mathematics();
-        let seconds = |session: &Session| seconds_per_sample(session, self.backend);
-        let before = seconds(self.session);
-        let after = self.session.varied(&moved.settings).ok().and_then(|session| seconds(&session));
+        let varied = self.session.varied(&moved.settings).ok();
+        let slower = varied.and_then(|varied| slowdown(self.session, &varied, self.backend));
         Advice {
             levers: moved.levers.iter().map(|lever| lever.name.to_owned()).collect(),
             settings: moved.settings,
             planned_peak_bytes: moved.peak_bytes,
-            slowdown: after.zip(before).map_or(0.0, |(after, before)| after / before - 1.0),
+            slowdown: slower.unwrap_or(0.0),
             keeps_mathematics,
             about: moved.levers.iter().map(|lever| lever.about).collect::<Vec<_>>().join("; "),
         }

@@ -3,11 +3,15 @@ use oomph_plan::{Backend, cost};
 use super::{Work, record};
 use crate::Session;
 
-/// About how long a sample takes in training, to compare two configurations on the same backend; `None` where there is
-/// no such training. Nothing is executed.
-///
+/// About how much longer a sample takes in training with one session than with another, on the same backend: 0.1 is a
+/// tenth longer. `None` where there is no such training. Nothing is executed: it is estimated from the operations of a
+/// step (`oomph_plan::cost`).
+pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f64> {
+    Some(seconds_per_sample(after, backend)? / seconds_per_sample(before, backend)? - 1.0)
+}
+
 /// Micro-batches alike take as long as each other, so that of many two are looked at.
-pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
+fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
     let batch = session.largest_train_batch();
     let micro_batch = session.micro_batch_of(batch);
     let of = |batch| {
