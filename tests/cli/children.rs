@@ -2,8 +2,13 @@
 
 use std::{
     fs,
+    process::Child,
     time::{Duration, Instant},
 };
+
+use libc::{SIGINT, SIGKILL, SIGTERM};
+
+use crate::support::Folder;
 
 pub(crate) fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -24,7 +29,7 @@ pub(crate) fn child_of(parent: u32) -> Option<u32> {
     command.ends_with(b"probe\0").then_some(child)
 }
 
-pub(crate) fn is_running(process: u32) -> bool {
+fn is_running(process: u32) -> bool {
     // A zombie that nobody waits for has ended as well.
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
@@ -33,4 +38,20 @@ pub(crate) fn is_running(process: u32) -> bool {
 pub(crate) fn signal(process: u32, signal: i32) {
     // SAFETY: it is a child of this process that was not waited for, so the id is still its own.
     assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
+}
+
+/// Sends each signal to a command that has a child: it ends as it should, and so does the child.
+pub(crate) fn check_that_signals_leave_none(
+    folder: impl Fn() -> Folder,
+    start: impl Fn(&Folder) -> (Child, u32),
+) {
+    for (number, code) in [(SIGINT, Some(130)), (SIGTERM, Some(143)), (SIGKILL, None)] {
+        let folder = folder();
+        let (mut command, child) = start(&folder);
+        assert!(is_running(child));
+        signal(command.id(), number);
+        let status = command.wait().expect("a child of this process");
+        assert_eq!(status.code(), code);
+        wait_for(|| (!is_running(child)).then_some(()));
+    }
 }

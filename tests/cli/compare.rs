@@ -1,16 +1,15 @@
 //! `compare`: what each row says, how it fails, and that nothing is left running.
 
 use std::{
-    fs,
     io::{Read, Write},
     process::{Child, Stdio},
 };
 
-use libc::{SIGINT, SIGKILL, SIGTERM};
+use libc::{SIGINT, SIGKILL};
 use serde_json::Value;
 
 use crate::{
-    children::{child_of, is_running, signal, wait_for},
+    children::{check_that_signals_leave_none, child_of, signal, wait_for},
     support::{Case, Folder, check, snapshot, without_numbers},
 };
 
@@ -278,15 +277,7 @@ fn start_long(folder: &Folder) -> (Child, u32) {
 
 #[test]
 fn signals_leave_no_child_behind() {
-    for (number, code) in [(SIGINT, Some(130)), (SIGTERM, Some(143)), (SIGKILL, None)] {
-        let folder = folder();
-        let (mut comparison, child) = start_long(&folder);
-        assert!(is_running(child));
-        signal(comparison.id(), number);
-        let status = comparison.wait().expect("a child of this process");
-        assert_eq!(status.code(), code);
-        wait_for(|| (!is_running(child)).then_some(()));
-    }
+    check_that_signals_leave_none(folder, start_long);
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 use std::process::{Child, Stdio};
 
-use libc::{SIGINT, SIGKILL, SIGTERM};
 use serde_json::Value;
 
 use crate::{
-    children::{child_of, is_running, signal, wait_for},
+    children::{check_that_signals_leave_none, child_of, wait_for},
     photos,
     support::{Case, Folder, check, snapshot, without_numbers},
 };
@@ -238,13 +237,5 @@ fn start_long(folder: &Folder) -> (Child, u32) {
 
 #[test]
 fn signals_leave_no_child_behind() {
-    for (number, code) in [(SIGINT, Some(130)), (SIGTERM, Some(143)), (SIGKILL, None)] {
-        let folder = folder();
-        let (mut search, child) = start_long(&folder);
-        assert!(is_running(child));
-        signal(search.id(), number);
-        let status = search.wait().expect("a child of this process");
-        assert_eq!(status.code(), code);
-        wait_for(|| (!is_running(child)).then_some(()));
-    }
+    check_that_signals_leave_none(folder, start_long);
 }

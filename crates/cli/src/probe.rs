@@ -21,6 +21,7 @@ use std::{
 };
 
 use oomph_config::Config;
+use oomph_trainer::Rehearsal;
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     iterator::Signals,
@@ -32,7 +33,7 @@ use self::message::{Message, Request};
 pub(crate) use self::{
     child::run,
     failure::ProbeError,
-    message::{Measured, Planned, Rehearsed, Work},
+    message::{Measured, Planned, Work},
 };
 
 /// The hidden command that a child is started with.
@@ -63,7 +64,7 @@ pub(crate) struct Probed {
     /// What it measured, where it came that far.
     pub(crate) measured: Option<Measured>,
     /// What it rehearsed, where it came that far.
-    pub(crate) rehearsed: Option<Rehearsed>,
+    pub(crate) rehearsed: Option<Rehearsal>,
     /// What ended it otherwise.
     pub(crate) failure: Option<ProbeError>,
 }

@@ -201,10 +201,10 @@ impl<'a> Finder<'a> {
         };
         // Of as many micro-batches those that are alike need less, and are nearer to the whole batch.
         let even = self.subject.even(&self.session.config, found).filter(|even| *even >= self.least);
-        if let Some(even) = even.filter(|even| self.rows.iter().all(|row| row.batch != *even)) {
-            if let Err(Stopped(exit)) = self.try_one(even, &prober, &bar)? {
-                return Ok(Some(exit));
-            }
+        if let Some(even) = even.filter(|even| self.rows.iter().all(|row| row.batch != *even))
+            && let Err(Stopped(exit)) = self.try_one(even, &prober, &bar)?
+        {
+            return Ok(Some(exit));
         }
         Ok(None)
     }

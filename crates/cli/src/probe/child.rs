@@ -9,7 +9,7 @@ use oomph_trainer::{
     Event, MeasureOptions, Observer, Registry, RehearseOptions, Session, Tick, measure, plan_step, rehearse,
 };
 
-use super::message::{Measured, Message, Planned, Rehearsed, Request, Work};
+use super::message::{Measured, Message, Planned, Request, Work};
 use crate::{error::CliError, exit::Exit, output};
 
 /// What the hidden command does: what its parent asks for on standard input.
@@ -39,7 +39,7 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
         }
         Work::Rehearse { steps, report } => {
             let rehearsal = rehearse(&session, &RehearseOptions { steps, report }, &mut Steps)?;
-            Message::Rehearsed(Rehearsed::from(rehearsal))
+            Message::Rehearsed(rehearsal)
         }
     };
     output::print_json(&answer)?;

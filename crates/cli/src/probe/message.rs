@@ -43,7 +43,7 @@ pub(super) enum Message {
         step: usize,
     },
     Measured(Measured),
-    Rehearsed(Rehearsed),
+    Rehearsed(Rehearsal),
     Error {
         message: String,
         #[serde(default)]
@@ -118,38 +118,6 @@ impl From<&Measurement> for Measured {
             samples_per_second: measurement.samples_per_second,
             loss_first: finite(measurement.loss_first),
             loss_last: finite(measurement.loss_last),
-        }
-    }
-}
-
-/// What was rehearsed.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Rehearsed {
-    pub(crate) peak_in_use_bytes: Option<Bytes>,
-    pub(crate) peak_spread_bytes: Bytes,
-    pub(crate) growth_bytes: Bytes,
-    pub(crate) reserved_bytes: Option<Bytes>,
-    pub(crate) step_seconds: f64,
-    pub(crate) samples_per_second: f64,
-}
-
-impl From<Rehearsal> for Rehearsed {
-    fn from(rehearsal: Rehearsal) -> Self {
-        let Rehearsal {
-            peak_in_use_bytes,
-            peak_spread_bytes,
-            growth_bytes,
-            reserved_bytes,
-            step_seconds,
-            samples_per_second,
-        } = rehearsal;
-        Self {
-            peak_in_use_bytes,
-            peak_spread_bytes,
-            growth_bytes,
-            reserved_bytes,
-            step_seconds,
-            samples_per_second,
         }
     }
 }

@@ -9,6 +9,7 @@ use oomph_memory::{
     record::{self, StepKind},
     restart_peak,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Done, MeasureError, MeasureOptions, median, train};
 use crate::{
@@ -30,7 +31,7 @@ pub struct RehearseOptions {
 }
 
 /// What a rehearsal needed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rehearsal {
     /// The most that was in use; on a GPU the most that was seen between steps. `None` where nobody counts.
     pub peak_in_use_bytes: Option<Bytes>,
@@ -188,7 +189,7 @@ impl Rehearsed {
 fn last_batch(session: &Session) -> Result<Option<oomph_data::Batch>, TrainError> {
     let order = session.train_order();
     let last = order.batches().saturating_sub(1);
-    if last == 0 || order.len() % session.config.train.batch == 0 {
+    if last == 0 || order.len().is_multiple_of(session.config.train.batch) {
         return Ok(None);
     }
     charge(Account::Host, || {

@@ -4,13 +4,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use oomph_config::Value;
 use oomph_core::Bytes;
-use oomph_trainer::{Found, OutOfMemoryReport, Session};
+use oomph_trainer::{Found, OutOfMemoryReport, Rehearsal, Session};
 use serde::Serialize;
 
 use super::subject::Subject;
 use crate::{
     numbers::{grouped, rate},
-    probe::{ProbeError, Rehearsed},
+    probe::ProbeError,
     table::{Align, Table},
 };
 
@@ -47,7 +47,7 @@ pub(super) struct Report {
 pub(super) struct Row {
     pub(super) batch: usize,
     pub(super) planned_peak_bytes: Option<Bytes>,
-    pub(super) rehearsed: Option<Rehearsed>,
+    pub(super) rehearsed: Option<Rehearsal>,
     pub(super) verdict: Verdict,
     pub(super) failure: Option<Arc<ProbeError>>,
 }
