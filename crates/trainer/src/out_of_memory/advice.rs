@@ -1,9 +1,11 @@
+use std::cell::OnceCell;
+
 use oomph_core::Bytes;
 use oomph_plan::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::levers::{LEVERS, Lever, Rungs};
-use crate::{PlanOptions, Session, fits, plan, slowdown};
+use crate::{PlanOptions, Session, fits, plan, planning::seconds_per_sample};
 
 /// Keys with the values that they are to have.
 pub(super) type Settings = Vec<(String, String)>;
@@ -47,7 +49,7 @@ pub struct Advised {
 /// Every lever is tried alone, then those that keep the mathematics together, then these on top of the others. Of each
 /// it is the weakest rung that fits.
 pub fn advise(session: &Session, room_bytes: Bytes, backend: Backend) -> Advised {
-    let advisor = Advisor { session, room_bytes, backend };
+    let advisor = Advisor { session, room_bytes, backend, seconds: OnceCell::new() };
     let Some(unmoved) = advisor.moved(Vec::new(), Vec::new()) else { return Advised::default() };
     let mut found: Vec<Move> = LEVERS.iter().filter_map(|lever| advisor.weakest(lever, &unmoved)).collect();
     if !found.iter().any(Move::keeps_mathematics) {
@@ -89,6 +91,8 @@ struct Advisor<'a> {
     session: &'a Session,
     room_bytes: Bytes,
     backend: Backend,
+    /// What a sample takes as it is.
+    seconds: OnceCell<Option<f64>>,
 }
 
 impl Advisor<'_> {
@@ -97,9 +101,12 @@ impl Advisor<'_> {
         let session = self.session.varied(&settings).ok()?;
         let options = PlanOptions { backend: Some(self.backend), ..PlanOptions::default() };
         let timeline = plan(&session, options).ok()?;
-        // What the plan does not see is the smaller rest of an epoch's last batch.
-        session.check_training().ok()?;
         Some(Move { levers, settings, peak_bytes: timeline.peak().categories.total() })
+    }
+
+    /// Whether all of an epoch can be trained on, and the smaller rest of its last batch, which no plan has.
+    fn is_allowed(&self, moved: &Move) -> bool {
+        self.session.varied(&moved.settings).is_ok_and(|session| session.check_training().is_ok())
     }
 
     fn fits(&self, moved: &Move) -> bool {
@@ -121,22 +128,48 @@ impl Advisor<'_> {
         let rungs = (lever.rungs)(self.session);
         let last = (0..rungs.count).rev().take(MOST_REFUSED);
         let mut last = last.filter_map(|rung| Some((rung, self.rung(lever, &rungs, rung, on)?)));
-        last.next()
+        last.find(|(_, moved)| self.is_allowed(moved))
     }
 
-    /// The weakest rung that fits, where one does. Peaks fall from rung to rung.
+    /// The weakest rung that fits, where one does. Peaks fall from rung to rung, nearly in proportion to its size.
     fn weakest(&self, lever: &'static Lever, on: &Move) -> Option<Move> {
         let (last, strongest) = self.strongest(lever, on).filter(|(_, moved)| self.fits(moved))?;
         let rungs = (lever.rungs)(self.session);
+        // From `above` on down to `from` none fits; `to` does.
         let (mut from, mut to, mut best) = (0, last, strongest);
+        let mut above: Option<(f64, f64)> = None;
+        let mut turn = 0;
         while from < to {
-            let middle = from.midpoint(to);
-            match self.rung(lever, &rungs, middle, on).filter(|moved| self.fits(moved)) {
-                Some(moved) => (to, best) = (middle, moved),
-                None => from = middle + 1,
+            turn += 1;
+            let line = above.map(|above| (above, ((rungs.size)(to), best.peak_bytes.get() as f64)));
+            let guess = match line {
+                // A bend in the line could have it creep along.
+                Some(line) if turn % 4 != 0 => self.guess(&rungs, line, from, to),
+                // The weakest one is often near to what there is now.
+                _ if turn == 1 => from,
+                _ => from.midpoint(to),
+            };
+            let moved = self.rung(lever, &rungs, guess, on);
+            let peak = moved.as_ref().map(|moved| moved.peak_bytes.get() as f64);
+            match moved.filter(|moved| self.fits(moved) && self.is_allowed(moved)) {
+                Some(moved) => (to, best) = (guess, moved),
+                None => {
+                    above = peak.map(|peak| ((rungs.size)(guess), peak)).or(above);
+                    from = guess + 1;
+                }
             }
         }
         Some(best)
+    }
+
+    /// The weakest rung, from `from` up to but not including `to`, that fits by the line through a point above and one
+    /// below; the last one where none does.
+    fn guess(&self, rungs: &Rungs, line: ((f64, f64), (f64, f64)), from: usize, to: usize) -> usize {
+        let ((large, high), (small, low)) = line;
+        let room = self.room_bytes.get() as f64 / (1.0 + self.backend.margin());
+        let slope = (high - low) / (large - small).max(f64::MIN_POSITIVE);
+        let size = small + (room - low) / slope.max(f64::MIN_POSITIVE);
+        (from..to).find(|rung| (rungs.size)(*rung) <= size).unwrap_or(to - 1)
     }
 
     /// The levers that keep the mathematics, or the others, one on top of the other until it fits.
@@ -160,12 +193,13 @@ impl Advisor<'_> {
     fn advice(&self, moved: Move) -> Advice {
         let keeps_mathematics = moved.keeps_mathematics();
         let varied = self.session.varied(&moved.settings).ok();
-        let slower = varied.and_then(|varied| slowdown(self.session, &varied, self.backend));
+        let before = self.seconds.get_or_init(|| seconds_per_sample(self.session, self.backend));
+        let after = varied.and_then(|varied| seconds_per_sample(&varied, self.backend));
         Advice {
             levers: moved.levers.iter().map(|lever| lever.name.to_owned()).collect(),
             settings: moved.settings,
             planned_peak_bytes: moved.peak_bytes,
-            slowdown: slower.unwrap_or(0.0),
+            slowdown: after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0),
             keeps_mathematics,
             about: moved.levers.iter().map(|lever| lever.about).collect::<Vec<_>>().join("; "),
         }

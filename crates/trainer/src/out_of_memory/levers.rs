@@ -26,21 +26,15 @@ pub(super) const LEVERS: [Lever; 4] = [
         about: "the batch stays; batch normalisation, if any, sees the micro-batch",
         rungs: |session| {
             let (batch, micro_batch) = (session.largest_train_batch(), session.micro_batch());
-            let parts = micro_batches(batch).filter(|part| *part < micro_batch);
-            Rungs::of(parts.map(|part| one("memory.micro_batch", part)).collect())
+            let sizes = micro_batches(batch).filter(|size| *size < micro_batch).collect();
+            Rungs::of_sizes("memory.micro_batch", sizes)
         },
     },
     Lever {
         name: "evaluation batch",
         keeps_mathematics: true,
         about: "the evaluation gives the same",
-        rungs: |session| {
-            let batch = session.eval_batch();
-            Rungs {
-                count: batch.saturating_sub(1),
-                at: Box::new(move |rung| one("train.eval_batch", batch - 1 - rung)),
-            }
-        },
+        rungs: |session| Rungs::below("train.eval_batch", session.eval_batch()),
     },
     Lever {
         name: "optimizer",
@@ -52,13 +46,7 @@ pub(super) const LEVERS: [Lever; 4] = [
         name: "batch",
         keeps_mathematics: false,
         about: "a smaller batch trains differently",
-        rungs: |session| {
-            let batch = session.largest_train_batch();
-            Rungs {
-                count: batch.saturating_sub(1),
-                at: Box::new(move |rung| one("train.batch", batch - 1 - rung)),
-            }
-        },
+        rungs: |session| Rungs::below("train.batch", session.largest_train_batch()),
     },
 ];
 
@@ -68,11 +56,33 @@ pub(super) struct Rungs {
     pub(super) count: usize,
     /// The settings of one.
     pub(super) at: Box<dyn Fn(usize) -> Settings>,
+    /// What the peak grows with, nearly in proportion: the size that is set.
+    pub(super) size: Box<dyn Fn(usize) -> f64>,
 }
 
 impl Rungs {
     fn of(settings: Vec<Settings>) -> Self {
-        Self { count: settings.len(), at: Box::new(move |rung| settings[rung].clone()) }
+        let count = settings.len();
+        Self {
+            count,
+            at: Box::new(move |rung| settings[rung].clone()),
+            size: Box::new(move |rung| (count - rung) as f64),
+        }
+    }
+
+    fn of_sizes(key: &'static str, sizes: Vec<usize>) -> Self {
+        let settings = sizes.iter().map(|size| one(key, size)).collect();
+        Self { size: Box::new(move |rung| sizes[rung] as f64), ..Self::of(settings) }
+    }
+
+    /// Every size below one.
+    fn below(key: &'static str, size: usize) -> Self {
+        let of = move |rung| size - 1 - rung;
+        Self {
+            count: size.saturating_sub(1),
+            at: Box::new(move |rung| one(key, of(rung))),
+            size: Box::new(move |rung| of(rung) as f64),
+        }
     }
 }
 

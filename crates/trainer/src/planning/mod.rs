@@ -12,6 +12,7 @@ use oomph_plan::{Backend, Head, replay};
 use crate::{Session, TrainError};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
+pub(crate) use speed::seconds_per_sample;
 pub use speed::slowdown;
 
 /// What is planned, where it differs from the session.

@@ -10,8 +10,8 @@ pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f
     Some(seconds_per_sample(after, backend)? / seconds_per_sample(before, backend)? - 1.0)
 }
 
-/// Micro-batches alike take as long as each other, so that of many two are looked at.
-fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
+/// About how long a sample takes. Micro-batches alike take as long as each other, so that of many two are looked at.
+pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
     let batch = session.largest_train_batch();
     let micro_batch = session.micro_batch_of(batch);
     let of = |batch| {
