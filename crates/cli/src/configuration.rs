@@ -20,21 +20,32 @@ pub(crate) struct ConfigArguments {
     sets: Vec<String>,
 }
 
+/// Which device a command is about, and what that may use.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceArguments {
+    /// The device: `cpu`, `cuda:0` (`device.devices`)
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+}
+
+impl DeviceArguments {
+    pub(crate) fn flags(&self) -> [Flag<'_>; 2] {
+        [
+            Flag { name: "--devices", key: "device.devices", value: self.devices.as_deref() },
+            Flag { name: "--memory-limit", key: "memory.limit", value: self.memory_limit.as_deref() },
+        ]
+    }
+}
+
 /// A flag that stands for a key.
+#[derive(Clone, Copy)]
 pub(crate) struct Flag<'a> {
     pub(crate) name: &'static str,
     pub(crate) key: &'a str,
     pub(crate) value: Option<&'a str>,
-}
-
-impl<'a> Flag<'a> {
-    pub(crate) fn devices(value: Option<&'a str>) -> Self {
-        Self { name: "--devices", key: "device.devices", value }
-    }
-
-    pub(crate) fn memory_limit(value: Option<&'a str>) -> Self {
-        Self { name: "--memory-limit", key: "memory.limit", value }
-    }
 }
 
 impl ConfigArguments {

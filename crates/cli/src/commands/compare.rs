@@ -22,7 +22,7 @@ use self::{
     row::Row,
 };
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments, Flag},
     error::CliError,
     exit::Exit,
     notices::Notices,
@@ -70,12 +70,8 @@ pub(crate) struct CompareArguments {
     sort: Sort,
     #[command(flatten)]
     config: ConfigArguments,
-    /// Where to train: `cpu`, `cuda:0` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// Also write a page with bars to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -122,15 +118,12 @@ impl CompareArguments {
     /// The configuration with more flags, each with its key and value.
     fn load(&self, more: &[(&'static str, String, String)]) -> Result<Config, CliError> {
         let steps = self.steps.to_string();
-        let mut flags = vec![
-            Flag::devices(self.devices.as_deref()),
-            Flag::memory_limit(self.memory_limit.as_deref()),
-            Flag {
-                name: "--steps",
-                key: "train.steps",
-                value: Some(steps.as_str()).filter(|_| !self.plan_only),
-            },
-        ];
+        let mut flags = self.device.flags().to_vec();
+        flags.push(Flag {
+            name: "--steps",
+            key: "train.steps",
+            value: Some(steps.as_str()).filter(|_| !self.plan_only),
+        });
         flags.extend(more.iter().map(|&(name, ref key, ref value)| Flag { name, key, value: Some(value) }));
         self.config.load(&flags)
     }

@@ -10,7 +10,7 @@ use oomph_trainer::{
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments},
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, rate},
@@ -32,12 +32,8 @@ pub(crate) struct EvaluateArguments {
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArguments,
-    /// Where to evaluate: `cpu`, `cuda:0` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that the device may use, such as `24GiB` (`memory.limit`)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
@@ -73,8 +69,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
 
 impl EvaluateArguments {
     fn find(&self) -> Result<(Config, Found), CliError> {
-        let limit = Flag::memory_limit(self.memory_limit.as_deref());
-        let flags = [Flag::devices(self.devices.as_deref()), limit];
+        let flags = self.device.flags();
         if let Some(path) = &self.checkpoint {
             let found = Checkpoint::find(path)?;
             return Ok((self.config.load_for(&found.checkpoint, &flags)?, found));

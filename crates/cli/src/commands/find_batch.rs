@@ -19,7 +19,7 @@ use self::{
     subject::Subject,
 };
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments, Flag},
     error::CliError,
     exit::Exit,
     failure,
@@ -63,12 +63,8 @@ pub(crate) struct FindBatchArguments {
     /// Only multiples of it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
     multiple_of: u32,
-    /// Where to try: `cpu`, `cuda:0` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// What is to be left free, as a share of the limit
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     margin: Share,
@@ -120,11 +116,8 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
 impl FindBatchArguments {
     fn load(&self) -> Result<Config, CliError> {
         let batch = self.effective_batch.map(|batch| batch.to_string());
-        self.config.load(&[
-            Flag::devices(self.devices.as_deref()),
-            Flag::memory_limit(self.memory_limit.as_deref()),
-            Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() },
-        ])
+        let batch = Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() };
+        self.config.load(&self.device.flags().into_iter().chain([batch]).collect::<Vec<_>>())
     }
 }
 

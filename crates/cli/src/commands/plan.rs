@@ -14,7 +14,7 @@ use oomph_trainer::{
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments},
     error::CliError,
     exit::Exit,
     output,
@@ -42,12 +42,8 @@ pub(crate) struct PlanArguments {
     /// Plan for a GPU of this memory, such as `8GiB`, or of this name, such as `RTX 4090`
     #[arg(long, value_name = "SIZE|NAME", conflicts_with_all = ["memory_limit", "devices"])]
     gpu: Option<String>,
-    /// Plan for this device: `cpu`, `cuda:0` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// Also write the timeline of the config's batch, or of the first one given, as a page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -108,9 +104,7 @@ struct Planned {
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let flags =
-        [Flag::devices(arguments.devices.as_deref()), Flag::memory_limit(arguments.memory_limit.as_deref())];
-    let config = arguments.config.load(&flags)?;
+    let config = arguments.config.load(&arguments.device.flags())?;
     let gpu = arguments.gpu.as_deref().map(GpuMemory::parse).transpose()?;
     let session = Session::open_to_plan(config, registry)?;
     let planner = Planner::new(&session, gpu);

@@ -13,7 +13,7 @@ use oomph_trainer::{Profile, ProfileOptions, Registry, Session, TrainError, prof
 
 use self::{destination::Destination, device::DeviceFindings, findings::Findings, report::report};
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments},
     error::CliError,
     exit::Exit,
     failure,
@@ -50,13 +50,8 @@ pub(crate) struct ProfileArguments {
     /// Write the page alone, to this file
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     html: Option<PathBuf>,
-    /// Where to train: `cpu` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that the device may use, such as `24GiB` (`memory.limit`); the step that crosses it is the
-    /// last one
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
@@ -117,8 +112,7 @@ impl ProfileArguments {
     }
 
     fn load(&self) -> Result<Config, CliError> {
-        let limit = Flag::memory_limit(self.memory_limit.as_deref());
-        self.config.load(&[Flag::devices(self.devices.as_deref()), limit])
+        self.config.load(&self.device.flags())
     }
 
     fn destination(&self, config: &Config) -> Destination {

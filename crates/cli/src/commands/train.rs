@@ -11,7 +11,7 @@ use oomph_trainer::{
 };
 
 use crate::{
-    configuration::{ConfigArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments},
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
@@ -36,12 +36,8 @@ Examples:
 pub(crate) struct TrainArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// Where to train: `cpu`, `cuda:0` (`device.devices`)
-    #[arg(long, value_name = "DEVICES")]
-    devices: Option<String>,
-    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// Go on from a checkpoint: of this run directory or checkpoint, with its config unless --config
     /// names another; without PATH the newest one of the config's run directory. From the start where
     /// nothing was saved yet
@@ -85,8 +81,7 @@ pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exi
 
 impl TrainArguments {
     fn load(&self) -> Result<Config, CliError> {
-        let limit = Flag::memory_limit(self.memory_limit.as_deref());
-        let flags = [Flag::devices(self.devices.as_deref()), limit];
+        let flags = self.device.flags();
         match &self.resume {
             Some(Some(path)) if self.config.config.is_none() => match Checkpoint::find(path) {
                 // Nothing was saved yet, so it starts fresh, as the run was configured.
