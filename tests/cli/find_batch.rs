@@ -159,6 +159,35 @@ fn a_batch_can_be_kept_in_micro_batches() {
 }
 
 #[test]
+fn micro_batches_are_multiples_too() {
+    let folder = folder();
+    let found = find(&folder, &["--memory-limit", LIMIT, "--effective-batch", "1000", "--multiple-of", "16"]);
+    assert_eq!(number(&found, "micro_batch") % 16, 0, "{found}");
+    assert!(batches(&found).iter().all(|size| size % 16 == 0), "{found}");
+}
+
+#[test]
+fn where_the_smallest_of_all_is_refused_the_next_one_is_explained() {
+    // Batch normalisation wants two values a channel.
+    let answer = Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", "4MiB"]);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(
+        answer.stderr.starts_with("error: not even batch 2 fits") && answer.stderr.contains("--set"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn what_somebody_writes_into_the_config_meanwhile_stays() {
+    let folder = folder();
+    let (mut search, _) = start(&folder, &["--set", "model.hidden=256", "--max", "700", "--write"]);
+    folder.write("net.toml", NET.replace("hidden = 32", "hidden = 33"));
+    assert!(search.wait().expect("a child of this process").success());
+    let text = String::from_utf8(folder.read("net.toml")).unwrap();
+    assert!(text.contains("hidden = 33") && text.contains("batch = 700"), "{text}");
+}
+
+#[test]
 fn what_was_found_is_written_and_comments_stay() {
     let folder = folder();
     let found =
@@ -226,13 +255,17 @@ fn what_cannot_be_searched_is_said() {
     );
 }
 
-/// Starts a search that takes a while, and waits for its child.
-fn start_long(folder: &Folder) -> (Child, u32) {
-    let arguments = ["find-batch", "--config", "net.toml", "--set", "model.hidden=512", "--max", "1400"];
-    let mut command = folder.command(&arguments);
+/// Starts a search, and waits for its child.
+fn start(folder: &Folder, arguments: &[&str]) -> (Child, u32) {
+    let mut command = folder.command(&[&["find-batch", "--config", "net.toml"], arguments].concat());
     let search = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary starts");
     let child = wait_for(|| child_of(search.id()));
     (search, child)
+}
+
+/// One that takes a while.
+fn start_long(folder: &Folder) -> (Child, u32) {
+    start(folder, &["--set", "model.hidden=512", "--max", "1400"])
 }
 
 #[test]

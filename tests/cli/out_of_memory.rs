@@ -95,7 +95,7 @@ fn evaluation_and_profile_say_the_same() {
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("error: out of memory in eval at `lstm.0"), "{answer}");
     assert!(answer.stderr.contains("train.eval_batch="), "{answer}");
-    assert!(folder.at("out-of-memory/config/timeline.html").is_file(), "{answer}");
+    assert!(folder.at("out-of-memory/run/timeline.html").is_file(), "{answer}");
 
     let limit = (planned_peak(&folder) * 8 / 10).to_string();
     let answer = folder.oomph(&["profile", "--config", "net.toml", "--memory-limit", &limit]);
@@ -159,4 +159,60 @@ fn what_no_micro_batch_helps_is_told_and_ends() {
     let answer = train(&folder, &arguments);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("nothing that can be changed makes it fit"), "{answer}");
+}
+
+#[test]
+fn a_training_that_adapts_goes_on_from_where_it_was_resumed() {
+    let folder = folder();
+    train(&folder, &["--quiet", "--set", "train.batch=64", "--set", "train.eval_batch=359"]).success();
+    let elsewhere =
+        ["train", "--resume", "run", "--set", "run.directory='else where'", "--set", "train.steps=16"];
+    let evaluation = ["--set", "train.eval_batch=8", "--memory-limit", "3600KiB"];
+    let adapt = ["--set", "memory.on_oom=adapt", "--no-plan-check", "--json"];
+    let answer = folder.oomph(&[&elsewhere[..], &evaluation, &adapt].concat()).success();
+    let started: Vec<_> =
+        answer.json_lines().into_iter().filter(|event| event["event"] == "started").collect();
+    let steps: Vec<_> = started.iter().map(|event| event["first_step"].as_u64()).collect();
+    assert_eq!(steps, [Some(12), Some(12)], "{answer}");
+    assert_eq!(answer.last_json()["step"], 16);
+}
+
+#[test]
+fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
+    let folder = folder();
+    // Either alone leaves the other above the limit.
+    let arguments = ["--set", "train.eval_batch=359", "--memory-limit", "5MiB"];
+    let answer = train(&folder, &[&arguments[..], &["--json"]].concat());
+    let levers = answer.last_json()["out_of_memory"]["levers"].as_array().expect("levers").clone();
+    let settings = levers[0]["settings"].as_array().expect("settings").clone();
+    let flags: Vec<String> =
+        settings.iter().map(|pair| format!("{}={}", text(&pair[0]), text(&pair[1]))).collect();
+    assert!(
+        flags[0].starts_with("memory.micro_batch=") && flags[1].starts_with("train.eval_batch="),
+        "{flags:?}"
+    );
+    // No smaller than they have to be.
+    assert!(flags[0] != "memory.micro_batch=1", "{flags:?}");
+    let sets: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
+    let last = [&sets[..], &["--memory-limit", "5MiB", "--no-plan-check", "--quiet"]].concat();
+    train(&folder, &last).success();
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+#[test]
+fn an_evaluation_is_advised_about_itself() {
+    let folder = folder();
+    train(&folder, &["--quiet"]).success();
+    let evaluate = ["evaluate", "--checkpoint", "run", "--memory-limit", "3500KiB"];
+    let answer = folder.oomph(&[&evaluate[..], &["--set", "train.eval_batch=359", "--json"]].concat());
+    let report = &answer.last_json()["out_of_memory"];
+    assert_eq!((answer.code, &report["title"]), (Some(75), &Value::from("lstm · evaluation batch 359")));
+    let levers = report["levers"].as_array().expect("levers");
+    assert_eq!(levers.len(), 1, "{report}");
+    let flag = format!("{}={}", text(&levers[0]["settings"][0][0]), text(&levers[0]["settings"][0][1]));
+    assert!(flag.starts_with("train.eval_batch="), "{flag}");
+    folder.oomph(&[&evaluate[..], &["--set", &flag]].concat()).success();
 }

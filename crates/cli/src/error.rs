@@ -6,7 +6,8 @@ use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_trainer::{
-    MeasureError, OutOfMemoryReport, ProfileError, SearchError, SessionError, TrainError, state::StateError,
+    MeasureError, OutOfMemory, OutOfMemoryReport, ProfileError, SearchError, SessionError, TrainError,
+    state::StateError,
 };
 
 use crate::{exit::Exit, probe::ProbeError};
@@ -52,8 +53,6 @@ pub(crate) enum CliError {
     Compared { optimizer: String, source: ConfigError },
     #[error(transparent)]
     Search(#[from] SearchError),
-    #[error("the model can be trained with no {what} of those asked for")]
-    NoneAllowed { what: &'static str },
     #[error("{what} fails, and not for want of memory")]
     Tried { what: String, source: Arc<ProbeError> },
     #[error("not even {what} fits")]
@@ -69,7 +68,7 @@ pub(crate) enum CliError {
         source: Arc<ProbeError>,
     },
     #[error("cannot start a fresh process to go on with `{}`", run.display())]
-    Again { run: PathBuf, source: io::Error },
+    Again { run: PathBuf, error: Box<OutOfMemory>, source: io::Error },
     #[error("cannot read from standard input what is to be done")]
     Request(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -96,8 +95,9 @@ impl CliError {
             Self::DoesNotFit { .. } => {
                 Some("lower `train.batch`, or `memory.micro_batch`, which keeps the batch".into())
             }
-            Self::Search(_) => Some("lower `--min`, or raise `--max`".into()),
-            Self::NoneAllowed { .. } => Some("`oomph train` with one of them says why".into()),
+            Self::Search(_) => {
+                Some("lower `--min`, or raise `--max`; a batch is at least `memory.micro_batch`".into())
+            }
             Self::Tried { source, .. } | Self::NothingFits { source, .. } => source.hint().map(str::to_owned),
             Self::FailsAgainstThePlan { .. } => Some(
                 "something holds memory that no tensor operation made, or never lets go of it: `oomph profile` with \
@@ -118,7 +118,9 @@ impl CliError {
     /// What is known of it, where memory ran out.
     pub(crate) fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
         match self {
-            Self::Train(TrainError::OutOfMemory(error)) => error.report.as_deref(),
+            Self::Train(TrainError::OutOfMemory(error)) | Self::Again { error, .. } => {
+                error.report.as_deref()
+            }
             Self::NothingFits { source, .. } | Self::FailsAgainstThePlan { source, .. } => source.report(),
             _ => None,
         }
@@ -127,9 +129,10 @@ impl CliError {
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Train(TrainError::OutOfMemory(_)) | Self::DoesNotFit { .. } | Self::NothingFits { .. } => {
-                Exit::OutOfMemory
-            }
+            Self::Train(TrainError::OutOfMemory(_))
+            | Self::Again { .. }
+            | Self::DoesNotFit { .. }
+            | Self::NothingFits { .. } => Exit::OutOfMemory,
             _ => Exit::Failure,
         }
     }

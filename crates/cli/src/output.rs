@@ -5,7 +5,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_config::Config;
 use oomph_memory::export;
 use serde::Serialize;
 
@@ -24,8 +23,8 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 }
 
 /// Where the report of what ran out of memory goes that has no run directory to take it.
-pub(crate) fn report_directory(config: &Config) -> PathBuf {
-    Path::new("out-of-memory").join(config.name())
+pub(crate) fn report_directory(name: &str) -> PathBuf {
+    Path::new("out-of-memory").join(name)
 }
 
 /// Writes a file that is whole or not there.

@@ -182,7 +182,8 @@ struct Streams {
 }
 
 fn spawn(request: &Request) -> io::Result<(Child, Streams)> {
-    let mut child = Command::new(std::env::current_exe()?)
+    // Not by its path: the file may have been replaced since it was started.
+    let mut child = Command::new("/proc/self/exe")
         .arg(COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

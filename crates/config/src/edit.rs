@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -22,12 +23,20 @@ impl ConfigFile {
             reason: reason.to_owned(),
         };
         let first = values.first().map_or("", |(key, _)| *key);
-        let parsed = self.text().parse::<DocumentMut>();
+        let (mark, text) = match self.text().strip_prefix('\u{feff}') {
+            Some(text) => ("\u{feff}", text),
+            None => ("", self.text()),
+        };
+        let parsed = text.parse::<DocumentMut>();
         let mut document = parsed.map_err(|error| refused(first, error.message()))?;
         for (key, value) in values {
             set(&mut document, key, value).ok_or_else(|| refused(key, "it is no key of a section"))?;
         }
-        Ok(document.to_string())
+        let edited = document.to_string();
+        // The editor ends every line its own way.
+        let is_dos = text.contains("\r\n");
+        let edited = if is_dos { edited.replace("\r\n", "\n").replace('\n', "\r\n") } else { edited };
+        Ok(format!("{mark}{edited}"))
     }
 
     /// Whether values can be written into it, as far as that is known without trying.
@@ -36,8 +45,14 @@ impl ConfigFile {
     /// Where it is no file, or one that must not be written.
     pub fn check_writable(&self) -> Result<(), ConfigError> {
         let path = self.path().ok_or_else(|| ConfigError::NoFile { name: self.place() })?;
-        let opened = fs::OpenOptions::new().append(true).open(path);
-        opened.map(drop).map_err(|source| ConfigError::Write { path: path.to_owned(), source })
+        let check = || {
+            fs::OpenOptions::new().append(true).open(path)?;
+            // It is replaced by one beside it.
+            let beside = unfinished(&fs::canonicalize(path)?);
+            fs::File::create(&beside)?;
+            fs::remove_file(beside)
+        };
+        check().map_err(|source| ConfigError::Write { path: path.to_owned(), source })
     }
 
     /// Writes values into the file: beside it first, so that it is the old one or the new one and nothing between.
@@ -70,15 +85,23 @@ fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     Some(())
 }
 
+/// The name under which a file is written before it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(name)
+}
+
 /// What a link points to is replaced, not the link; whoever could read the file can read the new one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = fs::canonicalize(path)?;
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.part", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
+    let unfinished = unfinished(&path);
     let write = || {
         let mut file = fs::File::create(&unfinished)?;
-        file.set_permissions(fs::metadata(&path)?.permissions())?;
+        let before = fs::metadata(&path)?;
+        file.set_permissions(before.permissions())?;
+        // Only root may give a file to somebody, and for anybody else it is his own already.
+        let _ = std::os::unix::fs::fchown(&file, Some(before.uid()), Some(before.gid()));
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)
@@ -134,6 +157,13 @@ mod tests {
         );
         assert_eq!(edited("train.batch = 1 # one\n", &values), "train.batch = 8 # one\n");
         assert_eq!(edited("train.epochs = 1\n", &values), "train.epochs = 1\ntrain.batch = 8\n");
+    }
+
+    #[test]
+    fn line_ends_and_a_byte_order_mark_stay() {
+        let values = [("train.batch", Value::from(8usize))];
+        let text = "\u{feff}[train]\r\nbatch = 1 # one\r\nepochs = 2\r\n";
+        assert_eq!(edited(text, &values), text.replace("batch = 1", "batch = 8"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{
     forward::forward,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
-    out_of_memory::{self, Circumstances, explain},
+    out_of_memory::{self, Circumstances, Subject, explain},
     progress::read_all,
     state::{Checkpoint, restore_model},
     upload::upload,
@@ -68,6 +68,7 @@ pub fn evaluate_checkpoint(
     evaluated.map_err(|error| {
         let TrainError::OutOfMemory(mut error) = error else { return error };
         let known = Circumstances {
+            subject: Subject::Evaluation,
             seen: log.as_ref().and_then(|log| log.seen(&error)),
             reserved_bytes: None,
             run: None,

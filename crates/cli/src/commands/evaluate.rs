@@ -50,7 +50,10 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         progress.warn(warning);
     }
     let session = Session::open(config, registry)?;
-    let report = output::report_directory(&session.config);
+    // Its config is called as that of every run.
+    let run = found.checkpoint.run_directory();
+    let name = run.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let report = output::report_directory(&name.unwrap_or_else(|| session.config.name().to_owned()));
     let evaluation = evaluate_checkpoint(&session, &found.checkpoint, Some(report), &mut progress, &stop)?;
     // Nothing asks it to stop, so it comes to its end.
     let evaluation = evaluation.ok_or(CliError::Interrupted)?;

@@ -8,9 +8,9 @@ mod subject;
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, value_parser};
-use oomph_config::{Config, DeviceName};
+use oomph_config::{Config, ConfigFile, DeviceName, Value};
 use oomph_core::{Bytes, Split};
-use oomph_trainer::{BatchSearch, Registry, Session, Tried, free_bytes};
+use oomph_trainer::{BatchSearch, Registry, SearchError, Session, Tried, free_bytes};
 
 use self::{
     plans::Plans,
@@ -89,10 +89,12 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
     let mut finder = Finder::new(arguments, &session)?;
     let stopped = finder.search()?;
     let mut report = finder.report();
-    if let (Some(file), Some(values), None) = (&file, report.values(), &stopped) {
-        let values: Vec<_> = values.iter().map(|(key, value)| (*key, value.clone())).collect();
-        report.written = Some(file.write_values(&values)?);
-    }
+    report.interrupted = stopped.is_some();
+    let written = match (&file, report.values()) {
+        (Some(file), Some(values)) if stopped.is_none() => write(file, &values, &session.config).map(Some),
+        _ => Ok(None),
+    };
+    report.written = written.as_ref().ok().cloned().flatten();
     if arguments.json {
         output::print_json(&report)?;
     } else if !report.probes.is_empty() {
@@ -101,7 +103,7 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
     if let Some(warning) = report.warning() {
         Notices::default().warning(warning);
     }
-    match (stopped, finder.failure) {
+    match (stopped, written.err().or(finder.failure)) {
         (Some(exit), _) => Ok(exit),
         // The object on standard output has it.
         (None, Some(error)) if arguments.json => {
@@ -111,6 +113,17 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
         (None, Some(error)) => Err(error),
         (None, None) => Ok(Exit::Success),
     }
+}
+
+/// Writes what was found into the file as it is now: somebody may have changed it meanwhile. A micro-batch that is the
+/// whole batch is not worth a line, unless there is one already.
+fn write(file: &ConfigFile, values: &[(&'static str, Value)], config: &Config) -> Result<PathBuf, CliError> {
+    let file = file.path().map_or_else(|| Ok(file.clone()), ConfigFile::read)?;
+    let batch = values.first().map(|(_, batch)| batch.clone());
+    let is_worth = |(key, value): &&(&'static str, Value)| {
+        *key == "train.batch" || config.memory.micro_batch.is_some() || Some(value) != batch.as_ref()
+    };
+    Ok(file.write_values(&values.iter().filter(is_worth).cloned().collect::<Vec<_>>())?)
 }
 
 impl FindBatchArguments {
@@ -133,8 +146,9 @@ struct Finder<'a> {
     style: Style,
     /// Why nothing was found.
     failure: Option<CliError>,
-    /// The smallest one to try: its failure is explained.
+    /// The smallest one that there is a training with: its failure is explained.
     least: usize,
+    multiple_of: usize,
     /// The largest one.
     most: usize,
     /// Why no larger ones are looked at.
@@ -154,26 +168,37 @@ impl<'a> Finder<'a> {
             }
             DeviceName::Cuda(_) => free_bytes(device),
         };
-        let limit_bytes = limit.map(|limit| arguments.margin.less(limit));
+        let limit_bytes = limit.map(|limit| arguments.margin.less(limit).max(Bytes::new(1)));
         let samples = session.source.len(Split::Train);
         let there_are = subject.most(&session.config, samples);
         let asked = arguments.max as usize;
         // Larger batches would only repeat the largest there is, and prove nothing.
-        let capped = (asked > there_are).then(|| subject.capped(there_are));
+        let capped = match subject {
+            _ if asked > there_are => Some(subject.capped(there_are)),
+            // Of a batch it is what was asked for.
+            Subject::MicroBatch if asked < there_are => {
+                Some(format!("no larger one than `--max {asked}` was tried"))
+            }
+            _ => None,
+        };
         let most = asked.min(there_are);
         let least = subject.least(&session.config).max(arguments.min as usize);
         let multiple_of = arguments.multiple_of as usize;
         let search = BatchSearch::new(least, most, multiple_of, limit_bytes, MOST_TRIES)?;
+        let mut plans = Plans::new(session, subject, limit_bytes.filter(|_| device == DeviceName::Cpu));
+        let first = least.next_multiple_of(multiple_of);
+        let least = plans.least_allowed((first..=most).step_by(multiple_of)).unwrap_or(first);
         Ok(Self {
             session,
             subject,
             search,
-            plans: Plans::new(session, subject, limit_bytes.filter(|_| device == DeviceName::Cpu)),
             limit_bytes,
             rows: Vec::new(),
             style: Style::choose(arguments.json, false),
             failure: None,
-            least: least.next_multiple_of(multiple_of),
+            least,
+            multiple_of,
+            plans,
             most: most / multiple_of * multiple_of,
             capped,
         })
@@ -193,7 +218,7 @@ impl<'a> Finder<'a> {
             return Ok(None);
         };
         // Of as many micro-batches those that are alike need less, and are nearer to the whole batch.
-        let even = self.subject.even(&self.session.config, found).filter(|even| *even >= self.least);
+        let even = self.even(found);
         if let Some(even) = even.filter(|even| self.rows.iter().all(|row| row.batch != *even))
             && let Err(Stopped(exit)) = self.try_one(even, &prober, &bar)?
         {
@@ -213,7 +238,7 @@ impl<'a> Finder<'a> {
         let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
         let steps = if is_above { STEPS_ABOVE_THE_PLAN } else { STEPS };
         let explained = batch == self.least && self.search.found().largest.is_none();
-        let report = explained.then(|| output::report_directory(&self.session.config));
+        let report = explained.then(|| output::report_directory(self.session.config.name()));
         bar.start(&self.subject.label(batch), self.rows.len(), steps);
         let work = Work::Rehearse { steps, report: report.map(absolute) };
         let probed = match prober.probe(&config, work, &mut |step| bar.step(step)) {
@@ -221,16 +246,12 @@ impl<'a> Finder<'a> {
             Err(stopped) => return Ok(Err(stopped)),
         };
         let row = Row::new(batch, planned_peak_bytes, probed, self.limit_bytes);
-        match row.verdict {
-            Verdict::Fits => self.search.tell(batch, Tried::Fits { of_planned: row.of_planned() }),
-            Verdict::DoesNotFit => self.search.tell(batch, Tried::TooLarge),
-            Verdict::Failed => {
-                let what = self.subject.label(batch);
-                return Err(match row.failure {
-                    Some(source) => CliError::Tried { what, source },
-                    None => CliError::Interrupted,
-                });
+        match (row.verdict, &row.failure) {
+            (Verdict::Fits, _) => self.search.tell(batch, Tried::Fits { of_planned: row.of_planned() }),
+            (Verdict::Failed, Some(source)) => {
+                return Err(CliError::Tried { what: self.subject.label(batch), source: source.clone() });
             }
+            (Verdict::DoesNotFit | Verdict::Failed, _) => self.search.tell(batch, Tried::TooLarge),
         }
         self.rows.push(row);
         Ok(Ok(()))
@@ -242,7 +263,13 @@ impl<'a> Finder<'a> {
         let row = self.rows.iter().find(|row| row.batch == self.least);
         let Some((row, source)) = row.and_then(|row| Some((row.planned_peak_bytes, row.failure.clone()?)))
         else {
-            return CliError::NoneAllowed { what: self.subject.name() };
+            // Nothing was tried, since there is no training with any.
+            return match self.plans.check(self.least) {
+                Err(error) => error.into(),
+                Ok(()) => {
+                    SearchError { least: self.least, most: self.most, multiple_of: self.multiple_of }.into()
+                }
+            };
         };
         let (limit, planned) = (self.limit_bytes.unwrap_or_default(), row.unwrap_or_default());
         let is_planned_to_fit = self.limit_bytes.is_some() && self.plans.fits(planned, limit);
@@ -253,9 +280,16 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// The smallest micro-batch with which there are no more of them than with one that was found.
+    fn even(&self, found: usize) -> Option<usize> {
+        let batch = self.session.largest_train_batch();
+        let even = batch.div_ceil(batch.div_ceil(found)).next_multiple_of(self.multiple_of);
+        (self.subject == Subject::MicroBatch && (self.least..found).contains(&even)).then_some(even)
+    }
+
     fn report(&self) -> Report {
         let found = self.search.found();
-        let even = found.largest.and_then(|found| self.subject.even(&self.session.config, found));
+        let even = found.largest.and_then(|found| self.even(found));
         let fits =
             |batch: &usize| self.rows.iter().any(|row| row.batch == *batch && row.verdict == Verdict::Fits);
         let chosen = even.filter(fits).or(found.largest);

@@ -130,7 +130,7 @@ impl ProfileArguments {
             steps: self.steps as usize,
             // What is enough for a training to remember may be too little here.
             capacity: session.config.memory.record.max(usual.capacity),
-            report: Some(output::report_directory(&session.config)),
+            report: Some(output::report_directory(session.config.name())),
             ..usual
         }
     }

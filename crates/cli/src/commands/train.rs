@@ -111,7 +111,7 @@ impl TrainArguments {
             Some(None) => Resume::Latest,
             Some(Some(path)) => Resume::From(path.clone()),
         };
-        let report = Some(output::report_directory(&session.config));
+        let report = Some(output::report_directory(session.config.name()));
         TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted, report }
     }
 }

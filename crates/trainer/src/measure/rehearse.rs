@@ -16,7 +16,7 @@ use crate::{
     Observer, PoolReading, Session, Stepper, Stop, Tick, TrainError, device_failure,
     evaluate::evaluate_batches,
     memory_log::MemoryLog,
-    out_of_memory::{self, Circumstances, explain},
+    out_of_memory::{self, Circumstances, Subject, explain},
     profile::Batches,
     state::model_record,
 };
@@ -77,7 +77,13 @@ pub fn rehearse(
                 explain(
                     session,
                     &mut error,
-                    Circumstances { seen, reserved_bytes, run: None, directory: options.report.clone() },
+                    Circumstances {
+                        subject: Subject::Training,
+                        seen,
+                        reserved_bytes,
+                        run: None,
+                        directory: options.report.clone(),
+                    },
                 );
             }
             Err(TrainError::OutOfMemory(error).into())

@@ -1,7 +1,7 @@
 use oomph_config::OnOom;
 
 use super::{Advice, OutOfMemory, Shortage, advise};
-use crate::{Adapted, PlanOptions, Session, TrainError, backend, fits, plan};
+use crate::{Adapted, PlanOptions, Session, TrainError, backend, plan};
 
 /// Changes a session whose plan does not fit so that it does, where `memory.on_oom = "adapt"` asks for it and something
 /// can be changed that keeps the mathematics. `None` where nothing is changed.
@@ -14,7 +14,7 @@ pub fn adapt(session: &Session) -> Result<Option<(Session, Adapted)>, TrainError
     };
     let backend = backend(session);
     let planned_peak_bytes = plan(session, PlanOptions::default())?.peak().categories.total();
-    if fits(planned_peak_bytes, limit_bytes, backend) {
+    if planned_peak_bytes <= limit_bytes {
         return Ok(None);
     }
     let Some(advice) =

@@ -1,11 +1,15 @@
 use std::cell::OnceCell;
 
 use oomph_core::Bytes;
+use oomph_memory::Timeline;
 use oomph_plan::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::levers::{LEVERS, Lever, Rungs};
-use crate::{PlanOptions, Session, fits, plan, planning::seconds_per_sample};
+use crate::{
+    PlanOptions, Session, TrainError, plan,
+    planning::{plan_evaluation, seconds_per_sample},
+};
 
 /// Keys with the values that they are to have.
 pub(super) type Settings = Vec<(String, String)>;
@@ -44,80 +48,136 @@ pub struct Advised {
     pub least: Option<Advice>,
 }
 
-/// What makes a session fit into `room_bytes`, each with its planned peak and what it costs. Nothing is executed.
+/// What makes a session's training fit into `room_bytes`, each with its planned peak and what it costs. Nothing is
+/// executed.
 ///
-/// Every lever is tried alone, then those that keep the mathematics together, then these on top of the others. Of each
-/// it is the weakest rung that fits.
+/// Every lever is tried alone; where none is enough, those that keep the mathematics together; then each of the others
+/// with them, then all. Of each it is the weakest rung that fits. It is to fit with the margin that plans have, and only
+/// where nothing does without.
 pub fn advise(session: &Session, room_bytes: Bytes, backend: Backend) -> Advised {
-    let advisor = Advisor { session, room_bytes, backend, seconds: OnceCell::new() };
-    let Some(unmoved) = advisor.moved(Vec::new(), Vec::new()) else { return Advised::default() };
-    let mut found: Vec<Move> = LEVERS.iter().filter_map(|lever| advisor.weakest(lever, &unmoved)).collect();
-    if !found.iter().any(Move::keeps_mathematics) {
-        found.extend(advisor.together(true, unmoved.clone()).ok());
-    }
-    if found.is_empty() {
-        let changing = LEVERS.iter().filter(|lever| !lever.keeps_mathematics);
-        let changed = changing.filter_map(|lever| advisor.strongest(lever, &unmoved));
-        found.extend(changed.filter_map(|(_, changed)| advisor.together(true, changed).ok()));
-    }
-    let least = || match advisor.together(true, unmoved) {
-        Err(keeping) => advisor.together(false, keeping).err(),
-        Ok(_) => None,
-    };
-    let least = if found.is_empty() { least().map(|least| advisor.advice(least)) } else { None };
-    let mut levers: Vec<Advice> = found.into_iter().map(|found| advisor.advice(found)).collect();
-    levers.sort_by(|one, other| {
-        let changes = |advice: &Advice| !advice.keeps_mathematics;
-        changes(one).cmp(&changes(other)).then(one.slowdown.total_cmp(&other.slowdown))
-    });
-    Advised { levers, least }
+    advise_on(Subject::Training, session, room_bytes, backend)
 }
 
-/// Settings, the levers that they move, and the planned peak with them.
+/// As [`advise`], for a training or for an evaluation alone.
+pub(crate) fn advise_on(subject: Subject, session: &Session, room_bytes: Bytes, backend: Backend) -> Advised {
+    let seconds = OnceCell::new();
+    let mut advisor = Advisor { subject, session, room_bytes, backend, margin: backend.margin(), seconds };
+    let advised = advisor.advise();
+    if !advised.levers.is_empty() {
+        return advised;
+    }
+    advisor.margin = 0.0;
+    advisor.advise()
+}
+
+/// What is to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A training, with its evaluations.
+    Training,
+    /// An evaluation of a model that is there: no gradients, and no optimizer.
+    Evaluation,
+}
+
+impl Subject {
+    /// The planned timeline of the session.
+    pub(crate) fn plan(self, session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
+        match self {
+            Self::Training => plan(session, options),
+            Self::Evaluation => plan_evaluation(session, options),
+        }
+    }
+
+    /// Whether a lever changes anything of it.
+    fn has(self, lever: &Lever) -> bool {
+        self == Self::Training || lever.is_for_evaluation
+    }
+}
+
+/// Levers with what each sets, and the planned peak with all of them.
 #[derive(Clone)]
 struct Move {
-    levers: Vec<&'static Lever>,
-    settings: Settings,
+    levers: Vec<(&'static Lever, Settings)>,
     peak_bytes: Bytes,
 }
 
 impl Move {
     fn keeps_mathematics(&self) -> bool {
-        self.levers.iter().all(|lever| lever.keeps_mathematics)
+        self.levers.iter().all(|(lever, _)| lever.keeps_mathematics)
+    }
+
+    fn settings(&self) -> Settings {
+        self.levers.iter().flat_map(|(_, settings)| settings.clone()).collect()
     }
 }
 
 struct Advisor<'a> {
+    subject: Subject,
     session: &'a Session,
     room_bytes: Bytes,
     backend: Backend,
+    /// What is to stay free beside a planned peak, as a share of it.
+    margin: f64,
     /// What a sample takes as it is.
     seconds: OnceCell<Option<f64>>,
 }
 
 impl Advisor<'_> {
-    /// What comes of settings; `None` where there is no such training.
-    fn moved(&self, levers: Vec<&'static Lever>, settings: Settings) -> Option<Move> {
-        let session = self.session.varied(&settings).ok()?;
+    fn advise(&self) -> Advised {
+        let Some(unmoved) = self.moved(Vec::new()) else { return Advised::default() };
+        let levers: Vec<&'static Lever> = LEVERS.iter().filter(|lever| self.subject.has(lever)).collect();
+        let (keeping, changing): (Vec<_>, Vec<_>) =
+            levers.iter().copied().partition(|lever| lever.keeps_mathematics);
+        let mut found: Vec<Move> = levers.iter().filter_map(|lever| self.weakest(lever, &unmoved)).collect();
+        if !found.iter().any(Move::keeps_mathematics) {
+            found.extend(self.together(&keeping, &unmoved).ok());
+        }
+        if found.is_empty() {
+            let with_one = changing.into_iter().map(|lever| [&keeping[..], &[lever]].concat());
+            found.extend(with_one.filter_map(|levers| self.together(&levers, &unmoved).ok()));
+        }
+        let mut least = None;
+        if found.is_empty() {
+            match self.together(&levers, &unmoved) {
+                Ok(all) => found.push(all),
+                Err(all) => least = Some(self.advice(all)),
+            }
+        }
+        let mut levers: Vec<Advice> = found.into_iter().map(|found| self.advice(found)).collect();
+        levers.sort_by(|one, other| {
+            let changes = |advice: &Advice| !advice.keeps_mathematics;
+            changes(one).cmp(&changes(other)).then(one.slowdown.total_cmp(&other.slowdown))
+        });
+        Advised { levers, least }
+    }
+
+    /// What comes of some settings; `None` where there is no such training.
+    fn moved(&self, levers: Vec<(&'static Lever, Settings)>) -> Option<Move> {
+        let mut moved = Move { levers, peak_bytes: Bytes::default() };
+        let session = self.session.varied(&moved.settings()).ok()?;
         let options = PlanOptions { backend: Some(self.backend), ..PlanOptions::default() };
-        let timeline = plan(&session, options).ok()?;
-        Some(Move { levers, settings, peak_bytes: timeline.peak().categories.total() })
+        moved.peak_bytes = self.subject.plan(&session, options).ok()?.peak().categories.total();
+        Some(moved)
     }
 
     /// Whether all of an epoch can be trained on, and the smaller rest of its last batch, which no plan has.
     fn is_allowed(&self, moved: &Move) -> bool {
-        self.session.varied(&moved.settings).is_ok_and(|session| session.check_training().is_ok())
+        let check = |session: Session| session.check_training().is_ok();
+        self.subject == Subject::Evaluation || self.session.varied(&moved.settings()).is_ok_and(check)
+    }
+
+    /// What a planned peak may be.
+    fn room(&self) -> f64 {
+        self.room_bytes.get() as f64 / (1.0 + self.margin)
     }
 
     fn fits(&self, moved: &Move) -> bool {
-        fits(moved.peak_bytes, self.room_bytes, self.backend)
+        moved.peak_bytes.get() as f64 <= self.room()
     }
 
     /// One rung of a lever on top of other moves.
     fn rung(&self, lever: &'static Lever, rungs: &Rungs, rung: usize, on: &Move) -> Option<Move> {
-        let levers = on.levers.iter().copied().chain([lever]).collect();
-        let settings = on.settings.iter().cloned().chain((rungs.at)(rung)).collect();
-        self.moved(levers, settings)
+        self.moved(on.levers.iter().cloned().chain([(lever, (rungs.at)(rung))]).collect())
     }
 
     /// The strongest rung that there is a training with, and its number: a batch of one may be too small for batch
@@ -166,42 +226,48 @@ impl Advisor<'_> {
     /// below; the last one where none does.
     fn guess(&self, rungs: &Rungs, line: ((f64, f64), (f64, f64)), from: usize, to: usize) -> usize {
         let ((large, high), (small, low)) = line;
-        let room = self.room_bytes.get() as f64 / (1.0 + self.backend.margin());
+        let room = self.room();
         let slope = (high - low) / (large - small).max(f64::MIN_POSITIVE);
         let size = small + (room - low) / slope.max(f64::MIN_POSITIVE);
         (from..to).find(|rung| (rungs.size)(*rung) <= size).unwrap_or(to - 1)
     }
 
-    /// The levers that keep the mathematics, or the others, one on top of the other until it fits.
+    /// Some levers, each as weak as can be where all of them together are enough: the first ones first.
     ///
     /// # Errors
-    /// What needs least, where it does not fit with all of them.
-    fn together(&self, keeping: bool, mut on: Move) -> Result<Move, Move> {
-        for lever in LEVERS.iter().filter(|lever| lever.keeps_mathematics == keeping) {
-            if let Some(fitting) = self.weakest(lever, &on) {
-                return Ok(fitting);
-            }
-            if let Some((_, strongest)) = self.strongest(lever, &on)
-                && strongest.peak_bytes < on.peak_bytes
-            {
-                on = strongest;
+    /// All at their strongest, where that is not enough.
+    fn together(&self, levers: &[&'static Lever], unmoved: &Move) -> Result<Move, Move> {
+        let mut all = unmoved.clone();
+        for lever in levers {
+            if let Some((_, strongest)) = self.strongest(lever, &all) {
+                all = strongest;
             }
         }
-        if self.fits(&on) { Ok(on) } else { Err(on) }
+        if !self.fits(&all) {
+            return Err(all);
+        }
+        for lever in levers {
+            let others = all.levers.iter().filter(|(other, _)| other.name != lever.name).cloned().collect();
+            let Some(without) = self.moved(others) else { continue };
+            let weaker = if self.fits(&without) { Some(without) } else { self.weakest(lever, &without) };
+            all = weaker.filter(|weaker| self.is_allowed(weaker)).unwrap_or(all);
+        }
+        Ok(all)
     }
 
     fn advice(&self, moved: Move) -> Advice {
-        let keeps_mathematics = moved.keeps_mathematics();
-        let varied = self.session.varied(&moved.settings).ok();
-        let before = self.seconds.get_or_init(|| seconds_per_sample(self.session, self.backend));
-        let after = varied.and_then(|varied| seconds_per_sample(&varied, self.backend));
+        let settings = moved.settings();
+        let is_training = self.subject == Subject::Training;
+        let seconds = |session: &Session| seconds_per_sample(session, self.backend).filter(|_| is_training);
+        let before = self.seconds.get_or_init(|| seconds(self.session));
+        let after = self.session.varied(&settings).ok().and_then(|session| seconds(&session));
         Advice {
-            levers: moved.levers.iter().map(|lever| lever.name.to_owned()).collect(),
-            settings: moved.settings,
+            levers: moved.levers.iter().map(|(lever, _)| lever.name.to_owned()).collect(),
+            settings,
             planned_peak_bytes: moved.peak_bytes,
             slowdown: after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0),
-            keeps_mathematics,
-            about: moved.levers.iter().map(|lever| lever.about).collect::<Vec<_>>().join("; "),
+            keeps_mathematics: moved.keeps_mathematics(),
+            about: moved.levers.iter().map(|(lever, _)| lever.about).collect::<Vec<_>>().join("; "),
         }
     }
 }

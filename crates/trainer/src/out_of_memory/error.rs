@@ -91,12 +91,14 @@ impl fmt::Display for OutOfMemory {
         match &self.shortage {
             Shortage::Limit { requested_bytes, in_use_bytes, limit_bytes, .. } => write!(
                 f,
-                "out of memory{place}: {requested_bytes} more made {in_use_bytes} in use, above the limit of \
-                 {limit_bytes}"
+                "out of memory{place}: {requested_bytes} more made {in_use_bytes} in use, {} above the limit of \
+                 {limit_bytes}",
+                less(*in_use_bytes, *limit_bytes)
             ),
             Shortage::Planned { planned_peak_bytes, limit_bytes } => write!(
                 f,
-                "it does not fit: a planned peak of {planned_peak_bytes}{place}, above the limit of {limit_bytes}"
+                "it does not fit: a planned peak of {planned_peak_bytes}{place}, {} above the limit of {limit_bytes}",
+                less(*planned_peak_bytes, *limit_bytes)
             ),
             Shortage::Device { requested_bytes: Some(bytes), .. } => {
                 write!(f, "out of memory{place}: the device has no {bytes} left")
@@ -104,6 +106,10 @@ impl fmt::Display for OutOfMemory {
             Shortage::Device { message, .. } => write!(f, "out of memory{place}: {message}"),
         }
     }
+}
+
+fn less(from: Bytes, what: Bytes) -> Bytes {
+    Bytes::new(from.get().saturating_sub(what.get()))
 }
 
 /// Whether the limit was crossed, or the device failed, since the last time. It is taken: it ends one step, not those
@@ -135,7 +141,7 @@ mod tests {
             limit_bytes: Bytes::mib(6),
             event: 0,
         };
-        let limit = ": 2.00 MiB more made 7.00 MiB in use, above the limit of 6.00 MiB";
+        let limit = ": 2.00 MiB more made 7.00 MiB in use, 1.00 MiB above the limit of 6.00 MiB";
         let at = |phase, scope: &str, step, in_evaluation| {
             let error = OutOfMemory::new(shortage.clone(), phase, scope.into());
             OutOfMemory { step, in_evaluation, ..error }.to_string()
@@ -159,7 +165,7 @@ mod tests {
         let planned = Shortage::Planned { planned_peak_bytes: Bytes::mib(9), limit_bytes: Bytes::mib(6) };
         assert_eq!(
             OutOfMemory::new(planned, Phase::Backward, "layer1".into()).to_string(),
-            "it does not fit: a planned peak of 9.00 MiB in backward at `layer1`, above the limit of 6.00 MiB"
+            "it does not fit: a planned peak of 9.00 MiB in backward at `layer1`, 3.00 MiB above the limit of 6.00 MiB"
         );
         let device = |requested_bytes| Shortage::Device { requested_bytes, message: "no memory".into() };
         let say = |shortage| OutOfMemory::new(shortage, Phase::Backward, String::new()).to_string();

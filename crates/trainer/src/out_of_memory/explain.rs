@@ -3,7 +3,11 @@ use std::{ops::Range, path::PathBuf};
 use oomph_core::{Bytes, Phase};
 use oomph_memory::{Account, SpanKind, Split, Timeline, charge};
 
-use super::{Advised, Kept, OutOfMemory, OutOfMemoryReport, Shortage, Surroundings, advise, write::write};
+use super::{
+    Advised, Kept, OutOfMemory, OutOfMemoryReport, Shortage, Surroundings,
+    advice::{Subject, advise_on},
+    write::write,
+};
 use crate::{PlanOptions, Session, TrainError, backend, plan};
 
 /// How many of the largest holders a report names.
@@ -12,6 +16,8 @@ const HOLDERS: usize = 5;
 /// What is known of an [`OutOfMemory`] beside the session.
 #[derive(Debug)]
 pub(crate) struct Circumstances {
+    /// What ran out.
+    pub(crate) subject: Subject,
     /// What was recorded, up to then.
     pub(crate) seen: Option<Timeline>,
     /// What a GPU's allocator held when it was last asked.
@@ -28,9 +34,9 @@ pub(crate) fn explain(session: &Session, error: &mut OutOfMemory, known: Circums
     // What was crossed on the way back is no news, and nothing that follows is the device's.
     oomph_memory::take_crossing();
     charge(Account::Host, || {
-        let Ok(planned) = plan(session, PlanOptions::default()) else { return };
-        let Circumstances { seen, reserved_bytes, run, directory } = known;
-        let mut report = report(session, error, &planned, (seen.as_ref(), reserved_bytes));
+        let Circumstances { subject, seen, reserved_bytes, run, directory } = known;
+        let Ok(planned) = subject.plan(session, PlanOptions::default()) else { return };
+        let mut report = report(session, error, (subject, &planned), (seen.as_ref(), reserved_bytes));
         (report.run_dir, report.kept) = run.unzip();
         if let Some(directory) = directory {
             write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
@@ -59,7 +65,8 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
     let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).unwrap_or_default();
     let shortage = Shortage::Planned { planned_peak_bytes, limit_bytes };
     let mut error = OutOfMemory::new(shortage, phase, stage.to_owned());
-    let known = Circumstances { seen: None, reserved_bytes: None, run: None, directory };
+    let subject = Subject::Training;
+    let known = Circumstances { subject, seen: None, reserved_bytes: None, run: None, directory };
     explain(session, &mut error, known);
     Err(Box::new(error).into())
 }
@@ -67,7 +74,7 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
 fn report(
     session: &Session,
     error: &OutOfMemory,
-    planned: &Timeline,
+    (subject, planned): (Subject, &Timeline),
     (seen, reserved_bytes): (Option<&Timeline>, Option<Bytes>),
 ) -> OutOfMemoryReport {
     let planned_peak = planned.peak();
@@ -94,7 +101,7 @@ fn report(
         // It failed somewhere below its planned peak, and nobody knows where.
         None => Bytes::new(planned_peak_bytes.get() / 4 * 3),
     };
-    let Advised { levers, least } = advise(session, room_bytes, backend(session));
+    let Advised { levers, least } = advise_on(subject, session, room_bytes, backend(session));
     OutOfMemoryReport {
         message: error.to_string(),
         title: planned.title.clone(),
@@ -110,6 +117,7 @@ fn report(
         is_measured: seen.is_some(),
         holders,
         surroundings,
+        not_written: None,
         run_dir: None,
         kept: None,
         levers,

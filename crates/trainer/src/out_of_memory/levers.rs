@@ -12,6 +12,8 @@ pub(super) struct Lever {
     pub(super) name: &'static str,
     /// Whether the training stays the same: batch, gradient and rule.
     pub(super) keeps_mathematics: bool,
+    /// Whether it changes what an evaluation alone needs.
+    pub(super) is_for_evaluation: bool,
     /// What it changes otherwise, in a few words.
     pub(super) about: &'static str,
     /// The rungs that a configuration has.
@@ -23,6 +25,7 @@ pub(super) const LEVERS: [Lever; 4] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
+        is_for_evaluation: false,
         about: "the batch stays; batch normalisation, if any, sees the micro-batch",
         rungs: |session| {
             let (batch, micro_batch) = (session.largest_train_batch(), session.micro_batch());
@@ -33,18 +36,21 @@ pub(super) const LEVERS: [Lever; 4] = [
     Lever {
         name: "evaluation batch",
         keeps_mathematics: true,
+        is_for_evaluation: true,
         about: "the evaluation gives the same",
         rungs: |session| Rungs::below("train.eval_batch", session.eval_batch()),
     },
     Lever {
         name: "optimizer",
         keeps_mathematics: false,
+        is_for_evaluation: false,
         about: "another rule: it wants a learning rate of its own",
         rungs: |session| Rungs::of(leaner_optimizers(&session.config.optimizer.kind)),
     },
     Lever {
         name: "batch",
         keeps_mathematics: false,
+        is_for_evaluation: false,
         about: "a smaller batch trains differently",
         rungs: |session| Rungs::below("train.batch", session.largest_train_batch()),
     },
@@ -108,7 +114,7 @@ fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
     const RULES: [(u64, &[(&str, &str)]); 3] = [
         (8, &[("optimizer.name", "adamw")]),
         (4, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.9")]),
-        (0, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.0"), ("optimizer.nesterov", "false")]),
+        (0, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.0")]),
     ];
     let own = match kind {
         OptimizerKind::Sgd { momentum, .. } if *momentum == 0.0 => 0,
@@ -125,8 +131,11 @@ fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
         }
         OptimizerKind::Adan { .. } => 16,
     };
+    // Without momentum there is nothing to look ahead along.
+    let nesterov = matches!(kind, OptimizerKind::Sgd { nesterov: true, .. });
+    let nesterov = nesterov.then_some(&("optimizer.nesterov", "false"));
     let settings = |rule: &[(&str, &str)]| {
-        rule.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        rule.iter().chain(nesterov).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     };
     RULES.iter().filter(|(bytes, _)| *bytes < own).map(|(_, rule)| settings(rule)).collect()
 }

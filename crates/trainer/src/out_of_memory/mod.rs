@@ -16,6 +16,7 @@ pub use error::{OutOfMemory, Shortage};
 pub use report::{Kept, OutOfMemoryReport, ReportFiles};
 pub use surroundings::{OtherProcess, Surroundings, free_bytes};
 
+pub(crate) use advice::Subject;
 pub(crate) use error::check;
 pub use explain::check_plan;
 pub(crate) use explain::{Circumstances, explain};

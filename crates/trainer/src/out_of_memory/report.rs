@@ -47,6 +47,8 @@ pub struct OutOfMemoryReport {
     pub least: Option<Advice>,
     /// Where this was written.
     pub files: Option<ReportFiles>,
+    /// Why not all of it was.
+    pub not_written: Option<String>,
 }
 
 /// What is left of a training that ran out of memory.
@@ -83,6 +85,7 @@ pub struct ReportFiles {
     pub text: PathBuf,
     /// As programs read it.
     pub json: PathBuf,
-    /// The timeline up to then as a page; the planned one, where nothing was recorded.
-    pub timeline: PathBuf,
+    /// The timeline up to then as a page; the planned one, where nothing was recorded. `None` where there was no room
+    /// for it.
+    pub timeline: Option<PathBuf>,
 }

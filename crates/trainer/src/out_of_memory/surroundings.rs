@@ -51,7 +51,18 @@ impl Surroundings {
     /// Looks around; `in_use_bytes` were in use, and a GPU's allocator held `reserved_bytes` when it was last asked.
     pub(crate) fn look(session: &Session, in_use_bytes: Bytes, reserved_bytes: Option<Bytes>) -> Self {
         match session.config.device.devices[0] {
-            DeviceName::Cpu => Self::of_machine(&Procfs::system(), std::process::id(), in_use_bytes),
+            DeviceName::Cpu => {
+                let around = Self::of_machine(&Procfs::system(), std::process::id(), in_use_bytes);
+                match session.config.memory.limit {
+                    // A device of that size has this process alone on it.
+                    Some(_) => Self {
+                        reserved_bytes: around.reserved_bytes,
+                        fragmentation_bytes: around.fragmentation_bytes,
+                        ..Self::default()
+                    },
+                    None => around,
+                }
+            }
             DeviceName::Cuda(index) => Self::of_card(index, in_use_bytes, reserved_bytes).unwrap_or_default(),
         }
     }
@@ -70,7 +81,7 @@ impl Surroundings {
             total_bytes: known(memory.total_bytes),
             others: largest(others.iter().map(|process| OtherProcess {
                 pid: process.pid,
-                command: process.command.join(" "),
+                command: short(&process.command),
                 bytes: process.resident_bytes,
             })),
         }
@@ -94,7 +105,7 @@ impl Surroundings {
             free_bytes: Some(parts.free_bytes),
             total_bytes: Some(parts.total_bytes),
             others: largest(others.filter_map(|process| {
-                let command = procfs.process(process.pid).map(|known| known.command.join(" "));
+                let command = procfs.process(process.pid).map(|known| short(&known.command));
                 Some(OtherProcess {
                     pid: process.pid,
                     command: command.unwrap_or_default(),
@@ -103,6 +114,15 @@ impl Surroundings {
             })),
         })
     }
+}
+
+/// The beginning of a command: enough to know it, and no arguments that nobody else is to read.
+fn short(command: &[String]) -> String {
+    /// Letters.
+    const MOST: usize = 40;
+    let whole = command.join(" ");
+    let beginning: String = whole.chars().take(MOST).collect();
+    if beginning.len() < whole.len() { beginning + "…" } else { beginning }
 }
 
 fn largest(processes: impl Iterator<Item = OtherProcess>) -> Vec<OtherProcess> {

@@ -11,24 +11,36 @@ const TEXT: &str = "report.txt";
 const JSON: &str = "report.json";
 const TIMELINE: &str = "timeline.html";
 
-/// Writes the report and the timeline into `directory`, or into `directory-2` and so on where that is taken. Where the
-/// system refuses, `files` stays empty: a disk that is full as well is no reason to tell nothing.
+/// Writes the report and the timeline into `directory`, or into `directory-2` and so on where that is taken. What the
+/// system refuses is noted in the report: a disk that is full as well is no reason to tell nothing.
 pub(super) fn write(report: &mut OutOfMemoryReport, timeline: &Timeline, directory: &Path) {
-    let written = make(directory).and_then(|directory| write_into(report, timeline, &directory));
-    if written.is_err() {
-        report.files = None;
+    let refused = |path: &Path, error: io::Error| format!("`{}` cannot be written: {error}", path.display());
+    let made = match make(directory) {
+        Ok(made) => made,
+        Err(error) => {
+            report.not_written = Some(refused(directory, error));
+            return;
+        }
+    };
+    let [text, json, page] = [TEXT, JSON, TIMELINE].map(|name| made.join(name));
+    // The largest one first: where there is no room for it there may be for the others.
+    let drawn = export::write_file(&page, |out| export::html(&export::Page::new(timeline), out));
+    let timeline = drawn.is_ok().then(|| page.clone());
+    report.not_written = drawn.err().map(|error| refused(&page, error));
+    report.files = Some(ReportFiles { text: text.clone(), json: json.clone(), timeline });
+    if let Err(error) = write_words(report, &text, &json) {
+        (report.files, report.not_written) = (None, Some(refused(&made, error)));
+        // An empty directory tells nothing; one that is not empty stays.
+        let _ = fs::remove_dir(&made);
     }
 }
 
-fn write_into(report: &mut OutOfMemoryReport, timeline: &Timeline, directory: &Path) -> io::Result<()> {
-    let [text, json, page] = [TEXT, JSON, TIMELINE].map(|name| directory.join(name));
-    export::write_file(&page, |out| export::html(&export::Page::new(timeline), out))?;
-    report.files = Some(ReportFiles { text: text.clone(), json: json.clone(), timeline: page });
-    export::write_file(&json, |out| {
+fn write_words(report: &OutOfMemoryReport, text: &Path, json: &Path) -> io::Result<()> {
+    export::write_file(json, |out| {
         serde_json::to_writer_pretty(&mut *out, report)?;
         out.write_all(b"\n")
     })?;
-    export::write_file(&text, |out| write!(out, "{}\n\n{report}", report.message))
+    export::write_file(text, |out| write!(out, "{}\n\n{report}", report.message))
 }
 
 /// Makes the first of `directory`, `directory-2` … that is not there.

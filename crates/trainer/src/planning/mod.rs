@@ -62,6 +62,14 @@ pub(crate) fn plan_steps(
     Ok(replay(&recording, options.backend.unwrap_or_else(|| backend(session)), head))
 }
 
+/// Plans an evaluation batch alone: of a model that is there, without a step before it.
+pub(crate) fn plan_evaluation(session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
+    let mut timeline = plan_steps(session, options, 0, 1)?;
+    let batch = session.eval_batch().min(session.source.len(Split::Test).max(1));
+    timeline.title = format!("{} · evaluation batch {batch}", session.architecture.name());
+    Ok(timeline)
+}
+
 /// Whose allocator the configured device has.
 pub fn backend(session: &Session) -> Backend {
     match session.config.device.devices[0] {

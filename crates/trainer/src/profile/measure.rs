@@ -13,7 +13,7 @@ use crate::{
     evaluate::evaluate_batches,
     held::Held,
     memory_log,
-    out_of_memory::{Circumstances, explain},
+    out_of_memory::{Circumstances, Subject, explain},
     watch,
 };
 
@@ -63,7 +63,11 @@ pub(super) fn measure(
         let until = memory_log::event_of(error, &recorded);
         let seen = until.map(|last| charge(Account::Host, || whole.clone().until(last)));
         let directory = options.report.clone();
-        explain(session, error, Circumstances { seen, reserved_bytes: None, run: None, directory });
+        explain(
+            session,
+            error,
+            Circumstances { subject: Subject::Training, seen, reserved_bytes: None, run: None, directory },
+        );
     }
     // Event 0 of a timeline is the moment before the first one.
     let since = begin.saturating_sub(recorded.first_event) as u32;

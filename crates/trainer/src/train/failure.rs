@@ -8,7 +8,7 @@ use super::Training;
 use crate::{
     Event, Kept, OutOfMemory, RunDirectory, Session, Shortage, TrainError,
     memory_log::MemoryLog,
-    out_of_memory::{Circumstances, explain},
+    out_of_memory::{Circumstances, Subject, explain},
     state::Checkpoint,
 };
 
@@ -24,6 +24,7 @@ impl Training<'_> {
         error.at_step(self.progress.step + usize::from(in_step));
         let seen = self.memory_log.as_ref().and_then(|log| log.seen(&error));
         let known = Circumstances {
+            subject: Subject::Training,
             seen,
             reserved_bytes: self.gauge.reserved_bytes(),
             run: Some((self.run.path().to_owned(), self.keep(&error))),
@@ -31,6 +32,7 @@ impl Training<'_> {
         };
         explain(self.session, &mut error, known);
         if self.session.config.memory.on_oom == OnOom::Adapt
+            && self.stop.reason().is_none()
             && let Some(advice) = error.goes_on_with()
         {
             let adapted = advice.adapted(self.progress.step, error.to_string());
@@ -95,6 +97,7 @@ pub(super) fn at_start(
         None => Kept::Nothing { reason: "nothing was trained".to_owned() },
     };
     let known = Circumstances {
+        subject: Subject::Training,
         seen: log.and_then(|log| log.seen(&error)),
         reserved_bytes: None,
         run: Some((run.path().to_owned(), kept)),

@@ -27,6 +27,18 @@ impl<'a> Plans<'a> {
         self.session.varied(&settings)
     }
 
+    /// Why there is no training with a size, if there is none.
+    pub(super) fn check(&self, size: usize) -> Result<(), SessionError> {
+        self.session(size)?.check_training()
+    }
+
+    /// The first of some sizes that there is a training with, where it is one of the first.
+    pub(super) fn least_allowed(&mut self, sizes: impl Iterator<Item = usize>) -> Option<usize> {
+        /// More than these are not refused at the beginning: a normalisation wants two values.
+        const MOST_REFUSED: usize = 64;
+        sizes.take(MOST_REFUSED).find(|size| self.is_allowed(*size))
+    }
+
     pub(super) fn peak_bytes(&mut self, size: usize) -> Option<Bytes> {
         if let Some(known) = self.peaks.get(&size) {
             return *known;
@@ -52,8 +64,7 @@ impl Planned for Plans<'_> {
         if let Some(known) = self.allowed.get(&batch) {
             return *known;
         }
-        let session = self.session(batch);
-        let is_allowed = session.is_ok_and(|session| session.check_training().is_ok());
+        let is_allowed = self.check(batch).is_ok();
         self.allowed.insert(batch, is_allowed);
         is_allowed
     }

@@ -37,6 +37,8 @@ pub(super) struct Report {
     growth_bytes_per_step: Option<Bytes>,
     /// Why no larger ones were looked at.
     capped: Option<String>,
+    /// Whether a signal ended the search before its time.
+    pub(super) interrupted: bool,
     /// The config file that has it now.
     pub(super) written: Option<PathBuf>,
     #[serde(skip)]
@@ -119,12 +121,13 @@ impl Report {
             device: session.config.device.devices[0].to_string(),
             largest_batch: if subject == Subject::Batch { chosen } else { micro_batch.map(|_| batch) },
             micro_batch,
-            micro_batches: micro_batch.map(|micro_batch| batch.div_ceil(micro_batch)),
+            micro_batches: micro_batch.map(|micro_batch| session.largest_train_batch().div_ceil(micro_batch)),
             is_proven: found.is_proven,
             limit_bytes,
             probes: rows.iter().map(Row::shown).collect(),
             growth_bytes_per_step: chosen.and_then(|chosen| growth(rows, chosen)),
             capped,
+            interrupted: false,
             written: None,
             subject,
         }
@@ -188,7 +191,8 @@ impl Report {
                 Some(format!("batch {} fits as a whole, micro-batch {}", grouped(batch), grouped(size)))
             }
             (Some((size, count)), Some(batch)) => Some(format!(
-                "batch {} fits in {} micro-batches of {}: --set train.batch={batch} --set memory.micro_batch={size}",
+                "batch {} fits in {} micro-batches of {}{capped}: --set train.batch={batch} --set \
+                 memory.micro_batch={size}",
                 grouped(batch),
                 grouped(count),
                 grouped(size),

@@ -48,11 +48,4 @@ impl Subject {
             Self::MicroBatch => config.train.batch.min(samples),
         }
     }
-
-    /// The smallest micro-batch with which there are no more of them: 43 for 50 of 256, 64 for 65. `None` where it is
-    /// `found` itself, or no micro-batch.
-    pub(super) fn even(self, config: &Config, found: usize) -> Option<usize> {
-        let even = config.train.batch.div_ceil(config.train.batch.div_ceil(found));
-        (self == Self::MicroBatch && even < found).then_some(even)
-    }
 }

@@ -3,35 +3,47 @@
 use std::{ffi::OsString, os::unix::process::CommandExt, path::Path, process::Command};
 
 use oomph_config::{Config, OnOom, Value};
-use oomph_trainer::{Advice, OutOfMemory, TrainError};
+use oomph_trainer::{Advice, Kept, OutOfMemory, TrainError};
 
 use super::TrainArguments;
 use crate::error::CliError;
+
+/// This program, even where its file was replaced or removed since it was started.
+const SELF: &str = "/proc/self/exe";
 
 /// Replaces this process by one that resumes the run with what makes it fit, where that is asked for and something does.
 /// What it gives is why that is not so: the error itself, or why no process can be started.
 ///
 /// The id of the process stays, and with it who waits for it and who sends it signals.
 pub(super) fn go_on(arguments: &TrainArguments, config: &Config, error: Box<OutOfMemory>) -> CliError {
-    let run = error.report.as_ref().and_then(|report| report.run_dir.clone());
+    let report = error.report.as_ref();
+    let run = report.and_then(|report| report.run_dir.clone());
+    let from = report.and_then(|report| match report.kept.as_ref()? {
+        Kept::LastStep { checkpoint, .. } | Kept::Before { checkpoint, .. } => Some(checkpoint.clone()),
+        Kept::Nothing { .. } => None,
+    });
     let advice = error.goes_on_with().filter(|_| config.memory.on_oom == OnOom::Adapt);
     let (Some(run), Some(advice)) = (run, advice) else { return TrainError::OutOfMemory(error).into() };
-    match std::env::current_exe() {
-        Ok(program) => {
-            let started = Command::new(program).args(again(arguments, &run, advice)).exec();
-            CliError::Again { run, source: started }
-        }
-        Err(source) => CliError::Again { run, source },
-    }
+    let from = from.unwrap_or_else(|| run.clone());
+    let source = Command::new(SELF).args(again(arguments, &run, &from, advice)).exec();
+    CliError::Again { run, error, source }
 }
 
-/// The run's own configuration is resolved, so that flags and settings of this command line are in it already.
-fn again(arguments: &TrainArguments, run: &Path, advice: &Advice) -> Vec<OsString> {
-    let mut resume = OsString::from("--resume=");
-    resume.push(run);
-    let mut given = vec!["train".into(), resume, "--config".into(), run.join("config.toml").into_os_string()];
+/// The run's own configuration is resolved, so that flags and settings of this command line are in it already. Values
+/// stand behind a `=`, as a path may begin with a dash.
+fn again(arguments: &TrainArguments, run: &Path, from: &Path, advice: &Advice) -> Vec<OsString> {
+    let with = |flag: &str, path: &Path| {
+        let mut argument = OsString::from(flag);
+        argument.push(path);
+        argument
+    };
     let directory = Value::from(run.to_string_lossy().into_owned());
-    given.extend(["--set".into(), format!("run.directory={directory}").into()]);
+    let mut given: Vec<OsString> = vec![
+        "train".into(),
+        with("--resume=", from),
+        with("--config=", &run.join("config.toml")),
+        format!("--set=run.directory={directory}").into(),
+    ];
     given.extend(advice.flags().into_iter().map(OsString::from));
     let flags = [
         ("--json", arguments.json),
