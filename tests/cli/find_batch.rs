@@ -248,6 +248,7 @@ fn what_cannot_be_searched_is_said() {
             Case::new("bounds the wrong way round", &["find-batch", "--min", "9", "--max", "8"]),
             Case::new("no multiple", &["find-batch", "--min", "9", "--max", "12", "--multiple-of", "16"]),
             Case::new("nothing to write into", &["find-batch", "--config", "lstm", "--write"]),
+            Case::new("no such device", &["find-batch", "--devices", "cuda:0"]),
             Case::new("no such config", &["find-batch", "--config", "nowhere"]),
             Case::new("no training", &["find-batch", "--config", "net.toml", "--set", "data.layout=columns"])
                 .after(net),

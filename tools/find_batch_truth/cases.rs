@@ -156,7 +156,7 @@ pub(crate) const CASES: [Case; 22] = [
     ),
     case!(
         "3 lstm 64, 160 steps, adagrad",
-        "1GiB",
+        "256MiB",
         "name = 'lstm', hidden = 64, layers = 3",
         "kind = 'sequence', steps = 160, features = 16",
         "name = 'adagrad'"
@@ -170,7 +170,7 @@ pub(crate) const CASES: [Case; 22] = [
     ),
     case!(
         "lstm 256, 128 steps, rmsprop",
-        "2GiB",
+        "512MiB",
         "name = 'lstm', hidden = 256",
         "kind = 'sequence', steps = 128, features = 64",
         "name = 'rmsprop'"

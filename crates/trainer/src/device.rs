@@ -130,6 +130,32 @@ pub fn try_device(name: DeviceName) -> Result<(), TrialError> {
     if found == expected { Ok(()) } else { Err(TrialError::Wrong { device: name, found, expected }) }
 }
 
+/// Whether there is a device of that name, without opening it: one that is open takes memory of it.
+///
+/// # Errors
+/// Where this build or machine lacks it.
+pub fn find_device(name: DeviceName) -> Result<(), DeviceError> {
+    match name {
+        DeviceName::Cpu => Ok(()),
+        DeviceName::Cuda(index) => find_cuda(name, index),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn find_cuda(device: DeviceName, _index: usize) -> Result<(), DeviceError> {
+    Err(DeviceError::NoCudaInBuild { device })
+}
+
+#[cfg(feature = "cuda")]
+fn find_cuda(device: DeviceName, index: usize) -> Result<(), DeviceError> {
+    let gpus = crate::cuda::gpus(device)?;
+    crate::cuda::find_compiler(device)?;
+    if index >= gpus.len() {
+        return Err(DeviceError::NoSuchGpu { device, count: gpus.len() });
+    }
+    Ok(())
+}
+
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(device: DeviceName, _index: usize) -> Result<Device, DeviceError> {
     Err(DeviceError::NoCudaInBuild { device })
@@ -137,12 +163,7 @@ fn open_cuda(device: DeviceName, _index: usize) -> Result<Device, DeviceError> {
 
 #[cfg(feature = "cuda")]
 fn open_cuda(device: DeviceName, index: usize) -> Result<Device, DeviceError> {
-    let gpus = crate::cuda::gpus(device)?;
-    crate::cuda::find_compiler(device)?;
-    if index >= gpus.len() {
-        return Err(DeviceError::NoSuchGpu { device, count: gpus.len() });
-    }
-    Ok(Device::cuda(index))
+    find_cuda(device, index).map(|()| Device::cuda(index))
 }
 
 /// A device as `oomph devices` shows it.

@@ -70,7 +70,7 @@ mod upload;
 mod watch;
 
 pub use clip::clip;
-pub use device::{DeviceError, DeviceInfo, TrialError, list_devices, open_device, try_device};
+pub use device::{DeviceError, DeviceInfo, TrialError, find_device, list_devices, open_device, try_device};
 pub use device_failure::note_panic;
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;

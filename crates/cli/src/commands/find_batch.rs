@@ -10,7 +10,9 @@ use std::{path::PathBuf, sync::Arc};
 use clap::{Args, value_parser};
 use oomph_config::{Config, ConfigFile, DeviceName, Value};
 use oomph_core::{Bytes, Split};
-use oomph_trainer::{BatchSearch, Registry, SearchError, Session, Tried, free_bytes};
+use oomph_trainer::{
+    BatchSearch, Registry, SearchError, Session, SessionError, Tried, find_device, free_bytes,
+};
 
 use self::{
     plans::Plans,
@@ -81,6 +83,7 @@ pub(crate) struct FindBatchArguments {
 
 pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result<Exit, CliError> {
     let session = Session::open_to_plan(arguments.load()?, registry)?;
+    find_device(session.config.device.devices[0]).map_err(SessionError::from)?;
     let file = arguments.write.then(|| arguments.config.file()).transpose()?;
     if let Some(file) = &file {
         // It shall not come out after minutes that nothing can be written.
