@@ -278,7 +278,10 @@ impl ConfigError {
             }
             Self::Clash { fix, .. } => Some((*fix).to_owned()),
             Self::NotFound { name, embedded } => Some(not_found_hint(name, embedded)),
-            Self::NoFile { .. } => Some("put it into a file and name that with `--config`".to_owned()),
+            Self::NoFile { .. } => Some(
+                "`oomph config --config NAME > my.toml` puts it into a file, to be named with `--config`"
+                    .to_owned(),
+            ),
             Self::Directory { .. } => Some("name a TOML file in it".to_owned()),
             _ => None,
         }

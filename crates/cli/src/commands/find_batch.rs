@@ -5,13 +5,13 @@ mod report;
 mod share;
 mod subject;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{cmp::Ordering, path::PathBuf};
 
 use clap::{Args, value_parser};
 use oomph_config::{Config, ConfigFile, DeviceName, Value};
 use oomph_core::{Bytes, Split};
 use oomph_trainer::{
-    BatchSearch, Registry, SearchError, Session, SessionError, Tried, find_device, free_bytes,
+    BatchSearch, Registry, SearchError, Session, SessionError, Tried, backend, find_device, free_bytes,
 };
 
 use self::{
@@ -26,9 +26,8 @@ use crate::{
     exit::Exit,
     failure,
     notices::Notices,
-    numbers::grouped,
     output,
-    probe::{Probed, Prober, Stopped, Work},
+    probe::{Prober, Stopped, Work},
     progress::{ProbeBar, Style},
 };
 
@@ -36,8 +35,6 @@ use crate::{
 const MOST_TRIES: usize = 6;
 /// Steps of a try. The first two make the optimizer's state and what stays.
 const STEPS: usize = 4;
-/// Steps where the plan says that it is too much: what then decides is how the threads meet.
-const STEPS_ABOVE_THE_PLAN: usize = 12;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -145,6 +142,8 @@ struct Finder<'a> {
     plans: Plans<'a>,
     /// What may be used, the margin left out.
     limit_bytes: Option<Bytes>,
+    /// Whether plans on this device were held against measurements.
+    is_verified: bool,
     rows: Vec<Row>,
     style: Style,
     /// Why nothing was found.
@@ -176,13 +175,10 @@ impl<'a> Finder<'a> {
         let there_are = subject.most(&session.config, samples);
         let asked = arguments.max as usize;
         // Larger batches would only repeat the largest there is, and prove nothing.
-        let capped = match subject {
-            _ if asked > there_are => Some(subject.capped(there_are)),
-            // Of a batch it is what was asked for.
-            Subject::MicroBatch if asked < there_are => {
-                Some(format!("no larger one than `--max {asked}` was tried"))
-            }
-            _ => None,
+        let capped = match asked.cmp(&there_are) {
+            Ordering::Greater => Some(subject.capped(there_are)),
+            Ordering::Less => Some(format!("no larger one than `--max {asked}` was looked at")),
+            Ordering::Equal => None,
         };
         let most = asked.min(there_are);
         let least = subject.least(&session.config).max(arguments.min as usize);
@@ -196,6 +192,7 @@ impl<'a> Finder<'a> {
             subject,
             search,
             limit_bytes,
+            is_verified: backend(session).is_verified(),
             rows: Vec::new(),
             style: Style::choose(arguments.json, false),
             failure: None,
@@ -239,18 +236,27 @@ impl<'a> Finder<'a> {
         let config = self.plans.session(batch)?.config;
         let planned_peak_bytes = self.plans.peak_bytes(batch);
         let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
-        let steps = if is_above { STEPS_ABOVE_THE_PLAN } else { STEPS };
+        // What is to be explained is tried; so is what a plan is not known to be right about.
+        if is_above && self.is_verified && batch != self.least {
+            self.search.tell(batch, Tried::TooLarge);
+            self.rows.push(Row::planned(batch, planned_peak_bytes));
+            return Ok(Ok(()));
+        }
         let explained = batch == self.least && self.search.found().largest.is_none();
         let report = explained.then(|| output::report_directory(self.session.config.name()));
-        bar.start(&self.subject.label(batch), self.rows.len(), steps);
-        let work = Work::Rehearse { steps, report: report.map(absolute) };
+        bar.start(&self.subject.label(batch), self.rows.len(), STEPS);
+        let work = Work::Rehearse { steps: STEPS, report: report.map(absolute) };
         let probed = match prober.probe(&config, work, &mut |step| bar.step(step)) {
             Ok(probed) => probed,
             Err(stopped) => return Ok(Err(stopped)),
         };
         let row = Row::new(batch, planned_peak_bytes, probed, self.limit_bytes);
         match (row.verdict, &row.failure) {
-            (Verdict::Fits, _) => self.search.tell(batch, Tried::Fits { of_planned: row.of_planned() }),
+            (Verdict::Fits, _) => {
+                // Where the plan is the bound, less than planned is no reason to look above it.
+                let least = if self.is_verified { 1.0 } else { 0.0 };
+                self.search.tell(batch, Tried::Fits { of_planned: row.of_planned().max(least) });
+            }
             (Verdict::Failed, Some(source)) => {
                 return Err(CliError::Tried { what: self.subject.label(batch), source: source.clone() });
             }
@@ -305,40 +311,4 @@ impl<'a> Finder<'a> {
 /// A child may be elsewhere.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
-}
-
-/// What came of a child.
-impl Row {
-    fn new(
-        batch: usize,
-        planned_peak_bytes: Option<Bytes>,
-        probed: Probed,
-        limit_bytes: Option<Bytes>,
-    ) -> Self {
-        let Probed { rehearsed, failure, .. } = probed;
-        let is_above_plan =
-            limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, planned)| planned > limit);
-        let needs = rehearsed.and_then(|rehearsed| {
-            let peak = rehearsed.peak_in_use_bytes?;
-            // Beyond the plan, which has all threads meet, a run of many steps may see more than a try did.
-            Some(if is_above_plan { peak + rehearsed.peak_spread_bytes } else { peak })
-        });
-        let is_above = limit_bytes.zip(needs).is_some_and(|(limit, needs)| needs > limit);
-        let verdict = match &failure {
-            None if is_above => Verdict::DoesNotFit,
-            None => Verdict::Fits,
-            Some(failure) if failure.is_out_of_memory() || failure.is_killed() => Verdict::DoesNotFit,
-            Some(_) => Verdict::Failed,
-        };
-        Self { batch, planned_peak_bytes, rehearsed, verdict, failure: failure.map(Arc::new) }
-    }
-}
-
-impl Subject {
-    fn capped(self, there_are: usize) -> String {
-        match self {
-            Self::Batch => format!("there are only {} samples to train on", grouped(there_are)),
-            Self::MicroBatch => format!("a micro-batch is at most the batch of {}", grouped(there_are)),
-        }
-    }
 }

@@ -35,9 +35,6 @@ pub struct RehearseOptions {
 pub struct Rehearsal {
     /// The most that was in use; on a GPU the most that was seen between steps. `None` where nobody counts.
     pub peak_in_use_bytes: Option<Bytes>,
-    /// By how much the peaks of whole steps differ, the first ones left out: how threads meet decides when their
-    /// workspaces are there together.
-    pub peak_spread_bytes: Bytes,
     /// What each step leaves behind: by how much more is in use after it, at the least. A training of many steps will run
     /// out of memory by it.
     pub growth_bytes: Bytes,
@@ -99,9 +96,6 @@ struct Rehearsed {
     done: Vec<Done>,
     /// All that were done.
     steps: usize,
-    /// The most in use, and that of each whole step.
-    peak: Bytes,
-    peaks: Vec<Bytes>,
     /// What was in use behind each whole step.
     levels: Vec<u64>,
     /// With the most in use that was seen.
@@ -125,8 +119,6 @@ impl Rehearsed {
             let Some(batch) = batches.next()? else { break };
             let done = self.step(session, &mut stepper, batch, observer)?;
             self.done.push(done);
-            let peak = self.restart_peak();
-            self.peaks.push(peak);
             self.levels.push(read().in_use_bytes.get());
         }
         if self.done.is_empty() {
@@ -142,14 +134,6 @@ impl Rehearsed {
             }
         }
         Ok(read_state(&stepper, &session.device)?)
-    }
-
-    /// What the most in use was since the last time.
-    fn restart_peak(&mut self) -> Bytes {
-        let peak = read().peak_in_use_bytes;
-        self.peak = self.peak.max(peak);
-        restart_peak();
-        peak
     }
 
     fn step(
@@ -169,18 +153,14 @@ impl Rehearsed {
         Ok(done)
     }
 
-    fn result(&mut self, session: &Session) -> Result<Rehearsal, MeasureError> {
+    fn result(&self, session: &Session) -> Result<Rehearsal, MeasureError> {
         let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
-        self.restart_peak();
-        let peak = (is_cpu && is_installed()).then_some(self.peak);
-        let steady = || self.peaks.iter().skip(MeasureOptions::WARMUP).copied();
-        let spread = steady().max().zip(steady().min()).map(|(most, least)| most.get() - least.get());
+        let peak = (is_cpu && is_installed()).then(|| read().peak_in_use_bytes);
         let steady = self.levels.get(MeasureOptions::WARMUP - 1..).unwrap_or_default();
         let growth = steady.windows(2).map(|levels| levels[1].saturating_sub(levels[0])).min();
         let timed = self.done.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty());
         let timed = timed.unwrap_or(&self.done);
         Ok(Rehearsal {
-            peak_spread_bytes: Bytes::new(spread.unwrap_or(0)),
             growth_bytes: Bytes::new(growth.unwrap_or(0)),
             peak_in_use_bytes: peak.or_else(|| Some(self.pools?.in_use_bytes)),
             reserved_bytes: PoolReading::of(&session.device).map(|pools| pools.reserved_bytes),

@@ -13,6 +13,9 @@ impl Display for OutOfMemoryReport {
         self.around(f)?;
         if let Some(kept) = &self.kept {
             writeln!(f, "\n{kept}")?;
+            if let (Some(run), false) = (&self.run_dir, matches!(kept, Kept::Nothing { .. })) {
+                writeln!(f, "`oomph train --resume {}` with one of the flags below goes on", run.display())?;
+            }
         }
         self.advised(f)?;
         if let Some(files) = &self.files {
@@ -183,7 +186,9 @@ impl OutOfMemory {
             if report.unplanned_bytes > Bytes::default() {
                 return Some("`oomph profile` shows who holds what the plan does not know".to_owned());
             }
+            // With the margin that plans have.
             let needed = report.least.as_ref()?.planned_peak_bytes;
+            let needed = Bytes::new((needed.get() as f64 * 1.01).ceil() as u64);
             Some(format!("it needs a device with at least {needed}, or a smaller model or smaller samples"))
         })
     }

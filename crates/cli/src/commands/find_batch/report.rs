@@ -3,14 +3,14 @@
 use std::{path::PathBuf, sync::Arc};
 
 use oomph_config::Value;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Split};
 use oomph_trainer::{Found, OutOfMemoryReport, Rehearsal, Session};
 use serde::Serialize;
 
 use super::subject::Subject;
 use crate::{
     numbers::{grouped, rate},
-    probe::ProbeError,
+    probe::{ProbeError, Probed},
     table::{Align, Table},
 };
 
@@ -43,6 +43,8 @@ pub(super) struct Report {
     pub(super) written: Option<PathBuf>,
     #[serde(skip)]
     subject: Subject,
+    #[serde(skip)]
+    train_samples: usize,
 }
 
 /// A batch that was tried.
@@ -51,6 +53,8 @@ pub(super) struct Row {
     pub(super) planned_peak_bytes: Option<Bytes>,
     pub(super) rehearsed: Option<Rehearsal>,
     pub(super) verdict: Verdict,
+    /// Why it does not fit.
+    reason: Option<String>,
     pub(super) failure: Option<Arc<ProbeError>>,
 }
 
@@ -81,6 +85,33 @@ pub(super) struct Shown {
 }
 
 impl Row {
+    /// What came of a child.
+    pub(super) fn new(
+        batch: usize,
+        planned_peak_bytes: Option<Bytes>,
+        probed: Probed,
+        limit_bytes: Option<Bytes>,
+    ) -> Self {
+        let Probed { rehearsed, failure, .. } = probed;
+        let peak = rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
+        let is_above = limit_bytes.zip(peak).is_some_and(|(limit, peak)| peak > limit);
+        let verdict = match &failure {
+            None if is_above => Verdict::DoesNotFit,
+            None => Verdict::Fits,
+            Some(failure) if failure.is_out_of_memory() || failure.is_killed() => Verdict::DoesNotFit,
+            Some(_) => Verdict::Failed,
+        };
+        let reason = failure.as_ref().map(ToString::to_string);
+        Self { batch, planned_peak_bytes, rehearsed, verdict, reason, failure: failure.map(Arc::new) }
+    }
+
+    /// It was not tried: no plan on this device was ever lower than what some run of it needs.
+    pub(super) fn planned(batch: usize, planned_peak_bytes: Option<Bytes>) -> Self {
+        let reason = "by plan, which has all threads need their workspaces at once".to_owned();
+        let verdict = Verdict::DoesNotFit;
+        Self { batch, planned_peak_bytes, rehearsed: None, verdict, reason: Some(reason), failure: None }
+    }
+
     /// What was in use as a share of what was planned.
     pub(super) fn of_planned(&self) -> f64 {
         let measured = self.rehearsed.and_then(|rehearsed| rehearsed.peak_in_use_bytes);
@@ -99,7 +130,7 @@ impl Row {
             step_seconds: rehearsed.map(|rehearsed| rehearsed.step_seconds),
             samples_per_second: rehearsed.map(|rehearsed| rehearsed.samples_per_second),
             verdict: self.verdict,
-            reason: self.failure.as_ref().map(ToString::to_string),
+            reason: self.reason.clone(),
             out_of_memory: self.failure.as_ref().and_then(|failure| failure.report().cloned()),
         }
     }
@@ -130,6 +161,7 @@ impl Report {
             interrupted: false,
             written: None,
             subject,
+            train_samples: session.source.len(Split::Train),
         }
     }
 
@@ -183,6 +215,16 @@ impl Report {
         table.without_empty_columns()
     }
 
+    /// What a batch that is larger than the data comes to.
+    fn all_there_are(&self) -> String {
+        let is_more = self.largest_batch.is_some_and(|batch| batch > self.train_samples);
+        if is_more {
+            format!(" (all {} samples there are)", grouped(self.train_samples))
+        } else {
+            String::new()
+        }
+    }
+
     fn answer(&self) -> Option<String> {
         let capped = self.capped.as_ref().map(|capped| format!("  ({capped})")).unwrap_or_default();
         let more = if self.is_proven { "" } else { "; a larger one may fit too" };
@@ -191,9 +233,10 @@ impl Report {
                 Some(format!("batch {} fits as a whole, micro-batch {}", grouped(batch), grouped(size)))
             }
             (Some((size, count)), Some(batch)) => Some(format!(
-                "batch {} fits in {} micro-batches of {}{capped}: --set train.batch={batch} --set \
+                "batch {}{} fits in {} micro-batches of {}{capped}: --set train.batch={batch} --set \
                  memory.micro_batch={size}",
                 grouped(batch),
+                self.all_there_are(),
                 grouped(count),
                 grouped(size),
             )),

@@ -48,4 +48,12 @@ impl Subject {
             Self::MicroBatch => config.train.batch.min(samples),
         }
     }
+
+    /// Why there are no larger ones.
+    pub(super) fn capped(self, there_are: usize) -> String {
+        match self {
+            Self::Batch => format!("there are only {} samples to train on", grouped(there_are)),
+            Self::MicroBatch => format!("a micro-batch is at most the batch of {}", grouped(there_are)),
+        }
+    }
 }
