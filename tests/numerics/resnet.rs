@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use oomph_config::{Config, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
-use oomph_model::{AnyTensor, Init, Named, Pass, Stages, autodiff, resnet, torchvision_name};
+use oomph_model::{AnyTensor, Init, Kernels, Named, Pass, Policy, Stages, autodiff, resnet, torchvision_name};
 use oomph_trainer::{Classification, DeviceTargets, Optimizer, Task};
 
 use crate::{
@@ -46,10 +46,18 @@ fn resnet50_takes_the_training_steps_of_torchvision() {
     check(&Case { name: "resnet50", salt: "60", last_norm: ".bn3" });
 }
 
+/// By our own kernels, by our backward passes composed of Burn's operations, and by Burn's backward passes.
 fn check(case: &Case) {
+    for (lean, kernels) in [(true, Kernels::Own), (true, Kernels::Composed), (false, Kernels::Composed)] {
+        check_policy(case, Policy { lean, kernels, ..Policy::default() });
+    }
+}
+
+fn check_policy(case: &Case, policy: Policy) {
     let golden = Golden::open(case.name);
     let mut model = case.model();
-    let compare = |what: &str, tolerance| Comparison::new(format!("{} {what}", case.name), tolerance);
+    let of = format!("{} lean={} {:?}", case.name, policy.lean, policy.kernels);
+    let compare = |what: &str, tolerance| Comparison::new(format!("{of} {what}"), tolerance);
     let state = |when: &str, model: &Stages, tolerance| {
         compare_summaries(compare(when, tolerance), &golden, when, parameters(model));
     };
@@ -59,7 +67,7 @@ fn check(case: &Case) {
     let mut losses = compare("loss", TOLERANCE);
     let mut logits = compare("logits", TOLERANCE);
     for step in [1, 2] {
-        let forward = train_forward(&mut model, case.input(), step);
+        let forward = train_forward(&mut model, case.input(), step, policy);
         let expected = golden.get("loss").values[step - 1];
         losses.error(&format!("step {step}"), host::scalar(forward.loss.clone()) / expected - 1.0);
         let key = format!("logits_train{step}");
@@ -73,7 +81,7 @@ fn check(case: &Case) {
         state(&format!("after{step}"), &model, TOLERANCE);
     }
     let key = "logits_eval";
-    logits.elements(key, &eval_logits(&model, case.input()), &golden.get(key).values);
+    logits.elements(key, &eval_logits(&model, case.input(), policy), &golden.get(key).values);
     losses.finish();
     logits.finish();
     compare_whole(compare("whole", TOLERANCE), &golden, &parameters(&model));
@@ -131,8 +139,8 @@ struct Forward {
 }
 
 /// A forward in training, after which the model has the new running statistics.
-fn train_forward(model: &mut Stages, input: Tensor<4>, step: usize) -> Forward {
-    let mut pass = Pass::train(Key::new(0).with(step as u64));
+fn train_forward(model: &mut Stages, input: Tensor<4>, step: usize, policy: Policy) -> Forward {
+    let mut pass = Pass::train(Key::new(0).with(step as u64)).with_policy(policy);
     let logits = model.forward(autodiff::outer(input).into(), &mut pass).unwrap();
     model.apply(pass.into_updates());
     let labels = Tensor::<1, Int>::from_ints([0, 1, 2, 3], &Device::flex().autodiff());
@@ -141,8 +149,8 @@ fn train_forward(model: &mut Stages, input: Tensor<4>, step: usize) -> Forward {
     Forward { logits, loss }
 }
 
-fn eval_logits(model: &Stages, input: Tensor<4>) -> Vec<f32> {
-    let logits = model.inference().forward(input.into(), &mut Pass::eval()).unwrap();
+fn eval_logits(model: &Stages, input: Tensor<4>, policy: Policy) -> Vec<f32> {
+    let logits = model.inference().forward(input.into(), &mut Pass::eval().with_policy(policy)).unwrap();
     logits.to_host().unwrap()
 }
 

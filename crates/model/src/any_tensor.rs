@@ -2,7 +2,7 @@ use std::fmt;
 
 use burn::tensor::{Device, Float, Int, Tensor, TensorData, kind::BridgeTensor};
 
-use burn_backend::AutodiffBackend;
+use burn_backend::{AutodiffBackend, DType};
 
 use crate::autodiff;
 
@@ -203,6 +203,29 @@ impl AnyTensor {
         gradients: &mut <autodiff::Recorded as AutodiffBackend>::Gradients,
     ) -> Option<Self> {
         with_rank!(self, tensor => autodiff::remove_recorded(tensor, gradients).map(Self::from))
+    }
+
+    /// The format of its elements.
+    pub fn dtype(&self) -> DType {
+        with_rank!(self.clone(), tensor => tensor.dtype())
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        with_rank!(self.clone(), tensor => tensor.device())
+    }
+
+    /// The float tensor under a rank that need not be its own; `None` for integers. Burn's primitives know no rank but
+    /// that of their shape.
+    pub(crate) fn erased(&self) -> Option<Tensor<1>> {
+        self.is_float().then(|| Tensor::from_bridge(self.bridge.clone()))
+    }
+
+    /// The inverse of [`erased`](Self::erased).
+    pub(crate) fn from_erased(tensor: Tensor<1>) -> Self {
+        let bridge = tensor.into_bridge();
+        let rank = bridge.shape().num_dims();
+        Self { bridge, rank }
     }
 
     pub(crate) fn into_bridge(self) -> BridgeTensor {

@@ -5,7 +5,7 @@ use burn::{
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, ModelError, autodiff,
+    AnyTensor, ModelError, Policy, autodiff,
     trace::{LayerKind, Trace},
 };
 
@@ -17,6 +17,7 @@ use crate::{
 pub struct Pass {
     mode: Mode,
     key: Key,
+    policy: Policy,
     place: Vec<String>,
     updates: Vec<(ParamId, AnyTensor)>,
     pub(crate) trace: Option<Trace>,
@@ -25,12 +26,23 @@ pub struct Pass {
 impl Pass {
     /// A forward of a training step. `key` names its randomness: (seed, step, micro-batch, rank).
     pub fn train(key: Key) -> Self {
-        Self { mode: Mode::Train, key, place: Vec::new(), updates: Vec::new(), trace: None }
+        Self { mode: Mode::Train, key, policy: Policy::default(), place: Vec::new(), updates: Vec::new(), trace: None }
     }
 
     /// A forward for evaluation or prediction: nothing random, nothing updated.
     pub fn eval() -> Self {
         Self { mode: Mode::Eval, ..Self::train(Key::new(0)) }
+    }
+
+    /// The same under another policy.
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// How layers are to compute.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// Whether this is training or evaluating.
@@ -80,11 +92,19 @@ impl Pass {
         }
     }
 
-    /// The float tensor of rank `D` in `activation`.
+    /// The float tensor of rank `D` in `activation`, in 32 bits whatever the precision is: what Burn's own layers take.
     ///
     /// # Errors
     /// [`ModelError::Kind`], naming this place, where it holds integers or has another rank.
     pub fn float<const D: usize>(&self, activation: AnyTensor) -> Result<Tensor<D>, ModelError> {
+        self.activation(activation).map(|tensor| self.policy.widen(tensor))
+    }
+
+    /// As [`float`](Self::float), in whatever format it has: for layers that mind the [`Policy`], as ours do.
+    ///
+    /// # Errors
+    /// As those of [`float`](Self::float).
+    pub fn activation<const D: usize>(&self, activation: AnyTensor) -> Result<Tensor<D>, ModelError> {
         let found = activation.describe();
         activation.float().ok_or_else(|| ModelError::Kind {
             place: self.place(),

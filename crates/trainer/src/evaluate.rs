@@ -11,7 +11,7 @@ use oomph_memory::{
 use oomph_model::{Pass, Stages, autodiff};
 
 use crate::{
-    Observer, Session, Stop, Tick, TrainError,
+    Observer, Session, Stop, Tick, TrainError, backend,
     forward::forward,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
@@ -159,7 +159,8 @@ impl Sums {
         drop(uploading);
         out_of_memory::check()?;
         let _phase = phase(Phase::Eval);
-        let output = forward(model, input, &mut Pass::eval(), None)?;
+        let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
+        let output = forward(model, input, &mut pass, None)?;
         let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));

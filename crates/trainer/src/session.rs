@@ -4,7 +4,9 @@ use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Sources};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
-use oomph_model::{Architecture, Init, ModelError, Stages, Summary, check_training, summarize};
+use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, check_training, summarize};
+
+use oomph_plan::Backend;
 
 use crate::{DeviceError, Parts, Registry, Schedule, Task, device_memory::install_pool, open_device};
 
@@ -253,6 +255,16 @@ impl Session {
             // `auto` is refused where the configuration is validated.
             Some(MicroBatch::Auto) | None => batch,
         }
+    }
+
+    /// How layers compute on the allocator and kernels of `backend`.
+    pub fn policy(&self, backend: Backend) -> Policy {
+        let memory = &self.config.memory;
+        let kernels = match backend {
+            Backend::Cpu { .. } => Kernels::Own,
+            Backend::Cuda => Kernels::Composed,
+        };
+        Policy { precision: memory.precision, lean: memory.lean, kernels }
     }
 
     /// Samples of one forward of evaluation.

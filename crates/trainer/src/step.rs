@@ -3,10 +3,10 @@ use oomph_config::{Clip, DeviceName};
 use oomph_core::{Generator, Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Named, Pass, Stages, autodiff};
+use oomph_model::{AnyTensor, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
-    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, clip, forward::forward,
+    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, backend, clip, forward::forward,
     gradients::accumulate, out_of_memory, unfinished::Unfinished, upload::upload, watch,
 };
 
@@ -19,6 +19,7 @@ pub struct Stepper {
     device: Device,
     key: Key,
     micro_batch: usize,
+    policy: Policy,
     clip: Option<Clip>,
     /// Whether `device` computes; a recording one has no generator to seed.
     executes: bool,
@@ -68,21 +69,23 @@ impl Stepper {
         let _phase = phase(Phase::Init);
         let model = session.build()?;
         out_of_memory::check()?;
-        Ok(Self::with_model(session, model, session.device.clone().autodiff(), true))
+        let policy = session.policy(backend(session));
+        Ok(Self::with_model(session, model, session.device.clone().autodiff(), policy, true))
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.
-    pub(crate) fn recorded(session: &Session, model: Stages, device: Device) -> Self {
-        Self::with_model(session, model, device, false)
+    pub(crate) fn recorded(session: &Session, model: Stages, device: Device, policy: Policy) -> Self {
+        Self::with_model(session, model, device, policy, false)
     }
 
-    fn with_model(session: &Session, model: Stages, device: Device, executes: bool) -> Self {
+    fn with_model(session: &Session, model: Stages, device: Device, policy: Policy, executes: bool) -> Self {
         Self {
             model,
             optimizer: Optimizer::new(&session.config.optimizer),
             device,
             key: Key::new(session.config.train.seed).with_name("step"),
             micro_batch: session.micro_batch(),
+            policy,
             clip: session.config.optimizer.clip,
             executes,
             takes_back: executes && session.config.device.devices[0] == DeviceName::Cpu,
@@ -213,7 +216,7 @@ impl Stepper {
         }
         let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
-        let mut pass = Pass::train(key);
+        let mut pass = Pass::train(key).with_policy(self.policy);
         let output = forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
         let updates = pass.into_updates();
         if self.takes_back {

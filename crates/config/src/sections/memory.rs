@@ -15,6 +15,8 @@ pub struct Memory {
     pub precision: Precision,
     /// `recompute`: `none`, `ops`, `stages`, `auto` or a list of names of stages; default `none`.
     pub recompute: Recompute,
+    /// `lean`: whether layers have backward passes that keep less than those of Burn's operations; default `true`.
+    pub lean: bool,
     /// `micro_batch`: samples that one forward and backward pass on one device sees, from 1 to `train.batch`, or
     /// `auto`; by default the whole share of the device. It need not divide the batch: the last one is smaller.
     pub micro_batch: Option<MicroBatch>,
@@ -108,6 +110,7 @@ impl Memory {
         let memory = Self {
             precision: section.choice("precision", "fp32", &PRECISIONS)?,
             recompute: Recompute::read(section)?,
+            lean: section.boolean("lean", true)?,
             micro_batch: MicroBatch::read(section)?,
             limit: section.bytes("limit")?,
             record: section.integer("record", 100_000, 0..=10_000_000)?,

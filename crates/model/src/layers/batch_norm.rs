@@ -4,7 +4,11 @@ use burn::{
 };
 use oomph_core::Mode;
 
-use crate::{Init, LayerKind, ModelError, Pass};
+use super::Normed;
+use crate::{
+    Init, LayerKind, ModelError, Pass, autodiff,
+    kernel::{self, Norm},
+};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
 ///
@@ -57,20 +61,60 @@ impl BatchNorm {
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of channels, or, in training, one value a channel.
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
+        Ok(self.normed(input, pass)?.into_tensor())
+    }
+
+    /// The normalised input, to be rectified, added to something or convolved: so that what is kept for backward is
+    /// the input alone.
+    ///
+    /// # Errors
+    /// As those of [`forward`](Self::forward).
+    pub fn normed(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Normed, ModelError> {
         let dims @ [batch, found, height, width] = input.dims();
-        let weight = self.weight.val();
-        let [channels] = weight.dims();
+        let [channels] = self.weight.val().dims();
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
-        let flat = input.reshape([batch, channels, height * width]);
+        let count = batch * height * width;
+        if pass.mode() == Mode::Train {
+            pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
+        }
+        pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
+        // Through an evaluation's statistics no gradient of ours goes.
+        let is_lean = pass.policy().lean && (pass.mode() == Mode::Train || !input.device().is_autodiff());
+        Ok(if is_lean { self.deferred(input, count, pass) } else { self.composed(input, count, pass) })
+    }
+
+    fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Normed {
+        let policy = pass.policy();
+        let [mean, variance] = match pass.mode() {
+            Mode::Train => {
+                let moments @ [mean, variance] = &kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
+                self.update_running(mean, variance, count, pass);
+                moments.clone()
+            }
+            Mode::Eval => [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val())),
+        };
+        let norm = Norm {
+            mean,
+            inverse: variance.add_scalar(self.epsilon).sqrt().recip(),
+            weight: autodiff::inner(self.weight.val()),
+            shift: autodiff::inner(self.bias.val()),
+        };
+        Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy)
+    }
+
+    /// By Burn's operations, in 32 bits.
+    fn composed(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Normed {
+        let dims @ [batch, channels, height, width] = input.dims();
+        let policy = pass.policy();
+        let flat = policy.widen(input).reshape([batch, channels, height * width]);
         let (centered, variance) = match pass.mode() {
             Mode::Train => {
-                let count = batch * height * width;
-                pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
                 // Over space and then over the batch: the sums keep one order, whatever the number of threads.
                 let mean = flat.clone().mean_dim(2).mean_dim(0);
                 let centered = flat - mean.clone();
                 let variance = centered.clone().square().mean_dim(2).mean_dim(0);
-                self.update_running(&mean, &variance, count, pass);
+                let vector = |moment: &Tensor<3>| moment.clone().detach().reshape([channels]);
+                self.update_running(&vector(&mean), &vector(&variance), count, pass);
                 (centered, variance)
             }
             Mode::Eval => {
@@ -78,17 +122,16 @@ impl BatchNorm {
                 (flat - mean, self.running_var.val().reshape([1, channels, 1]))
             }
         };
-        let scale = variance.add_scalar(self.epsilon).sqrt().recip() * weight.reshape([1, channels, 1]);
+        let weight = self.weight.val().reshape([1, channels, 1]);
+        let scale = variance.add_scalar(self.epsilon).sqrt().recip() * weight;
         let output = centered * scale + self.bias.val().reshape([1, channels, 1]);
-        pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
-        Ok(output.reshape(dims))
+        Normed::made(policy.narrow(output.reshape(dims)))
     }
 
-    fn update_running(&self, mean: &Tensor<3>, variance: &Tensor<3>, count: usize, pass: &mut Pass) {
+    fn update_running(&self, mean: &Tensor<1>, variance: &Tensor<1>, count: usize, pass: &mut Pass) {
         let unbiased = count as f64 / (count - 1) as f64;
-        let moved = |running: &Param<Tensor<1>>, batch: &Tensor<3>, factor: f64| {
-            let running = running.val();
-            let batch = batch.clone().detach().reshape(running.dims());
+        let moved = |running: &Param<Tensor<1>>, batch: &Tensor<1>, factor: f64| {
+            let [running, batch] = [running.val(), batch.clone()].map(autodiff::inner);
             running.mul_scalar(1.0 - self.momentum) + batch.mul_scalar(self.momentum * factor)
         };
         pass.update(&self.running_mean, moved(&self.running_mean, mean, 1.0));

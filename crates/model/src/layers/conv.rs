@@ -1,9 +1,12 @@
 use burn::{
     module::{Module, Param},
-    tensor::{Tensor, module::conv2d, ops::ConvOptions},
+    tensor::{Tensor, activation::relu, module::conv2d, ops::ConvOptions},
 };
 
-use crate::{Init, LayerKind, ModelError, Pass};
+use super::Normed;
+use crate::{
+    AnyTensor, Init, LayerKind, ModelError, Pass, Policy, autodiff, differentiable, kernel, policy::ranked,
+};
 
 /// A convolution over images without bias: y = w ∗ x.
 ///
@@ -41,15 +44,64 @@ impl Conv2d {
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of channels, or is smaller than the kernel.
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
+        let weight = self.weight_for(&input.dims(), pass)?;
+        let input = pass.policy().narrow(input);
         let dims = input.dims();
+        let output = if pass.policy().lean {
+            self.lean(input, weight, pass.policy())
+        } else {
+            conv2d(input, pass.policy().narrow(weight), None, self.options())
+        };
+        Ok(self.done(dims, output, pass))
+    }
+
+    /// Applies it to the rectified `input`. For backward it keeps what was normalised, and makes the rest again.
+    ///
+    /// # Errors
+    /// As those of [`forward`](Self::forward).
+    pub fn forward_rectified(&self, input: Normed, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
+        match input.into_deferred() {
+            Err(normed) => self.forward(relu(normed), pass),
+            Ok(deferred) => {
+                let dims = deferred.dims();
+                let weight = self.weight_for(&dims, pass)?;
+                let output = deferred.rectified_convolution(weight, self.options());
+                Ok(self.done(dims, output, pass))
+            }
+        }
+    }
+
+    /// The kernels, where they fit an input of `dims`.
+    fn weight_for(&self, dims: &[usize; 4], pass: &Pass) -> Result<Tensor<4>, ModelError> {
         let weight = self.weight.val();
         let [_, channels, kernel, _] = weight.dims();
-        let parameters = weight.shape().num_elements();
         let fits = dims[1] == channels && dims[2..].iter().all(|size| size + 2 * self.padding >= kernel);
-        pass.expect_shape(fits, &format!("[B, {channels}, H, W] for weight {:?}", weight.dims()), &dims)?;
-        let options = ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1);
-        let output = conv2d(input, weight, None, options);
-        pass.layer(LayerKind("Conv2d"), &dims, &output.dims(), parameters);
-        Ok(output)
+        pass.expect_shape(fits, &format!("[B, {channels}, H, W] for weight {:?}", weight.dims()), dims)?;
+        Ok(weight)
+    }
+
+    fn options(&self) -> ConvOptions<2> {
+        ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1)
+    }
+
+    fn done(&self, input: [usize; 4], output: Tensor<4>, pass: &mut Pass) -> Tensor<4> {
+        let parameters = self.weight.val().shape().num_elements();
+        pass.layer(LayerKind("Conv2d"), &input, &output.dims(), parameters);
+        output
+    }
+
+    /// Keeps the input alone.
+    fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Tensor<4> {
+        let (dims, dtype, options) = (input.dims(), input.dtype(), self.options());
+        let [kept, kept_weight] = [input.clone(), weight.clone()].map(autodiff::inner);
+        let kernels = policy.kernels;
+        let output = kernel::conv2d(kept.clone(), kept_weight.clone(), options.clone(), kernels);
+        ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
+            let gradient = ranked(gradient);
+            let gradients =
+                kernel::conv2d_backward(|| kept, dims, kept_weight, gradient, &options, wanted, kernels);
+            let input = gradients.input.map(|gradient| kernel::cast(gradient, dtype, kernels));
+            [input.map(AnyTensor::from), gradients.weight.map(AnyTensor::from)]
+        }))
     }
 }

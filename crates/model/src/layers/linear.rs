@@ -40,7 +40,9 @@ impl Linear {
         let weight = self.weight.val();
         let [outputs, features] = weight.dims();
         pass.expect_shape(dims[1] == features, &format!("[B, {features}]"), &dims)?;
-        let output = input.matmul(weight.transpose()) + self.bias.val().unsqueeze();
+        let policy = pass.policy();
+        let product = policy.narrow(input).matmul(policy.narrow(weight).transpose());
+        let output = product + policy.narrow(self.bias.val()).unsqueeze();
         pass.layer(LayerKind("Linear"), &dims, &output.dims(), outputs * features + outputs);
         Ok(output)
     }

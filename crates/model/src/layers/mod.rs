@@ -8,6 +8,7 @@ mod conv;
 mod dropout;
 mod linear;
 mod lstm;
+mod normed;
 mod pool;
 
 pub use batch_norm::BatchNorm;
@@ -15,4 +16,5 @@ pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use linear::Linear;
 pub use lstm::{Lstm, LstmState};
+pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};

@@ -1,11 +1,11 @@
 use burn::{
     module::Module,
-    tensor::{Tensor, activation::relu},
+    tensor::Tensor,
 };
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
-    layers::{BatchNorm, Conv2d},
+    layers::{BatchNorm, Conv2d, Shortcut},
 };
 
 /// What a block is made from.
@@ -39,23 +39,12 @@ fn shortcut(
     downsample: Option<&Downsample>,
     input: Tensor<4>,
     pass: &mut Pass,
-) -> Result<Tensor<4>, ModelError> {
-    let Some(downsample) = downsample else { return Ok(input) };
+) -> Result<Shortcut, ModelError> {
+    let Some(downsample) = downsample else { return Ok(Shortcut::Identity(input)) };
     pass.scope("downsample", |pass| {
         let x = pass.scope("conv", |pass| downsample.conv.forward(input, pass))?;
-        pass.scope("bn", |pass| downsample.bn.forward(x, pass))
+        pass.scope("bn", |pass| downsample.bn.normed(x, pass)).map(Shortcut::Normed)
     })
-}
-
-fn conv_bn(
-    names: [&str; 2],
-    conv: &Conv2d,
-    bn: &BatchNorm,
-    input: Tensor<4>,
-    pass: &mut Pass,
-) -> Result<Tensor<4>, ModelError> {
-    let x = pass.scope(names[0], |pass| conv.forward(input, pass))?;
-    pass.scope(names[1], |pass| bn.forward(x, pass))
 }
 
 /// The block of ResNet-18 and -34: two 3 × 3 convolutions.
@@ -87,11 +76,13 @@ impl BasicBlock {
 
 impl Stage for BasicBlock {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let input = pass.float::<4>(input)?;
-        let x = relu(conv_bn(["conv1", "bn1"], &self.conv1, &self.bn1, input.clone(), pass)?);
-        let x = conv_bn(["conv2", "bn2"], &self.conv2, &self.bn2, x, pass)?;
+        let input = pass.activation::<4>(input)?;
+        let x = pass.scope("conv1", |pass| self.conv1.forward(input.clone(), pass))?;
+        let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
+        let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
+        let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
         let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
-        Ok(relu(x + shortcut).into())
+        Ok(x.add_rectified(shortcut).into())
     }
 }
 
@@ -129,11 +120,14 @@ impl Bottleneck {
 
 impl Stage for Bottleneck {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let input = pass.float::<4>(input)?;
-        let x = relu(conv_bn(["conv1", "bn1"], &self.conv1, &self.bn1, input.clone(), pass)?);
-        let x = relu(conv_bn(["conv2", "bn2"], &self.conv2, &self.bn2, x, pass)?);
-        let x = conv_bn(["conv3", "bn3"], &self.conv3, &self.bn3, x, pass)?;
+        let input = pass.activation::<4>(input)?;
+        let x = pass.scope("conv1", |pass| self.conv1.forward(input.clone(), pass))?;
+        let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
+        let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
+        let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
+        let x = pass.scope("conv3", |pass| self.conv3.forward_rectified(x, pass))?;
+        let x = pass.scope("bn3", |pass| self.bn3.normed(x, pass))?;
         let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
-        Ok(relu(x + shortcut).into())
+        Ok(x.add_rectified(shortcut).into())
     }
 }

@@ -1,4 +1,4 @@
-use burn::{module::Module, tensor::activation::relu};
+use burn::module::Module;
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
@@ -35,12 +35,12 @@ impl StemStage {
 
 impl Stage for StemStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let x = pass.float::<4>(input)?;
+        let x = pass.activation::<4>(input)?;
         let x = pass.scope("conv1", |pass| self.conv1.forward(x, pass))?;
-        let x = relu(pass.scope("bn1", |pass| self.bn1.forward(x, pass))?);
+        let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
         match &self.maxpool {
-            Some(maxpool) => Ok(pass.scope("maxpool", |pass| maxpool.forward(x, pass))?.into()),
-            None => Ok(x.into()),
+            Some(maxpool) => Ok(pass.scope("maxpool", |pass| maxpool.forward_rectified(x, pass))?.into()),
+            None => Ok(x.rectified().into()),
         }
     }
 }
@@ -59,7 +59,7 @@ impl HeadStage {
 
 impl Stage for HeadStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let x = pass.float::<4>(input)?;
+        let x = pass.activation::<4>(input)?;
         let x = pass.scope("avgpool", |pass| global_average(x, pass));
         Ok(pass.scope("fc", |pass| self.fc.forward(x, pass))?.into())
     }

@@ -5,9 +5,11 @@
 //! - An element-wise operation is written into an operand that nobody else refers to ([`elementwise`]).
 //! - Convolutions have workspaces: input and weights in another order, column tiles of each thread ([`conv`]).
 //! - Matrix products pack their operands, and keep a buffer a thread for ever ([`gemm`]).
+//! - Operations with kernels of our own declare what they allocate ([`custom`]).
 //! - Everything else makes its operands contiguous, where they are not, and allocates its outputs ([`Flex::fresh`]).
 
 mod conv;
+mod custom;
 mod elementwise;
 mod gemm;
 mod reduce;
@@ -51,10 +53,10 @@ impl Flex {
             OperationIr::Float(_, float) => self.float(m, operation, float),
             OperationIr::Activation(activation) => elementwise::activation(m, operation, activation),
             OperationIr::Module(module) => self.module(m, operation, module),
+            OperationIr::Custom(custom) => custom::run(m, custom),
             OperationIr::Bool(_)
             | OperationIr::Int(_)
             | OperationIr::Init(_)
-            | OperationIr::Custom(_)
             | OperationIr::Distributed(_)
             | OperationIr::Drop(_) => Self::fresh(m, operation),
         }

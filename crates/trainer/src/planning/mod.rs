@@ -53,13 +53,14 @@ pub(crate) fn plan_steps(
     let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
     let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
     let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch).min(most(Split::Test));
-    let recording = record(session, Work { batch, micro_batch, eval_batch, steps, eval_batches })?;
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let recording = record(session, Work { batch, micro_batch, eval_batch, steps, eval_batches }, backend)?;
     let head = Head {
         title: format!("{} · batch {batch}", session.architecture.name()),
         device: session.config.device.devices[0].to_string(),
         limit_bytes: options.limit_bytes.or(session.limit_bytes),
     };
-    Ok(replay(&recording, options.backend.unwrap_or_else(|| backend(session)), head))
+    Ok(replay(&recording, backend, head))
 }
 
 /// Plans an evaluation batch alone: of a model that is there, without a step before it.

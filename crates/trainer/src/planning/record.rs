@@ -4,8 +4,8 @@ use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::OptimizerKind;
 use oomph_core::{Phase, SampleSpec, TargetSpec, phase, watch_places};
 use oomph_memory::Category;
-use oomph_model::{AnyTensor, Init, ModelError, Pass, Stages, Storage, blank_input};
-use oomph_plan::{Note, Noted, Recording};
+use oomph_model::{AnyTensor, Init, ModelError, Pass, Policy, Stages, Storage, blank_input};
+use oomph_plan::{Backend, Note, Noted, Recording};
 
 use crate::{
     DeviceTargets, Session, Stepper, TrainError, Watch,
@@ -30,7 +30,7 @@ pub(super) struct Work {
 }
 
 /// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.
-pub(super) fn record(session: &Session, work: Work) -> Result<Recording, TrainError> {
+pub(super) fn record(session: &Session, work: Work, backend: Backend) -> Result<Recording, TrainError> {
     let mut device = Device::capture();
     let mut notes = None;
     let graph = device.clone().capture_scope(|scope| {
@@ -41,7 +41,7 @@ pub(super) fn record(session: &Session, work: Work) -> Result<Recording, TrainEr
         let watcher = marks.clone();
         let done = watch_places(
             move |place| watcher.note(Noted::Place(place)),
-            || run(session, work, &device, &marks),
+            || run(session, work, session.policy(backend), &device, &marks),
         );
         notes = Some(done.map(|stages| (marks.take(), stages)));
         scope.complete([], [])
@@ -53,11 +53,17 @@ pub(super) fn record(session: &Session, work: Work) -> Result<Recording, TrainEr
     Ok(Recording { operations: graph.graph.operations, notes, stages })
 }
 
-fn run(session: &Session, work: Work, device: &Device, marks: &Marks) -> Result<Vec<String>, TrainError> {
+fn run(
+    session: &Session,
+    work: Work,
+    policy: Policy,
+    device: &Device,
+    marks: &Marks,
+) -> Result<Vec<String>, TrainError> {
     let tracked = device.clone().autodiff();
     let init = phase(Phase::Init);
     let model = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
-    let mut stepper = Stepper::recorded(session, model, tracked.clone());
+    let mut stepper = Stepper::recorded(session, model, tracked.clone(), policy);
     watch::parameters(&mut marks.clone(), &stepper.model);
     drop(init);
     stepper.watch(Some(Box::new(marks.clone())));
@@ -70,7 +76,7 @@ fn run(session: &Session, work: Work, device: &Device, marks: &Marks) -> Result<
     }
     for _ in 0..work.eval_batches {
         marks.note(Noted::Step("evaluation".into()));
-        evaluate(session, &stepper.model, work.eval_batch, device)?;
+        evaluate(session, &stepper.model, work.eval_batch, policy, device)?;
     }
     // What the last step left is read once more, so that the recording shows that it lives.
     marks.note(Noted::End);
@@ -112,14 +118,20 @@ fn train(
     stepper.run(batches, context).map(drop)
 }
 
-fn evaluate(session: &Session, model: &Stages, batch: usize, device: &Device) -> Result<(), TrainError> {
+fn evaluate(
+    session: &Session,
+    model: &Stages,
+    batch: usize,
+    policy: Policy,
+    device: &Device,
+) -> Result<(), TrainError> {
     let model = model.inference();
     let uploading = phase(Phase::Data);
     let input = blank_input(session.spec(), batch, device);
     let targets = targets(session.spec(), batch, device);
     drop(uploading);
     let _phase = phase(Phase::Eval);
-    let output = forward(&model, input, &mut Pass::eval(), None)?;
+    let output = forward(&model, input, &mut Pass::eval().with_policy(policy), None)?;
     session.task.loss(&output, &targets)?.mul_scalar(batch as f32);
     session.task.correct(&output, &targets);
     Ok(())

@@ -16,7 +16,7 @@ pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<
     let micro_batch = session.micro_batch_of(batch);
     let of = |batch| {
         let work = Work { batch, micro_batch, eval_batch: micro_batch, steps: 1, eval_batches: 0 };
-        Some(cost(&record(session, work).ok()?, backend))
+        Some(cost(&record(session, work, backend).ok()?, backend))
     };
     let one = of(micro_batch)?;
     let more = if batch > micro_batch { of(2 * micro_batch)? - one } else { 0.0 };

@@ -1,0 +1,83 @@
+//! Operations on plain tensors with a kernel of our own on the CPU: one pass over memory where Burn's operations would
+//! take many, and no buffer beside the output. On other backends they are composed of Burn's operations.
+//!
+//! On a capture device such an operation is recorded as one, with what its kernel allocates: see [`Own`].
+
+mod cast;
+mod conv;
+mod norm;
+mod rows;
+
+use burn::tensor::Tensor;
+use burn_backend::{DType, Shape};
+use burn_capture::CaptureBackend;
+use burn_flex::{Flex, FlexTensor};
+use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
+use burn_router::{RouterClient, RouterTensor};
+
+use crate::{AnyTensor, backends::Plain};
+
+pub(crate) use cast::cast;
+pub(crate) use conv::{conv2d, conv2d_backward};
+pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
+
+/// Which kernels there are where it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kernels {
+    /// Our own, on the CPU.
+    #[default]
+    Own,
+    /// Burn's operations, on any backend.
+    Composed,
+}
+
+/// An operation with a kernel of its own, and what that allocates: its outputs.
+struct Own {
+    name: &'static str,
+    inputs: Vec<AnyTensor>,
+    outputs: Vec<(Vec<usize>, DType)>,
+    /// Whether the first output is written into the first input, where nobody else holds that one.
+    in_place: bool,
+}
+
+impl Own {
+    /// Runs `kernel` on contiguous tensors of Flex, or records that it would run.
+    ///
+    /// # Panics
+    /// Panics if the inputs are on a GPU.
+    fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>) -> Vec<AnyTensor> {
+        if self.inputs.iter().all(|input| CaptureBackend::primitive(input).is_some()) {
+            return self.record();
+        }
+        let Self { inputs, .. } = self;
+        // The kernel is to be the only holder of what nobody else holds.
+        let contiguous = inputs.into_iter().map(|input| {
+            // A policy asks for our own kernels on the CPU alone.
+            let input = Flex::primitive(&input).expect("our own kernels run on the CPU");
+            input.to_contiguous()
+        });
+        kernel(contiguous.collect()).into_iter().map(Flex::tensor).collect()
+    }
+
+    /// As [`run`](Self::run), for the one output of an operation.
+    fn run_one<const D: usize>(self, kernel: impl FnOnce(Vec<FlexTensor>) -> FlexTensor) -> Tensor<D> {
+        let output = self.run(|inputs| vec![kernel(inputs)]).pop();
+        // An operation declares its outputs, and a kernel gives as many.
+        output.and_then(AnyTensor::float).expect("the operation has one output of this rank")
+    }
+
+    /// The scalar says whether the first output takes the first input's place: the planner goes by it.
+    fn record(self) -> Vec<AnyTensor> {
+        let inputs: Vec<_> = self.inputs.iter().filter_map(CaptureBackend::primitive).collect();
+        drop(self.inputs);
+        let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
+        let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();
+        let outputs = self.outputs.into_iter().map(|(shape, dtype)| {
+            TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype)
+        });
+        let outputs: Vec<TensorIr> = outputs.collect();
+        let scalars = vec![ScalarIr::Bool(self.in_place)];
+        let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
+        client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
+    }
+}

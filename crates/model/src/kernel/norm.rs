@@ -1,0 +1,395 @@
+//! Batch normalisation with what surrounds it in a residual network: the sum with a shortcut, and the rectifier.
+//!
+//! Letters: B batch, C channels, S = H·W positions. A row is one channel of one sample.
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use super::{
+    Kernels, Own, cast,
+    rows::{BLOCK, Values, change_rows, sum, vector},
+};
+use crate::AnyTensor;
+
+/// Mean and biased variance of each channel of `[B, C, H, W]`, as `[C]` of 32 bits.
+pub(crate) fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
+    let shape @ Rows { channels, .. } = Rows::of(input);
+    if kernels == Kernels::Composed {
+        // Over space and then over the batch: the sums keep one order, whatever the number of threads.
+        let flat = rows_of(input.clone());
+        let mean = flat.clone().mean_dim(2).mean_dim(0);
+        let variance = (flat - mean.clone()).square().mean_dim(2).mean_dim(0);
+        return [mean.reshape([channels]), variance.reshape([channels])];
+    }
+    let operation = Own {
+        name: "channel_moments",
+        inputs: vec![input.clone().into()],
+        outputs: vec![(vec![channels], DType::F32); 2],
+        in_place: false,
+    };
+    vectors(operation.run(|inputs| {
+        let moments = (0..channels).into_par_iter().map(|channel| own_moments(Values::of(&inputs[0]), shape, channel));
+        let (mean, variance) = moments.unzip();
+        vec![vector(mean), vector(variance)]
+    }))
+}
+
+fn vectors<const N: usize>(outputs: Vec<AnyTensor>) -> [Tensor<1>; N] {
+    let vectors: Vec<Tensor<1>> = outputs.into_iter().filter_map(AnyTensor::float).collect();
+    // Operations declare as many vectors as are asked for.
+    vectors.try_into().expect("the operation gives vectors")
+}
+
+/// `[B, C, S]` of 32 bits.
+fn rows_of(tensor: Tensor<4>) -> Tensor<3> {
+    let [batch, channels, height, width] = tensor.dims();
+    cast(tensor, DType::F32, Kernels::Composed).reshape([batch, channels, height * width])
+}
+
+/// A vector over channels, to go with `[B, C, S]`.
+fn over_rows(vector: Tensor<1>) -> Tensor<3> {
+    let [channels] = vector.dims();
+    vector.reshape([1, channels, 1])
+}
+
+#[derive(Clone, Copy)]
+struct Rows {
+    batch: usize,
+    channels: usize,
+    /// Elements of a row.
+    row: usize,
+}
+
+impl Rows {
+    fn of(tensor: &Tensor<4>) -> Self {
+        let [batch, channels, height, width] = tensor.dims();
+        Self { batch, channels, row: height * width }
+    }
+
+    /// Values of each channel.
+    fn count(self) -> f64 {
+        (self.batch * self.row) as f64
+    }
+
+    fn channel(self, element: usize) -> usize {
+        element / self.row.max(1) % self.channels
+    }
+
+    /// Calls `visit` with all blocks of a channel.
+    #[inline]
+    fn blocks(self, channel: usize, mut visit: impl FnMut(Range<usize>)) {
+        for sample in 0..self.batch {
+            let start = (sample * self.channels + channel) * self.row;
+            for at in (start..start + self.row).step_by(BLOCK) {
+                visit(at..(at + BLOCK).min(start + self.row));
+            }
+        }
+    }
+}
+
+fn own_moments(values: Values<'_>, shape: Rows, channel: usize) -> (f32, f32) {
+    let mut buffer = [0.0; BLOCK];
+    let mut total = 0.0;
+    shape.blocks(channel, |block| total += sum(values.read(block, &mut buffer)));
+    let mean = (total / shape.count()) as f32;
+    let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
+    shape.blocks(channel, |block| {
+        let values = values.read(block, &mut buffer);
+        for (square, value) in squared.iter_mut().zip(values) {
+            *square = (value - mean) * (value - mean);
+        }
+        squares += sum(&squared[..values.len()]);
+    });
+    (mean, (squares / shape.count()) as f32)
+}
+
+/// A normalisation with its statistics: y ↦ (y − mean) · scale + shift, with scale = weight · inverse. All are `[C]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Norm {
+    pub(crate) mean: Tensor<1>,
+    /// 1 / √(variance + ε).
+    pub(crate) inverse: Tensor<1>,
+    pub(crate) weight: Tensor<1>,
+    pub(crate) shift: Tensor<1>,
+}
+
+/// What is added to a normalised activation.
+pub(crate) enum Addend {
+    Nothing,
+    Plain(Tensor<4>),
+    Normed(Norm, Tensor<4>),
+}
+
+/// What goes back through a normalisation.
+pub(crate) struct NormGradients {
+    pub(crate) input: Tensor<4>,
+    pub(crate) weight: Tensor<1>,
+    pub(crate) shift: Tensor<1>,
+}
+
+impl Norm {
+    fn scale(&self) -> Tensor<1> {
+        self.weight.clone() * self.inverse.clone()
+    }
+
+    /// The vectors that kernels read as [`Affine`].
+    fn vectors(&self) -> [AnyTensor; 3] {
+        [self.mean.clone().into(), self.scale().into(), self.shift.clone().into()]
+    }
+
+    /// The normalised input plus the addend, rectified or not, as `dtype`.
+    pub(crate) fn apply(
+        &self,
+        input: Tensor<4>,
+        addend: Addend,
+        rectify: bool,
+        dtype: DType,
+        kernels: Kernels,
+    ) -> Tensor<4> {
+        if kernels == Kernels::Own {
+            return self.apply_own(input, addend, rectify, dtype);
+        }
+        let dims = input.dims();
+        let normed = self.normalised(input);
+        let output = match addend {
+            Addend::Nothing => normed,
+            Addend::Plain(addend) => normed + rows_of(addend),
+            Addend::Normed(norm, addend) => normed + norm.normalised(addend),
+        };
+        let output = if rectify { output.clamp_min(0.0) } else { output };
+        cast(output.reshape(dims), dtype, kernels)
+    }
+
+    /// `[B, C, S]` of 32 bits.
+    fn normalised(&self, input: Tensor<4>) -> Tensor<3> {
+        (rows_of(input) - over_rows(self.mean.clone())) * over_rows(self.scale()) + over_rows(self.shift.clone())
+    }
+
+    fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
+        let shape = Rows::of(&input);
+        let outputs = vec![(input.dims().to_vec(), dtype)];
+        let in_place = input.dtype() == dtype;
+        let [mean, scale, shift] = self.vectors();
+        let mut inputs = vec![input.into(), mean, scale, shift];
+        match addend {
+            Addend::Nothing => {}
+            Addend::Plain(addend) => inputs.push(addend.into()),
+            Addend::Normed(norm, addend) => {
+                inputs.push(addend.into());
+                inputs.extend(norm.vectors());
+            }
+        }
+        let operation = Own { name: "normalise", inputs, outputs, in_place };
+        operation.run_one(|mut inputs| {
+            let rest = inputs.split_off(1);
+            let affine = Affine::of(&rest[..3]);
+            let addend = rest.get(3).map(Values::of);
+            let addend_affine = rest.get(4..).filter(|vectors| !vectors.is_empty()).map(Affine::of);
+            // The only one that is left.
+            let input = inputs.swap_remove(0);
+            change_rows(input, dtype, shape.row, |at, block| {
+                let channel = shape.channel(at);
+                affine.apply(channel, block);
+                if let Some(addend) = addend {
+                    let mut buffer = [0.0; BLOCK];
+                    let addend = addend.read(at..at + block.len(), &mut buffer);
+                    match &addend_affine {
+                        Some(affine) => affine.add(channel, addend, block),
+                        None => block.iter_mut().zip(addend).for_each(|(value, addend)| *value += addend),
+                    }
+                }
+                if rectify {
+                    block.iter_mut().for_each(|value| *value = value.max(0.0));
+                }
+            })
+        })
+    }
+
+    /// The gradients where `input` was normalised and the result, rectified or not, got `gradient`. The input's has its
+    /// format.
+    pub(crate) fn backward(
+        &self,
+        input: Tensor<4>,
+        gradient: Tensor<4>,
+        rectified: bool,
+        kernels: Kernels,
+    ) -> NormGradients {
+        match kernels {
+            Kernels::Own => self.backward_own(input, gradient, rectified),
+            Kernels::Composed => self.backward_composed(input, gradient, rectified),
+        }
+    }
+
+    /// With n = B·S values a channel and x̂ the input normalised: shift′ = Σg, weight′ = Σg·x̂,
+    /// input′ = scale · (g − shift′/n − x̂ · weight′/n).
+    fn backward_composed(&self, input: Tensor<4>, gradient: Tensor<4>, rectified: bool) -> NormGradients {
+        let (dims, dtype) = (input.dims(), input.dtype());
+        let count = Rows::of(&input).count();
+        let vector = |sums: Tensor<3>| sums.reshape([dims[1]]);
+        let mut gradient = rows_of(gradient);
+        if rectified {
+            gradient = gradient * self.normalised(input.clone()).clamp_min(0.0).sign();
+        }
+        let normed = (rows_of(input) - over_rows(self.mean.clone())) * over_rows(self.inverse.clone());
+        let shift = gradient.clone().sum_dim(2).sum_dim(0);
+        let weight = (gradient.clone() * normed.clone()).sum_dim(2).sum_dim(0);
+        let from_weight = normed * weight.clone().div_scalar(count);
+        let input = (gradient - from_weight - shift.clone().div_scalar(count)) * over_rows(self.scale());
+        let input = cast(input.reshape(dims), dtype, Kernels::Composed);
+        NormGradients { input, weight: vector(weight), shift: vector(shift) }
+    }
+
+    fn backward_own(&self, input: Tensor<4>, gradient: Tensor<4>, rectified: bool) -> NormGradients {
+        let shape = Rows::of(&input);
+        let (dims, dtype) = (input.dims().to_vec(), input.dtype());
+        let of_channels = (vec![shape.channels], DType::F32);
+        let [mean, scale, shift] = self.vectors();
+        let operation = Own {
+            name: "normalise_backward",
+            outputs: vec![(dims, dtype), of_channels.clone(), of_channels],
+            in_place: gradient.dtype() == dtype,
+            inputs: vec![gradient.into(), input.into(), mean, scale, shift, self.inverse.clone().into()],
+        };
+        let mut outputs = operation.run(|mut inputs| {
+            let rest = inputs.split_off(1);
+            let kernel = BackwardKernel {
+                shape,
+                input: Values::of(&rest[0]),
+                affine: Affine::of(&rest[1..4]),
+                inverse: rest[4].storage(),
+                rectified,
+            };
+            let (weight, shift) = kernel.sums(Values::of(&inputs[0]));
+            // The only one that is left.
+            let gradient = inputs.swap_remove(0);
+            let input = kernel.input_gradient(gradient, dtype, &weight, &shift);
+            vec![input, vector(weight), vector(shift)]
+        });
+        let [weight, shift] = vectors(outputs.split_off(1));
+        // What is left is the first output, which has the input's shape.
+        let input = outputs.pop().and_then(AnyTensor::float).expect("the operation gives the input's gradient");
+        NormGradients { input, weight, shift }
+    }
+}
+
+/// y ↦ (y − mean) · scale + shift, channel by channel.
+struct Affine<'a> {
+    mean: &'a [f32],
+    scale: &'a [f32],
+    shift: &'a [f32],
+}
+
+impl<'a> Affine<'a> {
+    fn of(vectors: &'a [FlexTensor]) -> Self {
+        let [mean, scale, shift] = [0, 1, 2].map(|index: usize| vectors[index].storage());
+        Self { mean, scale, shift }
+    }
+
+    #[inline]
+    fn of_channel(&self, channel: usize) -> impl Fn(f32) -> f32 + use<> {
+        let (mean, scale, shift) = (self.mean[channel], self.scale[channel], self.shift[channel]);
+        move |value| (value - mean) * scale + shift
+    }
+
+    #[inline]
+    fn apply(&self, channel: usize, block: &mut [f32]) {
+        let affine = self.of_channel(channel);
+        block.iter_mut().for_each(|value| *value = affine(*value));
+    }
+
+    #[inline]
+    fn add(&self, channel: usize, values: &[f32], block: &mut [f32]) {
+        let affine = self.of_channel(channel);
+        block.iter_mut().zip(values).for_each(|(sum, value)| *sum += affine(*value));
+    }
+}
+
+struct BackwardKernel<'a> {
+    shape: Rows,
+    input: Values<'a>,
+    affine: Affine<'a>,
+    inverse: &'a [f32],
+    rectified: bool,
+}
+
+impl BackwardKernel<'_> {
+    /// The gradient that came through the rectifier: `gradient` where the normalised value is above 0.
+    #[inline]
+    fn masked(&self, channel: usize, values: &[f32], gradient: &mut [f32]) {
+        if self.rectified {
+            let affine = self.affine.of_channel(channel);
+            for (gradient, value) in gradient.iter_mut().zip(values) {
+                *gradient = if affine(*value) > 0.0 { *gradient } else { 0.0 };
+            }
+        }
+    }
+
+    /// The gradients of weight and shift.
+    fn sums(&self, gradient: Values<'_>) -> (Vec<f32>, Vec<f32>) {
+        let of = |channel: usize| {
+            let (mut buffer, mut read) = ([0.0; BLOCK], [0.0; BLOCK]);
+            let mut masked = [0.0; BLOCK];
+            let (mut weight, mut shift) = (0.0, 0.0);
+            let mean = self.affine.mean[channel];
+            self.shape.blocks(channel, |block| {
+                let masked = &mut masked[..block.len()];
+                masked.copy_from_slice(gradient.read(block.clone(), &mut read));
+                let values = self.input.read(block, &mut buffer);
+                self.masked(channel, values, masked);
+                shift += sum(masked);
+                masked.iter_mut().zip(values).for_each(|(product, value)| *product *= value - mean);
+                weight += sum(masked);
+            });
+            ((weight * f64::from(self.inverse[channel])) as f32, shift as f32)
+        };
+        (0..self.shape.channels).into_par_iter().map(of).unzip()
+    }
+
+    fn input_gradient(&self, gradient: FlexTensor, dtype: DType, weight: &[f32], shift: &[f32]) -> FlexTensor {
+        let count = self.shape.count() as f32;
+        change_rows(gradient, dtype, self.shape.row, |at, gradient| {
+            let channel = self.shape.channel(at);
+            let mut buffer = [0.0; BLOCK];
+            let values = self.input.read(at..at + gradient.len(), &mut buffer);
+            self.masked(channel, values, gradient);
+            let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
+            let slope = self.inverse[channel] * weight[channel] / count;
+            let constant = shift[channel] / count;
+            for (gradient, value) in gradient.iter_mut().zip(values) {
+                *gradient = scale * (*gradient - constant - (value - mean) * slope);
+            }
+        })
+    }
+}
+
+/// The gradient that came through a rectifier: `gradient` where its `output` is above 0.
+pub(crate) fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kernels) -> Tensor<4> {
+    if kernels == Kernels::Composed {
+        return gradient * output.clone().sign();
+    }
+    let row = Rows::of(output).row;
+    let dtype = gradient.dtype();
+    let operation = Own {
+        name: "rectify_backward",
+        outputs: vec![(gradient.dims().to_vec(), dtype)],
+        inputs: vec![gradient.into(), output.clone().into()],
+        in_place: true,
+    };
+    operation.run_one(|mut inputs| {
+        let rest = inputs.split_off(1);
+        let output = Values::of(&rest[0]);
+        // The only one that is left.
+        let gradient = inputs.swap_remove(0);
+        change_rows(gradient, dtype, row, |at, gradient| {
+            let mut buffer = [0.0; BLOCK];
+            let output = output.read(at..at + gradient.len(), &mut buffer);
+            for (gradient, output) in gradient.iter_mut().zip(output) {
+                *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+            }
+        })
+    })
+}

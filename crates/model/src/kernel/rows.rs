@@ -1,0 +1,197 @@
+//! Row by row over the storage of Flex tensors of 32- or 16-bit floats. What is computed has 32 bits.
+
+use std::ops::Range;
+
+use burn::tensor::{Bytes, bf16, f16};
+use burn_backend::{DType, Shape, TensorMetadata};
+use burn_flex::{FlexTensor, Layout};
+use rayon::prelude::*;
+
+/// Elements that are converted at once: 16-bit rows go through buffers of it on the stack.
+pub(super) const BLOCK: usize = 512;
+
+/// Elements that are worth a task.
+const TASK: usize = 16 << 10;
+
+/// A buffer for what is read of a 16-bit row.
+pub(super) type Buffer = [f32; BLOCK];
+
+/// A float that storage holds.
+trait Value: Copy + Send + Sync {
+    const ZERO: Self;
+    fn widened(self) -> f32;
+    fn rounded(value: f32) -> Self;
+    fn storage(tensor: &mut FlexTensor) -> &mut [Self];
+    fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
+
+    /// Changes values, at most [`BLOCK`] of them.
+    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        let mut buffer = [0.0; BLOCK];
+        let buffer = &mut buffer[..values.len()];
+        for (wide, value) in buffer.iter_mut().zip(&*values) {
+            *wide = value.widened();
+        }
+        change(buffer);
+        for (value, wide) in values.iter_mut().zip(buffer) {
+            *value = Self::rounded(*wide);
+        }
+    }
+}
+
+macro_rules! value {
+    ($value:ty, $dtype:expr, $zero:expr, $widened:expr, $rounded:expr $(, $change:item)?) => {
+        impl Value for $value {
+            const ZERO: Self = $zero;
+
+            #[inline]
+            fn widened(self) -> f32 {
+                $widened(self)
+            }
+
+            #[inline]
+            fn rounded(value: f32) -> Self {
+                $rounded(value)
+            }
+
+            fn storage(tensor: &mut FlexTensor) -> &mut [Self] {
+                tensor.storage_mut()
+            }
+
+            fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor {
+                FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), $dtype)
+            }
+
+            $($change)?
+        }
+    };
+}
+
+value!(bf16, DType::BF16, bf16::ZERO, bf16::to_f32, bf16::from_f32);
+value!(f16, DType::F16, f16::ZERO, f16::to_f32, f16::from_f32);
+value!(
+    f32,
+    DType::F32,
+    0.0,
+    |value| value,
+    |value| value,
+    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        change(values);
+    }
+);
+
+/// The elements of a contiguous tensor of 32- or 16-bit floats.
+#[derive(Clone, Copy)]
+pub(super) enum Values<'a> {
+    F32(&'a [f32]),
+    Bf16(&'a [bf16]),
+    F16(&'a [f16]),
+}
+
+impl<'a> Values<'a> {
+    /// # Panics
+    /// Panics if the tensor holds floats of 64 bits, or no floats.
+    pub(super) fn of(tensor: &'a FlexTensor) -> Self {
+        match tensor.dtype() {
+            DType::BF16 => Self::Bf16(tensor.storage()),
+            DType::F16 => Self::F16(tensor.storage()),
+            _ => Self::F32(tensor.storage()),
+        }
+    }
+
+    /// At most [`BLOCK`] of them as 32 bits, through `buffer` where they have to be converted.
+    #[inline]
+    pub(super) fn read<'b>(self, range: Range<usize>, buffer: &'b mut Buffer) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::F32(values) => &values[range],
+            Self::Bf16(values) => widened(&values[range], buffer),
+            Self::F16(values) => widened(&values[range], buffer),
+        }
+    }
+}
+
+fn widened<'b, E: Value>(values: &[E], buffer: &'b mut Buffer) -> &'b [f32] {
+    for (wide, value) in buffer.iter_mut().zip(values) {
+        *wide = value.widened();
+    }
+    &buffer[..values.len()]
+}
+
+/// Changes the elements of a contiguous `tensor` and gives them as `dtype`: in place where that is theirs and nobody
+/// else holds them. `change` is given the index of a first element and at most [`BLOCK`] from it on, of one row of
+/// `row` elements.
+pub(super) fn change_rows(
+    tensor: FlexTensor,
+    dtype: DType,
+    row: usize,
+    change: impl Fn(usize, &mut [f32]) + Sync,
+) -> FlexTensor {
+    let row = row.max(1);
+    match (tensor.dtype() == dtype, dtype) {
+        (true, DType::BF16) => changed::<bf16>(tensor, row, change),
+        (true, DType::F16) => changed::<f16>(tensor, row, change),
+        (true, _) => changed::<f32>(tensor, row, change),
+        (false, DType::BF16) => written::<bf16>(&tensor, row, change),
+        (false, DType::F16) => written::<f16>(&tensor, row, change),
+        (false, _) => written::<f32>(&tensor, row, change),
+    }
+}
+
+fn changed<E: Value>(
+    mut tensor: FlexTensor,
+    row: usize,
+    change: impl Fn(usize, &mut [f32]) + Sync,
+) -> FlexTensor {
+    each_block(E::storage(&mut tensor), row, |at, block| E::change(block, |values| change(at, values)));
+    tensor
+}
+
+fn written<E: Value>(tensor: &FlexTensor, row: usize, change: impl Fn(usize, &mut [f32]) + Sync) -> FlexTensor {
+    let read = Values::of(tensor);
+    let mut output = vec![E::ZERO; tensor.shape().num_elements()];
+    each_block(&mut output, row, |at, block| {
+        let mut buffer = [0.0; BLOCK];
+        let values = &mut buffer[..block.len()];
+        let mut converted = [0.0; BLOCK];
+        values.copy_from_slice(read.read(at..at + block.len(), &mut converted));
+        change(at, values);
+        for (written, value) in block.iter_mut().zip(values) {
+            *written = E::rounded(*value);
+        }
+    });
+    E::tensor(output, tensor.shape())
+}
+
+fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
+    let rows = elements.par_chunks_mut(row).enumerate().with_min_len(TASK.div_ceil(row));
+    rows.for_each(|(index, elements)| {
+        for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
+            work(index * row + block * BLOCK, elements);
+        }
+    });
+}
+
+/// The tensor of a vector.
+pub(super) fn vector(values: Vec<f32>) -> FlexTensor {
+    let shape = Shape::from(vec![values.len()]);
+    f32::tensor(values, shape)
+}
+
+/// The sum of values in an order of its own, which is always the same.
+#[inline]
+pub(super) fn sum(values: &[f32]) -> f64 {
+    const LANES: usize = 16;
+    let mut lanes = [0.0f32; LANES];
+    let whole = values.chunks_exact(LANES);
+    for (lane, value) in lanes.iter_mut().zip(whole.remainder()) {
+        *lane += value;
+    }
+    for values in whole {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane += value;
+        }
+    }
+    lanes.into_iter().map(f64::from).sum()
+}

@@ -1,0 +1,204 @@
+use burn::tensor::{Tensor, activation::relu, ops::ConvOptions};
+
+use super::MaxPool2d;
+use crate::{
+    AnyTensor, Policy, autodiff, differentiable,
+    kernel::{self, Addend, Norm, NormGradients},
+    policy::ranked,
+};
+
+/// A batch-normalised activation on its way: [`BatchNorm::normed`](super::BatchNorm::normed) gives it, and what is done
+/// with it says what has to be kept for backward.
+///
+/// By Burn's operations a normalisation, a rectifier and the convolution behind them keep about five tensors of the
+/// activation's size, in PyTorch two. Of ours only what was normalised is kept; the normalised, rectified form is made
+/// again in backward, in one pass (as in "In-Place Activated BatchNorm", Rota Bulò et al. 2018,
+/// <https://arxiv.org/abs/1712.02616>, which inverts the normalisation instead).
+#[derive(Debug)]
+pub struct Normed(Form);
+
+#[derive(Debug)]
+enum Form {
+    /// By Burn's operations, done already.
+    Made(Tensor<4>),
+    /// To be done with what follows.
+    Deferred(Box<Deferred>),
+}
+
+/// What is added to a normalised activation before it is rectified: the other branch of a residual block.
+#[derive(Debug)]
+pub enum Shortcut {
+    /// An activation as it is.
+    Identity(Tensor<4>),
+    /// One that is normalised too.
+    Normed(Normed),
+}
+
+#[derive(Debug)]
+pub(super) struct Deferred {
+    /// In the graph.
+    input: Tensor<4>,
+    norm: Norm,
+    /// Weight and bias in the graph.
+    parameters: [Tensor<1>; 2],
+    policy: Policy,
+}
+
+impl Normed {
+    pub(super) fn made(output: Tensor<4>) -> Self {
+        Self(Form::Made(output))
+    }
+
+    pub(super) fn deferred(
+        input: Tensor<4>,
+        norm: Norm,
+        parameters: [Tensor<1>; 2],
+        policy: Policy,
+    ) -> Self {
+        Self(Form::Deferred(Box::new(Deferred { input, norm, parameters, policy })))
+    }
+
+    /// The activation itself where it is made already.
+    pub(super) fn into_deferred(self) -> Result<Deferred, Tensor<4>> {
+        match self.0 {
+            Form::Made(output) => Err(output),
+            Form::Deferred(deferred) => Ok(*deferred),
+        }
+    }
+
+    /// The activation. Keeps the input.
+    pub fn into_tensor(self) -> Tensor<4> {
+        match self.into_deferred() {
+            Err(output) => output,
+            Ok(deferred) => deferred.alone(false),
+        }
+    }
+
+    /// The activation rectified. Keeps the input.
+    pub fn rectified(self) -> Tensor<4> {
+        match self.into_deferred() {
+            Err(output) => relu(output),
+            Ok(deferred) => deferred.alone(true),
+        }
+    }
+
+    /// The sum with a shortcut, rectified: the end of a residual block. Keeps the inputs of what is normalised, and the
+    /// output, which the next convolution keeps too.
+    pub fn add_rectified(self, shortcut: Shortcut) -> Tensor<4> {
+        match (self.into_deferred(), shortcut) {
+            (Err(output), Shortcut::Identity(shortcut)) => relu(output + shortcut),
+            (Err(output), Shortcut::Normed(shortcut)) => relu(output + shortcut.into_tensor()),
+            (Ok(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(shortcut),
+            (Ok(deferred), Shortcut::Normed(shortcut)) => match shortcut.into_deferred() {
+                Ok(shortcut) => deferred.add_normed(shortcut),
+                Err(shortcut) => deferred.add_identity(shortcut),
+            },
+        }
+    }
+}
+
+impl NormGradients {
+    fn into_any(self) -> [Option<AnyTensor>; 3] {
+        [Some(self.input.into()), Some(self.weight.into()), Some(self.shift.into())]
+    }
+}
+
+impl Deferred {
+    pub(super) fn dims(&self) -> [usize; 4] {
+        self.input.dims()
+    }
+
+    /// What is kept: the input off the graph.
+    fn kept(&self) -> Tensor<4> {
+        autodiff::inner(self.input.clone())
+    }
+
+    /// The inputs of the operation in the graph.
+    fn inputs(self) -> [AnyTensor; 3] {
+        let [weight, bias] = self.parameters;
+        [self.input.into(), weight.into(), bias.into()]
+    }
+
+    fn alone(self, rectify: bool) -> Tensor<4> {
+        let (kept, norm, policy) = (self.kept(), self.norm.clone(), self.policy);
+        let output = norm.apply(kept.clone(), Addend::Nothing, rectify, policy.dtype(), policy.kernels);
+        ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
+            norm.backward(kept, ranked(gradient), rectify, policy.kernels).into_any()
+        }))
+    }
+
+    fn add_identity(self, shortcut: Tensor<4>) -> Tensor<4> {
+        let (kept, norm, Policy { kernels, .. }) = (self.kept(), self.norm.clone(), self.policy);
+        let addend = Addend::Plain(autodiff::inner(shortcut.clone()));
+        let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
+        let [input, weight, bias] = self.inputs();
+        let kept_output = output.clone();
+        let inputs = [input, weight, bias, shortcut.into()];
+        ranked(differentiable(inputs, output.into(), move |gradient, _| {
+            let gradient = kernel::rectified_gradient(ranked(gradient), &kept_output, kernels);
+            drop(kept_output);
+            let [input, weight, bias] = norm.backward(kept, gradient.clone(), false, kernels).into_any();
+            [input, weight, bias, Some(gradient.into())]
+        }))
+    }
+
+    fn add_normed(self, shortcut: Self) -> Tensor<4> {
+        let Policy { kernels, .. } = self.policy;
+        let (kept, norm) = (self.kept(), self.norm.clone());
+        let (other, other_norm) = (shortcut.kept(), shortcut.norm.clone());
+        let addend = Addend::Normed(other_norm.clone(), other.clone());
+        let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
+        let kept_output = output.clone();
+        let ([input, weight, bias], [input2, weight2, bias2]) = (self.inputs(), shortcut.inputs());
+        let inputs = [input, weight, bias, input2, weight2, bias2];
+        ranked(differentiable(inputs, output.into(), move |gradient, _| {
+            let gradient = kernel::rectified_gradient(ranked(gradient), &kept_output, kernels);
+            drop(kept_output);
+            let [input, weight, bias] = norm.backward(kept, gradient.clone(), false, kernels).into_any();
+            let [input2, weight2, bias2] = other_norm.backward(other, gradient, false, kernels).into_any();
+            [input, weight, bias, input2, weight2, bias2]
+        }))
+    }
+
+    /// The convolution of the rectified activation. Keeps the input.
+    pub(super) fn rectified_convolution(self, weight: Tensor<4>, options: ConvOptions<2>) -> Tensor<4> {
+        let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
+        let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
+        let kept_weight = autodiff::inner(weight.clone());
+        let rectified =
+            move |norm: &Norm, kept| norm.apply(kept, Addend::Nothing, true, dtype, kernels);
+        let input = rectified(&norm, kept.clone());
+        let output = kernel::conv2d(input, kept_weight.clone(), options.clone(), kernels);
+        let [input, scale, bias] = self.inputs();
+        let inputs = [input, scale, bias, weight.into()];
+        ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
+            let input = || rectified(&norm, kept.clone());
+            let wanted = [wanted[..3].contains(&true), wanted[3]];
+            let gradients = kernel::conv2d_backward(
+                input,
+                dims,
+                kept_weight,
+                ranked(gradient),
+                &options,
+                wanted,
+                kernels,
+            );
+            let normed = gradients.input.map(|gradient| norm.backward(kept, gradient, true, kernels));
+            let [input, scale, bias] = normed.map_or([None, None, None], NormGradients::into_any);
+            [input, scale, bias, gradients.weight.map(AnyTensor::from)]
+        }))
+    }
+
+    /// The maxima of the rectified activation. Keeps the input and where they were.
+    pub(super) fn rectified_maxima(self, pool: &MaxPool2d) -> Tensor<4> {
+        let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
+        let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
+        let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);
+        let (output, indices) = pool.maxima(rectified);
+        let window = pool.window();
+        ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
+            let gradient = window.backward(ranked(gradient), indices, dims, dtype);
+            norm.backward(kept, gradient, true, kernels).into_any()
+        }))
+    }
+}
