@@ -1,6 +1,6 @@
 use std::fmt;
 
-use burn::tensor::{Device, Float, Int, Tensor, TensorData, kind::BridgeTensor};
+use burn::tensor::{Device, Float, GradientCheckpointingStrategy, Int, Tensor, TensorData, kind::BridgeTensor};
 
 use burn_backend::{AutodiffBackend, DType};
 
@@ -115,16 +115,36 @@ impl AnyTensor {
         (self.rank == D && self.bridge.is_int()).then(|| Tensor::from_bridge(self.bridge))
     }
 
-    /// Takes the tensor off the autodiff graph, onto the plain device. A plain one is returned as it is.
+    /// Takes the tensor off the autodiff graph, onto the plain device. A plain one is returned as it is, and so are
+    /// integers, which are in no graph.
     #[must_use]
     pub fn inner(self) -> Self {
+        if !self.is_float() {
+            return self;
+        }
         with_rank!(self, tensor => autodiff::inner(tensor).into())
     }
 
-    /// Puts a plain float tensor onto the autodiff device as a leaf; `trainable` asks for its gradient.
+    /// Puts a plain float tensor onto the autodiff device as a leaf; `trainable` asks for its gradient. Integers are
+    /// returned as they are.
     #[must_use]
     pub fn tracked(self, trainable: bool) -> Self {
-        with_rank!(self, tensor => autodiff::outer(tensor).set_require_grad(trainable).into())
+        self.tracked_as(trainable, GradientCheckpointingStrategy::Disabled)
+    }
+
+    /// As [`tracked`](Self::tracked), to take the place of `other` among tensors of the same device.
+    #[must_use]
+    pub fn tracked_like(self, other: &Self, trainable: bool) -> Self {
+        self.tracked_as(trainable, other.device().gradient_checkpointing_strategy())
+    }
+
+    /// As [`tracked`](Self::tracked), among tensors of that strategy.
+    #[must_use]
+    pub fn tracked_as(self, trainable: bool, strategy: GradientCheckpointingStrategy) -> Self {
+        if !self.is_float() {
+            return self;
+        }
+        with_rank!(self, tensor => autodiff::outer_as(tensor, strategy).set_require_grad(trainable).into())
     }
 
     /// The sum of two float tensors of the same shape.

@@ -3,13 +3,18 @@
 //! Burn's own `backward`, `inner` and `from_inner` panic on capture tensors (pinned 0.22.0-pre.3). The functions here
 //! take the capture backend's own primitives there, so that what is planned is exactly what is trained.
 
-use burn::tensor::Tensor;
+use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 use burn_autodiff::Autodiff;
 use burn_backend::AutodiffBackend;
 use burn_capture::CaptureBackend;
 use oomph_core::{Account, charge};
 
-use crate::{AnyTensor, Named, Stages};
+use crate::{
+    AnyTensor, Named, Stages,
+    backends::{Plain, first_backend},
+    differentiable,
+    policy::ranked,
+};
 
 pub(crate) type Recorded = Autodiff<CaptureBackend>;
 
@@ -26,13 +31,38 @@ pub fn inner<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 
 /// Puts a plain tensor onto the autodiff device, untracked. One that is there already is returned detached.
 pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    outer_as(tensor, GradientCheckpointingStrategy::Disabled)
+}
+
+/// As [`outer`], for tensors to go with others of that strategy.
+pub(crate) fn outer_as<const D: usize>(tensor: Tensor<D>, strategy: GradientCheckpointingStrategy) -> Tensor<D> {
     if tensor.device().is_autodiff() {
         return tensor.detach();
     }
-    match tensor.clone().try_into_primitive::<CaptureBackend>() {
-        Ok(plain) => Tensor::from_primitive::<Recorded>(Recorded::from_inner(plain)),
-        Err(_) => Tensor::from_inner(tensor),
-    }
+    let tensor = AnyTensor::from(tensor);
+    let tracked = first_backend!(wrapped(&tensor, strategy));
+    // Every device that a build can open is among the backends.
+    ranked(tracked.expect("a tensor is of a backend that this build has"))
+}
+
+fn wrapped<B: Plain>(tensor: &AnyTensor, strategy: GradientCheckpointingStrategy) -> Option<AnyTensor> {
+    Some(B::tracked_tensor(Autodiff::<B>::from_inner(B::primitive(tensor)?), strategy))
+}
+
+/// A loss of which `output` has the gradient `gradient`, whatever comes before `output`: backward goes on from it as if
+/// it had come from what follows. Both have the same shape; the gradient is a plain tensor.
+pub fn resume(output: AnyTensor, gradient: AnyTensor) -> Tensor<1> {
+    let zero = Tensor::<1>::zeros([1], &gradient.device());
+    ranked(differentiable([output], zero.into(), move |_, _| [Some(gradient)]))
+}
+
+/// What [`backward_to`] gives.
+#[derive(Debug)]
+pub struct BackwardOutcome {
+    /// The gradients of parameters by name.
+    pub gradients: Named<AnyTensor>,
+    /// The gradient of the input.
+    pub input: Option<AnyTensor>,
 }
 
 /// The gradients of `loss` with respect to the trainable parameters of `model`, as plain tensors by parameter name.
@@ -41,14 +71,25 @@ pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 /// convolutions with a stride give them, is copied out of it, so that the rest is freed: gradients take what parameters
 /// take.
 pub fn backward(loss: Tensor<1>, model: &Stages) -> Named<AnyTensor> {
+    backward_to(loss, model, None).gradients
+}
+
+/// As [`backward`], and with respect to `input`, a [`tracked`](AnyTensor::tracked) tensor that the loss was computed
+/// from.
+pub fn backward_to(loss: Tensor<1>, model: &Stages, input: Option<AnyTensor>) -> BackwardOutcome {
     match loss.clone().try_into_primitive::<Recorded>() {
-        Ok(recorded) => backward_recorded(recorded, model),
-        Err(_) => backward_executed(&loss, model),
+        Ok(recorded) => {
+            // The graph lives as long as its root.
+            drop(loss);
+            backward_recorded(recorded, model, input)
+        }
+        Err(_) => backward_executed(loss, model, input),
     }
 }
 
-fn backward_executed(loss: &Tensor<1>, model: &Stages) -> Named<AnyTensor> {
+fn backward_executed(loss: Tensor<1>, model: &Stages, input: Option<AnyTensor>) -> BackwardOutcome {
     let mut gradients = loss.backward();
+    let input = input.and_then(|input| input.remove_gradient(&mut gradients));
     let mut named = Named::new();
     model.visit(&mut |info, parameter| {
         if info.trainable
@@ -58,14 +99,16 @@ fn backward_executed(loss: &Tensor<1>, model: &Stages) -> Named<AnyTensor> {
             named.insert(name_of(info.name), gradient);
         }
     });
-    named
+    BackwardOutcome { gradients: named, input }
 }
 
 fn backward_recorded(
     loss: <Recorded as burn_backend::BackendTypes>::FloatTensorPrimitive,
     model: &Stages,
-) -> Named<AnyTensor> {
+    input: Option<AnyTensor>,
+) -> BackwardOutcome {
     let mut gradients = Recorded::backward(loss);
+    let input = input.and_then(|input| input.remove_recorded_gradient(&mut gradients));
     let mut named = Named::new();
     model.visit(&mut |info, parameter| {
         if info.trainable
@@ -75,7 +118,7 @@ fn backward_recorded(
             named.insert(name_of(info.name), gradient.scale(1.0));
         }
     });
-    named
+    BackwardOutcome { gradients: named, input }
 }
 
 /// A name of its own, which is the program's and not the device's as gradients are.

@@ -63,7 +63,7 @@ pub fn differentiable<const N: usize>(
     let strategy = tracked.gradient_checkpointing_strategy();
     let attached = first_backend!(attach::<N>(&inputs, &output, &state, strategy));
     // Every device that a build can open is among the backends.
-    attached.expect("all inputs are of one backend that this build has")
+    attached.expect("all inputs are of one backend, which this build has")
 }
 
 fn attach<B: Plain, const N: usize>(

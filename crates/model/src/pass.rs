@@ -40,9 +40,19 @@ impl Pass {
         Self { policy, ..self }
     }
 
+    /// Asks the stages that follow to keep less by themselves: see [`Policy::recompute`].
+    pub fn set_recompute(&mut self, recompute: bool) {
+        self.policy.recompute = recompute;
+    }
+
     /// How layers are to compute.
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// The key of its randomness.
+    pub fn key(&self) -> Key {
+        self.key
     }
 
     /// Whether this is training or evaluating.

@@ -13,12 +13,15 @@ pub struct Policy {
     pub lean: bool,
     /// Which kernels there are.
     pub kernels: Kernels,
+    /// Whether the stage that runs computes its activations again in backward, by itself where it
+    /// [can](crate::Stage::recomputes_itself).
+    pub recompute: bool,
 }
 
 impl Default for Policy {
     /// 32 bits, lean, on any device.
     fn default() -> Self {
-        Self { precision: Precision::Fp32, lean: true, kernels: Kernels::Composed }
+        Self { precision: Precision::Fp32, lean: true, kernels: Kernels::Composed, recompute: false }
     }
 }
 

@@ -2,7 +2,7 @@ use std::any::type_name;
 
 use burn::module::Module;
 
-use crate::{AnyTensor, ModelError, ParameterInfo, Pass, parameters};
+use crate::{AnyTensor, ModelError, ParameterInfo, Pass, Policy, parameters};
 
 /// A consecutive part of a model: a Burn module whose forward takes one activation and gives one.
 ///
@@ -31,11 +31,18 @@ pub trait Stage: Module + 'static {
     /// # Errors
     /// Where the activation is not what the stage takes; see [`Pass::float`] and [`Pass::expect_shape`].
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
+
+    /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recomputation, so that it
+    /// need not be run again as a whole: a recurrent layer cuts time.
+    fn recomputes_itself(&self, _policy: &Policy) -> bool {
+        false
+    }
 }
 
 /// A stage without its type: what a chain holds.
 pub(crate) trait AnyStage: Send {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
+    fn recomputes_itself(&self, policy: &Policy) -> bool;
     /// `at` is the stage's index in the chain and its name.
     fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
     fn map(&mut self, at: (usize, &str), map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor);
@@ -60,6 +67,10 @@ impl<S: Stage> Slot<S> {
 impl<S: Stage> AnyStage for Slot<S> {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         self.stage().forward(input, pass)
+    }
+
+    fn recomputes_itself(&self, policy: &Policy) -> bool {
+        self.stage().recomputes_itself(policy)
     }
 
     fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {

@@ -3,7 +3,7 @@ use std::{collections::HashMap, fmt};
 use burn::module::ParamId;
 
 use crate::{
-    AnyTensor, ModelError, ParameterInfo, Pass, Stage,
+    AnyTensor, ModelError, ParameterInfo, Pass, Policy, Stage,
     stage::{AnyStage, Slot},
 };
 
@@ -118,6 +118,14 @@ impl Stages {
         pass.scope(name, |pass| stage.forward(input, pass))
     }
 
+    /// Whether the stage at `index` keeps less by itself: see [`Stage::recomputes_itself`].
+    ///
+    /// # Panics
+    /// Panics if there is no such stage.
+    pub fn recomputes_itself(&self, index: usize, policy: &Policy) -> bool {
+        self.chain[index].stage.recomputes_itself(policy)
+    }
+
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
         for (index, link) in self.chain.iter().enumerate() {
@@ -146,7 +154,7 @@ impl Stages {
         }
         let mut updates: HashMap<_, _> = updates.into_iter().collect();
         self.map(&mut |info, tensor| match updates.remove(&info.id) {
-            Some(value) => value.tracked(false),
+            Some(value) => value.tracked_like(&tensor, false),
             None => tensor,
         });
     }

@@ -59,6 +59,7 @@ mod registry;
 mod resume;
 mod run;
 mod schedule;
+mod segments;
 mod session;
 pub mod state;
 mod step;

@@ -37,6 +37,7 @@ impl Optimizer {
         model.map(&mut |info, parameter| {
             let Some(gradient) = gradients.remove(info.name) else { return parameter };
             let _scope = scope(info.name);
+            let before = parameter.device().gradient_checkpointing_strategy();
             let (rank, tensor) = parameter.inner().into_parts();
             let (_, gradient) = gradient.into_parts();
             let state = states.remove(info.name);
@@ -45,7 +46,7 @@ impl Optimizer {
                 // The name is the program's, the state the device's.
                 states.insert(charge(Account::Host, || info.name.to_owned()), state);
             }
-            AnyTensor::from_parts(rank, tensor).tracked(true)
+            AnyTensor::from_parts(rank, tensor).tracked_as(true, before)
         });
     }
 

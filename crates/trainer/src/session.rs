@@ -1,7 +1,7 @@
 use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Sources};
+use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
 use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, check_training, summarize};
@@ -257,6 +257,17 @@ impl Session {
         }
     }
 
+    /// Which stages of `model` compute their activations again in backward.
+    pub(crate) fn recomputed(&self, model: &Stages) -> Vec<bool> {
+        match &self.config.memory.recompute {
+            Recompute::None | Recompute::Ops => vec![false; model.len()],
+            Recompute::Stages | Recompute::Auto => vec![true; model.len()],
+            Recompute::Named(named) => {
+                model.names().map(|name| named.iter().any(|one| is_within(name, one))).collect()
+            }
+        }
+    }
+
     /// How layers compute on the allocator and kernels of `backend`.
     pub fn policy(&self, backend: Backend) -> Policy {
         let memory = &self.config.memory;
@@ -264,7 +275,7 @@ impl Session {
             Backend::Cpu { .. } => Kernels::Own,
             Backend::Cuda => Kernels::Composed,
         };
-        Policy { precision: memory.precision, lean: memory.lean, kernels }
+        Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
     }
 
     /// Samples of one forward of evaluation.
@@ -301,6 +312,11 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
+}
+
+/// Whether `stage` is the one named, or a part of the group named: `layer1.0` of `layer1`.
+fn is_within(stage: &str, named: &str) -> bool {
+    stage.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Sets the limit that the meter looks at. Of a GPU it is what its driver says that nobody holds.

@@ -1,13 +1,13 @@
 use burn::tensor::{Device, Tensor};
 use oomph_config::{Clip, DeviceName};
-use oomph_core::{Generator, Key, Phase, phase};
+use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
-    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, backend, clip, forward::forward,
-    gradients::accumulate, out_of_memory, unfinished::Unfinished, upload::upload, watch,
+    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, backend, clip,
+    gradients::accumulate, out_of_memory, segments::Segments, unfinished::Unfinished, upload::upload, watch,
 };
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
@@ -20,9 +20,8 @@ pub struct Stepper {
     key: Key,
     micro_batch: usize,
     policy: Policy,
+    segments: Segments,
     clip: Option<Clip>,
-    /// Whether `device` computes; a recording one has no generator to seed.
-    executes: bool,
     /// Whether a step that ends in an error is taken back. A GPU that failed is not trusted with it, and to copy from
     /// one that did not would make every step wait for it.
     takes_back: bool,
@@ -79,15 +78,19 @@ impl Stepper {
     }
 
     fn with_model(session: &Session, model: Stages, device: Device, policy: Policy, executes: bool) -> Self {
+        // A recording device has no generator.
+        let seeded = executes.then(|| device.clone());
+        let recompute = session.recomputed(&model);
+        let segments = Segments::new(&model, recompute, &policy, seeded);
         Self {
             model,
+            segments,
             optimizer: Optimizer::new(&session.config.optimizer),
             device,
             key: Key::new(session.config.train.seed).with_name("step"),
             micro_batch: session.micro_batch(),
             policy,
             clip: session.config.optimizer.clip,
-            executes,
             takes_back: executes && session.config.device.devices[0] == DeviceName::Cpu,
             watch: None,
         }
@@ -209,15 +212,11 @@ impl Stepper {
         unfinished: &mut Unfinished,
     ) -> Result<(Tensor<1>, Option<Tensor<1>>, Named<AnyTensor>), TrainError> {
         let key = self.key.with(context.step as u64).with(index as u64);
-        if self.executes {
-            // For layers that draw from Burn's generator, such as its dropout: it too starts anew with every
-            // micro-batch, so that a resumed run draws what an uninterrupted one does.
-            self.device.seed(Generator::at(key.with_name("burn")).bits());
-        }
         let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
         let mut pass = Pass::train(key).with_policy(self.policy);
-        let output = forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
+        let (output, trail) =
+            self.segments.forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
         let updates = pass.into_updates();
         if self.takes_back {
             unfinished.keep(&self.model, &updates)?;
@@ -233,7 +232,7 @@ impl Stepper {
         self.boundary();
         drop(recording);
         let _phase = phase(Phase::Backward);
-        let gradients = autodiff::backward(loss, &self.model);
+        let gradients = self.segments.backward(&self.model, trail, loss, (key, self.policy))?;
         self.boundary();
         out_of_memory::check()?;
         Ok((plain, correct, gradients))

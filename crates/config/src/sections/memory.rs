@@ -136,9 +136,6 @@ impl Memory {
         if self.precision != Precision::Fp32 {
             return Err(section.not_yet("precision", "`fp32`"));
         }
-        if self.recompute != Recompute::None {
-            return Err(section.not_yet("recompute", "`none`"));
-        }
         if self.micro_batch == Some(MicroBatch::Auto) {
             return Err(section.not_yet("micro_batch", "a number of samples"));
         }

@@ -110,7 +110,7 @@ pub fn restore_model(
         return Err(StateError::Parameters { problems });
     }
     model.map(&mut |info, tensor| match record.get(info.name) {
-        Some(saved) => saved.to_tensor(device).tracked(info.trainable),
+        Some(saved) => saved.to_tensor(device).tracked_like(&tensor, info.trainable),
         None => tensor,
     });
     Ok(())

@@ -1,0 +1,174 @@
+//! A forward and backward through a model of which some stages are computed again in backward.
+
+use std::ops::Range;
+
+use burn::tensor::{Device, Tensor};
+use oomph_core::{Generator, Key, Phase, phase};
+use oomph_model::{
+    AnyTensor, Named, Pass, Policy, Stages,
+    autodiff::{self, BackwardOutcome},
+};
+
+use crate::{TrainError, Watch, gradients::accumulate, out_of_memory};
+
+/// A run of stages whose graph is there at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) stages: Range<usize>,
+    /// Whether forward records nothing of it and backward runs it again (Chen et al. 2016,
+    /// <https://arxiv.org/abs/1604.06174>).
+    pub(crate) is_recomputed: bool,
+}
+
+/// Which stages are computed again, and how a model is cut for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segments {
+    segments: Vec<Segment>,
+    /// Whether each stage computes again, by itself or as a segment.
+    recompute: Vec<bool>,
+    /// What is seeded before each stage, for layers that draw from Burn's own generator, such as its dropout: so that a
+    /// resumed run draws what an uninterrupted one does, and a stage that runs again what it drew before.
+    seeded: Option<Device>,
+}
+
+/// What forward leaves of a segment for backward.
+enum Left {
+    /// The input on the graph, where it has a gradient, and the output.
+    Graph { input: Option<AnyTensor>, output: AnyTensor },
+    /// The input alone, off the graph.
+    Input(AnyTensor),
+}
+
+/// What forward leaves.
+pub(crate) struct Trail {
+    left: Vec<Left>,
+}
+
+impl Segments {
+    /// Cuts `model` for `recompute`, which says it of each stage. The last stage is never run again: backward comes to
+    /// it first, while everything is there.
+    pub(crate) fn new(
+        model: &Stages,
+        mut recompute: Vec<bool>,
+        policy: &Policy,
+        seeded: Option<Device>,
+    ) -> Self {
+        if let Some(last) = recompute.last_mut() {
+            *last = *last && model.recomputes_itself(model.len() - 1, policy);
+        }
+        let mut segments: Vec<Segment> = Vec::new();
+        for (stage, recompute) in recompute.iter().enumerate() {
+            let is_recomputed = *recompute && !model.recomputes_itself(stage, policy);
+            match segments.last_mut() {
+                Some(segment) if !is_recomputed && !segment.is_recomputed => segment.stages.end = stage + 1,
+                _ => segments.push(Segment { stages: stage..stage + 1, is_recomputed }),
+            }
+        }
+        Self { segments, recompute, seeded }
+    }
+
+    /// Runs the model, and looks at the limit after each stage. Gives the output on the graph, and what backward needs.
+    ///
+    /// # Errors
+    /// The first stage's error, and [`TrainError::OutOfMemory`].
+    pub(crate) fn forward(
+        &self,
+        model: &Stages,
+        input: AnyTensor,
+        pass: &mut Pass,
+        mut watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<(AnyTensor, Trail), TrainError> {
+        let plain_model = self.segments.iter().any(|segment| segment.is_recomputed).then(|| model.inference());
+        let mut left = Vec::new();
+        let mut activation = input;
+        for (index, segment) in self.segments.iter().enumerate() {
+            let (kept, output) = match &plain_model {
+                Some(plain_model) if segment.is_recomputed => {
+                    let input = activation.inner();
+                    let output = self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
+                    (Left::Input(input), output)
+                }
+                _ => {
+                    // The data wants no gradient.
+                    let input = (index > 0).then(|| activation.clone().inner().tracked(true));
+                    let from = input.clone().unwrap_or(activation);
+                    let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
+                    (Left::Graph { input, output: output.clone() }, output)
+                }
+            };
+            left.push(kept);
+            activation = output;
+        }
+        Ok((activation, Trail { left }))
+    }
+
+    /// One segment's stages.
+    fn stages(
+        &self,
+        model: &Stages,
+        segment: &Segment,
+        input: AnyTensor,
+        pass: &mut Pass,
+        mut watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<AnyTensor, TrainError> {
+        let mut activation = input;
+        for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
+            pass.set_recompute(self.recompute[stage]);
+            if let Some(device) = &self.seeded {
+                device.seed(Generator::at(pass.key().with_name("burn").with(stage as u64)).bits());
+            }
+            activation = model.forward_stage(stage, activation, pass)?;
+            out_of_memory::check()?;
+            if let Some(watch) = &mut watch {
+                watch.boundary(name);
+            }
+        }
+        Ok(activation)
+    }
+
+    /// The gradients of a loss that was computed of the output of [`forward`](Self::forward): of the last segment by its
+    /// graph, of those before it one by one, with the gradient of what they put out. What a segment that is run again
+    /// draws and measures is what it drew and measured the first time.
+    ///
+    /// # Errors
+    /// A stage's error, and [`TrainError::OutOfMemory`].
+    pub(crate) fn backward(
+        &self,
+        model: &Stages,
+        trail: Trail,
+        loss: Tensor<1>,
+        (key, policy): (Key, Policy),
+    ) -> Result<Named<AnyTensor>, TrainError> {
+        let mut left = trail.left;
+        let mut loss = Some(loss);
+        let mut gradient = None;
+        let mut gradients = Named::new();
+        while let Some(kept) = left.pop() {
+            let segment = &self.segments[left.len()];
+            let (input, output) = match kept {
+                Left::Graph { input, output } => (input, output),
+                Left::Input(input) => {
+                    let _phase = phase(Phase::Forward);
+                    let input = input.tracked(!left.is_empty());
+                    let mut pass = Pass::train(key).with_policy(policy);
+                    let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
+                    ((!left.is_empty()).then_some(input), output)
+                }
+            };
+            let loss = match (loss.take(), gradient.take()) {
+                (Some(loss), _) => {
+                    drop(output);
+                    loss
+                }
+                (None, Some(gradient)) => autodiff::resume(output, gradient),
+                // Nothing before depends on parameters.
+                (None, None) => break,
+            };
+            let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
+            accumulate(&mut gradients, of_segment);
+            gradient = input;
+            out_of_memory::check()?;
+        }
+        Ok(gradients)
+    }
+}
