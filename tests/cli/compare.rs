@@ -32,6 +32,10 @@ nesterov = true
 weight_decay = 5e-4
 ";
 
+/// What adafactor keeps for a parameter of it: every value of the 1,200 scales and shifts of batch norms and of the head's
+/// 10 biases; of every weight its rows and columns, 25 + 640 + 1,184 + 2,368 + 4,736 of convolutions and 138 of the head.
+const ROWS_AND_COLUMNS: f64 = 4.0 * (2.0 * 1_200.0 + 10.0 + 8_953.0 + 138.0) / 701_178.0;
+
 /// As many samples as there may be: no batch is larger than the data.
 const PLENTY: [&str; 4] = ["--set", "data.source=synthetic", "--set", "data.train_samples=100000000"];
 
@@ -72,6 +76,8 @@ fn every_optimizer_holds_the_state_that_it_is_known_for() {
         ("rmsprop", 4.0, 0.01),
         ("adagrad", 4.0, 0.01),
         ("adan", 16.0, 0.001),
+        ("lion", 4.0, 1e-4),
+        ("adafactor", ROWS_AND_COLUMNS, 0.01),
     ];
     let names: Vec<_> = expected.iter().map(|(name, ..)| *name).collect();
     let rows = rows(&folder, &["--optimizers", &names.join(","), "--steps", "4"]);
@@ -79,7 +85,7 @@ fn every_optimizer_holds_the_state_that_it_is_known_for() {
     for (row, (name, state, lr)) in rows.iter().zip(expected) {
         assert_eq!((row["optimizer"].as_str(), number(row, "lr")), (Some(name), lr));
         let planned = number(row, "planned_state_bytes_per_parameter");
-        assert_eq!(planned, state, "{name}");
+        assert!((planned - state).abs() < 1e-9, "{name}: {planned}");
         // A few bytes of bookkeeping may look like state of 700,000 parameters.
         let measured = number(row, "state_bytes_per_parameter");
         assert!((measured - state).abs() < 0.01, "{name}: {measured}");

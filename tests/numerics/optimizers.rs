@@ -1,4 +1,4 @@
-//! Every optimizer against PyTorch's (Adan's against its paper's formula), from configuration to updated parameters.
+//! Every optimizer against PyTorch's (Adan and Lion against their papers' formulas), from configuration to updated parameters.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,10 @@ use burn::{
 };
 use oomph_config::{Config, Optimizer as Settings};
 use oomph_model::{AnyTensor, ModelError, Named, Pass, Stage, Stages};
-use oomph_trainer::{Optimizer, state::model_record};
+use oomph_trainer::{
+    Optimizer,
+    state::{CheckpointStore, OptimizerRecord, Progress, TrainState, model_record},
+};
 
 use crate::{compare::Comparison, golden::Golden, host};
 
@@ -18,7 +21,7 @@ const TOLERANCE: f64 = 1e-5;
 const STEPS: usize = 6;
 
 /// The golden cases and the settings that ask for them. What a case leaves to its default is left to ours.
-const CASES: [(&str, &str); 26] = [
+const CASES: [(&str, &str); 36] = [
     ("sgd", "name = 'sgd'"),
     ("sgd_decay", "name = 'sgd', weight_decay = 0.01"),
     ("sgd_momentum", "name = 'sgd', momentum = 0.9"),
@@ -45,6 +48,16 @@ const CASES: [(&str, &str); 26] = [
     ("adan", "name = 'adan', lr = 0.01"),
     ("adan_decay", "name = 'adan', lr = 0.01, weight_decay = 0.02"),
     ("adan_large_eps", "name = 'adan', lr = 0.01, epsilon = 0.1"),
+    ("lion", "name = 'lion', lr = 0.01"),
+    ("lion_decay", "name = 'lion', lr = 0.01, weight_decay = 0.5"),
+    ("lion_betas", "name = 'lion', lr = 0.01, beta1 = 0.5, beta2 = 0.8"),
+    ("adafactor", "name = 'adafactor'"),
+    ("adafactor_decay", "name = 'adafactor', weight_decay = 0.5"),
+    ("adafactor_large_lr", "name = 'adafactor', lr = 0.6"),
+    ("adafactor_large_d", "name = 'adafactor', d = 100"),
+    ("adafactor_beta2_decay", "name = 'adafactor', beta2_decay = -0.3"),
+    ("adafactor_large_eps1", "name = 'adafactor', epsilon1 = 0.5"),
+    ("adafactor_large_eps2", "name = 'adafactor', epsilon2 = 2.0"),
 ];
 
 /// Adan's decay without a proximal step is not among our settings.
@@ -92,12 +105,44 @@ fn a_restored_optimizer_goes_on_to_the_bit() {
         steps(0..STEPS / 2, &mut model, &mut optimizer);
         let record = optimizer.record().unwrap();
         let (mut resumed_model, mut resumed) = (model.clone(), Optimizer::new(&settings));
-        resumed.restore(record.clone(), &Device::flex()).unwrap();
+        resumed.restore(by_checkpoint(&record), &Device::flex()).unwrap();
         assert_eq!(resumed.record().unwrap(), record, "{case}: restoring and recording changes nothing");
         steps(STEPS / 2..STEPS, &mut model, &mut optimizer);
         steps(STEPS / 2..STEPS, &mut resumed_model, &mut resumed);
         assert_eq!(host::parameter_bits(&resumed_model), host::parameter_bits(&model), "{case}");
         assert_eq!(resumed.record().unwrap(), optimizer.record().unwrap(), "{case}");
+    }
+}
+
+/// A record as it comes back from disk.
+fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
+    let directory = tempfile::tempdir().unwrap();
+    let store = CheckpointStore::at(directory.path().join("checkpoints"));
+    let state = TrainState { progress: Progress::default(), model: Named::new(), optimizer: record.clone() };
+    store.save(&state, "", false, 1).unwrap();
+    store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer
+}
+
+/// What is kept of each parameter of `[3, 4]`, `[5]`, `[2, 3, 2]` and `[3, 2, 2, 2]`.
+#[test]
+fn lion_keeps_a_value_and_adafactor_rows_and_columns() {
+    let golden = Golden::open("optimizers");
+    for (settings, expected) in [
+        ("name = 'sgd'", [0, 0, 0, 0]),
+        ("name = 'lion'", [3 * 4, 5, 2 * 3 * 2, 3 * 2 * 2 * 2]),
+        ("name = 'adafactor'", [3 + 4, 5, 2 + 3 * 2, 3 + 2 * 2 * 2]),
+    ] {
+        let settings = settings_of(settings);
+        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings));
+        for step in 0..2 {
+            optimizer.step(settings.lr, &mut model, gradients(&golden, step));
+        }
+        let kept = optimizer.record().unwrap().tensors;
+        let found = ["a", "b", "c", "d"].map(|name| {
+            let of = kept.iter().filter(|(leaf, _)| leaf.starts_with(&format!("model.{name}.")));
+            of.map(|(_, tensor)| tensor.values.len()).sum::<usize>()
+        });
+        assert_eq!(found, expected, "{}", settings.kind.name());
     }
 }
 
@@ -115,12 +160,13 @@ fn a_parameter_without_gradient_stays_as_it_is() {
     assert_ne!(record["model.a"].values, golden.get("param.a").floats());
 }
 
-/// Three parameters and nothing to compute.
+/// Four parameters and nothing to compute.
 #[derive(Module, Debug)]
 struct Parameters {
     a: Param<Tensor<2>>,
     b: Param<Tensor<1>>,
     c: Param<Tensor<3>>,
+    d: Param<Tensor<4>>,
 }
 
 impl Stage for Parameters {
@@ -139,6 +185,7 @@ fn start(golden: &Golden) -> Stages {
         a: Param::from_tensor(golden.get("param.a").tensor(&device)),
         b: Param::from_tensor(golden.get("param.b").tensor(&device)),
         c: Param::from_tensor(golden.get("param.c").tensor(&device)),
+        d: Param::from_tensor(golden.get("param.d").tensor(&device)),
     })
 }
 
@@ -147,5 +194,5 @@ fn gradients(golden: &Golden, step: usize) -> Named<AnyTensor> {
         let stored = golden.get(&format!("grad.{name}")).part(step);
         (format!("model.{name}"), AnyTensor::floats(stored.floats(), &stored.shape, &Device::flex()))
     };
-    ["a", "b", "c"].into_iter().map(gradient).collect()
+    ["a", "b", "c", "d"].into_iter().map(gradient).collect()
 }

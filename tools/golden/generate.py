@@ -268,6 +268,8 @@ def differentiate(net, x, upstream, suffix):
 
 STEPS = 6
 SHAPES = {"a": (3, 4), "b": (5,), "c": (2, 3, 2)}
+# The kernels of a convolution, for what depends on the number of dimensions.
+STEPPED = {**SHAPES, "d": (3, 2, 2, 2)}
 
 
 class Adan(torch.optim.Optimizer):
@@ -314,14 +316,40 @@ class Adan(torch.optim.Optimizer):
             p.sub_(lr * update).div_(1 + decay)
 
 
+class Lion(torch.optim.Optimizer):
+    """Lion, written from the paper's algorithm 2 (Chen et al. 2023, arXiv:2302.06675), which
+    PyTorch lacks, with g the gradient:
+        u = sign(b1 m + (1 - b1) g)
+        p = p - lr (u + wd p)
+        m = b2 m + (1 - b2) g
+    """
+
+    def __init__(self, params, lr, betas, weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (b1, b2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                update = torch.sign(b1 * m + (1 - b1) * p.grad)
+                p -= lr * (update + decay * p)
+                self.state[p]["m"] = b2 * m + (1 - b2) * p.grad
+
+
 def optimizer_cases():
     sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
     rmsprop, adagrad = torch.optim.RMSprop, torch.optim.Adagrad
+    adafactor = torch.optim.Adafactor
     m = dict(lr=0.1, momentum=0.9)
     a = dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8)
     r = dict(lr=0.01, alpha=0.99, eps=1e-8)
     g = dict(lr=0.01, eps=1e-10)
     n = dict(lr=0.01, betas=(0.98, 0.92, 0.99), eps=1e-8)
+    o = dict(lr=0.01, betas=(0.9, 0.99))
+    # The default of PyTorch, which in float64 would be another.
+    f = dict(lr=0.01, eps=(torch.finfo(torch.float32).eps, 1e-3))
     return {
         "sgd": (sgd, dict(lr=0.1)),
         "sgd_decay": (sgd, dict(lr=0.1, weight_decay=0.01)),
@@ -350,27 +378,43 @@ def optimizer_cases():
         "adan_decay": (Adan, {**n, "weight_decay": 0.02}),
         "adan_no_prox_decay": (Adan, {**n, "weight_decay": 0.02, "no_prox": True}),
         "adan_large_eps": (Adan, {**n, "eps": 0.1}),
+        "lion": (Lion, o),
+        "lion_decay": (Lion, {**o, "weight_decay": 0.5}),
+        "lion_betas": (Lion, {**o, "betas": (0.5, 0.8)}),
+        "adafactor": (adafactor, f),
+        "adafactor_decay": (adafactor, {**f, "weight_decay": 0.5}),
+        "adafactor_large_lr": (adafactor, {**f, "lr": 0.6}),  # above 1 / sqrt(t) from step 3 on
+        "adafactor_large_d": (adafactor, {**f, "d": 100.0}),  # no update is clipped
+        "adafactor_beta2_decay": (adafactor, {**f, "beta2_decay": -0.3}),
+        "adafactor_large_eps1": (adafactor, {**f, "eps": (0.5, 1e-3)}),
+        "adafactor_large_eps2": (adafactor, {**f, "eps": (f["eps"][0], 2.0)}),
     }
 
 
+def as_stepped(kind, tensor):
+    """Ours factors kernels [O, I, ...] as a matrix [O, I * ...], PyTorch their last two dimensions."""
+    is_kernel = kind is torch.optim.Adafactor and tensor.dim() > 2
+    return tensor.flatten(1) if is_kernel else tensor
+
+
 def optimizers(dtype=torch.float32):
-    start = {k: values(f"optimizers/param.{k}", s).to(dtype) for k, s in SHAPES.items()}
-    grads = {k: values(f"optimizers/grad.{k}", (STEPS, *s)).to(dtype) for k, s in SHAPES.items()}
+    start = {k: values(f"optimizers/param.{k}", s).to(dtype) for k, s in STEPPED.items()}
+    grads = {k: values(f"optimizers/grad.{k}", (STEPS, *s)).to(dtype) for k, s in STEPPED.items()}
     grads["b"][:, 0] = 0.0  # never any gradient: only weight decay may move it
     grads["b"][0, 1] = 0.0  # no gradient on the first step only
     out = {f"param.{k}": t for k, t in start.items()}
     out.update({f"grad.{k}": t for k, t in grads.items()})
     for case, (kind, settings) in optimizer_cases().items():
-        params = {k: t.clone().requires_grad_() for k, t in start.items()}
-        extra = {} if kind is Adan else {"foreach": False}
+        params = {k: as_stepped(kind, t).clone().requires_grad_() for k, t in start.items()}
+        extra = {} if kind in (Adan, Lion) else {"foreach": False}
         optimizer = kind(params.values(), **settings, **extra)
         trail = {k: [] for k in params}
         for step in range(STEPS):
             for key, param in params.items():
-                param.grad = grads[key][step].clone()
+                param.grad = as_stepped(kind, grads[key][step]).clone()
             optimizer.step()
             for key, param in params.items():
-                trail[key].append(param.detach().clone())
+                trail[key].append(param.detach().clone().reshape(start[key].shape))
         out.update({f"{case}.{k}": torch.stack(t) for k, t in trail.items()})
     return out
 

@@ -69,6 +69,8 @@ const CENTRED: &str = "name = 'rmsprop', centered = true, momentum = 0.9";
 const ADAGRAD: &str = "name = 'adagrad'";
 const AMSGRAD: &str = "name = 'adam', amsgrad = true";
 const ADAN: &str = "name = 'adan'";
+const LION: &str = "name = 'lion', weight_decay = 0.1";
+const ADAFACTOR: &str = "name = 'adafactor'";
 
 /// All cases, the quick ones first in each group.
 pub(crate) fn all() -> Vec<Case> {
@@ -82,7 +84,7 @@ pub(crate) fn all() -> Vec<Case> {
     };
     add(RESNET18, PHOTO, &[1, 8, 32], &[SGD, MOMENTUM, ADAM]);
     add(RESNET18, PHOTO, &[128], &[MOMENTUM]);
-    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, CENTRED, ADAGRAD, ADAN, AMSGRAD]);
+    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, CENTRED, ADAGRAD, ADAN, AMSGRAD, LION, ADAFACTOR]);
     add(RESNET18_WIDE, PHOTO_64, &[1, 16, 64], &[MOMENTUM, ADAMW]);
     add(RESNET50, PHOTO, &[1, 8, 16], &[SGD, ADAMW]);
     add(RESNET50_WIDE, PHOTO_160, &[1, 4], &[MOMENTUM]);
@@ -90,9 +92,10 @@ pub(crate) fn all() -> Vec<Case> {
     add("name = 'lstm', hidden = 128", SERIES_16, &[1, 16, 128], &[SGD, ADAM]);
     add("name = 'lstm', hidden = 256", SERIES_64, &[1, 8, 32, 128], &[MOMENTUM, ADAMW]);
     add("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
-    add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD]);
+    add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD, LION, ADAFACTOR]);
     add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
     add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
+    add(OWN, PHOTO, &[1, 16], &[LION, ADAFACTOR]);
     let parts = |model, data, batch, micro_batch, optimizer| Case {
         model,
         data,
@@ -126,5 +129,9 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(OWN, PHOTO, 16, None, ADAN),
         quick(RESNET18, PHOTO, 4, None, CENTRED),
         quick("name = 'lstm', hidden = 4", SERIES_64, 64, None, AMSGRAD),
+        quick(RESNET18, PHOTO, 4, None, LION),
+        quick(RESNET18, PHOTO, 4, None, ADAFACTOR),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, None, LION),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, None, ADAFACTOR),
     ]
 }

@@ -70,12 +70,16 @@ fn each_optimizer_has_its_own_defaults() {
     let moments = Moments { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, amsgrad: false };
     let rmsprop = OptimizerKind::RmsProp { alpha: 0.99, epsilon: 1e-8, momentum: 0.0, centered: false };
     let adan = OptimizerKind::Adan { beta1: 0.98, beta2: 0.92, beta3: 0.99, epsilon: 1e-8 };
+    let adafactor =
+        OptimizerKind::Adafactor { beta2_decay: -0.8, epsilon1: 1.1920929e-7, epsilon2: 1e-3, d: 1.0 };
     for (name, kind, lr, weight_decay) in [
         ("adam", OptimizerKind::Adam(moments), 1e-3, 0.0),
         ("adamw", OptimizerKind::AdamW(moments), 1e-3, 0.01),
         ("rmsprop", rmsprop, 0.01, 0.0),
         ("adagrad", OptimizerKind::AdaGrad { lr_decay: 0.0, epsilon: 1e-10 }, 0.01, 0.0),
         ("adan", adan, 1e-3, 0.0),
+        ("lion", OptimizerKind::Lion { beta1: 0.9, beta2: 0.99 }, 1e-4, 0.0),
+        ("adafactor", adafactor, 0.01, 0.0),
     ] {
         let optimizer = load("", &[&format!("optimizer.name={name}")]).optimizer;
         assert_eq!((optimizer.kind, optimizer.lr, optimizer.weight_decay), (kind, lr, weight_decay));

@@ -156,7 +156,7 @@ fn optimizer_is_checked() {
         "optimizer",
         &[
             ("[optimizer]\nname = 'adm'", &[]),
-            ("[optimizer]\nname = 'lion'", &[]),
+            ("[optimizer]\nname = 'muon'", &[]),
             ("[optimizer]\nlr = 0", &[]),
             ("[optimizer]\nlr = '0.1'", &[]),
             ("[optimizer]\nmomentum = 1", &[]),
@@ -171,6 +171,10 @@ fn optimizer_is_checked() {
             ("[optimizer]\nclip_global_norm = 0", &[]),
             ("[optimizer]\nweight_decay = -1e-4", &[]),
             ("[optimizer]\nname = 'adam'", &["optimizer.momentum=0.9"]),
+            ("[optimizer]\nname = 'adafactor'\nbeta2_decay = 0.8", &[]),
+            ("[optimizer]\nname = 'adafactor'\nd = 0.5", &[]),
+            ("[optimizer]\nname = 'adafactor'\nepsilon1 = 0", &[]),
+            ("[optimizer]\nname = 'lion'\nepsilon = 1e-8", &[]),
         ],
     );
 }

@@ -4,7 +4,7 @@ use oomph_config::{Config, ConfigError, ConfigFile, Sources, Value};
 use proptest::prelude::*;
 
 /// Assignments that are right by themselves; together some of them clash.
-const ASSIGNMENTS: [&str; 44] = [
+const ASSIGNMENTS: [&str; 48] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -21,12 +21,16 @@ const ASSIGNMENTS: [&str; 44] = [
     "optimizer.name=rmsprop",
     "optimizer.name=adagrad",
     "optimizer.name=adan",
+    "optimizer.name=lion",
+    "optimizer.name=adafactor",
     "optimizer.lr=1",
     "optimizer.momentum=0.9",
     "optimizer.dampening=0.5",
     "optimizer.nesterov=true",
     "optimizer.epsilon=1e-300",
     "optimizer.beta1=0.5",
+    "optimizer.beta2_decay=-1",
+    "optimizer.d=2",
     "optimizer.clip_value=1",
     "optimizer.clip_norm=2.5",
     "optimizer.clip_global_norm=3",

@@ -10,11 +10,11 @@ use crate::{
 pub struct Optimizer {
     /// `name` and the settings that belong to it; default `sgd`.
     pub kind: OptimizerKind,
-    /// `lr`: the learning rate before the schedule; greater than 0. Default 0.1 for sgd, 0.01 for rmsprop and adagrad,
-    /// 0.001 for the others.
+    /// `lr`: the learning rate before the schedule; greater than 0. Default 0.1 for sgd, 0.01 for rmsprop, adagrad and
+    /// adafactor, 0.0001 for lion, 0.001 for the others.
     pub lr: f64,
-    /// `weight_decay`: at least 0; default 0, for adamw 0.01. Decoupled from the gradient for adamw and adan (there by
-    /// a proximal step, as in its paper), added to it (an L2 penalty) for the others.
+    /// `weight_decay`: at least 0; default 0, for adamw 0.01. Decoupled from the gradient for adamw, lion, adafactor and
+    /// adan (there by a proximal step, as in its paper), added to it (an L2 penalty) for the others.
     pub weight_decay: f64,
     /// `clip_value`, `clip_norm` or `clip_global_norm`; by default gradients are not clipped.
     pub clip: Option<Clip>,
@@ -66,6 +66,26 @@ pub enum OptimizerKind {
         /// `epsilon`: added to the denominator, greater than 0; default 1e-8.
         epsilon: f64,
     },
+    /// `lion` (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>).
+    Lion {
+        /// `beta1`: how much of the momentum is in the direction of a step; from 0 up to but not including 1, default
+        /// 0.9.
+        beta1: f64,
+        /// `beta2`: how slowly the momentum forgets; from 0 up to but not including 1, default 0.99.
+        beta2: f64,
+    },
+    /// `adafactor` (Shazeer and Stern 2018, <https://arxiv.org/abs/1804.04235>), with `lr` as in PyTorch: the largest
+    /// step in relation to the size of a parameter.
+    Adafactor {
+        /// `beta2_decay`: at step t the newest square has a share of t to this power; at most 0, default -0.8.
+        beta2_decay: f64,
+        /// `epsilon1`: the least denominator, greater than 0; default 1.1920929e-7, the spacing of 32-bit floats at 1.
+        epsilon1: f64,
+        /// `epsilon2`: the least size that a parameter is taken to have, at least 0; default 1e-3.
+        epsilon2: f64,
+        /// `d`: root mean square that an update is scaled down to before the learning rate, at least 1; default 1.
+        d: f64,
+    },
 }
 
 /// The settings that adam and adamw share.
@@ -95,13 +115,15 @@ pub enum Clip {
 }
 
 /// The names, as `optimizer.name` has them.
-const NAMES: [(&str, Name); 6] = [
+const NAMES: [(&str, Name); 8] = [
     ("sgd", Name::Sgd),
     ("adam", Name::Adam),
     ("adamw", Name::AdamW),
     ("rmsprop", Name::RmsProp),
     ("adagrad", Name::AdaGrad),
     ("adan", Name::Adan),
+    ("lion", Name::Lion),
+    ("adafactor", Name::Adafactor),
 ];
 
 #[derive(Clone, Copy)]
@@ -112,6 +134,8 @@ enum Name {
     RmsProp,
     AdaGrad,
     Adan,
+    Lion,
+    Adafactor,
 }
 
 /// The optimizers each key applies to; `lr`, `weight_decay` and the clipping apply to all.
@@ -119,22 +143,27 @@ const OWNERS: &Owners = &[
     ("momentum", &["sgd", "rmsprop"]),
     ("dampening", &["sgd"]),
     ("nesterov", &["sgd"]),
-    ("beta1", &["adam", "adamw", "adan"]),
-    ("beta2", &["adam", "adamw", "adan"]),
+    ("beta1", &["adam", "adamw", "adan", "lion"]),
+    ("beta2", &["adam", "adamw", "adan", "lion"]),
     ("beta3", &["adan"]),
     ("epsilon", &["adam", "adamw", "rmsprop", "adagrad", "adan"]),
     ("amsgrad", &["adam", "adamw"]),
     ("alpha", &["rmsprop"]),
     ("centered", &["rmsprop"]),
     ("lr_decay", &["adagrad"]),
+    ("beta2_decay", &["adafactor"]),
+    ("epsilon1", &["adafactor"]),
+    ("epsilon2", &["adafactor"]),
+    ("d", &["adafactor"]),
 ];
 
 impl Name {
     fn default_lr(self) -> f64 {
         match self {
             Self::Sgd => 0.1,
-            Self::RmsProp | Self::AdaGrad => 0.01,
+            Self::RmsProp | Self::AdaGrad | Self::Adafactor => 0.01,
             Self::Adam | Self::AdamW | Self::Adan => 1e-3,
+            Self::Lion => 1e-4,
         }
     }
 
@@ -169,6 +198,8 @@ impl OptimizerKind {
             Self::RmsProp { .. } => "rmsprop",
             Self::AdaGrad { .. } => "adagrad",
             Self::Adan { .. } => "adan",
+            Self::Lion { .. } => "lion",
+            Self::Adafactor { .. } => "adafactor",
         }
     }
 
@@ -201,6 +232,13 @@ impl OptimizerKind {
                 beta2: share("beta2", 0.92)?,
                 beta3: share("beta3", 0.99)?,
                 epsilon: epsilon(1e-8)?,
+            },
+            Name::Lion => Self::Lion { beta1: share("beta1", 0.9)?, beta2: share("beta2", 0.99)? },
+            Name::Adafactor => Self::Adafactor {
+                beta2_decay: section.number("beta2_decay", -0.8, ..=0.0)?,
+                epsilon1: section.number("epsilon1", 1.1920929e-7, POSITIVE)?,
+                epsilon2: section.number("epsilon2", 1e-3, 0.0..)?,
+                d: section.number("d", 1.0, 1.0..)?,
             },
         })
     }

@@ -108,17 +108,37 @@ pub(super) fn micro_batches(batch: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(first, move |size| if *size > 1 { next(size) } else { None })
 }
 
-/// The rules that keep less for each parameter.
+/// The rules that keep less for each parameter. Those that go by the size of gradients are followed by others that make
+/// steps of a like size, and by plain descent where those keep too much.
 fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
-    /// Bytes a parameter that each keeps, with what sets it.
-    const RULES: [(u64, &[(&str, &str)]); 3] = [
-        (8, &[("optimizer.name", "adamw")]),
-        (4, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.9")]),
-        (0, &[("optimizer.name", "sgd"), ("optimizer.momentum", "0.0")]),
-    ];
-    let own = match kind {
+    /// Bytes a parameter that each keeps. Adafactor's rows and columns are some hundredths of a byte.
+    const ADAPTIVE: [(u64, &str); 4] = [(8, "adamw"), (4, "lion"), (0, "adafactor"), (0, "sgd")];
+    const DESCENT: [(u64, &str); 1] = [(0, "sgd")];
+    let rules = match kind {
+        OptimizerKind::Sgd { .. } => &DESCENT[..],
+        _ => &ADAPTIVE[..],
+    };
+    let own = bytes_kept(kind);
+    rules.iter().filter(|(bytes, _)| *bytes < own).map(|(_, name)| leaner_optimizer(name, kind)).collect()
+}
+
+fn leaner_optimizer(name: &str, than: &OptimizerKind) -> Settings {
+    let mut settings = one("optimizer.name", name);
+    if name == "sgd" {
+        settings.extend(one("optimizer.momentum", "0.0"));
+        // Without momentum there is nothing to look ahead along.
+        let looks_ahead = matches!(than, OptimizerKind::Sgd { nesterov: true, .. });
+        settings.extend(looks_ahead.then(|| one("optimizer.nesterov", "false")).into_iter().flatten());
+    }
+    settings
+}
+
+/// Bytes that a rule keeps for each parameter, rounded down.
+fn bytes_kept(kind: &OptimizerKind) -> u64 {
+    match kind {
         OptimizerKind::Sgd { momentum, .. } if *momentum == 0.0 => 0,
-        OptimizerKind::Sgd { .. } | OptimizerKind::AdaGrad { .. } => 4,
+        OptimizerKind::Adafactor { .. } => 0,
+        OptimizerKind::Sgd { .. } | OptimizerKind::AdaGrad { .. } | OptimizerKind::Lion { .. } => 4,
         OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => {
             if moments.amsgrad {
                 12
@@ -130,19 +150,29 @@ fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
             4 + if *centered { 4 } else { 0 } + if *momentum > 0.0 { 4 } else { 0 }
         }
         OptimizerKind::Adan { .. } => 16,
-    };
-    // Without momentum there is nothing to look ahead along.
-    let nesterov = matches!(kind, OptimizerKind::Sgd { nesterov: true, .. });
-    let nesterov = nesterov.then_some(&("optimizer.nesterov", "false"));
-    let settings = |rule: &[(&str, &str)]| {
-        rule.iter().chain(nesterov).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    };
-    RULES.iter().filter(|(bytes, _)| *bytes < own).map(|(_, rule)| settings(rule)).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn names(settings: &str) -> Vec<String> {
+        let config = oomph_config::Config::from_toml("levers", &format!("optimizer = {{ {settings} }}"));
+        let rungs = leaner_optimizers(&config.expect("the settings are right").optimizer.kind);
+        rungs.into_iter().map(|rung| rung[0].1.clone()).collect()
+    }
+
+    #[test]
+    fn a_leaner_rule_is_of_the_kind_that_there_is() {
+        assert_eq!(names("name = 'adan'"), ["adamw", "lion", "adafactor", "sgd"]);
+        assert_eq!(names("name = 'adam', amsgrad = true"), ["adamw", "lion", "adafactor", "sgd"]);
+        assert_eq!(names("name = 'adamw'"), ["lion", "adafactor", "sgd"]);
+        assert_eq!(names("name = 'rmsprop', momentum = 0.9"), ["lion", "adafactor", "sgd"]);
+        assert_eq!(names("name = 'lion'"), ["adafactor", "sgd"]);
+        assert_eq!(names("name = 'sgd', momentum = 0.9, nesterov = true"), ["sgd"]);
+        assert!(names("name = 'sgd'").is_empty() && names("name = 'adafactor'").is_empty());
+    }
 
     #[test]
     fn a_batch_is_cut_into_parts_as_even_as_can_be() {

@@ -1,3 +1,8 @@
+//! Burn's optimizers, and those that it does not have: [`Lion`] and [`Adafactor`], which keep little.
+
+mod adafactor;
+mod lion;
+
 use burn::tensor::Device;
 use burn_optim::{
     AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
@@ -10,7 +15,10 @@ use oomph_model::{AnyTensor, Named, Stages};
 
 use crate::state::{HostTensor, OptimizerRecord, Scalar, StateError};
 
-/// One of Burn's optimizers over the parameters of a model, with its state by parameter name.
+use adafactor::Adafactor;
+use lion::Lion;
+
+/// One of the optimizers over the parameters of a model, with its state by parameter name.
 ///
 /// We drive it parameter by parameter instead of through Burn's `ModuleOptimizer`, whose state is keyed by identities
 /// that change with every process.
@@ -141,5 +149,12 @@ fn rule(settings: &Settings) -> Box<dyn DynOptimizer> {
                 .with_weight_decay(settings.weight_decay as f32)
                 .build(),
         ),
+        OptimizerKind::Lion { beta1, beta2 } => {
+            Box::new(Lion { beta1, beta2, weight_decay: settings.weight_decay })
+        }
+        OptimizerKind::Adafactor { beta2_decay, epsilon1, epsilon2, d } => {
+            let weight_decay = settings.weight_decay;
+            Box::new(Adafactor { beta2_decay, epsilon1, epsilon2, d, weight_decay })
+        }
     }
 }
