@@ -15,6 +15,8 @@ mod host;
 mod lstm;
 mod micro_batch;
 mod optimizers;
+mod precision;
+mod recompute;
 mod resnet;
 mod schedules;
 mod summary;

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Float, GradientCheckpointingStrategy, Int, Tensor, Te
 
 use burn_backend::{AutodiffBackend, DType};
 
-use crate::autodiff;
+use crate::{Policy, autodiff};
 
 /// A tensor whose rank and kind (float or integer) are known at run time.
 ///
@@ -223,6 +223,15 @@ impl AnyTensor {
         gradients: &mut <autodiff::Recorded as AutodiffBackend>::Gradients,
     ) -> Option<Self> {
         with_rank!(self, tensor => autodiff::remove_recorded(tensor, gradients).map(Self::from))
+    }
+
+    /// A model's output in 32 bits, in which losses are computed, whatever format it has.
+    #[must_use]
+    pub fn widened(self, policy: Policy) -> Self {
+        if !self.is_float() {
+            return self;
+        }
+        with_rank!(self, tensor => policy.widen(tensor).into())
     }
 
     /// The format of its elements.

@@ -21,5 +21,5 @@ pub(crate) fn forward(
             watch.boundary(name);
         }
     }
-    Ok(activation)
+    Ok(activation.widened(pass.policy()))
 }

@@ -99,7 +99,7 @@ impl Segments {
             left.push(kept);
             activation = output;
         }
-        Ok((activation, Trail { left }))
+        Ok((activation.widened(pass.policy()), Trail { left }))
     }
 
     /// One segment's stages.

@@ -212,8 +212,17 @@ impl Session {
     /// # Errors
     /// Where the architecture refuses.
     pub fn build(&self) -> Result<Stages, ModelError> {
-        let init = Init::new(&self.device.clone().autodiff(), self.config.train.seed);
+        let init = Init::new(&self.tracked(&self.device), self.config.train.seed);
         self.architecture.build(self.spec(), &init)
+    }
+
+    /// The autodiff device of `device`, on which the model is trained.
+    pub(crate) fn tracked(&self, device: &Device) -> Device {
+        let tracked = device.clone().autodiff();
+        match self.config.memory.recompute {
+            Recompute::Ops => tracked.gradient_checkpointing(),
+            _ => tracked,
+        }
     }
 
     /// The same with some settings changed, keys of `[train]`, `[optimizer]`, `[memory]` or `[run]` with the values that

@@ -69,7 +69,7 @@ impl Stepper {
         let model = session.build()?;
         out_of_memory::check()?;
         let policy = session.policy(backend(session));
-        Ok(Self::with_model(session, model, session.device.clone().autodiff(), policy, true))
+        Ok(Self::with_model(session, model, session.tracked(&session.device), policy, true))
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.

@@ -60,7 +60,7 @@ fn run(
     device: &Device,
     marks: &Marks,
 ) -> Result<Vec<String>, TrainError> {
-    let tracked = device.clone().autodiff();
+    let tracked = session.tracked(device);
     let init = phase(Phase::Init);
     let model = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
     let mut stepper = Stepper::recorded(session, model, tracked.clone(), policy);
