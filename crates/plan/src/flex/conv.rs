@@ -2,7 +2,7 @@
 
 use burn_ir::{Conv2dOpIr, Conv2dOptionsIr, Conv2dWeightBackwardOpIr, Conv2dXBackwardOpIr};
 
-use super::{Flex, contiguous, gemm::Product};
+use super::{Flex, contiguous, gemm::Product, half};
 use crate::machine::{Handle, Machine, element_bytes};
 
 /// Output positions that one column tile covers (`TILE_SIZE`).
@@ -29,7 +29,9 @@ impl Flex {
         options: &Conv2dOptionsIr,
         out: &[usize],
     ) -> Handle {
-        let read = [contiguous(m, x), contiguous(m, weight)];
+        let dtype = x.dtype;
+        let [x, weight] = [half::computed(m, x), half::computed(m, weight)];
+        let read = [contiguous(m, &x), contiguous(m, &weight)];
         let path = Path::of(&x.layout.shape, &weight.layout.shape, options, out);
         let output = match path {
             Path::Direct => m.allocate(out, x.dtype),
@@ -41,12 +43,12 @@ impl Flex {
                 self.gemm.run_each(m, product, out[0].min(self.threads));
                 output
             }
-            Path::Tiled => self.tiled(m, x, weight, options, out),
+            Path::Tiled => self.tiled(m, &x, &weight, options, out),
         };
-        for handle in read {
+        for handle in read.into_iter().chain([x, weight]) {
             m.release(handle);
         }
-        output
+        half::narrowed(m, output, dtype)
     }
 
     /// Weights and input in channels-last order, the output, and of each thread a column tile and its product.
@@ -82,16 +84,21 @@ impl Flex {
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let gradient = m.input(&op.output_grad);
-        let read = [contiguous(m, &gradient), contiguous(m, &weight)];
-        let output = m.allocate(&op.out.shape[..], op.out.dtype);
+        let computed = [half::computed(m, &gradient), half::computed(m, &weight)];
+        let read = computed.each_ref().map(|handle| contiguous(m, handle));
+        let output = m.allocate(&op.out.shape[..], computed[0].dtype);
         let column_rows: usize = weight.layout.shape[1..].iter().product();
         let positions: usize = gradient.layout.shape[2..].iter().product();
-        let columns = m.workspace((column_rows * positions) as u64 * element_bytes(op.out.dtype));
+        let columns = m.workspace((column_rows * positions) as u64 * element_bytes(output.dtype));
         let inner = weight.layout.shape[0] / op.options.groups;
         let product = Product { rows: column_rows, inner, columns: positions, transposed: false };
         self.gemm.run(m, product);
         m.release(columns);
-        for handle in read.into_iter().chain([x, weight, gradient]) {
+        for handle in read.into_iter().chain(computed) {
+            m.release(handle);
+        }
+        let output = half::narrowed(m, output, op.out.dtype);
+        for handle in [x, weight, gradient] {
             m.release(handle);
         }
         m.output(&op.out, output);

@@ -7,7 +7,7 @@ use burn_backend::DType;
 use burn_ir::{LinearOpIr, LinearWeightBackwardOpIr, LinearXBackwardOpIr, TensorIr};
 use gemm_common::cache::{CACHE_INFO, kernel_params};
 
-use super::{Flex, contiguous, empty};
+use super::{Flex, contiguous, empty, half};
 use crate::{
     layout::Layout,
     machine::{Handle, Machine},
@@ -136,7 +136,8 @@ impl Flex {
         out: &[usize],
         dtype: DType,
     ) -> Handle {
-        let output = empty(m, out, dtype);
+        let [left, right] = [half::computed(m, left), half::computed(m, right)];
+        let output = empty(m, out, left.dtype);
         let rank = out.len();
         let product = Product {
             rows: out[rank - 2],
@@ -150,7 +151,9 @@ impl Flex {
         } else {
             self.gemm.run(m, product);
         }
-        output
+        m.release(left);
+        m.release(right);
+        half::narrowed(m, output, dtype)
     }
 
     /// A product, then the bias added in place.

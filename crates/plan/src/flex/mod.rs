@@ -12,6 +12,7 @@ mod conv;
 mod custom;
 mod elementwise;
 mod gemm;
+mod half;
 mod reduce;
 mod views;
 
@@ -80,6 +81,7 @@ impl Flex {
                 m.output(&op.out, output);
             }
             Cast(op) if op.input.dtype == op.out.dtype => views::view(m, &op.input, &op.out, Clone::clone),
+            Cast(op) if op.input.dtype.is_float() => half::cast(m, op),
             _ => Self::fresh(m, operation),
         }
     }

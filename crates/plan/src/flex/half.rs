@@ -1,0 +1,44 @@
+//! 16 bits (burn-flex `ops/conv_common.rs`, `ops/matmul.rs`, `FloatTensorOps::float_cast`): bf16 is computed in 32 bits, of
+//! copies; every cast goes through 64.
+
+use burn_backend::DType;
+use burn_ir::CastOpIr;
+
+use super::contiguous;
+use crate::machine::{Handle, Machine};
+
+/// What is computed on instead of a handle: itself, or of bf16 a copy of 32 bits.
+pub(super) fn computed(m: &mut Machine, handle: &Handle) -> Handle {
+    if handle.dtype != DType::BF16 {
+        return m.share(handle);
+    }
+    let read = contiguous(m, handle);
+    let wide = m.allocate(&handle.layout.shape.clone(), DType::F32);
+    m.release(read);
+    wide
+}
+
+/// The result as it was asked for, of what was computed.
+pub(super) fn narrowed(m: &mut Machine, result: Handle, dtype: DType) -> Handle {
+    if dtype != DType::BF16 {
+        return result;
+    }
+    let narrow = m.allocate_as(result.layout.clone(), dtype);
+    m.release(result);
+    narrow
+}
+
+/// A cast to another type, through 64 bits.
+pub(super) fn cast(m: &mut Machine, op: &CastOpIr) {
+    /// A list of numbers of 64 bits is counted as a tensor from here on.
+    const COUNTED: u64 = 64 << 10;
+    let input = m.input(&op.input);
+    let read = contiguous(m, &input);
+    let bytes = op.out.shape.num_elements() as u64 * 8;
+    let wide = (bytes >= COUNTED).then(|| m.workspace(bytes));
+    let output = m.allocate(&op.out.shape[..], op.out.dtype);
+    for handle in wide.into_iter().chain([read, input]) {
+        m.release(handle);
+    }
+    m.output(&op.out, output);
+}
