@@ -1,5 +1,5 @@
 /// Whose allocator is planned for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Burn's Flex, on this machine's processor.
     Cpu {

@@ -4,9 +4,13 @@
 //! The figures are of one kind of machine each, so that only ratios of two costs on the same backend say something:
 //! what a smaller micro-batch costs, or a recomputed stage. `tools/lever_cost` holds such ratios against the clock.
 
+use std::collections::HashMap;
+
 use burn_ir::{
     BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
 };
+
+use oomph_core::Phase;
 
 use crate::{Backend, Noted, Recording, machine::element_bytes};
 
@@ -59,6 +63,30 @@ pub fn cost(recording: &Recording, backend: Backend) -> f64 {
         operation.outputs().map(|tensor| tensor.id.value()).min().is_none_or(|first| first < end)
     };
     recording.operations.iter().take_while(is_before).map(|operation| seconds(operation, speed)).sum()
+}
+
+/// About how many seconds each stage's recorded forward operations take, by the stage's name.
+pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String, f64> {
+    let speed = Speed::of(backend);
+    let mut costs: HashMap<String, f64> = HashMap::new();
+    let mut notes = recording.notes.iter().peekable();
+    let mut stage: Option<&String> = None;
+    for operation in &recording.operations {
+        let first = operation.outputs().map(|tensor| tensor.id.value()).min();
+        while let Some(note) = notes.next_if(|note| first.is_some_and(|first| note.at < first)) {
+            if let Noted::Place(place) = &note.what {
+                let scope = place.scope();
+                let is_of = |stage: &&String| {
+                    scope.strip_prefix(stage.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                };
+                stage = recording.stages.iter().find(is_of).filter(|_| place.phase() == Phase::Forward);
+            }
+        }
+        if let Some(stage) = stage {
+            *costs.entry(stage.clone()).or_default() += seconds(operation, speed);
+        }
+    }
+    costs
 }
 
 fn seconds(operation: &OperationIr, speed: Speed) -> f64 {

@@ -33,6 +33,6 @@ mod recording;
 mod replay;
 
 pub use backend::Backend;
-pub use cost::cost;
+pub use cost::{cost, forward_costs};
 pub use recording::{Note, Noted, Recording};
 pub use replay::{Head, replay};

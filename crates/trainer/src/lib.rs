@@ -49,6 +49,7 @@ mod installation;
 mod leak_watch;
 mod measure;
 mod memory_log;
+mod micro_batches;
 mod optimizer;
 mod out_of_memory;
 mod parts;

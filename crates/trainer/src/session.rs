@@ -1,14 +1,26 @@
-use std::{fmt, num::NonZeroUsize, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
-use oomph_model::{Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, check_training, summarize};
+use oomph_model::{
+    Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
+};
 
 use oomph_plan::Backend;
 
-use crate::{DeviceError, Parts, Registry, Schedule, Task, device_memory::install_pool, open_device};
+use crate::{
+    DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
+    device_memory::install_pool,
+    open_device,
+    planning::{Choice, Occasion, choose, is_within, recomputed},
+};
 
 /// A configuration with everything it names found, opened and checked against each other.
 pub struct Session {
@@ -26,6 +38,8 @@ pub struct Session {
     pub device: Device,
     /// What the device may use, where that is known: as configured, or what the machine leaves.
     pub limit_bytes: Option<Bytes>,
+    /// What `auto` came to, whenever it was asked.
+    choices: Mutex<HashMap<Occasion, Choice>>,
 }
 
 /// What keeps a configuration from becoming a session.
@@ -149,9 +163,22 @@ impl Session {
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;
-        let session = Self { config, architecture, source, task, loader, device, limit_bytes };
-        session.summary(session.eval_batch())?;
+        let choices = Mutex::default();
+        let session = Self { config, architecture, source, task, loader, device, limit_bytes, choices };
+        session.summary(session.config.train.eval_batch.unwrap_or(session.config.train.batch))?;
+        session.check_stages()?;
         Ok(session)
+    }
+
+    /// Refuses names of stages that the model does not have.
+    fn check_stages(&self) -> Result<(), SessionError> {
+        let Recompute::Named(named) = &self.config.memory.recompute else { return Ok(()) };
+        let stages = self.stage_names()?;
+        let is_known = |name: &String| stages.iter().any(|stage| is_within(stage, name));
+        if named.iter().all(is_known) {
+            return Ok(());
+        }
+        Err(self.config.not_allowed("memory.recompute", stages.iter().map(String::as_str)).into())
     }
 
     /// Checks what only training needs: that each part of the data makes a batch, and that the model can be trained on
@@ -244,6 +271,7 @@ impl Session {
             loader: self.loader.clone(),
             device: self.device.clone(),
             limit_bytes: self.limit_bytes,
+            choices: Mutex::default(),
         })
     }
 
@@ -259,22 +287,51 @@ impl Session {
 
     /// Samples of one forward-backward, were the batch of another size.
     pub fn micro_batch_of(&self, batch: usize) -> usize {
-        match self.config.memory.micro_batch {
-            Some(MicroBatch::Samples(samples)) => samples.min(batch),
-            // `auto` is refused where the configuration is validated.
-            Some(MicroBatch::Auto) | None => batch,
-        }
+        let occasion = Occasion { batch, backend: backend(self), limit_bytes: self.limit_bytes };
+        // What a model refuses is told where it is planned or trained.
+        self.choice(occasion).map_or(batch, |choice| choice.micro_batch)
     }
 
-    /// Which stages of `model` compute their activations again in backward.
-    pub(crate) fn recomputed(&self, model: &Stages) -> Vec<bool> {
-        match &self.config.memory.recompute {
-            Recompute::None | Recompute::Ops => vec![false; model.len()],
-            Recompute::Stages | Recompute::Auto => vec![true; model.len()],
-            Recompute::Named(named) => {
-                model.names().map(|name| named.iter().any(|one| is_within(name, one))).collect()
-            }
+    /// How a step is cut: as configured, or what `auto` comes to.
+    ///
+    /// # Errors
+    /// Where the model refuses the batch.
+    pub(crate) fn choice(&self, occasion: Occasion) -> Result<Choice, TrainError> {
+        let memory = &self.config.memory;
+        let is_auto = memory.recompute == Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto);
+        if !is_auto {
+            let micro_batch = match memory.micro_batch {
+                Some(MicroBatch::Samples(samples)) => samples.min(occasion.batch),
+                _ => occasion.batch,
+            };
+            let recompute = recomputed(&memory.recompute, &self.stage_names()?);
+            return Ok(Choice { micro_batch, recompute });
         }
+        // Not held while it is chosen: that plans. A panic leaves choices that are still true.
+        let choices = || self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = choices().get(&occasion) {
+            return Ok(known.clone());
+        }
+        let choice = choose(self, occasion)?;
+        choices().insert(occasion, choice.clone());
+        Ok(choice)
+    }
+
+    /// The names of the model's stages.
+    pub(crate) fn stage_names(&self) -> Result<Vec<String>, ModelError> {
+        Ok(self.stage_rows(1)?.into_iter().map(|row| row.name).collect())
+    }
+
+    /// Bytes of each stage's output for so many samples, in the format of activations.
+    pub(crate) fn stage_output_bytes(&self, samples: usize) -> Result<Vec<u64>, ModelError> {
+        let share = self.policy(backend(self)).dtype().size() as u64;
+        let bytes = |row: SummaryRow| row.output.iter().product::<usize>() as u64 * share;
+        Ok(self.stage_rows(samples)?.into_iter().map(bytes).collect())
+    }
+
+    fn stage_rows(&self, samples: usize) -> Result<Vec<SummaryRow>, ModelError> {
+        let rows = self.summary(samples)?.rows;
+        Ok(rows.into_iter().filter(|row| row.depth == 0).collect())
     }
 
     /// How layers compute on the allocator and kernels of `backend`.
@@ -321,11 +378,6 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
-}
-
-/// Whether `stage` is the one named, or a part of the group named: `layer1.0` of `layer1`.
-fn is_within(stage: &str, named: &str) -> bool {
-    stage.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Sets the limit that the meter looks at. Of a GPU it is what its driver says that nobody holds.

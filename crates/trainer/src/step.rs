@@ -7,7 +7,7 @@ use oomph_model::{AnyTensor, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
     DeviceTargets, Optimizer, Session, Task, TrainError, Watch, backend, clip,
-    gradients::accumulate, out_of_memory, segments::Segments, unfinished::Unfinished, upload::upload, watch,
+    gradients::accumulate, out_of_memory, planning::{Choice, Occasion}, segments::Segments, unfinished::Unfinished, upload::upload, watch,
 };
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
@@ -68,27 +68,42 @@ impl Stepper {
         let _phase = phase(Phase::Init);
         let model = session.build()?;
         out_of_memory::check()?;
-        let policy = session.policy(backend(session));
-        Ok(Self::with_model(session, model, session.tracked(&session.device), policy, true))
+        let backend = backend(session);
+        let occasion =
+            Occasion { batch: session.largest_train_batch(), backend, limit_bytes: session.limit_bytes };
+        let choice = session.choice(occasion)?;
+        let (device, policy) = (session.tracked(&session.device), session.policy(backend));
+        Ok(Self::with_model(session, model, device, (policy, choice), true))
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.
-    pub(crate) fn recorded(session: &Session, model: Stages, device: Device, policy: Policy) -> Self {
-        Self::with_model(session, model, device, policy, false)
+    pub(crate) fn recorded(
+        session: &Session,
+        model: Stages,
+        device: Device,
+        policy: Policy,
+        choice: Choice,
+    ) -> Self {
+        Self::with_model(session, model, device, (policy, choice), false)
     }
 
-    fn with_model(session: &Session, model: Stages, device: Device, policy: Policy, executes: bool) -> Self {
+    fn with_model(
+        session: &Session,
+        model: Stages,
+        device: Device,
+        (policy, choice): (Policy, Choice),
+        executes: bool,
+    ) -> Self {
         // A recording device has no generator.
         let seeded = executes.then(|| device.clone());
-        let recompute = session.recomputed(&model);
-        let segments = Segments::new(&model, recompute, &policy, seeded);
+        let segments = Segments::new(&model, choice.recompute, &policy, seeded);
         Self {
             model,
             segments,
             optimizer: Optimizer::new(&session.config.optimizer),
             device,
             key: Key::new(session.config.train.seed).with_name("step"),
-            micro_batch: session.micro_batch(),
+            micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
             takes_back: executes && session.config.device.devices[0] == DeviceName::Cpu,

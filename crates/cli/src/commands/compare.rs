@@ -36,7 +36,7 @@ const LEAST_STEPS: i64 = MeasureOptions::WARMUP as i64 + 1;
 
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches"]).required(true).multiple(true)),
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean"]).required(true).multiple(true)),
     after_help = "\
 Each combination trains in a process of its own: the same data in the same order, the same seed. An
 optimizer that the config does not name has its own defaults, its learning rate among them;
@@ -46,7 +46,8 @@ Examples:
   oomph compare --optimizers sgd,momentum,adam,adamw
   oomph compare --optimizers adam+lr=0.001,adam+lr=0.01 --steps 100 --sort loss
   oomph compare --config lstm --optimizers adamw,adan --batches 8,32,128 --html compare.html
-  oomph compare --config synthetic-resnet50 --batches 32,256,2048 --plan-only"
+  oomph compare --config synthetic-resnet50 --batches 32,256,2048 --plan-only
+  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2 --lean true,false"
 )]
 pub(crate) struct CompareArguments {
     /// Optimizers: those of `optimizer.name`, and `momentum` for sgd with a momentum of 0.9;
@@ -59,6 +60,16 @@ pub(crate) struct CompareArguments {
     /// Micro-batches (`memory.micro_batch`)
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     micro_batches: Vec<u32>,
+    /// Precisions (`memory.precision`): fp32, bf16, fp16
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    precisions: Vec<String>,
+    /// What is computed again in backward (`memory.recompute`): none, ops, stages, auto, or stages by
+    /// name as in `layer1+layer2`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    recompute: Vec<String>,
+    /// Whether layers keep less than Burn's do (`memory.lean`): true, false
+    #[arg(long, value_name = "BOOL,…", value_delimiter = ',')]
+    lean: Vec<bool>,
     /// Optimizer steps of each; the first two are not timed
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(LEAST_STEPS..))]
     steps: u32,

@@ -45,6 +45,17 @@ pub enum Precision {
     Fp16,
 }
 
+impl Precision {
+    /// As `memory.precision` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Bf16 => "bf16",
+            Self::Fp16 => "fp16",
+        }
+    }
+}
+
 /// Which activations are computed again in backward instead of being kept (Chen et al. 2016,
 /// <https://arxiv.org/abs/1604.06174>).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,16 +138,7 @@ impl Memory {
         {
             return Err(clash(micro_batch, batch, &WITHIN_THE_BATCH));
         }
-        memory.check_supported(section)?;
         Ok(memory)
-    }
-
-    /// Refuses what later versions will honour.
-    fn check_supported(&self, section: &Section) -> Result<(), ConfigError> {
-        if self.micro_batch == Some(MicroBatch::Auto) {
-            return Err(section.not_yet("micro_batch", "a number of samples"));
-        }
-        Ok(())
     }
 
     /// Refuses what the devices do not have.

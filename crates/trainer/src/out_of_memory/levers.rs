@@ -3,7 +3,7 @@
 use oomph_config::OptimizerKind;
 
 use super::advice::Settings;
-use crate::Session;
+use crate::{Session, micro_batches::micro_batches};
 
 /// A way to need less memory, in rungs from the weakest to the strongest.
 #[derive(Clone, Copy, Debug)]
@@ -96,18 +96,6 @@ fn one(key: &str, value: impl ToString) -> Settings {
     vec![(key.to_owned(), value.to_string())]
 }
 
-/// The sizes into which a batch can be cut so that the parts are as even as can be, the largest first: of 32 they are
-/// 16, 11, 8, 7, 6, 5, 4, 3, 2 and 1.
-pub(super) fn micro_batches(batch: usize) -> impl Iterator<Item = usize> {
-    let next = move |size: &usize| {
-        // The least number of parts that makes the parts smaller.
-        let parts = batch.div_ceil(*size - 1);
-        (*size > 1).then(|| batch.div_ceil(parts))
-    };
-    let first = (batch > 1).then(|| batch.div_ceil(2));
-    std::iter::successors(first, move |size| if *size > 1 { next(size) } else { None })
-}
-
 /// The rules that keep less for each parameter. Those that go by the size of gradients are followed by others that make
 /// steps of a like size, and by plain descent where those keep too much.
 fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Settings> {
@@ -172,21 +160,5 @@ mod tests {
         assert_eq!(names("name = 'lion'"), ["adafactor", "sgd"]);
         assert_eq!(names("name = 'sgd', momentum = 0.9, nesterov = true"), ["sgd"]);
         assert!(names("name = 'sgd'").is_empty() && names("name = 'adafactor'").is_empty());
-    }
-
-    #[test]
-    fn a_batch_is_cut_into_parts_as_even_as_can_be() {
-        let of = |batch| micro_batches(batch).collect::<Vec<_>>();
-        assert_eq!(of(32), [16, 11, 8, 7, 6, 5, 4, 3, 2, 1]);
-        assert_eq!(of(7), [4, 3, 2, 1]);
-        assert_eq!(of(2), [1]);
-        assert!(of(1).is_empty() && of(0).is_empty());
-        // Each is the largest for its number of parts.
-        for batch in 2..200 {
-            for size in of(batch) {
-                let parts = batch.div_ceil(size);
-                assert_eq!(size, batch.div_ceil(parts), "{batch} by {size}");
-            }
-        }
     }
 }

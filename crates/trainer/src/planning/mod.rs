@@ -1,5 +1,6 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
+mod choice;
 mod largest;
 mod record;
 mod speed;
@@ -7,9 +8,10 @@ mod speed;
 use oomph_config::DeviceName;
 use oomph_core::{Bytes, Split};
 use oomph_memory::Timeline;
-use oomph_plan::{Backend, Head, replay};
+use oomph_plan::{Backend, Head, Recording, replay};
 
 use crate::{Session, TrainError};
+pub(crate) use choice::{Choice, Occasion, choose, is_within, recomputed};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;
@@ -48,19 +50,25 @@ pub(crate) fn plan_steps(
     steps: usize,
     eval_batches: usize,
 ) -> Result<Timeline, TrainError> {
-    // No batch is larger than the data, unless somebody asks what one would take.
-    let most = |split| session.source.len(split).max(1);
     let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
-    let micro_batch = options.micro_batch.unwrap_or_else(|| session.micro_batch_of(batch)).min(batch);
-    let eval_batch = session.config.train.eval_batch.unwrap_or(micro_batch).min(most(Split::Test));
     let backend = options.backend.unwrap_or_else(|| backend(session));
-    let recording = record(session, Work { batch, micro_batch, eval_batch, steps, eval_batches }, backend)?;
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let mut choice = session.choice(Occasion { batch, backend, limit_bytes })?;
+    choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(batch);
+    let work = Work { steps, eval_batches, ..Work::of_steps(session, batch, choice) };
+    let mut timeline = replayed(session, &record(session, &work, backend)?, batch, backend);
+    timeline.limit_bytes = limit_bytes;
+    Ok(timeline)
+}
+
+/// The timeline of recorded training.
+fn replayed(session: &Session, recording: &Recording, batch: usize, backend: Backend) -> Timeline {
     let head = Head {
         title: format!("{} · batch {batch}", session.architecture.name()),
         device: session.config.device.devices[0].to_string(),
-        limit_bytes: options.limit_bytes.or(session.limit_bytes),
+        limit_bytes: session.limit_bytes,
     };
-    Ok(replay(&recording, backend, head))
+    replay(recording, backend, head)
 }
 
 /// Plans an evaluation batch alone: of a model that is there, without a step before it.

@@ -2,11 +2,12 @@ use std::{cell::RefCell, rc::Rc};
 
 use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::OptimizerKind;
-use oomph_core::{Phase, SampleSpec, TargetSpec, phase, watch_places};
+use oomph_core::{Phase, SampleSpec, Split, TargetSpec, phase, watch_places};
 use oomph_memory::Category;
 use oomph_model::{AnyTensor, Init, ModelError, Pass, Policy, Stages, Storage, blank_input};
 use oomph_plan::{Backend, Note, Noted, Recording};
 
+use super::{Choice, STEPS};
 use crate::{
     DeviceTargets, Session, Stepper, TrainError, Watch,
     forward::forward,
@@ -15,12 +16,12 @@ use crate::{
 };
 
 /// What of training is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Work {
     /// Samples of one optimizer step.
     pub(super) batch: usize,
-    /// Samples of one forward-backward.
-    pub(super) micro_batch: usize,
+    /// How a step is cut.
+    pub(super) choice: Choice,
     /// Samples of one forward of evaluation.
     pub(super) eval_batch: usize,
     /// Optimizer steps. The first makes the optimizer's state, the second has it from the start.
@@ -29,8 +30,18 @@ pub(super) struct Work {
     pub(super) eval_batches: usize,
 }
 
+impl Work {
+    /// So many steps that a plan of them is one of all that follow, and an evaluation batch.
+    pub(super) fn of_steps(session: &Session, batch: usize, choice: Choice) -> Self {
+        // No batch is larger than the data, unless somebody asks what one would take.
+        let most = session.source.len(Split::Test).max(1);
+        let eval_batch = session.config.train.eval_batch.unwrap_or(choice.micro_batch).min(most);
+        Self { batch, choice, eval_batch, steps: STEPS, eval_batches: 1 }
+    }
+}
+
 /// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.
-pub(super) fn record(session: &Session, work: Work, backend: Backend) -> Result<Recording, TrainError> {
+pub(super) fn record(session: &Session, work: &Work, backend: Backend) -> Result<Recording, TrainError> {
     let mut device = Device::capture();
     let mut notes = None;
     let graph = device.clone().capture_scope(|scope| {
@@ -55,7 +66,7 @@ pub(super) fn record(session: &Session, work: Work, backend: Backend) -> Result<
 
 fn run(
     session: &Session,
-    work: Work,
+    work: &Work,
     policy: Policy,
     device: &Device,
     marks: &Marks,
@@ -63,7 +74,7 @@ fn run(
     let tracked = session.tracked(device);
     let init = phase(Phase::Init);
     let model = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
-    let mut stepper = Stepper::recorded(session, model, tracked.clone(), policy);
+    let mut stepper = Stepper::recorded(session, model, tracked.clone(), policy, work.choice.clone());
     watch::parameters(&mut marks.clone(), &stepper.model);
     drop(init);
     stepper.watch(Some(Box::new(marks.clone())));
@@ -81,8 +92,8 @@ fn run(
     // What the last step left is read once more, so that the recording shows that it lives.
     marks.note(Noted::End);
     stepper.watch(None);
-    let rest = Work { batch: work.micro_batch.min(work.batch), ..work };
-    train(session, &mut stepper, work.steps, rest, &tracked)?;
+    let rest = Work { batch: work.choice.micro_batch.min(work.batch), ..work.clone() };
+    train(session, &mut stepper, work.steps, &rest, &tracked)?;
     Ok(stepper.model.names().map(str::to_owned).collect())
 }
 
@@ -101,10 +112,10 @@ fn train(
     session: &Session,
     stepper: &mut Stepper,
     step: usize,
-    work: Work,
+    work: &Work,
     device: &Device,
 ) -> Result<(), TrainError> {
-    let Work { batch, micro_batch, .. } = work;
+    let (batch, micro_batch) = (work.batch, work.choice.micro_batch);
     let whole = (batch / micro_batch).min(2);
     let rest = batch % micro_batch;
     let sizes = std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest));

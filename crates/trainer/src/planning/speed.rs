@@ -1,6 +1,6 @@
 use oomph_plan::{Backend, cost};
 
-use super::{Work, record};
+use super::{Occasion, Work, record};
 use crate::Session;
 
 /// About how much longer a sample takes in training with one session than with another, on the same backend: 0.1 is a
@@ -13,10 +13,13 @@ pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f
 /// About how long a sample takes. Micro-batches alike take as long as each other, so that of many two are looked at.
 pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
     let batch = session.largest_train_batch();
-    let micro_batch = session.micro_batch_of(batch);
+    let occasion = Occasion { batch, backend, limit_bytes: session.limit_bytes };
+    let choice = session.choice(occasion).ok()?;
+    let micro_batch = choice.micro_batch;
     let of = |batch| {
-        let work = Work { batch, micro_batch, eval_batch: micro_batch, steps: 1, eval_batches: 0 };
-        Some(cost(&record(session, work, backend).ok()?, backend))
+        let of_steps = Work::of_steps(session, batch, choice.clone());
+        let work = Work { steps: 1, eval_batches: 0, ..of_steps };
+        Some(cost(&record(session, &work, backend).ok()?, backend))
     };
     let one = of(micro_batch)?;
     let more = if batch > micro_batch { of(2 * micro_batch)? - one } else { 0.0 };

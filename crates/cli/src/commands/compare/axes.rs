@@ -1,6 +1,6 @@
 //! What can be varied. One more thing to compare is one more entry of [`AXES`], and its flag.
 
-use oomph_config::{Config, MicroBatch};
+use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(super) struct Axis {
     of: fn(&Config) -> Value,
 }
 
-pub(super) const AXES: [Axis; 3] = [
+pub(super) const AXES: [Axis; 6] = [
     Axis {
         flag: "--optimizers",
         key: "optimizer",
@@ -55,11 +55,54 @@ pub(super) const AXES: [Axis; 3] = [
         },
         of: |config| match config.memory.micro_batch {
             Some(MicroBatch::Samples(samples)) => samples.into(),
-            // `auto` is refused where the configuration is validated.
-            Some(MicroBatch::Auto) | None => config.train.batch.into(),
+            Some(MicroBatch::Auto) => "auto".into(),
+            None => config.train.batch.into(),
         },
     },
+    Axis {
+        flag: "--precisions",
+        key: "precision",
+        heading: "precision",
+        speaks: true,
+        asked: |arguments| arguments.precisions.clone(),
+        settings: |arguments, index, _| set("memory.precision", &arguments.precisions[index]),
+        of: |config| config.memory.precision.name().into(),
+    },
+    Axis {
+        flag: "--recompute",
+        key: "recompute",
+        heading: "recompute",
+        speaks: false,
+        asked: |arguments| arguments.recompute.clone(),
+        settings: |arguments, index, _| recompute(&arguments.recompute[index]),
+        of: |config| match &config.memory.recompute {
+            Recompute::Named(names) => names.join("+").into(),
+            named => Setting::from(named.clone()).to_string().trim_matches('"').into(),
+        },
+    },
+    Axis {
+        flag: "--lean",
+        key: "lean",
+        heading: "lean",
+        speaks: false,
+        asked: |arguments| arguments.lean.iter().map(ToString::to_string).collect(),
+        settings: |arguments, index, _| vec![("memory.lean".into(), arguments.lean[index].to_string())],
+        of: |config| config.memory.lean.to_string().into(),
+    },
 ];
+
+fn set(key: &str, value: &str) -> Vec<(String, String)> {
+    vec![(key.to_owned(), Setting::from(value).to_string())]
+}
+
+/// `stages`, or stages by name: `layer1+layer2`.
+fn recompute(typed: &str) -> Vec<(String, String)> {
+    if ["none", "ops", "stages", "auto"].contains(&typed) {
+        return set("memory.recompute", typed);
+    }
+    let names: Vec<String> = typed.split('+').map(str::to_owned).collect();
+    vec![("memory.recompute".into(), Setting::from(names).to_string())]
+}
 
 /// The value of each axis: what was typed, or what the configuration has.
 pub(super) type Values = [Value; AXES.len()];

@@ -41,8 +41,14 @@ impl Report {
         let planned = rows.iter().find_map(|row| row.planned.as_ref());
         let named = || base.model.string("name", "").unwrap_or_default();
         let fixed = rows.first().map(|row| {
-            // A micro-batch that is the whole batch goes without saying.
-            let says = |key| key != "micro_batch" || row.value("micro_batch") != row.value("batch");
+            // A micro-batch that is the whole batch goes without saying, and so do defaults.
+            let says = |key| match key {
+                "micro_batch" => row.value("micro_batch") != row.value("batch"),
+                "precision" => row.value("precision") != Some(&"fp32".into()),
+                "recompute" => row.value("recompute") != Some(&"none".into()),
+                "lean" => row.value("lean") != Some(&"true".into()),
+                _ => true,
+            };
             let fixed = AXES.iter().zip(&row.values).zip(varied);
             let fixed = fixed.filter(|((axis, _), varied)| !varied && says(axis.key));
             fixed.map(|((axis, value), _)| axis.label(value)).collect()
