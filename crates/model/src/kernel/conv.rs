@@ -42,18 +42,54 @@ pub(crate) fn conv2d_backward(
     kernels: Kernels,
 ) -> ConvGradients {
     let weight = computed(cast(weight, gradient.dtype(), kernels), kernels);
-    let gradient = computed(gradient, kernels);
-    let weight_gradient = wanted[1].then(|| {
-        let operands = [computed(input(), kernels), weight.clone(), gradient.clone()].map(AnyTensor::from);
-        cast(of_backend(first_backend!(weight_backward(&operands, options))), DType::F32, kernels)
-    });
+    let weight_gradient = wanted[1].then(|| weight_gradient(&input(), &weight, &gradient, options, kernels));
     let input_gradient = wanted[0].then(|| {
+        let gradient = computed(gradient, kernels);
         // Of the input its shape is read alone: a view of one element has it.
         let one = Tensor::<4>::zeros([1; 4], (&gradient.device(), gradient.dtype())).expand(input_shape);
         let operands = [one, weight, gradient].map(AnyTensor::from);
         of_backend(first_backend!(input_backward(&operands, options)))
     });
     ConvGradients { input: input_gradient, weight: weight_gradient }
+}
+
+/// On the CPU it is summed over parts of the batch: Burn's kernel reorders copies of both operands.
+fn weight_gradient(
+    input: &Tensor<4>,
+    weight: &Tensor<4>,
+    gradient: &Tensor<4>,
+    options: &ConvOptions<2>,
+    kernels: Kernels,
+) -> Tensor<4> {
+    let of = |input: Tensor<4>, gradient: Tensor<4>| {
+        let [input, gradient] = [input, gradient].map(|tensor| computed(tensor, kernels));
+        let operands = [input, weight.clone(), gradient].map(AnyTensor::from);
+        cast(of_backend(first_backend!(weight_backward(&operands, options))), DType::F32, kernels)
+    };
+    let [batch, ..] = input.dims();
+    let samples = match kernels {
+        Kernels::Own => part_of_batch(input, gradient),
+        Kernels::Composed => batch,
+    };
+    if samples >= batch {
+        return of(input.clone(), gradient.clone());
+    }
+    let parts = (0..batch).step_by(samples).map(|from| {
+        let part = |tensor: &Tensor<4>| tensor.clone().narrow(0, from, samples.min(batch - from));
+        of(part(input), part(gradient))
+    });
+    // There is a sample, as a convolution of none is not differentiated.
+    parts.reduce(|sum, part| sum + part).unwrap_or_else(|| weight.clone().zeros_like())
+}
+
+/// Samples of which input and gradient have a few megabytes, so that copies of them do not count beside what is kept;
+/// as even parts as can be.
+fn part_of_batch(input: &Tensor<4>, gradient: &Tensor<4>) -> usize {
+    const BYTES: usize = 4 << 20;
+    let elements = input.shape().num_elements() + gradient.shape().num_elements();
+    let [batch, ..] = input.dims();
+    let parts = (elements * size_of::<f32>()).div_ceil(BYTES).clamp(1, batch.max(1));
+    batch.div_ceil(parts)
 }
 
 fn weight_backward<B: Plain>(operands: &[AnyTensor; 3], options: &ConvOptions<2>) -> Option<AnyTensor> {
