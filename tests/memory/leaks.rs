@@ -127,7 +127,7 @@ struct Forgetful {
 
 impl Task for Forgetful {
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
-        let loss = Classification { label_smoothing: 0.0 }.loss(output, targets)?;
+        let loss = Classification::default().loss(output, targets)?;
         if loss.device().is_autodiff() == self.in_training
             && let Some(output) = output.clone().float::<2>()
         {

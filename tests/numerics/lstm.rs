@@ -166,7 +166,7 @@ fn classifier(golden: &Golden) -> Stages {
 fn classify(model: &Stages, input: &Tensor<3>, golden: &Golden) -> (AnyTensor, Tensor<1>) {
     let logits = model.forward(input.clone().into(), &mut Pass::train(Key::new(0))).unwrap();
     let labels: Tensor<1, Int> = golden.get("classifier.labels").tensor::<1>(&input.device()).int();
-    let task = Classification { label_smoothing: 0.0 };
+    let task = Classification::default();
     let loss = task.loss(&logits, &DeviceTargets::Classes(labels)).unwrap();
     (logits, loss)
 }

@@ -144,7 +144,7 @@ fn train_forward(model: &mut Stages, input: Tensor<4>, step: usize, policy: Poli
     let logits = model.forward(autodiff::outer(input).into(), &mut pass).unwrap();
     model.apply(pass.into_updates());
     let labels = Tensor::<1, Int>::from_ints([0, 1, 2, 3], &Device::flex().autodiff());
-    let task = Classification { label_smoothing: 0.0 };
+    let task = Classification::default();
     let loss = task.loss(&logits, &DeviceTargets::Classes(labels)).unwrap();
     Forward { logits, loss }
 }

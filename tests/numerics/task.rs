@@ -1,7 +1,7 @@
 //! Losses against numbers worked out by hand.
 
 use burn::tensor::{Device, Int, Tensor};
-use oomph_model::AnyTensor;
+use oomph_model::{AnyTensor, Kernels};
 use oomph_trainer::{Classification, DeviceTargets, Regression, Task, TaskError};
 
 use crate::host;
@@ -27,28 +27,36 @@ fn assert_close(found: f64, expected: f64) {
     assert!((found - expected).abs() <= TOLERANCE * expected.abs(), "{found}, not {expected}");
 }
 
+/// Burn's operations, our own composed of them, and our kernels.
+const LEAN: [Option<Kernels>; 3] = [None, Some(Kernels::Composed), Some(Kernels::Own)];
+
 #[test]
 fn cross_entropy_is_the_mean_of_negative_log_probabilities() {
-    let loss = |label_smoothing, targets| {
-        let loss = Classification { label_smoothing }.loss(&logits().into(), &classes(targets));
-        host::scalar(loss.unwrap())
-    };
-    let ln = f64::ln;
-    assert_close(loss(0.0, [1, 1]), -(ln(0.75) + ln(0.2)) / 2.0);
-    assert_close(loss(0.0, [0, 0]), -(ln(0.25) + ln(0.8)) / 2.0);
-    // ε = 0.2 and two classes: 0.9 for the class, 0.1 for the other.
-    let smoothed = -(0.9 * ln(0.75) + 0.1 * ln(0.25) + 0.9 * ln(0.2) + 0.1 * ln(0.8)) / 2.0;
-    assert_close(loss(0.2, [1, 1]), smoothed);
+    for lean in LEAN {
+        let loss = |label_smoothing, targets| {
+            let task = Classification { label_smoothing, lean };
+            host::scalar(task.loss(&logits().into(), &classes(targets)).unwrap())
+        };
+        let ln = f64::ln;
+        assert_close(loss(0.0, [1, 1]), -(ln(0.75) + ln(0.2)) / 2.0);
+        assert_close(loss(0.0, [0, 0]), -(ln(0.25) + ln(0.8)) / 2.0);
+        // ε = 0.2 and two classes: 0.9 for the class, 0.1 for the other.
+        let smoothed = -(0.9 * ln(0.75) + 0.1 * ln(0.25) + 0.9 * ln(0.2) + 0.1 * ln(0.8)) / 2.0;
+        assert_close(loss(0.2, [1, 1]), smoothed);
+    }
 }
 
 #[test]
 fn the_gradient_of_cross_entropy_is_probability_minus_target_over_the_batch() {
     let check = |label_smoothing, expected: [f64; 4]| {
-        let logits = logits().require_grad();
-        let loss = Classification { label_smoothing }.loss(&logits.clone().into(), &classes([1, 1])).unwrap();
-        let found = host::gradient(&logits, &loss.backward());
-        for (found, expected) in found.into_iter().zip(expected) {
-            assert_close(found.into(), expected);
+        for lean in LEAN {
+            let logits = logits().require_grad();
+            let task = Classification { label_smoothing, lean };
+            let loss = task.loss(&logits.clone().into(), &classes([1, 1])).unwrap();
+            let found = host::gradient(&logits, &loss.backward());
+            for (found, expected) in found.into_iter().zip(expected) {
+                assert_close(found.into(), expected);
+            }
         }
     };
     check(0.0, [0.25 / 2.0, (0.75 - 1.0) / 2.0, 0.8 / 2.0, (0.2 - 1.0) / 2.0]);
@@ -58,14 +66,17 @@ fn the_gradient_of_cross_entropy_is_probability_minus_target_over_the_batch() {
 #[test]
 fn cross_entropy_of_huge_logits_does_not_overflow() {
     let logits = Tensor::<2>::from_floats([[1000.0, 0.0, -1000.0]], &device());
-    let loss = Classification { label_smoothing: 0.0 }.loss(&logits.into(), &classes([2])).unwrap();
-    assert_close(host::scalar(loss), 2000.0);
+    for lean in LEAN {
+        let task = Classification { label_smoothing: 0.0, lean };
+        let loss = task.loss(&logits.clone().into(), &classes([2])).unwrap();
+        assert_close(host::scalar(loss), 2000.0);
+    }
 }
 
 #[test]
 fn correct_counts_the_samples_whose_largest_logit_is_their_class() {
     let check = |targets, expected: f64| {
-        let correct = Classification { label_smoothing: 0.1 }.correct(&logits().into(), &classes(targets));
+        let correct = Classification { label_smoothing: 0.1, lean: None }.correct(&logits().into(), &classes(targets));
         assert_eq!(host::scalar(correct.unwrap()), expected, "{targets:?}");
     };
     check([1, 0], 2.0);
@@ -91,7 +102,7 @@ fn regression_is_the_mean_of_squares_over_all_elements() {
 #[test]
 fn an_output_or_target_that_does_not_fit_is_an_error_with_both_shapes() {
     let flat = AnyTensor::zeros(&[4], &device());
-    let error = Classification { label_smoothing: 0.0 }.loss(&flat, &classes([0, 1, 2, 3])).unwrap_err();
+    let error = Classification::default().loss(&flat, &classes([0, 1, 2, 3])).unwrap_err();
     assert!(matches!(&error, TaskError::Output { found, .. } if *found == [4]), "{error}");
     let narrow = DeviceTargets::Values(Tensor::zeros([2, 1], &device()));
     // Without the check, [2, 2] − [2, 1] would broadcast.

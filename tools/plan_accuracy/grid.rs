@@ -9,33 +9,29 @@ pub(crate) struct Case {
     pub(crate) data: &'static str,
     /// Samples of an optimizer step.
     pub(crate) batch: usize,
-    /// Samples of a forward-backward, where that is less.
-    pub(crate) micro_batch: Option<usize>,
+    /// As in `[memory]`.
+    pub(crate) memory: &'static str,
     /// As in `[optimizer]`.
     pub(crate) optimizer: &'static str,
 }
 
 impl Case {
     /// For a row of a table.
-    pub(crate) fn label(&self) -> [String; 4] {
-        let batch = match self.micro_batch {
-            Some(micro_batch) => format!("{} by {micro_batch}", self.batch),
-            None => self.batch.to_string(),
-        };
-        [short(self.model), short(self.data), batch, short(self.optimizer)]
+    pub(crate) fn label(&self) -> [String; 5] {
+        let batch = self.batch.to_string();
+        [short(self.model), short(self.data), batch, short(self.optimizer), short(self.memory)]
     }
 
     /// The configuration.
     pub(crate) fn config(&self) -> String {
-        let Self { model, data, batch, optimizer, .. } = self;
-        let micro_batch = self.micro_batch.map(|size| format!("memory.micro_batch = {size}\n"));
+        let Self { model, data, batch, optimizer, memory } = self;
         let samples = 3 * batch;
         format!(
             "model = {{ {model} }}\n\
              data = {{ source = 'synthetic', {data}, workers = 0, train_samples = {samples}, test_samples = {batch} }}\n\
              train = {{ steps = 3, batch = {batch} }}\n\
-             optimizer = {{ {optimizer} }}\n{}",
-            micro_batch.unwrap_or_default()
+             optimizer = {{ {optimizer} }}\n\
+             memory = {{ {memory} }}\n"
         )
     }
 }
@@ -72,13 +68,34 @@ const ADAN: &str = "name = 'adan'";
 const LION: &str = "name = 'lion', weight_decay = 0.1";
 const ADAFACTOR: &str = "name = 'adafactor'";
 
+/// What `[memory]` can ask of a step, each with each other.
+const POLICIES: [&str; 17] = [
+    "lean = false",
+    "recompute = 'ops'",
+    "lean = false, recompute = 'ops'",
+    "recompute = 'stages'",
+    "lean = false, recompute = 'stages'",
+    "precision = 'bf16'",
+    "precision = 'bf16', lean = false",
+    "precision = 'bf16', recompute = 'ops'",
+    "precision = 'bf16', lean = false, recompute = 'ops'",
+    "precision = 'bf16', recompute = 'stages'",
+    "precision = 'bf16', lean = false, recompute = 'stages'",
+    "precision = 'fp16'",
+    "precision = 'fp16', lean = false",
+    "precision = 'fp16', recompute = 'ops'",
+    "precision = 'fp16', recompute = 'stages'",
+    "precision = 'fp16', lean = false, recompute = 'stages'",
+    "precision = 'bf16', recompute = 'stages', micro_batch = 3",
+];
+
 /// All cases, the quick ones first in each group.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |model, data, batches: &[usize], optimizers: &[&'static str]| {
         for &optimizer in optimizers {
             for &batch in batches {
-                cases.push(Case { model, data, batch, micro_batch: None, optimizer });
+                cases.push(Case { model, data, batch, optimizer, memory: "" });
             }
         }
     };
@@ -96,42 +113,55 @@ pub(crate) fn all() -> Vec<Case> {
     add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
     add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
     add(OWN, PHOTO, &[1, 16], &[LION, ADAFACTOR]);
-    let parts = |model, data, batch, micro_batch, optimizer| Case {
-        model,
-        data,
-        batch,
-        micro_batch: Some(micro_batch),
-        optimizer,
-    };
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
     cases.extend([
-        parts(RESNET18, PHOTO, 32, 8, MOMENTUM),
-        parts(RESNET18, PHOTO, 30, 8, ADAM),
-        parts(RESNET50, PHOTO, 16, 4, SGD),
-        parts("name = 'lstm', hidden = 256", SERIES_64, 64, 16, ADAMW),
-        parts("name = 'lstm', hidden = 256", SERIES_64, 50, 16, MOMENTUM),
-        parts(OWN, PHOTO, 64, 16, ADAM),
+        with(RESNET18, PHOTO, 32, MOMENTUM, "micro_batch = 8"),
+        with(RESNET18, PHOTO, 30, ADAM, "micro_batch = 8"),
+        with(RESNET50, PHOTO, 16, SGD, "micro_batch = 4"),
+        with("name = 'lstm', hidden = 256", SERIES_64, 64, ADAMW, "micro_batch = 16"),
+        with("name = 'lstm', hidden = 256", SERIES_64, 50, MOMENTUM, "micro_batch = 16"),
+        with(OWN, PHOTO, 64, ADAM, "micro_batch = 16"),
     ]);
+    cases.push(with(RESNET18, PHOTO, 32, MOMENTUM, "recompute = ['layer1', 'layer3.0']"));
+    cases.push(with(RESNET18, PHOTO, 32, MOMENTUM, "recompute = 'auto', limit = '230MiB'"));
+    // Every precision with every recomputation, lean and not.
+    for memory in POLICIES {
+        for batch in [4, 32] {
+            cases.push(with(RESNET18, PHOTO, batch, MOMENTUM, memory));
+            cases.push(with("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, batch, ADAM, memory));
+        }
+        cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
+        cases.push(with(OWN, PHOTO, 16, ADAM, memory));
+    }
     cases
 }
 
 /// A few that are quick and unlike each other: what every test run checks.
 #[allow(dead_code)] // The tool runs all, the test these.
 pub(crate) fn sample() -> Vec<Case> {
-    let quick =
-        |model, data, batch, micro_batch, optimizer| Case { model, data, batch, micro_batch, optimizer };
+    let quick = |model, data, batch, memory, optimizer| Case { model, data, batch, optimizer, memory };
     vec![
-        quick(RESNET18, PHOTO, 8, None, MOMENTUM),
-        quick(RESNET18, PHOTO, 10, Some(4), ADAM),
-        quick(RESNET18_WIDE, PHOTO_64, 4, None, SGD),
-        quick(RESNET50, PHOTO, 4, None, ADAMW),
-        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, None, ADAM),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 32, Some(12), RMSPROP),
-        quick(OWN, PHOTO, 16, None, ADAN),
-        quick(RESNET18, PHOTO, 4, None, CENTRED),
-        quick("name = 'lstm', hidden = 4", SERIES_64, 64, None, AMSGRAD),
-        quick(RESNET18, PHOTO, 4, None, LION),
-        quick(RESNET18, PHOTO, 4, None, ADAFACTOR),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 1, None, LION),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 1, None, ADAFACTOR),
+        quick(RESNET18, PHOTO, 8, "", MOMENTUM),
+        quick(RESNET18, PHOTO, 10, "micro_batch = 4", ADAM),
+        quick(RESNET18_WIDE, PHOTO_64, 4, "", SGD),
+        quick(RESNET50, PHOTO, 4, "", ADAMW),
+        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "", ADAM),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 32, "micro_batch = 12", RMSPROP),
+        quick(OWN, PHOTO, 16, "", ADAN),
+        quick(RESNET18, PHOTO, 4, "", CENTRED),
+        quick("name = 'lstm', hidden = 4", SERIES_64, 64, "", AMSGRAD),
+        quick(RESNET18, PHOTO, 4, "", LION),
+        quick(RESNET18, PHOTO, 4, "", ADAFACTOR),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", LION),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", ADAFACTOR),
+        quick(RESNET18, PHOTO, 8, "lean = false", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "recompute = 'stages'", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "lean = false, recompute = 'ops'", SGD),
+        quick(RESNET50_WIDE, PHOTO_64, 6, "precision = 'bf16', recompute = 'stages', micro_batch = 4", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "precision = 'fp16', lean = false", SGD),
+        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "recompute = 'stages'", ADAM),
+        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "precision = 'bf16'", ADAM),
+        quick("name = 'lstm', hidden = 128", SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
+        quick(OWN, PHOTO, 16, "precision = 'bf16', recompute = 'stages'", ADAM),
     ]
 }

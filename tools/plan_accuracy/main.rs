@@ -31,9 +31,9 @@ fn main() -> ExitCode {
     }
     let cases: Vec<Case> = grid::all().into_iter().filter(|case| is_asked(case, &arguments)).collect();
     println!(
-        "| model | data | batch | optimizer | planned peak | peak in use | error | eval planned | eval in use | error |"
+        "| model | data | batch | optimizer | memory | planned peak | peak in use | error | eval planned | eval in use | error |"
     );
-    println!("|---|---|---|---|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---|---|---|---|---:|---:|---:|---:|---:|---:|");
     let mut all = Vec::new();
     let mut failed = 0;
     for case in &cases {

@@ -75,6 +75,18 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// Gives what the system's allocator [kept](keep_freed_memory) of freed memory back to the system. Does nothing where
+/// that is not glibc.
+pub fn give_back_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes the allocator's own lock, and touches nothing that is in use.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+}
+
 const HEADER: usize = 16;
 
 /// The layout with room for the header in front, and the header's length. `None` where that is no layout any more.

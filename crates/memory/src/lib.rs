@@ -43,7 +43,7 @@ mod threads;
 mod timeline;
 
 pub use account::{Account, charge};
-pub use allocator::{CountingAllocator, keep_freed_memory};
+pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
 pub use limit::{Crossing, crossing, limit, set_limit, take_crossing};
 pub use machine::{DefaultLimit, LimitReason, Machine, default_limit, machine};
 pub use reading::{Reading, is_installed, read, restart_peak};

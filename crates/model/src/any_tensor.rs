@@ -2,9 +2,9 @@ use std::fmt;
 
 use burn::tensor::{Device, Float, GradientCheckpointingStrategy, Int, Tensor, TensorData, kind::BridgeTensor};
 
-use burn_backend::{AutodiffBackend, DType};
+use burn_backend::{AutodiffBackend, BackendTypes, DType, tensor::FloatTensor};
 
-use crate::{Policy, autodiff};
+use crate::{Policy, autodiff, backends::Plain};
 
 /// A tensor whose rank and kind (float or integer) are known at run time.
 ///
@@ -248,6 +248,17 @@ impl AnyTensor {
     /// that of their shape.
     pub(crate) fn erased(&self) -> Option<Tensor<1>> {
         self.is_float().then(|| Tensor::from_bridge(self.bridge.clone()))
+    }
+
+    /// The primitive of a plain tensor, of floats or integers, where it is of that backend.
+    pub(crate) fn on<B: Plain>(&self) -> Option<FloatTensor<B>>
+    where
+        B: BackendTypes<IntTensorPrimitive = FloatTensor<B>>,
+    {
+        if self.is_float() {
+            return B::primitive(self);
+        }
+        B::integers(&Tensor::<1, Int>::from_bridge(self.bridge.clone()))
     }
 
     /// The inverse of [`erased`](Self::erased).

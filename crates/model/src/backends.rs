@@ -1,11 +1,14 @@
 //! The backends that tensors can be of, where code has to reach below Burn's dispatch.
 
-use burn::tensor::{GradientCheckpointingStrategy, Tensor};
+use burn::tensor::{GradientCheckpointingStrategy, Int, Tensor};
 use burn_autodiff::{
     Autodiff,
     checkpoint::strategy::{BalancedCheckpointing, NoCheckpointing},
 };
-use burn_backend::{Backend, tensor::FloatTensor};
+use burn_backend::{
+    Backend,
+    tensor::{FloatTensor, IntTensor},
+};
 use burn_capture::CaptureBackend;
 use burn_flex::Flex;
 
@@ -21,6 +24,9 @@ pub(crate) trait Plain: Backend {
 
     /// The primitive of a float tensor on the autodiff device; `None` where it is of another backend.
     fn tracked(tensor: &AnyTensor) -> Option<Tracked<Self>>;
+
+    /// The primitive of integers; `None` where they are of another backend.
+    fn integers(tensor: &Tensor<1, Int>) -> Option<IntTensor<Self>>;
 
     /// The plain tensor of a primitive.
     fn tensor(primitive: FloatTensor<Self>) -> AnyTensor;
@@ -38,6 +44,10 @@ macro_rules! plain {
 
             fn tracked(tensor: &AnyTensor) -> Option<Tracked<Self>> {
                 tensor.erased()?.try_into_primitive::<Autodiff<Self>>().ok()
+            }
+
+            fn integers(tensor: &Tensor<1, Int>) -> Option<IntTensor<Self>> {
+                tensor.clone().try_into_primitive::<Self>().ok()
             }
 
             fn tensor(primitive: FloatTensor<Self>) -> AnyTensor {

@@ -29,6 +29,7 @@
 //!
 //! It knows no command line, and does not measure or plan memory itself: that is `oomph-memory`'s.
 
+mod cleanup;
 mod clip;
 mod cpu;
 #[cfg(feature = "cuda")]

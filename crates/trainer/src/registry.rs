@@ -1,9 +1,9 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use oomph_config::{Config, ConfigError, Section};
+use oomph_config::{Config, ConfigError, DeviceName, Section};
 use oomph_core::TargetSpec;
 use oomph_data::{LoaderOptions, OpenSource};
-use oomph_model::Architecture;
+use oomph_model::{Architecture, Kernels};
 
 use crate::{
     parts::Parts,
@@ -57,7 +57,12 @@ impl Registry {
             .with_source("folder", oomph_data::folder)
             .with_source("synthetic", oomph_data::synthetic)
             .with_task("classification", |config| {
-                Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing }))
+                let kernels = match config.device.devices[0] {
+                    DeviceName::Cpu => Kernels::Own,
+                    DeviceName::Cuda(_) => Kernels::Composed,
+                };
+                let lean = config.memory.lean.then_some(kernels);
+                Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing, lean }))
             })
             .with_task("regression", |_| Ok(Arc::new(Regression)))
     }

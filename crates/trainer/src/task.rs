@@ -1,6 +1,6 @@
 use burn::tensor::{Int, Tensor, activation::log_softmax};
 use oomph_core::TargetSpec;
-use oomph_model::AnyTensor;
+use oomph_model::{AnyTensor, Kernels, cross_entropy};
 
 /// What the output of a model is compared with, on the device.
 #[derive(Clone, Debug)]
@@ -92,10 +92,12 @@ fn check_kind(task: &'static str, expected: &'static str, target: &TargetSpec) -
 /// Cross-entropy between logits `[B, K]` and a class a sample: −Σ q log softmax(logits).
 ///
 /// q is 1 − ε + ε/K for the class and ε/K elsewhere, with label smoothing ε (Szegedy et al. 2016, arXiv:1512.00567).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Classification {
     /// Label smoothing, from 0 up to but not including 1.
     pub label_smoothing: f64,
+    /// The kernels of [`oomph_model::cross_entropy`], which keeps the logits alone; without it is Burn's operations.
+    pub lean: Option<Kernels>,
 }
 
 impl Classification {
@@ -127,6 +129,9 @@ impl Task for Classification {
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
         let logits = Self::logits(output)?;
         let classes = Self::classes(targets)?;
+        if let Some(kernels) = self.lean {
+            return Ok(cross_entropy(logits, classes, self.label_smoothing, kernels));
+        }
         let [batch, count] = logits.dims();
         let log_probabilities = log_softmax(logits, 1);
         let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1]));

@@ -30,6 +30,9 @@ pub struct Memory {
     pub pool: Pool,
     /// `on_oom`: what comes of a training that runs out of memory: `stop` or `adapt`; default `stop`.
     pub on_oom: OnOom,
+    /// `cleanup`: when cached memory that nobody uses is given back: `auto` (after the model is made, around
+    /// evaluations, and where the limit is near), `never` or `each-epoch`; default `auto`.
+    pub cleanup: Cleanup,
     /// `leak_check`: whether steps are compared to find memory that is never given back; default `true`.
     pub leak_check: bool,
 }
@@ -94,6 +97,17 @@ pub enum OnOom {
     Adapt,
 }
 
+/// When memory that the allocator caches is given back to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// `auto`: where it pays.
+    Auto,
+    /// `never`: it is kept for the next step.
+    Never,
+    /// `each-epoch`: after every epoch.
+    EachEpoch,
+}
+
 /// The size of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MicroBatch {
@@ -105,6 +119,9 @@ pub enum MicroBatch {
 
 const PRECISIONS: [(&str, Precision); 3] =
     [("fp32", Precision::Fp32), ("bf16", Precision::Bf16), ("fp16", Precision::Fp16)];
+
+const CLEANUPS: [(&str, Cleanup); 3] =
+    [("auto", Cleanup::Auto), ("never", Cleanup::Never), ("each-epoch", Cleanup::EachEpoch)];
 
 const ON_OOM: [(&str, OnOom); 2] = [("stop", OnOom::Stop), ("adapt", OnOom::Adapt)];
 
@@ -127,6 +144,7 @@ impl Memory {
             record: section.integer("record", 100_000, 0..=10_000_000)?,
             pool: section.choice("pool", "default", &POOLS)?,
             on_oom: section.choice("on_oom", "stop", &ON_OOM)?,
+            cleanup: section.choice("cleanup", "auto", &CLEANUPS)?,
             leak_check: section.boolean("leak_check", true)?,
         };
         if memory.limit == Some(Bytes::new(0)) {

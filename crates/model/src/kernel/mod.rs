@@ -5,6 +5,7 @@
 
 mod cast;
 mod conv;
+mod cross_entropy;
 mod norm;
 mod rows;
 
@@ -19,6 +20,7 @@ use crate::{AnyTensor, backends::Plain};
 
 pub(crate) use cast::cast;
 pub(crate) use conv::{conv2d, conv2d_backward};
+pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
 
 /// Which kernels there are where it computes.
@@ -46,14 +48,14 @@ impl Own {
     /// # Panics
     /// Panics if the inputs are on a GPU.
     fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>) -> Vec<AnyTensor> {
-        if self.inputs.iter().all(|input| CaptureBackend::primitive(input).is_some()) {
+        if self.inputs.iter().all(|input| input.on::<CaptureBackend>().is_some()) {
             return self.record();
         }
         let Self { inputs, .. } = self;
         // The kernel is to be the only holder of what nobody else holds.
         let contiguous = inputs.into_iter().map(|input| {
             // A policy asks for our own kernels on the CPU alone.
-            let input = Flex::primitive(&input).expect("our own kernels run on the CPU");
+            let input = input.on::<Flex>().expect("our own kernels run on the CPU");
             input.to_contiguous()
         });
         kernel(contiguous.collect()).into_iter().map(Flex::tensor).collect()
@@ -68,7 +70,7 @@ impl Own {
 
     /// The scalar says whether the first output takes the first input's place: the planner goes by it.
     fn record(self) -> Vec<AnyTensor> {
-        let inputs: Vec<_> = self.inputs.iter().filter_map(CaptureBackend::primitive).collect();
+        let inputs: Vec<_> = self.inputs.iter().filter_map(|input| input.on::<CaptureBackend>()).collect();
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
         let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::levers::{LEVERS, Lever, Rungs};
 use crate::{
-    PlanOptions, Session, TrainError, plan,
+    PlanOptions, Session, SessionError, TrainError, plan,
     planning::{plan_evaluation, seconds_per_sample},
 };
 
@@ -151,10 +151,17 @@ impl Advisor<'_> {
         Advised { levers, least }
     }
 
+    /// The session with some settings, on a device that has the room: `auto` goes by it.
+    fn varied(&self, settings: &[(String, String)]) -> Result<Session, SessionError> {
+        let mut session = self.session.varied(settings)?;
+        session.limit_bytes = Some(self.room_bytes);
+        Ok(session)
+    }
+
     /// What comes of some settings; `None` where there is no such training.
     fn moved(&self, levers: Vec<(&'static Lever, Settings)>) -> Option<Move> {
         let mut moved = Move { levers, peak_bytes: Bytes::default() };
-        let session = self.session.varied(&moved.settings()).ok()?;
+        let session = self.varied(&moved.settings()).ok()?;
         let options = PlanOptions { backend: Some(self.backend), ..PlanOptions::default() };
         moved.peak_bytes = self.subject.plan(&session, options).ok()?.peak().categories.total();
         Some(moved)
@@ -163,7 +170,7 @@ impl Advisor<'_> {
     /// Whether all of an epoch can be trained on, and the smaller rest of its last batch, which no plan has.
     fn is_allowed(&self, moved: &Move) -> bool {
         let check = |session: Session| session.check_training().is_ok();
-        self.subject == Subject::Evaluation || self.session.varied(&moved.settings()).is_ok_and(check)
+        self.subject == Subject::Evaluation || self.varied(&moved.settings()).is_ok_and(check)
     }
 
     /// What a planned peak may be.
@@ -260,7 +267,7 @@ impl Advisor<'_> {
         let is_training = self.subject == Subject::Training;
         let seconds = |session: &Session| seconds_per_sample(session, self.backend).filter(|_| is_training);
         let before = self.seconds.get_or_init(|| seconds(self.session));
-        let after = self.session.varied(&settings).ok().and_then(|session| seconds(&session));
+        let after = self.varied(&settings).ok().and_then(|session| seconds(&session));
         Advice {
             levers: moved.levers.iter().map(|(lever, _)| lever.name.to_owned()).collect(),
             settings,

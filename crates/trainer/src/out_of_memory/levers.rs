@@ -1,6 +1,6 @@
 //! What can be changed to need less memory. A new lever is a new entry of [`LEVERS`], and nothing else.
 
-use oomph_config::OptimizerKind;
+use oomph_config::{OptimizerKind, Precision, Recompute};
 
 use super::advice::Settings;
 use crate::{Session, micro_batches::micro_batches};
@@ -21,7 +21,7 @@ pub(super) struct Lever {
 }
 
 /// All levers, in the order in which they are tried and proposed.
-pub(super) const LEVERS: [Lever; 4] = [
+pub(super) const LEVERS: [Lever; 7] = [
     Lever {
         name: "micro-batch",
         keeps_mathematics: true,
@@ -39,6 +39,41 @@ pub(super) const LEVERS: [Lever; 4] = [
         is_for_evaluation: true,
         about: "the evaluation gives the same",
         rungs: |session| Rungs::below("train.eval_batch", session.eval_batch()),
+    },
+    Lever {
+        name: "lean layers",
+        keeps_mathematics: true,
+        is_for_evaluation: true,
+        about: "layers keep less for backward",
+        rungs: |session| {
+            let settings = (!session.config.memory.lean).then(|| one("memory.lean", true));
+            Rungs::of(settings.into_iter().collect())
+        },
+    },
+    Lever {
+        name: "recompute",
+        keeps_mathematics: true,
+        is_for_evaluation: false,
+        about: "activations are computed again in backward; no bit of the training changes",
+        rungs: |session| {
+            let stronger: &[&str] = match session.config.memory.recompute {
+                Recompute::Stages => &[],
+                Recompute::Auto => &["stages"],
+                Recompute::None | Recompute::Ops | Recompute::Named(_) => &["auto", "stages"],
+            };
+            Rungs::of(stronger.iter().map(|rung| one("memory.recompute", rung)).collect())
+        },
+    },
+    Lever {
+        name: "precision",
+        keeps_mathematics: false,
+        is_for_evaluation: true,
+        about: "activations of 16 bits round; parameters keep 32",
+        rungs: |session| {
+            let settings = (session.config.memory.precision == Precision::Fp32)
+                .then(|| one("memory.precision", "bf16"));
+            Rungs::of(settings.into_iter().collect())
+        },
     },
     Lever {
         name: "optimizer",

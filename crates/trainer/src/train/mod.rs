@@ -16,7 +16,9 @@ use oomph_memory::{
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, check_plan, device_failure,
+    TrainError, check_plan,
+    cleanup::{Cleaner, Moment},
+    device_failure,
     device_memory::Gauge,
     evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
@@ -98,6 +100,7 @@ struct Training<'a> {
     /// The newest allocations, where they are recorded.
     memory_log: Option<MemoryLog>,
     gauge: Gauge,
+    cleaner: Cleaner,
     /// Compares the steps' memory.
     leaks: LeakCheck,
     planned_peak_bytes: Bytes,
@@ -130,6 +133,8 @@ impl<'a> Training<'a> {
         if let Some(log) = &mut memory_log {
             log.follow(&mut stepper);
         }
+        let cleaner = Cleaner::new(session);
+        cleaner.at(Moment::Initialised);
         let mut training = Self {
             session,
             observer,
@@ -151,6 +156,7 @@ impl<'a> Training<'a> {
             named: HashSet::new(),
             memory_log,
             gauge: Gauge::new(&session.device),
+            cleaner,
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
@@ -295,6 +301,7 @@ impl<'a> Training<'a> {
         if self.progress.batch == self.progress.batches_per_epoch {
             self.progress.epoch += 1;
             self.progress.batch = 0;
+            self.cleaner.at(Moment::Epoch);
         }
         charge(Account::Host, || self.observer.tick(Tick::Step { step: self.progress.step }));
         for event in self.leaks.after_step(self.progress.step, samples) {
@@ -358,6 +365,10 @@ impl<'a> Training<'a> {
     fn log(&mut self) -> Result<(), TrainError> {
         let Some(means) = self.read_losses()? else { return Ok(()) };
         let memory = self.gauge.look();
+        if let Some(pools) = memory.pools {
+            let (reserved, in_use) = (pools.reserved_bytes, pools.in_use_bytes);
+            self.cleaner.at(Moment::Logged { reserved, in_use });
+        }
         let Progress { step, .. } = self.progress;
         let metrics = StepMetrics {
             step,
@@ -401,7 +412,9 @@ impl<'a> Training<'a> {
         self.stopwatch.pause();
         let mut observer = self.leaks.watching(Some(self.progress.step), self.observer);
         let model = &self.stepper.model;
+        self.cleaner.at(Moment::Evaluation);
         let evaluation = evaluate_batches(self.session, model, usize::MAX, &mut observer, self.stop);
+        self.cleaner.at(Moment::Evaluation);
         // The observer knows them already.
         for event in self.leaks.take_told() {
             charge(Account::Host, || self.run.log(&event))?;
