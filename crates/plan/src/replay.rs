@@ -173,6 +173,9 @@ impl Play {
 /// Burn's operations have no names but those of their variants, which `Debug` writes; only the beginning of it is
 /// written out.
 fn operation_name(operation: &OperationIr) -> String {
+    if let OperationIr::Custom(operation) = operation {
+        return operation.id.clone();
+    }
     let mut beginning = Beginning(String::new());
     // It stops when it has seen enough, which `Debug` reports as an error.
     let _ = write!(beginning, "{operation:?}");

@@ -61,6 +61,8 @@ pub struct Started {
     pub batch: usize,
     /// Samples that one forward-backward sees.
     pub micro_batch: usize,
+    /// The memory policy in words: `bf16 · recompute stages`.
+    pub policy: String,
     /// Optimizer steps of the whole run.
     pub steps: usize,
     /// Optimizer steps of an epoch.

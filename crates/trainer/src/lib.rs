@@ -34,6 +34,7 @@ mod clip;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod describe;
 mod device;
 mod device_failure;
 mod device_memory;

@@ -57,6 +57,8 @@ pub(crate) struct PlanArguments {
 struct Plan {
     model: String,
     optimizer: String,
+    /// The memory policy in words.
+    policy: String,
     device: String,
     rules_verified: bool,
     margin: f64,
@@ -245,6 +247,7 @@ impl<'a> Planner<'a> {
         Ok(Plan {
             model: session.architecture.name().to_owned(),
             optimizer: optimizer(&session.config.optimizer.kind),
+            policy: session.describe_policy(self.backend, self.limit_bytes),
             device: match (self.gpu, self.backend) {
                 (Some(gpu), _) => gpu.to_owned(),
                 (None, Backend::Cpu { .. }) => "cpu".to_owned(),

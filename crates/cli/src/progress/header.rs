@@ -35,6 +35,7 @@ pub(super) fn header(started: &Started) -> String {
         ("batch", Some(format!("{}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
+        ("policy", Some(started.policy.clone())),
         ("memory", Some(memory(started))),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),

@@ -16,7 +16,7 @@ use oomph_memory::{
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, check_plan,
+    TrainError, backend, check_plan,
     cleanup::{Cleaner, Moment},
     device_failure,
     device_memory::Gauge,
@@ -215,6 +215,7 @@ impl<'a> Training<'a> {
             device,
             batch: session.config.train.batch,
             micro_batch: session.micro_batch(),
+            policy: session.describe_policy(backend(session), session.limit_bytes),
             steps: session.steps(),
             steps_per_epoch: self.progress.batches_per_epoch,
             first_step: self.progress.step,

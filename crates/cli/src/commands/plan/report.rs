@@ -26,9 +26,10 @@ fn head(plan: &Plan) -> String {
     let micro_batch = (plan.micro_batch < plan.shown.batch).then_some(plan.micro_batch);
     let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
     format!(
-        "{} · {} · fp32 · {}{}\non {device}{rules} · planned in {:.0} ms\n",
+        "{} · {} · {} · {}{}\non {device}{rules} · planned in {:.0} ms\n",
         plan.model,
         plan.shown.sample,
+        plan.policy,
         plan.optimizer,
         micro_batch.unwrap_or_default(),
         plan.plan_seconds * 1000.0

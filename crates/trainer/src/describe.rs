@@ -1,0 +1,37 @@
+use oomph_config::{MicroBatch, Recompute};
+use oomph_core::Bytes;
+use oomph_plan::Backend;
+
+use crate::{Session, planning::Occasion};
+
+impl Session {
+    /// The memory policy in a few words, with what `auto` comes to on that backend with that limit:
+    /// `bf16 · recompute stages`.
+    pub fn describe_policy(&self, backend: Backend, limit_bytes: Option<Bytes>) -> String {
+        let memory = &self.config.memory;
+        let occasion = Occasion { batch: self.largest_train_batch(), backend, limit_bytes };
+        // What cannot be chosen is an error where it is planned.
+        let choice = self.choice(occasion).ok();
+        let recompute = match &memory.recompute {
+            Recompute::None => None,
+            Recompute::Ops => Some("recompute ops".to_owned()),
+            Recompute::Stages => Some("recompute stages".to_owned()),
+            Recompute::Named(names) => Some(format!("recompute {}", names.join(", "))),
+            Recompute::Auto => {
+                let stages = self.stage_names().unwrap_or_default();
+                let chosen = choice.map(|choice| choice.recompute).unwrap_or_default();
+                let names = stages.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(name, _)| name);
+                let names: Vec<String> = names.collect();
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                Some(format!("recompute auto: {names}"))
+            }
+        };
+        // Its size is told beside the batch's.
+        let micro_batch =
+            (memory.micro_batch == Some(MicroBatch::Auto)).then(|| "micro-batch auto".to_owned());
+        let lean = (!memory.lean).then(|| "layers of Burn's operations".to_owned());
+        let precision = memory.precision.name().to_owned();
+        let words = [Some(precision), recompute, micro_batch, lean];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
