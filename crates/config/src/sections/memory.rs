@@ -133,9 +133,6 @@ impl Memory {
 
     /// Refuses what later versions will honour.
     fn check_supported(&self, section: &Section) -> Result<(), ConfigError> {
-        if self.precision != Precision::Fp32 {
-            return Err(section.not_yet("precision", "`fp32`"));
-        }
         if self.micro_batch == Some(MicroBatch::Auto) {
             return Err(section.not_yet("micro_batch", "a number of samples"));
         }
