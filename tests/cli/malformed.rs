@@ -59,7 +59,7 @@ fn config_values() {
                 "an unknown task",
                 "[model]\nname = 'lstm'\n[data]\nsource = 'digits'\n[train]\ntask = 'segmentation'",
             ),
-            Case::config("a precision to come", "[memory]\nprecision = 'bf16'"),
+            Case::config("an unknown precision", "[memory]\nprecision = 'fp8'"),
             Case::config("recompute to come", "[memory]\nrecompute = 'stages'"),
             Case::config("a limit to come", "[memory]\nlimit = '24GiB'\n[device]\ndevices = 'cuda:0'"),
             Case::config("a strategy to come", "[device]\nstrategy = 'ddp'"),

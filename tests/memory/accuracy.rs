@@ -8,7 +8,6 @@ mod measure;
 
 use std::{env, process::Command};
 
-use grid::Case;
 use measure::{Outcome, errors};
 
 /// Names the configuration in the environment of a child.
@@ -20,9 +19,9 @@ const ANSWER: &str = "outcome: ";
 fn what_is_planned_is_what_is_measured() {
     let mut sizes = Vec::new();
     for case in grid::sample() {
-        let outcome = in_a_process(&case);
+        let label = case.label().join(", ");
+        let outcome = in_a_process(&label, &case.config());
         for (what, error) in ["training", "evaluation"].into_iter().zip(errors(&outcome)) {
-            let label = case.label().join(", ");
             println!("{label}: {what} {:+.2} %", 100.0 * error);
             assert!(error.abs() <= 0.05, "{label}: {what} is off by {:+.1} %: {outcome:?}", 100.0 * error);
             sizes.push(error.abs());
@@ -32,16 +31,31 @@ fn what_is_planned_is_what_is_measured() {
     assert!(sizes[sizes.len() / 2] <= 0.02, "the median error is {:.2} %", 100.0 * sizes[sizes.len() / 2]);
 }
 
+/// The scaled loss, the check of all gradients and their unscaling are in the plan as they are in a step.
+#[test]
+fn a_step_with_a_loss_scale_is_planned_as_it_is_measured() {
+    let config = "model = { name = 'resnet18', stem = 'small' }
+                  data = { source = 'digits', workers = 0 }
+                  train = { steps = 3, batch = 32 }
+                  optimizer = { name = 'adam', clip_global_norm = 1.0 }
+                  memory = { precision = 'fp16', micro_batch = 16 }";
+    let outcome = in_a_process("half precision", config);
+    for error in errors(&outcome) {
+        println!("half precision {:+.2} %", 100.0 * error);
+        assert!(error.abs() <= 0.02, "{:+.1} %: {outcome:?}", 100.0 * error);
+    }
+}
+
 /// What a backend keeps for ever, one case would leave to the next.
-fn in_a_process(case: &Case) -> Outcome {
+fn in_a_process(label: &str, config: &str) -> Outcome {
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "accuracy::a_case_is_measured", "--ignored", "--nocapture"])
-        .env(CASE, case.config())
+        .env(CASE, config)
         .output()
         .unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let answer = stdout.lines().find_map(|line| line.split_once(ANSWER));
-    let (_, answer) = answer.unwrap_or_else(|| panic!("{}:\n{stdout}\n{stderr}", case.label().join(", ")));
+    let (_, answer) = answer.unwrap_or_else(|| panic!("{label}:\n{stdout}\n{stderr}"));
     serde_json::from_str(answer).unwrap()
 }
 

@@ -12,6 +12,7 @@ mod finite_differences;
 mod formula;
 mod golden;
 mod host;
+mod loss_scale;
 mod lstm;
 mod micro_batch;
 mod optimizers;

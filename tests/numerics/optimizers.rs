@@ -118,7 +118,12 @@ fn a_restored_optimizer_goes_on_to_the_bit() {
 fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
     let directory = tempfile::tempdir().unwrap();
     let store = CheckpointStore::at(directory.path().join("checkpoints"));
-    let state = TrainState { progress: Progress::default(), model: Named::new(), optimizer: record.clone() };
+    let state = TrainState {
+        progress: Progress::default(),
+        model: Named::new(),
+        optimizer: record.clone(),
+        loss_scale: None,
+    };
     store.save(&state, "", false, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer
 }

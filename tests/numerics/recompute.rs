@@ -40,8 +40,10 @@ fn train(model: &str, lean: bool, recompute: &str) -> Vec<(String, Vec<u32>)> {
         bits.push((format!("loss {step}"), vec![loss.to_bits()]));
     }
     let record = model_record(&stepper.model).unwrap();
-    bits.extend(record.into_iter().map(|(name, tensor)| {
-        (name, tensor.values.iter().map(|value| value.to_bits()).collect())
-    }));
+    bits.extend(
+        record
+            .into_iter()
+            .map(|(name, tensor)| (name, tensor.values.iter().map(|value| value.to_bits()).collect())),
+    );
     bits
 }

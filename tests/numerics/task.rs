@@ -76,7 +76,8 @@ fn cross_entropy_of_huge_logits_does_not_overflow() {
 #[test]
 fn correct_counts_the_samples_whose_largest_logit_is_their_class() {
     let check = |targets, expected: f64| {
-        let correct = Classification { label_smoothing: 0.1, lean: None }.correct(&logits().into(), &classes(targets));
+        let correct =
+            Classification { label_smoothing: 0.1, lean: None }.correct(&logits().into(), &classes(targets));
         assert_eq!(host::scalar(correct.unwrap()), expected, "{targets:?}");
     };
     check([1, 0], 2.0);

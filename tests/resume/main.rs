@@ -1,5 +1,7 @@
 //! A run that is stopped at any moment and resumed ends with the same bytes as one that never was.
 
+mod loss_scale;
+
 use std::{
     fs,
     path::PathBuf,
@@ -38,6 +40,19 @@ const LSTM: Recipe = Recipe {
         optimizer = { name = 'adamw', lr = 3e-3, clip_global_norm = 1.0 }
         memory = { micro_batch = 20 }
         run = { save_every = '11 steps', log_every = 4 }
+        ",
+};
+
+/// With a loss scale, which is state too.
+const HALF: Recipe = Recipe {
+    name: "half",
+    config: "
+        model = { name = 'resnet18', stem = 'small', width = 2 }
+        data = { source = 'digits', crop_padding = 1, workers = 2 }
+        train = { steps = 60, batch = 32, eval_every = '20 steps', seed = 3 }
+        optimizer = { name = 'adam', lr = 1e-3, clip_global_norm = 1.0 }
+        memory = { precision = 'fp16', micro_batch = 20 }
+        run = { save_every = '7 steps', log_every = 3 }
         ",
 };
 
@@ -126,6 +141,11 @@ fn a_resnet_killed_20_times_ends_with_the_same_bytes() {
 #[test]
 fn a_resnet_interrupted_20_times_ends_with_the_same_bytes() {
     check(&RESNET, 120, libc::SIGINT);
+}
+
+#[test]
+fn a_resnet_in_half_precision_killed_20_times_ends_with_the_same_bytes() {
+    check(&HALF, 60, libc::SIGKILL);
 }
 
 #[test]

@@ -128,7 +128,13 @@ pub(crate) fn all() -> Vec<Case> {
     for memory in POLICIES {
         for batch in [4, 32] {
             cases.push(with(RESNET18, PHOTO, batch, MOMENTUM, memory));
-            cases.push(with("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, batch, ADAM, memory));
+            cases.push(with(
+                "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+                SERIES_64,
+                batch,
+                ADAM,
+                memory,
+            ));
         }
         cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
         cases.push(with(OWN, PHOTO, 16, ADAM, memory));
@@ -157,10 +163,28 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(RESNET18, PHOTO, 8, "lean = false", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "recompute = 'stages'", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "lean = false, recompute = 'ops'", SGD),
-        quick(RESNET50_WIDE, PHOTO_64, 6, "precision = 'bf16', recompute = 'stages', micro_batch = 4", MOMENTUM),
+        quick(
+            RESNET50_WIDE,
+            PHOTO_64,
+            6,
+            "precision = 'bf16', recompute = 'stages', micro_batch = 4",
+            MOMENTUM,
+        ),
         quick(RESNET18, PHOTO, 8, "precision = 'fp16', lean = false", SGD),
-        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "recompute = 'stages'", ADAM),
-        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "precision = 'bf16'", ADAM),
+        quick(
+            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+            SERIES_64,
+            16,
+            "recompute = 'stages'",
+            ADAM,
+        ),
+        quick(
+            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+            SERIES_64,
+            16,
+            "precision = 'bf16'",
+            ADAM,
+        ),
         quick("name = 'lstm', hidden = 128", SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
         quick(OWN, PHOTO, 16, "precision = 'bf16', recompute = 'stages'", ADAM),
     ]

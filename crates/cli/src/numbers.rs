@@ -45,6 +45,14 @@ pub(crate) fn decimal(value: f64) -> String {
     if value == 0.0 || (1e-3..1e5).contains(&size) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 
+/// A loss scale: `65,536`, or where it is small or has more than seven digits, `2^-3` and `2^30`.
+pub(crate) fn power_of_two(value: f32) -> String {
+    if (1.0..1e7).contains(&value) {
+        return grouped(value as usize);
+    }
+    format!("2^{}", value.log2().round())
+}
+
 /// How many a second: `1,243`, or `4.7` where that is more exact.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { grouped(per_second.round() as usize) }
@@ -111,6 +119,19 @@ mod tests {
             (1e30, "1.00e30"),
         ] {
             assert_eq!(decimal(value), text);
+        }
+    }
+
+    #[test]
+    fn loss_scales_are_powers_of_two() {
+        for (scale, text) in [
+            (65_536.0, "65,536"),
+            (1.0, "1"),
+            (0.5, "2^-1"),
+            (1.0 / 16_384.0, "2^-14"),
+            (16_777_216.0, "2^24"),
+        ] {
+            assert_eq!(power_of_two(scale), text);
         }
     }
 

@@ -55,7 +55,7 @@ pub use report::{Difference, Entry, SetAside};
 pub use section::Section;
 pub use sections::{
     device::{DeviceConfig, Strategy},
-    memory::{Memory, MicroBatch, Cleanup, OnOom, Pool, Precision, Recompute},
+    memory::{Cleanup, Memory, MicroBatch, OnOom, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},

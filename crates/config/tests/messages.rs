@@ -208,7 +208,6 @@ fn memory_is_checked_and_what_is_to_come_is_refused() {
     snapshot(
         "memory",
         &[
-            ("[memory]\nprecision = 'bf16'", &[]),
             ("[memory]\nprecision = 'fp8'", &[]),
             ("[memory]\nrecompute = 'stages'", &[]),
             ("[memory]\nrecompute = ['layer1', 'layer2']", &[]),
@@ -228,7 +227,7 @@ fn memory_is_checked_and_what_is_to_come_is_refused() {
             ("[memory]\npool = 'direct'", &[]),
             ("[memory]\nlimit = 0", &[]),
             ("[memory]\nlimit = '24 gigs'", &[]),
-            ("", &["memory.precision=bf16"]),
+            ("", &["memory.precision=fp64"]),
         ],
     );
 }

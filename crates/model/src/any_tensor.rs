@@ -1,6 +1,8 @@
 use std::fmt;
 
-use burn::tensor::{Device, Float, GradientCheckpointingStrategy, Int, Tensor, TensorData, kind::BridgeTensor};
+use burn::tensor::{
+    Device, Float, GradientCheckpointingStrategy, Int, Tensor, TensorData, kind::BridgeTensor,
+};
 
 use burn_backend::{AutodiffBackend, BackendTypes, DType, tensor::FloatTensor};
 
@@ -185,6 +187,17 @@ impl AnyTensor {
         with_rank!(self, tensor => fixed_order_sum(tensor.square().reshape([elements])))
     }
 
+    /// One element on the device: 0 where all elements are finite, else not a number.
+    ///
+    /// Each element is multiplied by 0 first: ∞ · 0 is not a number, and whatever is finite comes to 0. A sum of the
+    /// elements themselves, or of their squares, may overflow though all are finite.
+    #[must_use]
+    pub fn zero_if_finite(self) -> Tensor<1> {
+        // By a scalar, which is an argument of a GPU's kernel: cubecl takes x − x, and x · 0 with a constant, for 0
+        // (`dialect/math.rs` of cubecl-ir).
+        with_rank!(self, tensor => tensor.mul_scalar(0.0).sum())
+    }
+
     /// All float elements on the host, in row-major order.
     ///
     /// # Errors
@@ -251,9 +264,9 @@ impl AnyTensor {
     }
 
     /// The primitive of a plain tensor, of floats or integers, where it is of that backend.
-    pub(crate) fn on<B: Plain>(&self) -> Option<FloatTensor<B>>
+    pub(crate) fn on<B>(&self) -> Option<FloatTensor<B>>
     where
-        B: BackendTypes<IntTensorPrimitive = FloatTensor<B>>,
+        B: Plain + BackendTypes<IntTensorPrimitive = FloatTensor<B>>,
     {
         if self.is_float() {
             return B::primitive(self);

@@ -35,7 +35,10 @@ pub fn outer<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 }
 
 /// As [`outer`], for tensors to go with others of that strategy.
-pub(crate) fn outer_as<const D: usize>(tensor: Tensor<D>, strategy: GradientCheckpointingStrategy) -> Tensor<D> {
+pub(crate) fn outer_as<const D: usize>(
+    tensor: Tensor<D>,
+    strategy: GradientCheckpointingStrategy,
+) -> Tensor<D> {
     if tensor.device().is_autodiff() {
         return tensor.detach();
     }

@@ -26,7 +26,14 @@ pub struct Pass {
 impl Pass {
     /// A forward of a training step. `key` names its randomness: (seed, step, micro-batch, rank).
     pub fn train(key: Key) -> Self {
-        Self { mode: Mode::Train, key, policy: Policy::default(), place: Vec::new(), updates: Vec::new(), trace: None }
+        Self {
+            mode: Mode::Train,
+            key,
+            policy: Policy::default(),
+            place: Vec::new(),
+            updates: Vec::new(),
+            trace: None,
+        }
     }
 
     /// A forward for evaluation or prediction: nothing random, nothing updated.

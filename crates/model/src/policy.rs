@@ -1,7 +1,10 @@
 use burn::tensor::{DType, Tensor};
 use oomph_config::Precision;
 
-use crate::{AnyTensor, autodiff, differentiable, kernel::{self, Kernels}};
+use crate::{
+    AnyTensor, autodiff, differentiable,
+    kernel::{self, Kernels},
+};
 
 /// How layers compute: what of the memory policy they know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

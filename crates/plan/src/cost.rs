@@ -77,7 +77,9 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
             if let Noted::Place(place) = &note.what {
                 let scope = place.scope();
                 let is_of = |stage: &&String| {
-                    scope.strip_prefix(stage.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                    scope
+                        .strip_prefix(stage.as_str())
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
                 };
                 stage = recording.stages.iter().find(is_of).filter(|_| place.phase() == Phase::Forward);
             }

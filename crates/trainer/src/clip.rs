@@ -2,6 +2,8 @@ use burn::tensor::Tensor;
 use oomph_config::Clip;
 use oomph_model::{AnyTensor, Named};
 
+use crate::gradients::each;
+
 /// Bounds gradients, on the device and without reading anything back.
 ///
 /// - by value: each element is moved into ±limit;
@@ -27,8 +29,4 @@ pub fn clip(gradients: Named<AnyTensor>, clip: Clip) -> Named<AnyTensor> {
 /// min(1, limit / (√squares + 1e-6)); the small number keeps a gradient of zeros from dividing by zero.
 fn factor(squares: Tensor<1>, limit: f64) -> Tensor<1> {
     squares.sqrt().add_scalar(1e-6).recip().mul_scalar(limit).clamp_max(1.0)
-}
-
-fn each(gradients: Named<AnyTensor>, change: impl Fn(AnyTensor) -> AnyTensor) -> Named<AnyTensor> {
-    gradients.into_iter().map(|(name, gradient)| (name, change(gradient))).collect()
 }

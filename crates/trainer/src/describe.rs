@@ -20,7 +20,8 @@ impl Session {
             Recompute::Auto => {
                 let stages = self.stage_names().unwrap_or_default();
                 let chosen = choice.map(|choice| choice.recompute).unwrap_or_default();
-                let names = stages.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(name, _)| name);
+                let names =
+                    stages.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(name, _)| name);
                 let names: Vec<String> = names.collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 Some(format!("recompute auto: {names}"))

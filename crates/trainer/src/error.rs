@@ -53,6 +53,23 @@ pub enum TrainError {
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
     },
+    /// Gradients overflow at the smallest loss scale: it is not the scale that makes them.
+    #[error(
+        "the gradients of step {step} are infinite or not a number even at a loss scale of 2^{} \
+         (learning rate {lr:?}); {}",
+        .scale.log2(),
+        kept(.checkpoint.as_ref())
+    )]
+    LossScale {
+        /// The step, from 1.
+        step: usize,
+        /// The scale.
+        scale: f32,
+        /// The learning rate of that step.
+        lr: f64,
+        /// The last checkpoint before it.
+        checkpoint: Option<PathBuf>,
+    },
     /// A step with a finite loss made a parameter infinite or not a number. It was not saved.
     #[error(
         "step {step} made `{parameter}` infinite or not a number (learning rate {lr:?}); {}",
@@ -89,6 +106,11 @@ impl TrainError {
             Self::Task(_) | Self::Device { .. } | Self::NothingToEvaluate { .. } => None,
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
+            Self::LossScale { .. } => Some(
+                "set `memory.precision=bf16`, which has the range of 32 bits and needs no loss scale, or lower \
+                 `optimizer.lr`"
+                    .into(),
+            ),
             Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(
                 "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
                  `optimizer.clip_global_norm=1.0`"

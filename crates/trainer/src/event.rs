@@ -88,12 +88,18 @@ pub struct StepMetrics {
     pub step: usize,
     /// The epoch of that step, from 1.
     pub epoch: usize,
-    /// Mean loss over the samples of these steps.
+    /// Mean loss over the samples of these steps, those left out that were skipped and whose loss is not finite.
     pub loss: f64,
     /// Share of samples that the model was right about, before each step.
     pub accuracy: Option<f64>,
     /// The learning rate of the last step.
     pub lr: f64,
+    /// What the loss of the next step will be multiplied by before backward: in half precision alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<f32>,
+    /// Steps since the start of the run that changed nothing, as a gradient was not finite: in half precision alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_steps: Option<usize>,
     /// Samples trained on in a second, evaluation and saving left out.
     pub samples_per_second: f64,
     /// Bytes of tensors and workspaces on the device now.
@@ -238,6 +244,9 @@ pub struct Done {
     pub peak_in_use_bytes: Bytes,
     /// Unreadable training samples that were left out, each time that they came up in this process.
     pub skipped_samples: usize,
+    /// Steps of the whole run that changed nothing, as a gradient was not finite: in half precision alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_steps: Option<usize>,
     /// Where metrics and checkpoints are.
     pub run_dir: PathBuf,
     /// The last checkpoint.

@@ -14,3 +14,8 @@ pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
         sum.insert(name, total);
     }
 }
+
+/// Every gradient changed alike.
+pub(crate) fn each(gradients: Named<AnyTensor>, change: impl Fn(AnyTensor) -> AnyTensor) -> Named<AnyTensor> {
+    gradients.into_iter().map(|(name, gradient)| (name, change(gradient))).collect()
+}

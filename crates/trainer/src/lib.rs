@@ -4,7 +4,8 @@
 //! - [`Session`]: a validated configuration with its model, data, task and device found and checked.
 //! - [`train`] runs a session and leaves a run directory; [`evaluate`] measures a checkpoint. Both tell an
 //!   [`Observer`] what happens, and print nothing.
-//! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own.
+//! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own;
+//!   [`LossScale`] is what it multiplies the loss by in half precision.
 //! - [`state`]: checkpoints on disk, complete or absent.
 //! - [`explain`]: what low-level failures mean; [`installation`]: what of CUDA is missing or wrong.
 //!
@@ -49,6 +50,7 @@ mod gradients;
 mod held;
 mod installation;
 mod leak_watch;
+mod loss_scale;
 mod measure;
 mod memory_log;
 mod micro_batches;
@@ -86,6 +88,7 @@ pub use event::{
 pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
 pub use find_batch::{BatchSearch, Found, Planned, SearchError, Tried};
 pub use installation::{HAS_CUDA, installation};
+pub use loss_scale::LossScale;
 pub use measure::{
     MeasureError, MeasureOptions, Measurement, PlannedStep, Rehearsal, RehearseOptions, measure, plan_step,
     rehearse,

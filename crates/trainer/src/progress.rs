@@ -16,9 +16,18 @@ pub(crate) fn read_all(tensors: Vec<Tensor<1>>) -> Result<Vec<f32>, ModelError> 
 /// What the steps since the last reading gave. Their losses stay on the device until they are read.
 #[derive(Debug, Default)]
 pub(crate) struct Interval {
-    losses: Vec<(usize, f64, usize, Tensor<1>)>,
-    correct: Vec<Tensor<1>>,
+    taken: Vec<Taken>,
+}
+
+/// A step that was taken.
+#[derive(Debug)]
+struct Taken {
+    step: usize,
+    lr: f64,
     samples: usize,
+    is_skipped: bool,
+    loss: Tensor<1>,
+    correct: Option<Tensor<1>>,
 }
 
 /// Means over an interval.
@@ -38,31 +47,36 @@ pub(crate) struct NonFinite {
 
 impl Interval {
     pub(crate) fn add(&mut self, step: usize, lr: f64, outcome: StepOutcome) {
-        if let Some(loss) = outcome.loss {
-            self.losses.push((step, lr, outcome.samples, loss));
-        }
-        self.correct.extend(outcome.correct);
-        self.samples += outcome.samples;
+        let StepOutcome { loss, correct, samples, is_skipped } = outcome;
+        self.taken.extend(loss.map(|loss| Taken { step, lr, samples, is_skipped, loss, correct }));
     }
 
     /// Waits for the device and reads; `None` where there was no sample. The inner error names the first bad loss.
+    ///
+    /// A skipped step changed nothing: where its loss is not finite it is left out.
     pub(crate) fn read(&mut self) -> Result<Result<Option<Means>, NonFinite>, TrainError> {
-        let Self { losses, correct, samples } = std::mem::take(self);
-        if samples == 0 {
+        let taken = std::mem::take(&mut self.taken);
+        let losses = read_all(taken.iter().map(|taken| taken.loss.clone()).collect())?;
+        let mut right = Vec::new();
+        let (mut total, mut count) = (0.0, 0);
+        for (Taken { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses) {
+            match (loss.is_finite(), is_skipped) {
+                (true, _) => {
+                    total += f64::from(loss) * samples as f64;
+                    count += samples;
+                    right.extend(correct);
+                }
+                (false, true) => {}
+                (false, false) => return Ok(Err(NonFinite { step, loss: f64::from(loss), lr })),
+            }
+        }
+        if count == 0 {
             return Ok(Ok(None));
         }
-        let values = read_all(losses.iter().map(|(.., loss)| loss.clone()).collect())?;
-        let mut total = 0.0;
-        for ((step, lr, samples, _), loss) in losses.into_iter().zip(values) {
-            if !loss.is_finite() {
-                return Ok(Err(NonFinite { step, loss: f64::from(loss), lr }));
-            }
-            total += f64::from(loss) * samples as f64;
-        }
-        let right = read_all(correct)?;
+        let right = read_all(right)?;
         let accuracy =
-            (!right.is_empty()).then(|| right.into_iter().map(f64::from).sum::<f64>() / samples as f64);
-        Ok(Ok(Some(Means { loss: total / samples as f64, accuracy })))
+            (!right.is_empty()).then(|| right.into_iter().map(f64::from).sum::<f64>() / count as f64);
+        Ok(Ok(Some(Means { loss: total / count as f64, accuracy })))
     }
 }
 
@@ -128,7 +142,38 @@ fn rate((time, samples): (Duration, usize)) -> f64 {
 mod tests {
     use std::thread::sleep;
 
+    use burn::tensor::Device;
+
     use super::*;
+
+    fn outcome(loss: f32, correct: f32, is_skipped: bool) -> StepOutcome {
+        let one = |value| Some(Tensor::from_floats([value], &Device::flex()));
+        StepOutcome { loss: one(loss), correct: one(correct), samples: 4, is_skipped }
+    }
+
+    #[test]
+    fn of_a_skipped_step_a_loss_that_is_not_finite_is_left_out() {
+        let mut interval = Interval::default();
+        interval.add(1, 0.1, outcome(f32::NAN, 4.0, true));
+        assert!(interval.read().unwrap().unwrap().is_none());
+        for (step, (loss, correct, is_skipped)) in
+            [(1.0, 1.0, false), (f32::INFINITY, 4.0, true), (3.0, 2.0, true), (2.0, 3.0, false)]
+                .into_iter()
+                .enumerate()
+        {
+            interval.add(step, 0.1, outcome(loss, correct, is_skipped));
+        }
+        let means = interval.read().unwrap().unwrap().unwrap();
+        assert_eq!((means.loss, means.accuracy), (2.0, Some(0.5)));
+    }
+
+    #[test]
+    fn a_loss_of_a_step_that_counts_has_to_be_finite() {
+        let mut interval = Interval::default();
+        interval.add(6, 0.1, outcome(f32::INFINITY, 4.0, true));
+        interval.add(7, 0.1, outcome(f32::NAN, 4.0, false));
+        assert_eq!(interval.read().unwrap().unwrap_err().step, 7);
+    }
 
     #[test]
     fn what_passes_between_two_pauses_does_not_count() {

@@ -32,11 +32,11 @@ pub(crate) struct Segments {
 }
 
 /// What forward leaves of a segment for backward.
-enum Left {
-    /// The input on the graph, where it has a gradient, and the output.
-    Graph { input: Option<AnyTensor>, output: AnyTensor },
-    /// The input alone, off the graph.
-    Input(AnyTensor),
+struct Left {
+    /// On the graph, where it has a gradient; of a segment that is run again, off the graph.
+    input: Option<AnyTensor>,
+    /// On the graph; `None` of a segment that is run again.
+    output: Option<AnyTensor>,
 }
 
 /// What forward leaves.
@@ -78,22 +78,24 @@ impl Segments {
         pass: &mut Pass,
         mut watch: Option<&mut (dyn Watch + 'static)>,
     ) -> Result<(AnyTensor, Trail), TrainError> {
-        let plain_model = self.segments.iter().any(|segment| segment.is_recomputed).then(|| model.inference());
+        let plain_model =
+            self.segments.iter().any(|segment| segment.is_recomputed).then(|| model.inference());
         let mut left = Vec::new();
         let mut activation = input;
         for (index, segment) in self.segments.iter().enumerate() {
             let (kept, output) = match &plain_model {
                 Some(plain_model) if segment.is_recomputed => {
                     let input = activation.inner();
-                    let output = self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
-                    (Left::Input(input), output)
+                    let output =
+                        self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
+                    (Left { input: Some(input), output: None }, output)
                 }
                 _ => {
                     // The data wants no gradient.
                     let input = (index > 0).then(|| activation.clone().inner().tracked(true));
                     let from = input.clone().unwrap_or(activation);
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
-                    (Left::Graph { input, output: output.clone() }, output)
+                    (Left { input, output: Some(output.clone()) }, output)
                 }
             };
             left.push(kept);
@@ -145,15 +147,17 @@ impl Segments {
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];
-            let (input, output) = match kept {
-                Left::Graph { input, output } => (input, output),
-                Left::Input(input) => {
+            let (input, output) = match (kept.input, kept.output) {
+                (input, Some(output)) => (input, output),
+                (Some(input), None) => {
                     let _phase = phase(Phase::Forward);
                     let input = input.tracked(!left.is_empty());
                     let mut pass = Pass::train(key).with_policy(policy);
                     let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
                     ((!left.is_empty()).then_some(input), output)
                 }
+                // Forward leaves one or the other.
+                (None, None) => break,
             };
             let loss = match (loss.take(), gradient.take()) {
                 (Some(loss), _) => {

@@ -1,13 +1,19 @@
 use burn::tensor::{Device, Tensor};
-use oomph_config::{Clip, DeviceName};
+use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
-    DeviceTargets, Optimizer, Session, Task, TrainError, Watch, backend, clip,
-    gradients::accumulate, out_of_memory, planning::{Choice, Occasion}, segments::Segments, unfinished::Unfinished, upload::upload, watch,
+    DeviceTargets, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
+    gradients::{accumulate, each},
+    loss_scale, out_of_memory,
+    planning::{Choice, Occasion},
+    segments::Segments,
+    unfinished::{Keeping, Unfinished},
+    upload::upload,
+    watch,
 };
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
@@ -16,15 +22,18 @@ pub struct Stepper {
     pub model: Stages,
     /// The optimizer with its state.
     pub optimizer: Optimizer,
+    /// What the loss is multiplied by before backward: with `memory.precision = "fp16"` alone.
+    pub loss_scale: Option<LossScale>,
     device: Device,
     key: Key,
     micro_batch: usize,
     policy: Policy,
     segments: Segments,
     clip: Option<Clip>,
-    /// Whether a step that ends in an error is taken back. A GPU that failed is not trusted with it, and to copy from
-    /// one that did not would make every step wait for it.
-    takes_back: bool,
+    /// Whether operations are executed, so that there is something to read. Else they are recorded.
+    executes: bool,
+    /// How a step is taken back that ends in an error or is skipped.
+    keeping: Keeping,
     watch: Option<Box<dyn Watch>>,
 }
 
@@ -37,6 +46,9 @@ pub struct StepOutcome {
     pub correct: Option<Tensor<1>>,
     /// Samples of the batch.
     pub samples: usize,
+    /// Whether a gradient was not finite, so that the step changed the loss scale and nothing else. The loss need not be
+    /// finite then.
+    pub is_skipped: bool,
 }
 
 /// A micro-batch where the model computes.
@@ -106,7 +118,15 @@ impl Stepper {
             micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
-            takes_back: executes && session.config.device.devices[0] == DeviceName::Cpu,
+            loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
+            executes,
+            keeping: match session.config.device.devices[0] {
+                _ if !executes => Keeping::Nothing,
+                DeviceName::Cpu => Keeping::Copies,
+                // A GPU that failed is not trusted with what it holds, but one whose gradients overflowed is.
+                DeviceName::Cuda(_) if policy.precision == Precision::Fp16 => Keeping::References,
+                DeviceName::Cuda(_) => Keeping::Nothing,
+            },
             watch: None,
         }
     }
@@ -121,11 +141,16 @@ impl Stepper {
     /// The gradient is that of the mean loss over the whole batch: each micro-batch weighs by its number of samples.
     /// Batch normalisation uses the statistics of each micro-batch.
     ///
+    /// In half precision the gradients are those of the loss times the [scale](Self::loss_scale), and are divided by it
+    /// before they are clipped. Where one of them is not finite the step is skipped: parameters, running statistics and
+    /// the optimizer's state stay as they were, to the bit.
+    ///
     /// On the CPU a step that ends in an error leaves the model as it was before it, unless memory runs out in the
     /// optimizer: what crosses the limit there is told by an error too, and the step is done.
     ///
     /// # Errors
-    /// Where a stage cannot take its activation, or the task the output, and where memory runs out.
+    /// Where a stage cannot take its activation, or the task the output, where memory runs out, and where gradients
+    /// overflow at the smallest loss scale.
     pub fn step(
         &mut self,
         batch: Batch,
@@ -149,7 +174,7 @@ impl Stepper {
     ) -> Result<StepOutcome, TrainError> {
         let samples = batch.size;
         if samples == 0 {
-            return Ok(StepOutcome { loss: None, correct: None, samples });
+            return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
         }
         let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
         let device = self.device.clone();
@@ -166,9 +191,9 @@ impl Stepper {
         micro_batches: impl IntoIterator<Item = DeviceBatch>,
         context: StepContext<'_>,
     ) -> Result<StepOutcome, TrainError> {
-        let mut unfinished = Unfinished::default();
+        let mut unfinished = Unfinished::new(self.keeping);
         let done = self.forward_backward_step(micro_batches, context, &mut unfinished);
-        if done.is_err() && self.takes_back {
+        if done.is_err() {
             unfinished.take_back(&mut self.model, &self.device);
         }
         done
@@ -180,7 +205,8 @@ impl Stepper {
         context: StepContext<'_>,
         unfinished: &mut Unfinished,
     ) -> Result<StepOutcome, TrainError> {
-        let mut outcome = StepOutcome { loss: None, correct: None, samples: context.samples };
+        let mut outcome =
+            StepOutcome { loss: None, correct: None, samples: context.samples, is_skipped: false };
         let mut gradients = Named::new();
         let mut micro_batches = micro_batches.into_iter();
         for index in 0.. {
@@ -200,15 +226,45 @@ impl Stepper {
         if let Some(watch) = &mut self.watch {
             watch::gradients(watch.as_mut(), &gradients);
         }
-        if let Some(limit) = self.clip {
-            gradients = clip(gradients, limit);
+        match self.unscaled(gradients, context)? {
+            Some(mut gradients) => {
+                if let Some(limit) = self.clip {
+                    gradients = clip(gradients, limit);
+                }
+                self.optimizer.step(context.lr, &mut self.model, gradients);
+            }
+            None => {
+                unfinished.take_back(&mut self.model, &self.device);
+                outcome.is_skipped = true;
+            }
         }
-        self.optimizer.step(context.lr, &mut self.model, gradients);
         if let Some(watch) = &mut self.watch {
             watch::parameters(watch.as_mut(), &self.model);
         }
         self.boundary();
         Ok(outcome)
+    }
+
+    /// The gradients of the loss itself, of those that backward gave; `None` where they overflowed, so that the step is
+    /// skipped. Changes the scale for the next step.
+    fn unscaled(
+        &mut self,
+        gradients: Named<AnyTensor>,
+        context: StepContext<'_>,
+    ) -> Result<Option<Named<AnyTensor>>, TrainError> {
+        let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
+        let check = loss_scale::zero_if_finite(&gradients);
+        let scale = loss_scale.scale();
+        // Of recorded gradients nobody knows. What a good step takes is more than what a skipped one does.
+        if self.executes && !loss_scale::is_finite(check)? {
+            if loss_scale.overflowed() {
+                return Ok(None);
+            }
+            let StepContext { step, lr, .. } = context;
+            return Err(TrainError::LossScale { step: step + 1, scale, lr, checkpoint: None });
+        }
+        loss_scale.succeeded();
+        Ok(Some(each(gradients, |gradient| gradient.scale(scale.recip()))))
     }
 
     fn boundary(&mut self) {
@@ -233,9 +289,7 @@ impl Stepper {
         let (output, trail) =
             self.segments.forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
         let updates = pass.into_updates();
-        if self.takes_back {
-            unfinished.keep(&self.model, &updates)?;
-        }
+        unfinished.keep(&self.model, &updates)?;
         self.model.apply(updates);
         let loss = context.task.loss(&output, &targets)?;
         let correct = context.task.correct(&output, &targets).map(autodiff::inner);
@@ -244,6 +298,10 @@ impl Stepper {
         let weight = size as f32 / context.samples as f32;
         let loss = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
         let plain = autodiff::inner(loss.clone());
+        let loss = match &self.loss_scale {
+            Some(loss_scale) => loss.mul_scalar(loss_scale.scale()),
+            None => loss,
+        };
         self.boundary();
         drop(recording);
         let _phase = phase(Phase::Backward);
@@ -259,6 +317,7 @@ impl std::fmt::Debug for Stepper {
         f.debug_struct("Stepper")
             .field("model", &self.model)
             .field("optimizer", &self.optimizer)
+            .field("loss_scale", &self.loss_scale)
             .field("micro_batch", &self.micro_batch)
             .finish_non_exhaustive()
     }

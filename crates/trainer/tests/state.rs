@@ -3,8 +3,11 @@
 use std::{fs, path::Path};
 
 use oomph_model::Named;
-use oomph_trainer::state::{
-    Checkpoint, CheckpointStore, HostTensor, OptimizerRecord, Progress, Scalar, StateError, TrainState,
+use oomph_trainer::{
+    LossScale,
+    state::{
+        Checkpoint, CheckpointStore, HostTensor, OptimizerRecord, Progress, Scalar, StateError, TrainState,
+    },
 };
 
 fn state(step: usize) -> TrainState {
@@ -22,6 +25,7 @@ fn state(step: usize) -> TrainState {
             .into(),
             ranks: [("layer.weight".to_owned(), 2)].into(),
         },
+        loss_scale: (step == 9).then(LossScale::default),
     }
 }
 
@@ -56,6 +60,18 @@ fn a_state_survives_to_the_bit() {
     assert!(found.passed_over.is_empty());
     assert_eq!(found.checkpoint.state().unwrap(), state(7));
     assert_eq!(found.checkpoint.config().unwrap(), "train = { batch = 4 }\n");
+}
+
+#[test]
+fn a_loss_scale_is_kept_and_a_checkpoint_without_one_has_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path(), &[7, 9]);
+    assert_eq!(store.newest().unwrap().unwrap().checkpoint.state().unwrap(), state(9));
+    // As versions wrote it that knew of none.
+    let without = Checkpoint::open(&directory.path().join("checkpoints/step-00000007")).unwrap();
+    let text = fs::read_to_string(without.path().join("state.json")).unwrap();
+    assert!(!text.contains("loss_scale"));
+    assert_eq!(without.state().unwrap().loss_scale, None);
 }
 
 #[test]

@@ -129,6 +129,9 @@ fn report(done: &Done, session: &Session) -> String {
     let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
     let skipped = (done.skipped_samples > 0)
         .then(|| format!("{}, unreadable", plural(done.skipped_samples, "training sample")));
+    let overflowed = done.skipped_steps.filter(|skipped| *skipped > 0);
+    let overflowed =
+        overflowed.map(|skipped| format!("{}, whose gradients overflowed", plural(skipped, "step")));
     let steps = format!("{} of {}", grouped(done.step), plural(session.steps(), "step"));
     pairs([
         ("ended", ended),
@@ -138,6 +141,7 @@ fn report(done: &Done, session: &Session) -> String {
         ("eval accuracy", done.eval_accuracy.map(percent)),
         ("best eval loss", best),
         ("left out", skipped),
+        ("skipped", overflowed),
         ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
         ("peak in use", Some(measured(done.peak_in_use_bytes))),
         ("time", Some(elapsed(done.seconds))),

@@ -5,7 +5,10 @@ use burn_backend::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::{Kernels, Own, rows::{change_rows, vector}};
+use super::{
+    Kernels, Own,
+    rows::{change_rows, vector},
+};
 use crate::policy::ranked;
 
 /// The loss of each row, and what backward needs: log softmax(x)ᵢ is xᵢ − greatest − log_sum. All are `[B]`.
@@ -102,7 +105,9 @@ pub(crate) fn mean_loss_backward(
                 for value in block.iter_mut() {
                     *value = scale * (((*value - greatest[row]) - log_sum[row]).exp() - spread);
                 }
-                if let Some(value) = classes[row].checked_sub(at % width).and_then(|class| block.get_mut(class)) {
+                if let Some(value) =
+                    classes[row].checked_sub(at % width).and_then(|class| block.get_mut(class))
+                {
                     *value -= scale * (1.0 - smoothing);
                 }
             })

@@ -74,9 +74,10 @@ impl Own {
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
         let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();
-        let outputs = self.outputs.into_iter().map(|(shape, dtype)| {
-            TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype)
-        });
+        let outputs = self
+            .outputs
+            .into_iter()
+            .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
         let scalars = vec![ScalarIr::Bool(self.in_place)];
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);

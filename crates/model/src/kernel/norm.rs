@@ -32,7 +32,8 @@ pub(crate) fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         in_place: false,
     };
     vectors(operation.run(|inputs| {
-        let moments = (0..channels).into_par_iter().map(|channel| own_moments(Values::of(&inputs[0]), shape, channel));
+        let moments =
+            (0..channels).into_par_iter().map(|channel| own_moments(Values::of(&inputs[0]), shape, channel));
         let (mean, variance) = moments.unzip();
         vec![vector(mean), vector(variance)]
     }))
@@ -121,7 +122,7 @@ pub(crate) struct Norm {
 pub(crate) enum Addend {
     Nothing,
     Plain(Tensor<4>),
-    Normed(Norm, Tensor<4>),
+    Normed(Box<(Norm, Tensor<4>)>),
 }
 
 /// What goes back through a normalisation.
@@ -158,7 +159,10 @@ impl Norm {
         let output = match addend {
             Addend::Nothing => normed,
             Addend::Plain(addend) => normed + rows_of(addend),
-            Addend::Normed(norm, addend) => normed + norm.normalised(addend),
+            Addend::Normed(normed_addend) => {
+                let (norm, addend) = *normed_addend;
+                normed + norm.normalised(addend)
+            }
         };
         let output = if rectify { output.clamp_min(0.0) } else { output };
         cast(output.reshape(dims), dtype, kernels)
@@ -166,7 +170,8 @@ impl Norm {
 
     /// `[B, C, S]` of 32 bits.
     fn normalised(&self, input: Tensor<4>) -> Tensor<3> {
-        (rows_of(input) - over_rows(self.mean.clone())) * over_rows(self.scale()) + over_rows(self.shift.clone())
+        (rows_of(input) - over_rows(self.mean.clone())) * over_rows(self.scale())
+            + over_rows(self.shift.clone())
     }
 
     fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
@@ -178,7 +183,8 @@ impl Norm {
         match addend {
             Addend::Nothing => {}
             Addend::Plain(addend) => inputs.push(addend.into()),
-            Addend::Normed(norm, addend) => {
+            Addend::Normed(normed_addend) => {
+                let (norm, addend) = *normed_addend;
                 inputs.push(addend.into());
                 inputs.extend(norm.vectors());
             }
@@ -271,7 +277,8 @@ impl Norm {
         });
         let [weight, shift] = vectors(outputs.split_off(1));
         // What is left is the first output, which has the input's shape.
-        let input = outputs.pop().and_then(AnyTensor::float).expect("the operation gives the input's gradient");
+        let input =
+            outputs.pop().and_then(AnyTensor::float).expect("the operation gives the input's gradient");
         NormGradients { input, weight, shift }
     }
 }
@@ -349,7 +356,13 @@ impl BackwardKernel<'_> {
         (0..self.shape.channels).into_par_iter().map(of).unzip()
     }
 
-    fn input_gradient(&self, gradient: FlexTensor, dtype: DType, weight: &[f32], shift: &[f32]) -> FlexTensor {
+    fn input_gradient(
+        &self,
+        gradient: FlexTensor,
+        dtype: DType,
+        weight: &[f32],
+        shift: &[f32],
+    ) -> FlexTensor {
         let count = self.shape.count() as f32;
         change_rows(gradient, dtype, self.shape.row, |at, gradient| {
             let channel = self.shape.channel(at);

@@ -148,7 +148,11 @@ fn changed<E: Value>(
     tensor
 }
 
-fn written<E: Value>(tensor: &FlexTensor, row: usize, change: impl Fn(usize, &mut [f32]) + Sync) -> FlexTensor {
+fn written<E: Value>(
+    tensor: &FlexTensor,
+    row: usize,
+    change: impl Fn(usize, &mut [f32]) + Sync,
+) -> FlexTensor {
     let read = Values::of(tensor);
     let mut output = vec![E::ZERO; tensor.shape().num_elements()];
     each_block(&mut output, row, |at, block| {

@@ -87,11 +87,14 @@ impl BatchNorm {
         let policy = pass.policy();
         let [mean, variance] = match pass.mode() {
             Mode::Train => {
-                let moments @ [mean, variance] = &kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
+                let moments @ [mean, variance] =
+                    &kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
                 self.update_running(mean, variance, count, pass);
                 moments.clone()
             }
-            Mode::Eval => [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val())),
+            Mode::Eval => {
+                [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val()))
+            }
         };
         let norm = Norm {
             mean,

@@ -3,9 +3,10 @@ use burn::{
     tensor::{DType, Tensor, activation::relu, module::conv2d, ops::ConvOptions},
 };
 
-use super::Normed;
+use super::normed::{Form, Normed};
 use crate::{
-    AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff, differentiable, kernel, policy::ranked,
+    AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff, differentiable, kernel,
+    policy::ranked,
 };
 
 /// A convolution over images without bias: y = w ∗ x.
@@ -48,7 +49,8 @@ impl Conv2d {
         let input = pass.policy().narrow(input);
         let dims = input.dims();
         // In 16 bits the CPU's products are ours: Burn's of fp16 are three times as slow as through 32 bits.
-        let is_ours = pass.policy().lean || pass.policy().kernels == Kernels::Own && input.dtype() != DType::F32;
+        let is_ours =
+            pass.policy().lean || pass.policy().kernels == Kernels::Own && input.dtype() != DType::F32;
         let output = if is_ours {
             self.lean(input, weight, pass.policy())
         } else {
@@ -62,9 +64,9 @@ impl Conv2d {
     /// # Errors
     /// As those of [`forward`](Self::forward).
     pub fn forward_rectified(&self, input: Normed, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
-        match input.into_deferred() {
-            Err(normed) => self.forward(relu(normed), pass),
-            Ok(deferred) => {
+        match input.into_form() {
+            Form::Made(normed) => self.forward(relu(*normed), pass),
+            Form::Deferred(deferred) => {
                 let dims = deferred.dims();
                 let weight = self.weight_for(&dims, pass)?;
                 let output = deferred.rectified_convolution(weight, self.options());

@@ -18,9 +18,9 @@ use crate::{
 pub struct Normed(Form);
 
 #[derive(Debug)]
-enum Form {
+pub(super) enum Form {
     /// By Burn's operations, done already.
-    Made(Tensor<4>),
+    Made(Box<Tensor<4>>),
     /// To be done with what follows.
     Deferred(Box<Deferred>),
 }
@@ -46,52 +46,43 @@ pub(super) struct Deferred {
 
 impl Normed {
     pub(super) fn made(output: Tensor<4>) -> Self {
-        Self(Form::Made(output))
+        Self(Form::Made(Box::new(output)))
     }
 
-    pub(super) fn deferred(
-        input: Tensor<4>,
-        norm: Norm,
-        parameters: [Tensor<1>; 2],
-        policy: Policy,
-    ) -> Self {
+    pub(super) fn deferred(input: Tensor<4>, norm: Norm, parameters: [Tensor<1>; 2], policy: Policy) -> Self {
         Self(Form::Deferred(Box::new(Deferred { input, norm, parameters, policy })))
     }
 
-    /// The activation itself where it is made already.
-    pub(super) fn into_deferred(self) -> Result<Deferred, Tensor<4>> {
-        match self.0 {
-            Form::Made(output) => Err(output),
-            Form::Deferred(deferred) => Ok(*deferred),
-        }
+    pub(super) fn into_form(self) -> Form {
+        self.0
     }
 
     /// The activation. Keeps the input.
     pub fn into_tensor(self) -> Tensor<4> {
-        match self.into_deferred() {
-            Err(output) => output,
-            Ok(deferred) => deferred.alone(false),
+        match self.0 {
+            Form::Made(output) => *output,
+            Form::Deferred(deferred) => deferred.alone(false),
         }
     }
 
     /// The activation rectified. Keeps the input.
     pub fn rectified(self) -> Tensor<4> {
-        match self.into_deferred() {
-            Err(output) => relu(output),
-            Ok(deferred) => deferred.alone(true),
+        match self.0 {
+            Form::Made(output) => relu(*output),
+            Form::Deferred(deferred) => deferred.alone(true),
         }
     }
 
     /// The sum with a shortcut, rectified: the end of a residual block. Keeps the inputs of what is normalised, and the
     /// output, which the next convolution keeps too.
     pub fn add_rectified(self, shortcut: Shortcut) -> Tensor<4> {
-        match (self.into_deferred(), shortcut) {
-            (Err(output), Shortcut::Identity(shortcut)) => relu(output + shortcut),
-            (Err(output), Shortcut::Normed(shortcut)) => relu(output + shortcut.into_tensor()),
-            (Ok(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(shortcut),
-            (Ok(deferred), Shortcut::Normed(shortcut)) => match shortcut.into_deferred() {
-                Ok(shortcut) => deferred.add_normed(shortcut),
-                Err(shortcut) => deferred.add_identity(shortcut),
+        match (self.0, shortcut) {
+            (Form::Made(output), Shortcut::Identity(shortcut)) => relu(*output + shortcut),
+            (Form::Made(output), Shortcut::Normed(shortcut)) => relu(*output + shortcut.into_tensor()),
+            (Form::Deferred(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(shortcut),
+            (Form::Deferred(deferred), Shortcut::Normed(shortcut)) => match shortcut.0 {
+                Form::Deferred(shortcut) => deferred.add_normed(*shortcut),
+                Form::Made(shortcut) => deferred.add_identity(*shortcut),
             },
         }
     }
@@ -146,7 +137,7 @@ impl Deferred {
         let Policy { kernels, .. } = self.policy;
         let (kept, norm) = (self.kept(), self.norm.clone());
         let (other, other_norm) = (shortcut.kept(), shortcut.norm.clone());
-        let addend = Addend::Normed(other_norm.clone(), other.clone());
+        let addend = Addend::Normed(Box::new((other_norm.clone(), other.clone())));
         let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
         let kept_output = output.clone();
         let ([input, weight, bias], [input2, weight2, bias2]) = (self.inputs(), shortcut.inputs());
@@ -165,8 +156,7 @@ impl Deferred {
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let kept_weight = autodiff::inner(weight.clone());
-        let rectified =
-            move |norm: &Norm, kept| norm.apply(kept, Addend::Nothing, true, dtype, kernels);
+        let rectified = move |norm: &Norm, kept| norm.apply(kept, Addend::Nothing, true, dtype, kernels);
         let input = rectified(&norm, kept.clone());
         let output = kernel::conv2d(input, kept_weight.clone(), options.clone(), kernels);
         let [input, scale, bias] = self.inputs();

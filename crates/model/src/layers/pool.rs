@@ -7,7 +7,7 @@ use burn::{
     },
 };
 
-use super::Normed;
+use super::normed::{Form, Normed};
 use crate::{LayerKind, ModelError, Pass, autodiff, differentiable, policy::ranked};
 
 /// The maximum over windows of an image.
@@ -53,9 +53,9 @@ impl MaxPool2d {
     /// # Errors
     /// As those of [`forward`](Self::forward).
     pub fn forward_rectified(&self, input: Normed, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
-        match input.into_deferred() {
-            Err(normed) => self.forward(relu(normed), pass),
-            Ok(deferred) => {
+        match input.into_form() {
+            Form::Made(normed) => self.forward(relu(*normed), pass),
+            Form::Deferred(deferred) => {
                 let dims = self.checked(deferred.dims(), pass)?;
                 let output = deferred.rectified_maxima(self);
                 Ok(Self::done(dims, output, pass))

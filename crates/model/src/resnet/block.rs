@@ -1,7 +1,4 @@
-use burn::{
-    module::Module,
-    tensor::Tensor,
-};
+use burn::{module::Module, tensor::Tensor};
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,

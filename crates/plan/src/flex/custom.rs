@@ -18,11 +18,12 @@ pub(super) fn run(m: &mut Machine, op: &CustomOpIr) {
     });
     let mut read: Vec<Handle> = read.collect();
     let mut outputs = op.outputs.iter();
-    if in_place && m.is_unique(&read[0]) {
-        if let Some(first) = outputs.next() {
-            let handle = read.remove(0);
-            m.output(first, handle);
-        }
+    if in_place
+        && m.is_unique(&read[0])
+        && let Some(first) = outputs.next()
+    {
+        let handle = read.remove(0);
+        m.output(first, handle);
     }
     for ir in outputs {
         let output = m.allocate(&ir.shape[..], ir.dtype);

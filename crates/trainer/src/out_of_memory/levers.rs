@@ -70,8 +70,8 @@ pub(super) const LEVERS: [Lever; 7] = [
         is_for_evaluation: true,
         about: "activations of 16 bits round; parameters keep 32",
         rungs: |session| {
-            let settings = (session.config.memory.precision == Precision::Fp32)
-                .then(|| one("memory.precision", "bf16"));
+            let settings =
+                (session.config.memory.precision == Precision::Fp32).then(|| one("memory.precision", "bf16"));
             Rungs::of(settings.into_iter().collect())
         },
     },

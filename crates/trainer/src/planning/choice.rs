@@ -185,7 +185,10 @@ const MOST_PLANS: usize = 12;
 
 /// Bytes of activations that each stage keeps at the highest moment of the last step.
 fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
-    let last = timeline.spans_of(SpanKind::Step).filter(|span| timeline.names.text(span.name) != "evaluation").last();
+    let last = timeline
+        .spans_of(SpanKind::Step)
+        .filter(|span| timeline.names.text(span.name) != "evaluation")
+        .last();
     let peak = match last {
         Some(step) => timeline.peak_within(step.start..step.end),
         None => timeline.peak(),

@@ -73,6 +73,7 @@ impl Checkpoint {
             progress: state.progress.clone(),
             optimizer_scalars: state.optimizer.scalars.clone(),
             optimizer_ranks: state.optimizer.ranks.clone(),
+            loss_scale: state.loss_scale,
             files,
         };
         let file = path.join(STATE);
@@ -130,7 +131,8 @@ impl Checkpoint {
             scalars: self.manifest.optimizer_scalars.clone(),
             ranks: self.manifest.optimizer_ranks.clone(),
         };
-        Ok(TrainState { progress: self.progress().clone(), model: self.model()?, optimizer })
+        let Manifest { progress, loss_scale, .. } = self.manifest.clone();
+        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale })
     }
 
     /// Reads a file and checks it against its checksum.

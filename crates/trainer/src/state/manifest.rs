@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{Scalar, StateError};
-use crate::early_stopping::EarlyStopping;
+use crate::{LossScale, early_stopping::EarlyStopping};
 
 /// How far a training is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub(crate) struct Manifest {
     pub(crate) progress: Progress,
     pub(crate) optimizer_scalars: BTreeMap<String, Scalar>,
     pub(crate) optimizer_ranks: BTreeMap<String, usize>,
+    /// Missing in checkpoints of the versions before it, and of trainings in other precisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) loss_scale: Option<LossScale>,
     /// SHA-256 of each other file, in hex.
     pub(crate) files: BTreeMap<String, String>,
 }

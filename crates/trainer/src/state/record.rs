@@ -5,6 +5,7 @@ use oomph_model::{Named, Stages};
 use serde::{Deserialize, Serialize};
 
 use super::{HostTensor, Progress, StateError};
+use crate::LossScale;
 
 /// All that training needs to go on as if it had never ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,8 @@ pub struct TrainState {
     pub model: Named<HostTensor>,
     /// The optimizer's state.
     pub optimizer: OptimizerRecord,
+    /// What the loss is multiplied by, and since when: in half precision alone.
+    pub loss_scale: Option<LossScale>,
 }
 
 /// The state of an optimizer: leaves named `<parameter>.<field>`.

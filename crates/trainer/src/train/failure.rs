@@ -18,7 +18,13 @@ const REPORT: &str = "out-of-memory";
 impl Training<'_> {
     /// Adds to an error what only the run knows: where it was, what was in use, and what is left.
     pub(super) fn explain(&mut self, error: TrainError) -> TrainError {
-        let TrainError::OutOfMemory(mut error) = error else { return error };
+        let mut error = match error {
+            TrainError::OutOfMemory(error) => error,
+            TrainError::LossScale { step, scale, lr, .. } => {
+                return TrainError::LossScale { step, scale, lr, checkpoint: self.saved.clone() };
+            }
+            error => return error,
+        };
         // A step is counted once it is done, so that one that failed in the optimizer is.
         let in_step = error.phase.is_in_step() && !error.in_evaluation;
         error.at_step(self.progress.step + usize::from(in_step));

@@ -377,6 +377,8 @@ impl<'a> Training<'a> {
             loss: means.loss,
             accuracy: means.accuracy,
             lr: self.schedule.lr(step.saturating_sub(1)),
+            loss_scale: self.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
+            skipped_steps: self.skipped_steps(),
             samples_per_second: self.stopwatch.lap(),
             in_use_bytes: memory.in_use_bytes,
             peak_in_use_bytes: memory.peak_in_use_bytes,
@@ -399,6 +401,11 @@ impl<'a> Training<'a> {
                 Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint: self.saved.clone() })
             }
         }
+    }
+
+    /// Steps whose gradients were not finite, where there is a loss scale that keeps them from counting.
+    fn skipped_steps(&self) -> Option<usize> {
+        self.stepper.loss_scale.map(|loss_scale| loss_scale.skipped_steps())
     }
 
     /// Epoch of the last step, from 1.
@@ -494,7 +501,8 @@ impl<'a> Training<'a> {
             });
         }
         let optimizer = self.stepper.optimizer.record()?;
-        Ok(TrainState { progress: self.progress.clone(), model, optimizer })
+        let (progress, loss_scale) = (self.progress.clone(), self.stepper.loss_scale);
+        Ok(TrainState { progress, model, optimizer, loss_scale })
     }
 
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
@@ -513,6 +521,7 @@ impl<'a> Training<'a> {
             samples_per_second: self.stopwatch.total(),
             peak_in_use_bytes: self.gauge.look().peak_in_use_bytes,
             skipped_samples: self.skipped_samples,
+            skipped_steps: self.skipped_steps(),
             run_dir: self.run.path().to_owned(),
             checkpoint,
             seconds: self.started.elapsed().as_secs_f64(),
@@ -541,6 +550,8 @@ fn restored(
     }
     restore_model(&mut stepper.model, &state.model, &session.device)?;
     stepper.optimizer.restore(state.optimizer, &session.device)?;
+    // A training that was in another precision begins with a new one.
+    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     out_of_memory::check()?;
     Ok((stepper, Progress { batches_per_epoch: now, ..state.progress }))
 }
