@@ -81,8 +81,8 @@ pub use oomph_data::{
     synthetic,
 };
 pub use oomph_model::{
-    AnyTensor, Architecture, Init, LayerKind, ModelError, Named, Pass, Stage, Stages, Summary, layers, lstm,
-    resnet, summarize,
+    AnyTensor, Architecture, Init, Kernels, LayerKind, ModelError, Named, Pass, Policy, Stage, Stages,
+    Summary, cross_entropy, differentiable, layers, lstm, resnet, summarize,
 };
 pub use oomph_trainer::{
     Advice, Backend, BatchSearch, Classification, DeviceTargets, Done, Evaluation, Event, Kept, LargestBatch,

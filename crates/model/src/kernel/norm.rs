@@ -121,7 +121,7 @@ pub(crate) struct Norm {
 /// What is added to a normalised activation.
 pub(crate) enum Addend {
     Nothing,
-    Plain(Tensor<4>),
+    Plain(Box<Tensor<4>>),
     Normed(Box<(Norm, Tensor<4>)>),
 }
 
@@ -158,7 +158,7 @@ impl Norm {
         let normed = self.normalised(input);
         let output = match addend {
             Addend::Nothing => normed,
-            Addend::Plain(addend) => normed + rows_of(addend),
+            Addend::Plain(addend) => normed + rows_of(*addend),
             Addend::Normed(normed_addend) => {
                 let (norm, addend) = *normed_addend;
                 normed + norm.normalised(addend)
@@ -182,7 +182,7 @@ impl Norm {
         let mut inputs = vec![input.into(), mean, scale, shift];
         match addend {
             Addend::Nothing => {}
-            Addend::Plain(addend) => inputs.push(addend.into()),
+            Addend::Plain(addend) => inputs.push((*addend).into()),
             Addend::Normed(normed_addend) => {
                 let (norm, addend) = *normed_addend;
                 inputs.push(addend.into());

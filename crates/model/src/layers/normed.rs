@@ -29,7 +29,7 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub enum Shortcut {
     /// An activation as it is.
-    Identity(Tensor<4>),
+    Identity(Box<Tensor<4>>),
     /// One that is normalised too.
     Normed(Normed),
 }
@@ -77,9 +77,9 @@ impl Normed {
     /// output, which the next convolution keeps too.
     pub fn add_rectified(self, shortcut: Shortcut) -> Tensor<4> {
         match (self.0, shortcut) {
-            (Form::Made(output), Shortcut::Identity(shortcut)) => relu(*output + shortcut),
+            (Form::Made(output), Shortcut::Identity(shortcut)) => relu(*output + *shortcut),
             (Form::Made(output), Shortcut::Normed(shortcut)) => relu(*output + shortcut.into_tensor()),
-            (Form::Deferred(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(shortcut),
+            (Form::Deferred(deferred), Shortcut::Identity(shortcut)) => deferred.add_identity(*shortcut),
             (Form::Deferred(deferred), Shortcut::Normed(shortcut)) => match shortcut.0 {
                 Form::Deferred(shortcut) => deferred.add_normed(*shortcut),
                 Form::Made(shortcut) => deferred.add_identity(*shortcut),
@@ -120,7 +120,7 @@ impl Deferred {
 
     fn add_identity(self, shortcut: Tensor<4>) -> Tensor<4> {
         let (kept, norm, Policy { kernels, .. }) = (self.kept(), self.norm.clone(), self.policy);
-        let addend = Addend::Plain(autodiff::inner(shortcut.clone()));
+        let addend = Addend::Plain(Box::new(autodiff::inner(shortcut.clone())));
         let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
         let [input, weight, bias] = self.inputs();
         let kept_output = output.clone();

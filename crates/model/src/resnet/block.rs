@@ -37,7 +37,7 @@ fn shortcut(
     input: Tensor<4>,
     pass: &mut Pass,
 ) -> Result<Shortcut, ModelError> {
-    let Some(downsample) = downsample else { return Ok(Shortcut::Identity(input)) };
+    let Some(downsample) = downsample else { return Ok(Shortcut::Identity(Box::new(input))) };
     pass.scope("downsample", |pass| {
         let x = pass.scope("conv", |pass| downsample.conv.forward(input, pass))?;
         pass.scope("bn", |pass| downsample.bn.normed(x, pass)).map(Shortcut::Normed)

@@ -1,0 +1,40 @@
+//! Mixed precision: the same training in 32 bits, in bf16, and in fp16 with its loss scale, with peaks and losses.
+//!
+//! ```sh
+//! cargo run --release --example mixed_precision
+//! ```
+//!
+//! docs/precision.md says which operation runs in what.
+
+use std::error::Error;
+
+use oomph::trainer::{MeasureOptions, measure};
+use oomph::{Config, Quiet, Registry, Session};
+
+// Counts what training takes in memory.
+oomph::install_meter!();
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("{:10} {:>13} {:>13}   loss", "precision", "planned peak", "peak in use");
+    for precision in ["fp32", "bf16", "fp16"] {
+        let measured = measure(&session(precision)?, MeasureOptions { steps: 30 }, &mut Quiet)?;
+        let planned = measured.planned.peak_bytes();
+        // There is a meter, installed above, and the device is the CPU.
+        let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+        let (first, last) = (measured.loss_first, measured.loss_last);
+        println!("{precision:10} {:>13} {peak:>13}   {first:.3} → {last:.3}", planned.to_string());
+    }
+    Ok(())
+}
+
+/// The same model, data and seed for all.
+fn session(precision: &str) -> Result<Session, Box<dyn Error>> {
+    let settings = format!(
+        "model = {{ name = 'resnet18', stem = 'small', width = 16 }}
+         data = {{ source = 'digits', workers = 0 }}
+         train = {{ batch = 128, steps = 30 }}
+         optimizer = {{ name = 'sgd', lr = 0.05, momentum = 0.9 }}
+         memory = {{ precision = '{precision}' }}"
+    );
+    Ok(Session::open(Config::from_toml("precision", &settings)?, &Registry::builtin())?)
+}
