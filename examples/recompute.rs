@@ -20,7 +20,7 @@ const POLICIES: [&str; 4] = [
     "recompute = 'none'",
     "recompute = 'stages'",
     "recompute = ['layer1']",
-    "recompute = 'auto', limit = '24MiB'",
+    "recompute = 'auto', limit = '18MiB'",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
