@@ -5,8 +5,13 @@
 
 mod cast;
 mod conv;
+mod dropout;
+mod lstm;
 mod norm;
+mod panels;
 mod rows;
+mod steps;
+mod vector;
 
 use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
@@ -19,7 +24,10 @@ use crate::{AnyTensor, backends::Plain};
 
 pub(crate) use cast::cast;
 pub(crate) use conv::{conv2d, conv2d_backward};
+pub(crate) use dropout::{Mask, dropped};
+pub(crate) use lstm::{LstmSteps, Recurrent, lstm_backward, lstm_forward, operand};
 pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
+pub(crate) use steps::{place_steps, room};
 
 /// Which kernels there are where it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -72,9 +80,10 @@ impl Own {
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
         let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();
-        let outputs = self.outputs.into_iter().map(|(shape, dtype)| {
-            TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype)
-        });
+        let outputs = self
+            .outputs
+            .into_iter()
+            .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
         let scalars = vec![ScalarIr::Bool(self.in_place)];
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
