@@ -13,6 +13,8 @@ pub(crate) struct Case {
     pub(crate) micro_batch: Option<usize>,
     /// As in `[optimizer]`.
     pub(crate) optimizer: &'static str,
+    /// As in `[memory]`, beside the micro-batch.
+    pub(crate) memory: &'static str,
 }
 
 impl Case {
@@ -22,20 +24,21 @@ impl Case {
             Some(micro_batch) => format!("{} by {micro_batch}", self.batch),
             None => self.batch.to_string(),
         };
-        [short(self.model), short(self.data), batch, short(self.optimizer)]
+        let memory = if self.memory.is_empty() { String::new() } else { format!(", {}", short(self.memory)) };
+        [short(self.model) + &memory, short(self.data), batch, short(self.optimizer)]
     }
 
     /// The configuration.
     pub(crate) fn config(&self) -> String {
-        let Self { model, data, batch, optimizer, .. } = self;
-        let micro_batch = self.micro_batch.map(|size| format!("memory.micro_batch = {size}\n"));
+        let Self { model, data, batch, optimizer, memory, .. } = self;
+        let micro_batch = self.micro_batch.map(|size| format!("micro_batch = {size}, ")).unwrap_or_default();
         let samples = 3 * batch;
         format!(
             "model = {{ {model} }}\n\
              data = {{ source = 'synthetic', {data}, workers = 0, train_samples = {samples}, test_samples = {batch} }}\n\
              train = {{ steps = 3, batch = {batch} }}\n\
-             optimizer = {{ {optimizer} }}\n{}",
-            micro_batch.unwrap_or_default()
+             optimizer = {{ {optimizer} }}\n\
+             memory = {{ {micro_batch}{memory} }}\n"
         )
     }
 }
@@ -71,6 +74,12 @@ const AMSGRAD: &str = "name = 'adam', amsgrad = true";
 const ADAN: &str = "name = 'adan'";
 const LION: &str = "name = 'lion', weight_decay = 0.1";
 const ADAFACTOR: &str = "name = 'adafactor'";
+const LSTM_DROPPING: &str = "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2";
+const NOT_LEAN: &str = "lean = false";
+const STAGES: &str = "recompute = 'stages'";
+const BF16: &str = "precision = 'bf16'";
+const BF16_STAGES: &str = "precision = 'bf16', recompute = 'stages'";
+const BF16_NOT_LEAN: &str = "precision = 'bf16', lean = false";
 
 /// All cases, the quick ones first in each group.
 pub(crate) fn all() -> Vec<Case> {
@@ -78,7 +87,7 @@ pub(crate) fn all() -> Vec<Case> {
     let mut add = |model, data, batches: &[usize], optimizers: &[&'static str]| {
         for &optimizer in optimizers {
             for &batch in batches {
-                cases.push(Case { model, data, batch, micro_batch: None, optimizer });
+                cases.push(Case { model, data, batch, micro_batch: None, optimizer, memory: "" });
             }
         }
     };
@@ -91,7 +100,7 @@ pub(crate) fn all() -> Vec<Case> {
     add(RESNET50_WIDE, PHOTO_160, &[8], &[ADAM]);
     add("name = 'lstm', hidden = 128", SERIES_16, &[1, 16, 128], &[SGD, ADAM]);
     add("name = 'lstm', hidden = 256", SERIES_64, &[1, 8, 32, 128], &[MOMENTUM, ADAMW]);
-    add("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
+    add(LSTM_DROPPING, SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
     add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD, LION, ADAFACTOR]);
     add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
     add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
@@ -102,6 +111,7 @@ pub(crate) fn all() -> Vec<Case> {
         batch,
         micro_batch: Some(micro_batch),
         optimizer,
+        memory: "",
     };
     cases.extend([
         parts(RESNET18, PHOTO, 32, 8, MOMENTUM),
@@ -111,20 +121,40 @@ pub(crate) fn all() -> Vec<Case> {
         parts("name = 'lstm', hidden = 256", SERIES_64, 50, 16, MOMENTUM),
         parts(OWN, PHOTO, 64, 16, ADAM),
     ]);
+    for memory in [NOT_LEAN, STAGES, "lean = false, recompute = 'stages'", BF16, BF16_STAGES, BF16_NOT_LEAN] {
+        let with =
+            |model, data, batch, optimizer| Case { model, data, batch, micro_batch: None, optimizer, memory };
+        cases.extend([
+            with("name = 'lstm', hidden = 256", SERIES_64, 1, MOMENTUM),
+            with("name = 'lstm', hidden = 128", SERIES_160, 16, ADAM),
+            with(LSTM_DROPPING, SERIES_64, 8, ADAM),
+            with(LSTM_DROPPING, SERIES_64, 64, RMSPROP),
+        ]);
+    }
     cases
 }
 
 /// A few that are quick and unlike each other: what every test run checks.
 #[allow(dead_code)] // The tool runs all, the test these.
 pub(crate) fn sample() -> Vec<Case> {
-    let quick =
-        |model, data, batch, micro_batch, optimizer| Case { model, data, batch, micro_batch, optimizer };
+    let quick = |model, data, batch, micro_batch, optimizer| Case {
+        model,
+        data,
+        batch,
+        micro_batch,
+        optimizer,
+        memory: "",
+    };
+    let lstm = |memory| Case { memory, ..quick(LSTM_DROPPING, SERIES_64, 16, None, ADAM) };
     vec![
         quick(RESNET18, PHOTO, 8, None, MOMENTUM),
         quick(RESNET18, PHOTO, 10, Some(4), ADAM),
         quick(RESNET18_WIDE, PHOTO_64, 4, None, SGD),
         quick(RESNET50, PHOTO, 4, None, ADAMW),
-        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, None, ADAM),
+        lstm(""),
+        lstm(NOT_LEAN),
+        lstm(STAGES),
+        lstm(BF16_STAGES),
         quick("name = 'lstm', hidden = 256", SERIES_16, 32, Some(12), RMSPROP),
         quick(OWN, PHOTO, 16, None, ADAN),
         quick(RESNET18, PHOTO, 4, None, CENTRED),
