@@ -13,6 +13,7 @@ mod formula;
 mod golden;
 mod host;
 mod lstm;
+mod lstm_runs;
 mod micro_batch;
 mod optimizers;
 mod precision;
