@@ -10,9 +10,11 @@ use crate::{
     support::{Case, Folder, check, snapshot, without_numbers},
 };
 
-/// An LSTM on the digits, whose peaks are the same in every run, with comments and sections written in several ways.
+/// An LSTM on the digits, whose peaks are the same in every run, with comments and sections written in several ways. It
+/// is not lean, so that some hundred samples are too much.
 const NET: &str = "\
 optimizer.name = 'adam'  # how it learns
+memory.lean = false
 run = { directory = 'run' }
 
 # a small one

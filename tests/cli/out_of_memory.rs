@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{Answer, Folder, snapshot, without_numbers};
 
-/// No batch normalisation, so that micro-batches train the same; its batch needs some MiB.
+/// No batch normalisation, so that micro-batches train the same; not lean, so that its batch needs some MiB.
 const LSTM: &str = "\
 [model]
 name = 'lstm'
@@ -19,6 +19,9 @@ workers = 0
 batch = 256
 steps = 12
 eval_every = '6 steps'
+
+[memory]
+lean = false
 
 [run]
 directory = 'run'

@@ -20,8 +20,10 @@ const RESNET: &str = "\
     optimizer = { name = 'adam' }
     train = { batch = 1400, steps = 4, eval_every = 'never' }";
 
+/// Not lean, so that backward needs most of all phases.
 const LSTM: &str = "\
     model = { name = 'lstm', hidden = 48, layers = 2 }
+    memory = { lean = false }
     data = { source = 'digits', layout = 'rows', workers = 0 }
     optimizer = { name = 'sgd', momentum = 0.9, clip_global_norm = 1.0 }
     train = { batch = 256, steps = 4, eval_every = 'never' }";

@@ -3,7 +3,9 @@
 use burn::tensor::Device;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
-use oomph_model::{AnyTensor, Architecture, Init, Named, Pass, Stages, autodiff, lstm, resnet};
+use oomph_model::{
+    AnyTensor, Architecture, Init, Kernels, Named, Pass, Policy, Stages, autodiff, lstm, resnet,
+};
 
 use crate::{
     compare::{Comparison, norm},
@@ -41,7 +43,11 @@ fn gradients_of_the_lstm_are_those_of_central_differences() {
         input: InputSpec::Sequence { steps: 6, features: 4 },
         target: TargetSpec::Class { count: 3 },
     };
-    check::<2>("lstm", &Chain::new(lstm, "hidden = 5\nlayers = 2", &spec, 3));
+    for kernels in [Kernels::Own, Kernels::Composed] {
+        let chain = Chain::new(lstm, "hidden = 5\nlayers = 2", &spec, 3);
+        let policy = Policy { kernels, ..Policy::default() };
+        check::<2>(&format!("lstm by {kernels:?}"), &Chain { policy, ..chain });
+    }
 }
 
 /// Moves each parameter by itself: the loss must change as its gradient says.
@@ -84,6 +90,7 @@ struct Chain {
     plain: Stages,
     stages: usize,
     input: AnyTensor,
+    policy: Policy,
 }
 
 /// The first stages of a small ResNet.
@@ -128,12 +135,12 @@ impl Chain {
         let shape = [vec![BATCH], spec.input.shape()].concat();
         let values = formula::values("finite differences/input", shape.iter().product(), UNIT);
         let input = AnyTensor::floats(values, &shape, &Device::flex());
-        Self { plain: model.inference(), model, stages, input }
+        Self { plain: model.inference(), model, stages, input, policy: Policy::default() }
     }
 
     /// A forward in training.
     fn forward(&self, model: &Stages, input: AnyTensor) -> AnyTensor {
-        let mut pass = Pass::train(Key::new(0));
+        let mut pass = Pass::train(Key::new(0)).with_policy(self.policy);
         let forward = |activation, stage| model.forward_stage(stage, activation, &mut pass);
         (0..self.stages).try_fold(input, forward).unwrap()
     }

@@ -7,7 +7,7 @@ use burn::{
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
 use oomph_model::{
-    AnyTensor, Init, Pass, Stages, autodiff,
+    AnyTensor, Init, Kernels, Pass, Policy, Stages, autodiff,
     layers::{Lstm, LstmState},
     lstm,
 };
@@ -51,30 +51,51 @@ impl<'a> Parity<'a> {
     }
 }
 
+/// By our own kernels, those again with recomputation, by our backward pass composed of Burn's operations, and by
+/// Burn's backward passes.
+fn policies() -> [(String, Policy); 4] {
+    let policy = |lean, kernels, recompute| {
+        let policy = Policy { lean, kernels, recompute, ..Policy::default() };
+        (format!("lean={lean} {kernels:?} recompute={recompute}"), policy)
+    };
+    [
+        policy(true, Kernels::Own, false),
+        policy(true, Kernels::Own, true),
+        policy(true, Kernels::Composed, false),
+        policy(false, Kernels::Composed, false),
+    ]
+}
+
 #[test]
 fn layers_give_the_outputs_and_gradients_of_torch() {
+    for (name, policy) in policies() {
+        check_layers(&name, policy);
+    }
+}
+
+fn check_layers(name: &str, policy: Policy) {
     let golden = Golden::open("lstm");
     let device = Device::flex().autodiff();
     let layers: [Lstm; LAYERS] = std::array::from_fn(|index| layer(&golden, index, &device));
     let leaf = |key: &str| golden.get(key).tensor::<3>(&device).require_grad();
     let leaves @ [input, h0, c0] = &["input", "h0", "c0"].map(leaf);
-    let [output, hn, cn] = run_layers(&layers, input, h0, c0);
+    let [output, hn, cn] = run_layers(&layers, [input, h0, c0], policy);
 
     let upstream = |key: &str| golden.get(&format!("upstream.{key}")).tensor::<3>(&device);
     let weighted = |key: &str, found: &Tensor<3>| (found.clone() * upstream(key)).sum();
     let loss = weighted("output", &output) + weighted("hn", &hn) + weighted("cn", &cn);
     let gradients = loss.backward();
 
-    let mut forward = Parity::new("lstm outputs", &golden);
+    let mut forward = Parity::new(&format!("lstm {name} outputs"), &golden);
     for (key, found) in [("output", output), ("hn", hn), ("cn", cn)] {
         forward.compare(key, &host::values(found));
     }
     forward.finish();
     // A sum of terms that cancel: only its absolute error says something.
-    let mut sum = Comparison::new("lstm loss, absolute", TOLERANCE);
+    let mut sum = Comparison::new(format!("lstm {name} loss, absolute"), TOLERANCE);
     sum.absolute("loss", &host::values(loss), &golden.get("loss").values);
     sum.finish();
-    let mut backward = Parity::new("lstm gradients", &golden);
+    let mut backward = Parity::new(&format!("lstm {name} gradients"), &golden);
     for (key, leaf) in ["grad.input", "grad.h0", "grad.c0"].into_iter().zip(leaves) {
         backward.compare(key, &host::gradient(leaf, &gradients));
     }
@@ -101,9 +122,9 @@ fn layer(golden: &Golden, index: usize, device: &Device) -> Lstm {
 }
 
 /// Output, last hidden states and last cells, from the given states, layer first.
-fn run_layers(layers: &[Lstm], input: &Tensor<3>, h0: &Tensor<3>, c0: &Tensor<3>) -> [Tensor<3>; 3] {
+fn run_layers(layers: &[Lstm], [input, h0, c0]: [&Tensor<3>; 3], policy: Policy) -> [Tensor<3>; 3] {
     let of_layer = |states: &Tensor<3>, index: usize| states.clone().narrow(0, index, 1).squeeze_dim(0);
-    let mut pass = Pass::train(Key::new(0));
+    let mut pass = Pass::train(Key::new(0)).with_policy(policy);
     let mut output = input.clone();
     let (mut hidden, mut cells) = (Vec::new(), Vec::new());
     for (index, layer) in layers.iter().enumerate() {
@@ -127,21 +148,27 @@ fn parameter_gradients(layer: &Lstm, gradients: &Gradients) -> [(&'static str, V
 
 #[test]
 fn the_classifier_gives_the_loss_and_gradients_of_torch() {
+    for (name, policy) in policies() {
+        check_classifier(&name, policy);
+    }
+}
+
+fn check_classifier(name: &str, policy: Policy) {
     let golden = Golden::open("lstm");
     let model = classifier(&golden);
     let input = golden.get("input").tensor::<3>(&Device::flex().autodiff()).require_grad();
-    let (logits, loss) = classify(&model, &input, &golden);
+    let (logits, loss) = classify(&model, &input, &golden, policy);
 
-    let mut forward = Parity::new("lstm classifier", &golden);
+    let mut forward = Parity::new(&format!("lstm classifier {name}"), &golden);
     forward.compare("classifier.logits", &logits.to_host().unwrap());
     forward.compare("classifier.loss", &host::values(loss.clone()));
     forward.finish();
-    let mut backward = Parity::new("lstm classifier gradients", &golden);
+    let mut backward = Parity::new(&format!("lstm classifier {name} gradients"), &golden);
     for (name, gradient) in autodiff::backward(loss, &model) {
         backward.compare(&format!("classifier.grad.{}", torch_name(&name)), &gradient.to_host().unwrap());
     }
     // `autodiff::backward` gives the gradients of parameters and uses the graph up: the input's takes another one.
-    let (_, loss) = classify(&model, &input, &golden);
+    let (_, loss) = classify(&model, &input, &golden, policy);
     backward.compare("classifier.grad.input", &host::gradient(&input, &loss.backward()));
     backward.finish();
 }
@@ -163,8 +190,9 @@ fn classifier(golden: &Golden) -> Stages {
     model
 }
 
-fn classify(model: &Stages, input: &Tensor<3>, golden: &Golden) -> (AnyTensor, Tensor<1>) {
-    let logits = model.forward(input.clone().into(), &mut Pass::train(Key::new(0))).unwrap();
+fn classify(model: &Stages, input: &Tensor<3>, golden: &Golden, policy: Policy) -> (AnyTensor, Tensor<1>) {
+    let logits =
+        model.forward(input.clone().into(), &mut Pass::train(Key::new(0)).with_policy(policy)).unwrap();
     let labels: Tensor<1, Int> = golden.get("classifier.labels").tensor::<1>(&input.device()).int();
     let task = Classification::default();
     let loss = task.loss(&logits, &DeviceTargets::Classes(labels)).unwrap();

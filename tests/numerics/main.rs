@@ -14,6 +14,7 @@ mod golden;
 mod host;
 mod loss_scale;
 mod lstm;
+mod lstm_runs;
 mod micro_batch;
 mod optimizers;
 mod precision;

@@ -66,6 +66,12 @@ impl Generator {
         self.0.random()
     }
 
+    /// Goes on as if it had drawn `count` more numbers by [`uniform`](Self::uniform), without drawing them.
+    pub fn skip_uniforms(&mut self, count: u64) {
+        // Each takes one word of the stream.
+        self.0.set_word_pos(self.0.get_word_pos().wrapping_add(count.into()));
+    }
+
     /// Uniform in [`low`, `high`).
     pub fn uniform_in(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.uniform()
@@ -143,6 +149,18 @@ mod tests {
         ];
         let drawn: std::collections::HashSet<_> = keys.into_iter().map(first).collect();
         assert_eq!(drawn.len(), keys.len());
+    }
+
+    #[test]
+    fn skipping_numbers_is_drawing_them() {
+        for count in [0, 1, 5, 63, 64, 1000] {
+            let mut drawn = Generator::at(Key::new(1));
+            drawn.uniform();
+            let mut skipped = drawn.clone();
+            (0..count).for_each(|_| _ = drawn.uniform());
+            skipped.skip_uniforms(count);
+            assert_eq!(skipped.uniform().to_bits(), drawn.uniform().to_bits(), "after {count}");
+        }
     }
 
     #[test]

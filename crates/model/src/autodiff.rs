@@ -111,6 +111,8 @@ fn backward_recorded(
     input: Option<AnyTensor>,
 ) -> BackwardOutcome {
     let mut gradients = Recorded::backward(loss);
+    // Who wants the gradient of an input holds it up to here. The planner knows it by this product by one, as below.
+    drop(input.clone().map(|input| input.inner().scale(1.0)));
     let input = input.and_then(|input| input.remove_recorded_gradient(&mut gradients));
     let mut named = Named::new();
     model.visit(&mut |info, parameter| {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use burn::tensor::GradientCheckpointingStrategy;
+use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::NoCheckpointing},
@@ -15,7 +15,7 @@ use burn_autodiff::{
 use burn_backend::AutodiffBackend;
 
 use crate::{
-    AnyTensor,
+    AnyTensor, autodiff,
     backends::{Plain, Tracked, first_backend},
 };
 
@@ -64,6 +64,31 @@ pub fn differentiable<const N: usize>(
     let attached = first_backend!(attach::<N>(&inputs, &output, &state, strategy));
     // Every device that a build can open is among the backends.
     attached.expect("all inputs are of one backend, which this build has")
+}
+
+/// Another output of an operation that gives one, and its gradient on the way to the operation's backward pass.
+///
+/// It hangs on the first output in the graph, so that its own backward pass, which only puts the gradient down here,
+/// comes before the operation's. An operation whose second output nobody uses has no gradient of it.
+#[derive(Clone, Default)]
+pub(crate) struct SecondOutput(Arc<Mutex<Option<AnyTensor>>>);
+
+impl SecondOutput {
+    /// The output `value`, off the graph, as one of the operation that gave `first`.
+    pub(crate) fn output<const D: usize>(&self, first: &Tensor<D>, value: AnyTensor) -> AnyTensor {
+        let (gradient, dims) = (self.0.clone(), first.dims());
+        let (device, dtype) = (autodiff::inner(first.clone()).device(), first.dtype());
+        differentiable([first.clone().into()], value, move |of_second, _| {
+            *gradient.lock().unwrap_or_else(PoisonError::into_inner) = Some(of_second);
+            // The operation's backward pass runs even where the first output has no gradient of its own.
+            [Some(Tensor::<D>::zeros([1; D], (&device, dtype)).expand(dims).into())]
+        })
+    }
+
+    /// Its gradient, once.
+    pub(crate) fn take(&self) -> Option<AnyTensor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 fn attach<B: Plain, const N: usize>(

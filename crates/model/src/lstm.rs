@@ -1,10 +1,10 @@
-use burn::module::Module;
+use burn::{module::Module, tensor::Tensor};
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec};
 
 use crate::{
-    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
-    layers::{Dropout, Linear, Lstm},
+    AnyTensor, Architecture, Init, ModelError, Pass, Policy, Stage, Stages,
+    layers::{Dropout, Linear, Lstm, last_step},
 };
 
 /// Reads an LSTM from `[model]`: `hidden` units, `layers`, `dropout` between layers.
@@ -64,17 +64,26 @@ struct LstmStage {
 impl Stage for LstmStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = match input.rank() {
-            4 => {
-                let image = pass.float::<4>(input)?;
-                let [batch, channels, height, width] = image.dims();
-                image.swap_dims(1, 2).reshape([batch, height, channels * width])
-            }
-            _ => pass.float::<3>(input)?,
+            4 => rows(pass.activation::<4>(input)?),
+            _ => pass.activation::<3>(input)?,
         };
         let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));
         let (output, _) = pass.scope("layer", |pass| self.layer.forward(x, None, pass))?;
         Ok(output.into())
     }
+
+    /// A lean layer cuts time by itself.
+    fn recomputes_itself(&self, policy: &Policy) -> bool {
+        policy.lean
+    }
+}
+
+/// The rows of an image as a sequence, the channels of a row side by side.
+fn rows(image: Tensor<4>) -> Tensor<3> {
+    let [batch, channels, height, width] = image.dims();
+    // Of one channel they lie so already: swapped, they would be copied.
+    let rows = if channels == 1 { image } else { image.swap_dims(1, 2) };
+    rows.reshape([batch, height, channels * width])
 }
 
 /// A linear layer on the last time step of `[B, T, U]`.
@@ -85,9 +94,7 @@ struct LastStepStage {
 
 impl Stage for LastStepStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let x = pass.float::<3>(input)?;
-        let [batch, steps, features] = x.dims();
-        let last = x.slice([0..batch, steps - 1..steps, 0..features]).reshape([batch, features]);
+        let last = last_step(pass.activation::<3>(input)?, pass.policy());
         Ok(pass.scope("fc", |pass| self.fc.forward(last, pass))?.into())
     }
 }

@@ -93,8 +93,18 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
 
 fn seconds(operation: &OperationIr, speed: Speed) -> f64 {
     let Some(arithmetic) = arithmetic(operation, speed) else { return speed.begin };
-    let traffic: f64 = operation.inputs().chain(operation.outputs()).map(bytes).sum();
-    arithmetic.max(traffic / speed.bytes) + speed.begin
+    arithmetic.max(traffic(operation) / speed.bytes) + speed.begin
+}
+
+/// Bytes read and written.
+fn traffic(operation: &OperationIr) -> f64 {
+    match operation {
+        // A part is written into a whole, of which the rest is not touched.
+        OperationIr::Custom(op) if op.id == "place_steps" => {
+            op.inputs.iter().skip(1).map(bytes).sum::<f64>() * 2.0
+        }
+        _ => operation.inputs().chain(operation.outputs()).map(bytes).sum(),
+    }
 }
 
 fn bytes(tensor: &TensorIr) -> f64 {
@@ -129,6 +139,14 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
         }
         OperationIr::Module(Module::Conv2dWeightBackward(op)) => {
             2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+        }
+        // Of our own kernels these multiply matrices: gates [B, k, 4U] by a matrix of U rows or columns, which is the
+        // last size of their second output.
+        OperationIr::Custom(op) if ["lstm_forward", "lstm_backward"].contains(&op.id.as_str()) => {
+            match &op.outputs[..] {
+                [gates, hidden, ..] => product(gates, last(hidden)),
+                _ => 0.0,
+            }
         }
         _ => 0.0,
     })

@@ -6,8 +6,13 @@
 mod cast;
 mod conv;
 mod cross_entropy;
+mod dropout;
+mod lstm;
 mod norm;
+mod panels;
 mod rows;
+mod steps;
+mod vector;
 
 use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
@@ -21,7 +26,10 @@ use crate::{AnyTensor, backends::Plain};
 pub(crate) use cast::cast;
 pub(crate) use conv::{conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
+pub(crate) use dropout::{Mask, dropped};
+pub(crate) use lstm::{LstmSteps, Recurrent, lstm_backward, lstm_forward, operand};
 pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
+pub(crate) use steps::{place_steps, room};
 
 /// Which kernels there are where it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -177,10 +177,61 @@ fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut
     });
 }
 
+/// Changes a range of the elements of a contiguous `tensor` that nobody else holds. `change` is given the index of a
+/// first element in the range and at most [`BLOCK`] from it on.
+pub(super) fn change_part(
+    tensor: &mut FlexTensor,
+    range: Range<usize>,
+    change: impl FnMut(usize, &mut [f32]),
+) {
+    match tensor.dtype() {
+        DType::BF16 => changed_part::<bf16>(tensor, range, change),
+        DType::F16 => changed_part::<f16>(tensor, range, change),
+        _ => changed_part::<f32>(tensor, range, change),
+    }
+}
+
+fn changed_part<E: Value>(
+    tensor: &mut FlexTensor,
+    range: Range<usize>,
+    mut change: impl FnMut(usize, &mut [f32]),
+) {
+    for (block, elements) in E::storage(tensor)[range].chunks_mut(BLOCK).enumerate() {
+        E::change(elements, |values| change(block * BLOCK, values));
+    }
+}
+
+/// A tensor of zeros.
+pub(super) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
+    fn zeros<E: Value>(shape: Shape) -> FlexTensor {
+        E::tensor(vec![E::ZERO; shape.num_elements()], shape)
+    }
+    let shape = Shape::from(shape.to_vec());
+    match dtype {
+        DType::BF16 => zeros::<bf16>(shape),
+        DType::F16 => zeros::<f16>(shape),
+        _ => zeros::<f32>(shape),
+    }
+}
+
+/// The tensor of 32-bit values in row-major order.
+pub(super) fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
+    f32::tensor(values, Shape::from(shape.to_vec()))
+}
+
+/// Rounds values to what `dtype` can hold.
+pub(super) fn round(values: &mut [f32], dtype: DType) {
+    match dtype {
+        DType::BF16 => values.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32()),
+        DType::F16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
+        _ => {}
+    }
+}
+
 /// The tensor of a vector.
 pub(super) fn vector(values: Vec<f32>) -> FlexTensor {
-    let shape = Shape::from(vec![values.len()]);
-    f32::tensor(values, shape)
+    let shape = [values.len()];
+    tensor(values, &shape)
 }
 
 /// The sum of values in an order of its own, which is always the same.

@@ -1,15 +1,17 @@
-use burn::{
-    module::Module,
-    tensor::{Tensor, TensorData},
-};
+use burn::{module::Module, tensor::Tensor};
 use oomph_core::Mode;
 
-use crate::{LayerKind, Pass};
+use crate::{
+    LayerKind, Pass, autodiff, differentiable,
+    kernel::{self, Mask},
+    policy::ranked,
+};
 
 /// Dropout (Srivastava et al. 2014): in training each element becomes 0 with probability p, the rest is scaled by
 /// 1/(1 − p); in evaluation nothing happens.
 ///
 /// The mask is a function of the pass's key and the place in the model, so a recomputed stage drops the same elements.
+/// A [lean](crate::Policy::lean) one keeps no mask: backward draws it again.
 #[derive(Module, Debug)]
 pub struct Dropout {
     #[module(skip)]
@@ -29,12 +31,19 @@ impl Dropout {
         if pass.mode() == Mode::Eval || self.probability == 0.0 {
             return input;
         }
-        let mut generator = pass.generator();
-        let (probability, kept) = (self.probability as f32, (1.0 / (1.0 - self.probability)) as f32);
-        let mask: Vec<f32> = (0..input.shape().num_elements())
-            .map(|_| if generator.chance(probability) { 0.0 } else { kept })
-            .collect();
-        let mask = Tensor::from_data(TensorData::new(mask, dims), &input.device());
-        input * mask
+        let mask = Mask {
+            generator: pass.generator(),
+            probability: self.probability as f32,
+            scale: (1.0 / (1.0 - self.probability)) as f32,
+        };
+        let policy = pass.policy();
+        if !policy.lean {
+            let factors = mask.tensor(&input);
+            return policy.narrow(policy.widen(input) * factors);
+        }
+        let output = kernel::dropped(autodiff::inner(input.clone()), &mask, policy.kernels);
+        ranked(differentiable([input.into()], output.into(), move |gradient, _| {
+            [Some(kernel::dropped::<D>(ranked(gradient), &mask, policy.kernels).into())]
+        }))
     }
 }

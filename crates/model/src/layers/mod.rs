@@ -15,6 +15,6 @@ pub use batch_norm::BatchNorm;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use linear::Linear;
-pub use lstm::{Lstm, LstmState};
+pub use lstm::{Lstm, LstmState, last_step};
 pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};

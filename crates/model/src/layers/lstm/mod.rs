@@ -1,19 +1,31 @@
+mod lean;
+mod plain;
+mod segments;
+
 use burn::{
     module::{Module, Param},
-    tensor::{
-        Tensor,
-        activation::{sigmoid, tanh},
-    },
+    tensor::Tensor,
 };
 
-use crate::{Init, LayerKind, ModelError, Pass};
+use crate::{
+    Init, LayerKind, ModelError, Pass, Policy, autodiff, differentiable,
+    kernel::{place_steps, room},
+    policy::ranked,
+};
 
 /// One layer of long short-term memory (Hochreiter & Schmidhuber 1997; gates as in PyTorch's `nn.LSTM`).
 ///
 /// With gates i, f, g, o = x W_ihᵀ + b_ih + h W_hhᵀ + b_hh, cut in four:
 /// c′ = σ(f)·c + σ(i)·tanh(g), h′ = σ(o)·tanh(c′).
 ///
-/// The whole sequence is projected by one matrix product, and each step takes one more for all four gates.
+/// A [lean](crate::Policy::lean) layer goes back through time by a backward pass of its own, run by run of about √T
+/// steps. Of each run it keeps the activated gates and the state that it started from; where the policy asks for
+/// [recomputation](crate::Policy::recompute) that state alone, as in Chen et al. 2016
+/// (<https://arxiv.org/abs/1604.06174>) and, for networks over time, Gruslys et al. 2016
+/// (<https://arxiv.org/abs/1606.03401>). Both give the same bits.
+///
+/// Matrix products have the format of the policy, and so have gates and outputs; cells and what is summed up over time
+/// have 32 bits.
 ///
 /// # Shapes
 /// - input `[B, T, I]`, output `[B, T, U]`, state `[B, U]` each
@@ -32,7 +44,7 @@ pub struct Lstm {
     pub bias_hh: Param<Tensor<1>>,
 }
 
-/// The state of an LSTM layer between two time steps.
+/// The state of an LSTM layer between two time steps. What goes on from it is differentiable with respect to it.
 #[derive(Clone, Debug)]
 pub struct LstmState {
     /// The last output, `[B, U]`.
@@ -69,41 +81,36 @@ impl Lstm {
         let [gates, features] = self.weight_ih.val().dims();
         let hidden = gates / 4;
         pass.expect_shape(found == features && steps > 0, &format!("[B, T ≥ 1, {features}]"), &dims)?;
-        let mut state = match state {
-            Some(state) => {
-                let found = state.hidden.dims();
-                let fits = found == [batch, hidden] && state.cell.dims() == found;
-                pass.expect_shape(fits, &format!("a state of [{batch}, {hidden}]"), &found)?;
-                state
-            }
-            None => {
-                let zeros = Tensor::zeros([batch, hidden], &input.device());
-                LstmState { hidden: zeros.clone(), cell: zeros }
-            }
-        };
-        let bias = (self.bias_ih.val() + self.bias_hh.val()).unsqueeze();
-        let flat = input.reshape([batch * steps, features]);
-        let projected = flat.matmul(self.weight_ih.val().transpose()) + bias;
-        let projected = projected.reshape([batch, steps, gates]);
-        let recurrent = self.weight_hh.val().transpose();
-        let mut outputs = Vec::with_capacity(steps);
-        for at in projected.split(1, 1) {
-            state = Self::step(at.reshape([batch, gates]), &recurrent, state);
-            outputs.push(state.hidden.clone());
+        if let Some(LstmState { hidden: found, cell }) = &state {
+            let fits = found.dims() == [batch, hidden] && cell.dims() == found.dims();
+            pass.expect_shape(fits, &format!("a state of [{batch}, {hidden}]"), &found.dims())?;
         }
-        let output = Tensor::stack(outputs, 1);
+        let policy = pass.policy();
+        let (output, state) = match policy.lean {
+            true => self.lean(input, state, policy),
+            false => self.plain(input, state, policy),
+        };
         let parameters = gates * (features + hidden + 2);
         pass.layer(LayerKind("Lstm"), &dims, &output.dims(), parameters);
         Ok((output, state))
     }
+}
 
-    fn step(projected: Tensor<2>, recurrent: &Tensor<2>, state: LstmState) -> LstmState {
-        let gates = projected + state.hidden.matmul(recurrent.clone());
-        let [batch, width] = gates.dims();
-        let hidden = width / 4;
-        let gate = |index: usize| gates.clone().slice([0..batch, index * hidden..(index + 1) * hidden]);
-        let cell = sigmoid(gate(1)) * state.cell + sigmoid(gate(0)) * tanh(gate(2));
-        let hidden = sigmoid(gate(3)) * tanh(cell.clone());
-        LstmState { hidden, cell }
+/// The last time step of `[B, T, U]`, `[B, U]`. It keeps nothing.
+///
+/// Its gradient is one tensor of zeros with that step in it, where that of Burn's slices is three for a moment.
+pub fn last_step(sequence: Tensor<3>, policy: Policy) -> Tensor<2> {
+    let dims @ [batch, steps, units] = sequence.dims();
+    let last = |sequence: Tensor<3>| sequence.narrow(1, steps - 1, 1).reshape([batch, units]);
+    if !policy.lean {
+        return last(sequence);
     }
+    let (kernels, dtype) = (policy.kernels, sequence.dtype());
+    let output = last(autodiff::inner(sequence.clone()));
+    ranked(differentiable([sequence.into()], output.into(), move |gradient, _| {
+        let gradient = ranked::<2>(gradient).reshape([batch, 1, units]);
+        let mut all = room(dims, dtype, gradient.clone(), kernels);
+        place_steps(&mut all, gradient, steps - 1, kernels);
+        [Some(all.into())]
+    }))
 }

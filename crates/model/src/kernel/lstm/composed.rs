@@ -1,0 +1,128 @@
+//! By Burn's operations, step by step.
+
+use burn::tensor::{
+    Tensor,
+    activation::{sigmoid, tanh},
+};
+use burn_backend::DType;
+
+use super::{LstmGradients, LstmSteps, Recurrent};
+use crate::kernel::{Kernels, cast};
+
+fn narrow<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
+    cast(tensor, dtype, Kernels::Composed)
+}
+
+fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    narrow(tensor, DType::F32)
+}
+
+/// Rounded to what `dtype` can hold.
+fn rounded<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
+    wide(narrow(tensor, dtype))
+}
+
+/// `[B, F]` of one step of `[B, k, F]`.
+fn at_step(sequence: &Tensor<3>, step: usize) -> Tensor<2> {
+    let [batch, _, features] = sequence.dims();
+    sequence.clone().narrow(1, step, 1).reshape([batch, features])
+}
+
+/// The gates i, f, g, o of `[B, 4U]`.
+fn gates_of(gates: &Tensor<2>) -> [Tensor<2>; 4] {
+    let units = gates.dims()[1] / 4;
+    std::array::from_fn(|gate| gates.clone().narrow(1, gate * units, units))
+}
+
+fn next_cell(gates: &Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
+    let [i, f, g, _] = gates_of(gates);
+    f * cell + i * g
+}
+
+fn put_out(gates: &Tensor<2>, cell: &Tensor<2>, dtype: DType) -> Tensor<2> {
+    let [_, _, _, o] = gates_of(gates);
+    rounded(o * tanh(cell.clone()), dtype)
+}
+
+pub(super) fn forward(
+    projected: Tensor<3>,
+    bias: Tensor<1>,
+    [mut hidden, mut cell]: [Tensor<2>; 2],
+    matrix: &Tensor<2>,
+    recurrent: &Recurrent,
+) -> LstmSteps {
+    let dtype = recurrent.dtype;
+    let [_, steps, _] = projected.dims();
+    let (mut all_gates, mut all_hidden) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
+    for step in 0..steps {
+        let product = wide(narrow(hidden, dtype).matmul(matrix.clone()));
+        let [i, f, g, o] = gates_of(&(product + at_step(&projected, step) + bias.clone().unsqueeze()));
+        let gates = rounded(Tensor::cat(vec![sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)], 1), dtype);
+        cell = next_cell(&gates, cell);
+        hidden = put_out(&gates, &cell, dtype);
+        all_gates.push(gates);
+        all_hidden.push(hidden.clone());
+    }
+    LstmSteps {
+        gates: Tensor::stack(all_gates, 1),
+        hidden: Tensor::stack(all_hidden, 1),
+        state: [hidden, cell],
+    }
+}
+
+pub(super) fn backward(
+    gates: Tensor<3>,
+    [hidden, cell]: [Tensor<2>; 2],
+    outputs: Tensor<3>,
+    [mut hidden_gradient, mut cell_gradient]: [Tensor<2>; 2],
+    matrix: &Tensor<2>,
+    recurrent: &Recurrent,
+) -> LstmGradients {
+    let dtype = recurrent.dtype;
+    let [_, steps, _] = gates.dims();
+    // Each with the one before the first step.
+    let (mut hiddens, mut cells) = (vec![hidden], vec![cell]);
+    for step in 0..steps {
+        let gates = at_step(&gates, step);
+        let cell = next_cell(&gates, cells[step].clone());
+        hiddens.push(put_out(&gates, &cell, dtype));
+        cells.push(cell);
+    }
+    hiddens.truncate(steps);
+    let mut all_gates = Vec::with_capacity(steps);
+    for step in (0..steps).rev() {
+        let of_hidden = hidden_gradient + at_step(&outputs, step);
+        let states = [cells[step + 1].clone(), cells[step].clone()];
+        let (of_gates, of_cell) = go_back(gates_of(&at_step(&gates, step)), states, of_hidden, cell_gradient);
+        cells.truncate(step + 1);
+        hidden_gradient = wide(narrow(of_gates.clone(), dtype).matmul(matrix.clone()));
+        cell_gradient = of_cell;
+        all_gates.push(of_gates);
+    }
+    all_gates.reverse();
+    LstmGradients {
+        gates: Tensor::stack(all_gates, 1),
+        previous: Tensor::stack(hiddens, 1),
+        state: [hidden_gradient, cell_gradient],
+    }
+}
+
+/// The gradients of what the gates were activated of, and of the cell before: the formulas are those of the kernel.
+fn go_back(
+    [i, f, g, o]: [Tensor<2>; 4],
+    [cell, cell_before]: [Tensor<2>; 2],
+    of_hidden: Tensor<2>,
+    of_next_cell: Tensor<2>,
+) -> (Tensor<2>, Tensor<2>) {
+    // 1 − x, for what comes of a sigmoid or a square.
+    let complement = |tensor: Tensor<2>| tensor.neg() + 1.0;
+    let activated = tanh(cell);
+    let of_cell = of_next_cell + of_hidden.clone() * o.clone() * complement(activated.clone().square());
+    let of_gates = [
+        of_cell.clone() * g.clone() * (i.clone() * complement(i.clone())),
+        of_cell.clone() * cell_before * (f.clone() * complement(f.clone())),
+        of_cell.clone() * i * complement(g.square()),
+        of_hidden * activated * (o.clone() * complement(o)),
+    ];
+    (Tensor::cat(of_gates.to_vec(), 1), of_cell * f)
+}

@@ -1,0 +1,71 @@
+//! A sequence that is made part by part.
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+use burn_flex::FlexTensor;
+
+use super::{
+    Kernels, Own, cast,
+    rows::{BLOCK, Values, blank, change_part},
+};
+use crate::AnyTensor;
+
+/// Room for a sequence, on the device of `like`. It holds zeros.
+pub(crate) fn room<const D: usize>(
+    shape: [usize; D],
+    dtype: DType,
+    like: impl Into<AnyTensor>,
+    kernels: Kernels,
+) -> Tensor<D> {
+    let like = like.into();
+    if kernels == Kernels::Composed {
+        return Tensor::zeros(shape, (&like.device(), dtype));
+    }
+    // Burn's zeros are there twice for a moment.
+    let outputs = vec![(shape.to_vec(), dtype)];
+    let operation = Own { name: "room", inputs: vec![like], outputs, in_place: false };
+    operation.run_one(|_| blank(&shape, dtype))
+}
+
+/// Writes the time steps `part`, `[B, k, F]`, into `whole`, `[B, T, F]`, from step `at` on: in place, where nobody else
+/// holds that. They take its format.
+pub(crate) fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: Kernels) {
+    let dims @ [batch, steps, features] = whole.dims();
+    let [_, count, _] = part.dims();
+    let dtype = whole.dtype();
+    // Something has to stand there in the meantime.
+    let before = std::mem::replace(whole, part.clone());
+    *whole = match kernels {
+        Kernels::Composed => {
+            before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
+        }
+        Kernels::Own => {
+            let operation = Own {
+                name: "place_steps",
+                inputs: vec![before.into(), part.into()],
+                outputs: vec![(dims.to_vec(), dtype)],
+                in_place: true,
+            };
+            operation.run_one(|inputs| {
+                placed(inputs, [batch, steps * features], [at * features, count * features])
+            })
+        }
+    };
+}
+
+/// Inputs are the whole and the part, of `batch` rows each; the part begins at `start` of a row and has `width` of it.
+fn placed(mut inputs: Vec<FlexTensor>, [batch, row]: [usize; 2], [start, width]: [usize; 2]) -> FlexTensor {
+    let part = inputs.split_off(1);
+    let part = Values::of(&part[0]);
+    // The only one that is left.
+    let mut whole = inputs.swap_remove(0);
+    for sample in 0..batch {
+        let from = sample * row + start;
+        change_part(&mut whole, from..from + width, |at, values| {
+            let mut buffer = [0.0; BLOCK];
+            let at = sample * width + at;
+            values.copy_from_slice(part.read(at..at + values.len(), &mut buffer));
+        });
+    }
+    whole
+}

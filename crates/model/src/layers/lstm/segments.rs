@@ -1,0 +1,216 @@
+//! A layer over time, run of steps by run of steps.
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+
+use crate::{
+    AnyTensor, Policy,
+    kernel::{self, LstmSteps, Recurrent},
+};
+
+/// A layer with its input, off the graph.
+pub(super) struct Layer {
+    pub(super) input: Tensor<3>,
+    /// Of the input and of the hidden units.
+    pub(super) weights: [Tensor<2>; 2],
+    /// The sum of both biases.
+    pub(super) bias: Tensor<1>,
+    pub(super) policy: Policy,
+}
+
+/// What is kept of a run of steps.
+pub(super) struct Run {
+    steps: Range<usize>,
+    /// Hidden units and cell before it.
+    before: [Tensor<2>; 2],
+    /// `[B, k, 4U]`; where they are not kept they are computed again.
+    gates: Option<Tensor<3>>,
+}
+
+/// What forward gives.
+pub(super) struct Made {
+    pub(super) output: Tensor<3>,
+    /// After the last step.
+    pub(super) cell: Tensor<2>,
+    pub(super) kept: Vec<Run>,
+}
+
+/// The gradients that backward starts from.
+pub(super) struct Upstream {
+    /// Of the output.
+    pub(super) output: Tensor<3>,
+    /// Of the cell after the last step, where there is one.
+    pub(super) cell: Option<Tensor<2>>,
+}
+
+/// Sums over the runs, where they are wanted.
+#[derive(Default)]
+struct Sums {
+    weights: [Option<Tensor<2>>; 2],
+    bias: Option<Tensor<1>>,
+}
+
+fn add<const D: usize>(sum: &mut Option<Tensor<D>>, more: Tensor<D>) {
+    *sum = Some(match sum.take() {
+        Some(sum) => sum + more,
+        None => more,
+    });
+}
+
+/// Runs of about √T steps: of the states that are kept of each run, and of what one run needs in backward, there is then
+/// about as much.
+fn runs(steps: usize) -> impl Iterator<Item = Range<usize>> {
+    let length = (steps as f64).sqrt().ceil() as usize;
+    (0..steps).step_by(length.max(1)).map(move |start| start..(start + length).min(steps))
+}
+
+impl Layer {
+    pub(super) fn units(&self) -> usize {
+        self.weights[1].dims()[1]
+    }
+
+    /// In the format of products.
+    fn operand<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
+        kernel::operand(tensor, self.policy.dtype(), self.policy.kernels)
+    }
+
+    /// What forward multiplies by.
+    fn matrices(&self) -> (Tensor<2>, Recurrent) {
+        let [of_input, of_hidden] = self.weights.clone();
+        let recurrent = Recurrent::forward(of_hidden, self.policy.dtype(), self.policy.kernels);
+        (self.operand(of_input).transpose(), recurrent)
+    }
+
+    /// The input of a run, `[B·k, I]`.
+    fn input_of(&self, steps: &Range<usize>) -> Tensor<2> {
+        let [batch, _, features] = self.input.dims();
+        let part = self.input.clone().narrow(1, steps.start, steps.len());
+        self.operand(part.reshape([batch * steps.len(), features]))
+    }
+
+    fn run(
+        &self,
+        steps: &Range<usize>,
+        before: [Tensor<2>; 2],
+        (of_input, recurrent): &(Tensor<2>, Recurrent),
+    ) -> LstmSteps {
+        let [batch, _, _] = self.input.dims();
+        let kernels = self.policy.kernels;
+        let projected = kernel::cast(self.input_of(steps).matmul(of_input.clone()), DType::F32, kernels);
+        let projected = projected.reshape([batch, steps.len(), 4 * self.units()]);
+        kernel::lstm_forward(projected, self.bias.clone(), before, recurrent, kernels)
+    }
+
+    /// Runs over the sequence, and keeps what backward needs where there may be one.
+    pub(super) fn forward(&self, start: [Tensor<2>; 2], keeps: bool) -> Made {
+        let [batch, steps, _] = self.input.dims();
+        let Policy { kernels, recompute, .. } = self.policy;
+        let matrices = self.matrices();
+        let shape = [batch, steps, self.units()];
+        let mut output = kernel::room(shape, self.policy.dtype(), self.bias.clone(), kernels);
+        let (mut kept, mut state) = (Vec::new(), start);
+        for steps in runs(steps) {
+            let made = self.run(&steps, state.clone(), &matrices);
+            kernel::place_steps(&mut output, made.hidden, steps.start, kernels);
+            let before = std::mem::replace(&mut state, made.state);
+            if keeps {
+                kept.push(Run { steps, before, gates: (!recompute).then_some(made.gates) });
+            }
+        }
+        let [_, cell] = state;
+        Made { output, cell, kept }
+    }
+
+    /// The gradients of input, both weights, both biases and both states, where they are wanted.
+    pub(super) fn backward(
+        self,
+        mut kept: Vec<Run>,
+        upstream: Upstream,
+        wanted: [bool; 7],
+    ) -> [Option<AnyTensor>; 7] {
+        let Policy { kernels, recompute, .. } = self.policy;
+        let forward = recompute.then(|| self.matrices());
+        let recurrent = Recurrent::backward(self.weights[1].clone(), self.policy.dtype(), kernels);
+        let of_input = wanted[0].then(|| self.operand(self.weights[0].clone()));
+        let Upstream { mut output, cell } = upstream;
+        let mut input = wanted[0].then(|| self.room_for_input(&output)).flatten();
+        let zeros = || kernel::room(kept[0].before[1].dims(), DType::F32, self.bias.clone(), kernels);
+        let mut state = [zeros(), cell.unwrap_or_else(zeros)];
+        let mut sums = Sums::default();
+        while let Some(Run { steps, before, gates }) = kept.pop() {
+            let of_outputs = output.clone().narrow(1, steps.start, steps.len());
+            let gates = gates.or_else(|| Some(self.run(&steps, before.clone(), forward.as_ref()?).gates));
+            // They are kept where nothing is there to compute them again.
+            let gates = gates.expect("gates are kept or computed again");
+            let back = kernel::lstm_backward(gates, before, of_outputs, state, &recurrent, kernels);
+            state = back.state;
+            let gates = self.sum(&mut sums, &steps, back.gates, back.previous, wanted);
+            if let Some(of_input) = &of_input {
+                let [batch, _, features] = self.input.dims();
+                let part = gates.matmul(of_input.clone()).reshape([batch, steps.len(), features]);
+                kernel::place_steps(input.as_mut().unwrap_or(&mut output), part, steps.start, kernels);
+            }
+        }
+        let input = wanted[0].then(|| input.unwrap_or(output).into());
+        let [hidden, cell] = state.map(AnyTensor::from);
+        let [of_input, of_hidden] = sums.weights.map(|sum| sum.map(AnyTensor::from));
+        let bias = sums.bias.map(AnyTensor::from);
+        [input, of_input, of_hidden, bias.clone(), bias, Some(hidden), Some(cell)]
+    }
+
+    /// Room for the input's gradient. `None` where it may be written over the output's, which is read run by run just
+    /// before.
+    fn room_for_input(&self, output: &Tensor<3>) -> Option<Tensor<3>> {
+        let (dims, dtype) = (self.input.dims(), self.input.dtype());
+        let fits = dims == output.dims() && dtype == output.dtype();
+        (!fits).then(|| kernel::room(dims, dtype, self.bias.clone(), self.policy.kernels))
+    }
+
+    /// Adds what a run gives to the parameters' gradients. Gives back the gradient of the gates in the format of
+    /// products, `[B·k, 4U]`.
+    fn sum(
+        &self,
+        sums: &mut Sums,
+        steps: &Range<usize>,
+        gates: Tensor<3>,
+        previous: Tensor<3>,
+        wanted: [bool; 7],
+    ) -> Tensor<2> {
+        let [batch, count, width] = gates.dims();
+        let gates = gates.reshape([batch * count, width]);
+        if wanted[3] || wanted[4] {
+            add(&mut sums.bias, gates.clone().sum_dim(0).reshape([width]));
+        }
+        let Policy { kernels, .. } = self.policy;
+        let gates = match kernels {
+            // What is computed in 32 bits need not be rounded before it.
+            kernel::Kernels::Own => gates,
+            kernel::Kernels::Composed => self.operand(gates),
+        };
+        let product =
+            |right: Tensor<2>| kernel::cast(gates.clone().transpose().matmul(right), DType::F32, kernels);
+        if wanted[2] {
+            let previous = previous.reshape([batch * count, width / 4]);
+            let previous = kernel::cast(previous, gates.dtype(), kernels);
+            add(&mut sums.weights[1], product(previous));
+        }
+        if wanted[1] {
+            add(&mut sums.weights[0], product(self.input_of(steps)));
+        }
+        gates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_of_about_the_root_and_leave_nothing_out() {
+        assert!(runs(1).eq(std::iter::once(0..1)));
+        assert!(runs(7).eq([0..3, 3..6, 6..7]));
+        assert_eq!(runs(1024).count(), 32);
+    }
+}
