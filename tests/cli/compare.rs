@@ -161,7 +161,7 @@ fn what_fails_is_a_row_and_the_others_go_on() {
     snapshot("compare_failures", &shape(&answer.stdout));
     for part in [
         "warning: batch 8 · micro-batch 256: --micro-batches 256: a micro-batch is a part of the batch",
-        "warning: batch 256 · micro-batch 256: out of memory in forward at `",
+        "warning: batch 256 · micro-batch 256: out of memory in ",
     ] {
         assert!(answer.stderr.contains(part), "{part}: {answer}");
     }
@@ -203,6 +203,7 @@ fn json_has_every_figure() {
             "batch",
             "error",
             "first_step_seconds",
+            "lean",
             "loss_first",
             "loss_last",
             "lr",
@@ -212,6 +213,8 @@ fn json_has_every_figure() {
             "planned_categories",
             "planned_peak_bytes",
             "planned_state_bytes_per_parameter",
+            "precision",
+            "recompute",
             "samples_per_second",
             "state_bytes_per_parameter",
             "step_seconds",

@@ -134,10 +134,15 @@ fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
     let adapted =
         answer.json_lines().into_iter().find(|event| event["event"] == "adapted").expect("it adapts");
     assert_eq!(adapted["step"], 0);
-    let size = adapted["settings"]["memory.micro_batch"].as_str().expect("a micro-batch").to_owned();
+    let settings = adapted["settings"].as_object().expect("settings").clone();
+    assert!(!settings.is_empty() && settings.keys().all(|key| key.starts_with("memory.")), "{settings:?}");
     assert_same_loss(&enough, &end(answer));
     let config = String::from_utf8(folder.read("run/config.toml")).unwrap();
-    assert!(config.contains(&format!("micro_batch = {size}")) && config.contains("batch = 256"), "{config}");
+    for (key, value) in &settings {
+        let line = format!("{} = {}", key.trim_start_matches("memory."), text(value));
+        assert!(config.replace('"', "").contains(&line), "{line}: {config}");
+    }
+    assert!(config.contains("batch = 256"), "{config}");
 
     // And when it has run out, in the first step and in a later one: an evaluation needs most here.
     for late in
@@ -184,7 +189,8 @@ fn a_training_that_adapts_goes_on_from_where_it_was_resumed() {
 fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
     let folder = folder();
     // Either alone leaves the other above the limit.
-    let arguments = ["--set", "train.eval_batch=359", "--memory-limit", "5MiB"];
+    let lean = ["--set", "memory.lean=true"];
+    let arguments = [&lean[..], &["--set", "train.eval_batch=359", "--memory-limit", "3800KiB"]].concat();
     let answer = train(&folder, &[&arguments[..], &["--json"]].concat());
     let levers = answer.last_json()["out_of_memory"]["levers"].as_array().expect("levers").clone();
     let settings = levers[0]["settings"].as_array().expect("settings").clone();
@@ -197,7 +203,7 @@ fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
     // No smaller than they have to be.
     assert!(flags[0] != "memory.micro_batch=1", "{flags:?}");
     let sets: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
-    let last = [&sets[..], &["--memory-limit", "5MiB", "--no-plan-check", "--quiet"]].concat();
+    let last = [&sets[..], &lean, &["--memory-limit", "3800KiB", "--no-plan-check", "--quiet"]].concat();
     train(&folder, &last).success();
 }
 

@@ -86,9 +86,11 @@ fn weight_gradient(
 /// as even parts as can be.
 fn part_of_batch(input: &Tensor<4>, gradient: &Tensor<4>) -> usize {
     const BYTES: usize = 4 << 20;
+    /// So that a plan of millions of samples does not have as many operations.
+    const MOST: usize = 64;
     let elements = input.shape().num_elements() + gradient.shape().num_elements();
     let [batch, ..] = input.dims();
-    let parts = (elements * size_of::<f32>()).div_ceil(BYTES).clamp(1, batch.max(1));
+    let parts = (elements * size_of::<f32>()).div_ceil(BYTES).clamp(1, batch.clamp(1, MOST));
     batch.div_ceil(parts)
 }
 
