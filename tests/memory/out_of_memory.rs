@@ -311,7 +311,7 @@ fn what_cannot_fit_is_refused_before_there_is_a_run_directory() {
     let error = out_of_memory(train(&session, &options, &mut Quiet, &Stop::new()));
     assert!(matches!(error.shortage, Shortage::Planned { .. }), "{error}");
     assert!(!directory.path().join("run").exists() && report.join("report.json").is_file());
-    assert!(error.hint().is_some_and(|hint| hint.contains("memory.micro_batch=")), "{:?}", error.hint());
+    assert!(error.hint().is_some_and(|hint| hint.contains("--set memory.")), "{:?}", error.hint());
     assert!(!error.report.unwrap().is_measured);
     // By less it may be that it fits.
     session.limit_bytes = Some(Bytes::new((planned * 0.99) as u64));

@@ -204,16 +204,15 @@ fn schedule_is_checked() {
 }
 
 #[test]
-fn memory_is_checked_and_what_is_to_come_is_refused() {
+fn memory_is_checked() {
     snapshot(
         "memory",
         &[
             ("[memory]\nprecision = 'fp8'", &[]),
-            ("[memory]\nrecompute = 'stages'", &[]),
-            ("[memory]\nrecompute = ['layer1', 'layer2']", &[]),
             ("[memory]\nrecompute = []", &[]),
             ("[memory]\nrecompute = 'all'", &[]),
-            ("[memory]\nmicro_batch = 'auto'", &[]),
+            ("[memory]\nlean = 'yes'", &[]),
+            ("[memory]\ncleanup = 'always'", &[]),
             ("[memory]\nmicro_batch = 'half'", &[]),
             ("[memory]\nmicro_batch = 0", &[]),
             ("[train]\nbatch = 32\n[memory]\nmicro_batch = 64", &[]),

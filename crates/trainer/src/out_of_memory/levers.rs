@@ -56,12 +56,10 @@ pub(super) const LEVERS: [Lever; 7] = [
         is_for_evaluation: false,
         about: "activations are computed again in backward; no bit of the training changes",
         rungs: |session| {
-            let stronger: &[&str] = match session.config.memory.recompute {
-                Recompute::Stages => &[],
-                Recompute::Auto => &["stages"],
-                Recompute::None | Recompute::Ops | Recompute::Named(_) => &["auto", "stages"],
-            };
-            Rungs::of(stronger.iter().map(|rung| one("memory.recompute", rung)).collect())
+            // `auto` would go by the limit again, which may be what was wrong.
+            let settings = (session.config.memory.recompute != Recompute::Stages)
+                .then(|| one("memory.recompute", "stages"));
+            Rungs::of(settings.into_iter().collect())
         },
     },
     Lever {
