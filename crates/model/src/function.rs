@@ -17,6 +17,7 @@ use burn_backend::AutodiffBackend;
 use crate::{
     AnyTensor, autodiff,
     backends::{Plain, Tracked, first_backend},
+    policy::ranked,
 };
 
 type Gradient<const N: usize> = dyn FnOnce(AnyTensor, [bool; N]) -> [Option<AnyTensor>; N] + Send;
@@ -75,14 +76,18 @@ pub(crate) struct SecondOutput(Arc<Mutex<Option<AnyTensor>>>);
 
 impl SecondOutput {
     /// The output `value`, off the graph, as one of the operation that gave `first`.
-    pub(crate) fn output<const D: usize>(&self, first: &Tensor<D>, value: AnyTensor) -> AnyTensor {
-        let (gradient, dims) = (self.0.clone(), first.dims());
+    pub(crate) fn output<const D: usize, const E: usize>(
+        self,
+        first: &Tensor<D>,
+        value: Tensor<E>,
+    ) -> Tensor<E> {
+        let dims = first.dims();
         let (device, dtype) = (autodiff::inner(first.clone()).device(), first.dtype());
-        differentiable([first.clone().into()], value, move |of_second, _| {
-            *gradient.lock().unwrap_or_else(PoisonError::into_inner) = Some(of_second);
+        ranked(differentiable([first.clone().into()], value.into(), move |of_second, _| {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(of_second);
             // The operation's backward pass runs even where the first output has no gradient of its own.
             [Some(Tensor::<D>::zeros([1; D], (&device, dtype)).expand(dims).into())]
-        })
+        }))
     }
 
     /// Its gradient, once.

@@ -16,7 +16,7 @@ impl Lstm {
         state: Option<LstmState>,
         policy: Policy,
     ) -> (Tensor<3>, LstmState) {
-        let [batch, steps, _] = input.dims();
+        let [batch, _, _] = input.dims();
         let weights = [self.weight_ih.val(), self.weight_hh.val()];
         let biases = [self.bias_ih.val(), self.bias_hh.val()];
         let [bias_ih, bias_hh] = biases.clone().map(autodiff::inner);
@@ -40,14 +40,16 @@ impl Lstm {
         let inputs = inputs(input, weights, biases, start.clone());
         let differentiable_here = inputs.iter().any(|input| input.device().is_autodiff());
         let made = layer.forward(start.map(autodiff::inner), differentiable_here);
-        let (of_cell, kept) = (SecondOutput::default(), made.kept);
-        let gradient_of_cell = of_cell.clone();
+        let (ends, kept) = ([SecondOutput::default(), SecondOutput::default()], made.kept);
+        let of_ends = ends.clone();
         let output: Tensor<3> = ranked(differentiable(inputs, made.output.into(), move |output, wanted| {
-            let cell = gradient_of_cell.take().map(ranked);
-            layer.backward(kept, Upstream { output: ranked(output), cell }, wanted)
+            let state = of_ends.map(|end| end.take().map(|gradient| policy.widen(ranked(gradient))));
+            layer.backward(kept, Upstream { output: ranked(output), state }, wanted)
         }));
-        let cell = ranked(of_cell.output(&output, made.cell.into()));
-        let hidden = output.clone().narrow(1, steps - 1, 1).squeeze_dim(1);
+        let [of_hidden, of_cell] = ends;
+        let [hidden, cell] = made.state;
+        let hidden = kernel::cast(hidden, policy.dtype(), policy.kernels);
+        let [hidden, cell] = [of_hidden.output(&output, hidden), of_cell.output(&output, cell)];
         (output, LstmState { hidden, cell })
     }
 }

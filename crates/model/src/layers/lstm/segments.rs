@@ -32,8 +32,8 @@ pub(super) struct Run {
 /// What forward gives.
 pub(super) struct Made {
     pub(super) output: Tensor<3>,
-    /// After the last step.
-    pub(super) cell: Tensor<2>,
+    /// Hidden units and cell after the last step, of 32 bits.
+    pub(super) state: [Tensor<2>; 2],
     pub(super) kept: Vec<Run>,
 }
 
@@ -41,8 +41,8 @@ pub(super) struct Made {
 pub(super) struct Upstream {
     /// Of the output.
     pub(super) output: Tensor<3>,
-    /// Of the cell after the last step, where there is one.
-    pub(super) cell: Option<Tensor<2>>,
+    /// Of hidden units and cell after the last step, where they have one: of 32 bits.
+    pub(super) state: [Option<Tensor<2>>; 2],
 }
 
 /// Sums over the runs, where they are wanted.
@@ -119,8 +119,7 @@ impl Layer {
                 kept.push(Run { steps, before, gates: (!recompute).then_some(made.gates) });
             }
         }
-        let [_, cell] = state;
-        Made { output, cell, kept }
+        Made { output, state, kept }
     }
 
     /// The gradients of input, both weights, both biases and both states, where they are wanted.
@@ -134,10 +133,10 @@ impl Layer {
         let forward = recompute.then(|| self.matrices());
         let recurrent = Recurrent::backward(self.weights[1].clone(), self.policy.dtype(), kernels);
         let of_input = wanted[0].then(|| self.operand(self.weights[0].clone()));
-        let Upstream { mut output, cell } = upstream;
+        let Upstream { mut output, state } = upstream;
         let mut input = wanted[0].then(|| self.room_for_input(&output)).flatten();
         let zeros = || kernel::room(kept[0].before[1].dims(), DType::F32, self.bias.clone(), kernels);
-        let mut state = [zeros(), cell.unwrap_or_else(zeros)];
+        let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
         let mut sums = Sums::default();
         while let Some(Run { steps, before, gates }) = kept.pop() {
             let of_outputs = output.clone().narrow(1, steps.start, steps.len());
