@@ -22,7 +22,6 @@ OOMPH = os.environ.get("OOMPH", "target/release/oomph")
 RESNET18 = ["--config", "resnet18-cifar10", "--set", "data.source=synthetic", "--set", "data.kind=image"]
 LSTM = ["--config", "lstm", "--set", "data.source=synthetic", "--set", "data.kind=sequence",
         "--set", "data.steps=1024", "--set", "data.features=64", "--set", "model.hidden=128"]
-FIXED = ("parameters", "gradients", "optimizer_state")
 
 
 def compare(*arguments):

@@ -182,7 +182,8 @@ fn what_led_to_the_limit_is_shown() {
     let _alone = alone();
     let session = session(RESNET, OPTIMIZERS[2].0);
     let peak = profiled(&session, 1).measured.peak().categories.total().get();
-    for (warmup, part) in [(1, 0.999), (1, 0.7)] {
+    // Whether both threads hold their packing buffers at once is chance: peaks were seen 0.5 % apart.
+    for (warmup, part) in [(1, 0.99), (1, 0.7)] {
         let limit = (peak as f64 * part) as u64;
         oomph::memory::set_limit(Some(oomph::Bytes::new(limit)));
         let options = ProfileOptions { warmup, ..ProfileOptions::default() };

@@ -35,6 +35,12 @@ impl Bytes {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// What is left without `what`; nothing where that is more.
+    #[must_use]
+    pub const fn saturating_sub(self, what: Self) -> Self {
+        Self(self.0.saturating_sub(what.0))
+    }
 }
 
 impl fmt::Display for Bytes {

@@ -31,5 +31,5 @@ mod sample;
 pub use account::{Account, charge, charge_thread, charged_account};
 pub use bytes::{Bytes, ParseBytesError};
 pub use generator::{Generator, Key};
-pub use place::{Phase, Place, PlaceGuard, phase, place, scope, shared_place, watch_places};
+pub use place::{Phase, Place, PlaceGuard, is_within, phase, place, scope, shared_place, watch_places};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

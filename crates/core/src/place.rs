@@ -140,6 +140,11 @@ fn lock(names: &Mutex<Names>) -> std::sync::MutexGuard<'_, Names> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a scope is the `outer` one, or a part of it: `layer1.0.conv1` of `layer1`.
+pub fn is_within(scope: &str, outer: &str) -> bool {
+    scope.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Where this thread is.
 pub fn place() -> Place {
     Place(CURRENT.get())

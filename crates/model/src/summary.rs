@@ -54,6 +54,13 @@ pub struct SummaryRow {
     pub output_bytes: Bytes,
 }
 
+impl Summary {
+    /// The rows of the stages, in order.
+    pub fn stages(&self) -> impl Iterator<Item = &SummaryRow> {
+        self.rows.iter().filter(|row| row.depth == 0)
+    }
+}
+
 /// The bytes of one fp32 element.
 const ELEMENT: u64 = 4;
 

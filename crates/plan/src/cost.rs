@@ -10,7 +10,7 @@ use burn_ir::{
     BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
 };
 
-use oomph_core::Phase;
+use oomph_core::{Phase, is_within};
 
 use crate::{Backend, Noted, Recording, machine::element_bytes};
 
@@ -76,11 +76,7 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
         while let Some(note) = notes.next_if(|note| first.is_some_and(|first| note.at < first)) {
             if let Noted::Place(place) = &note.what {
                 let scope = place.scope();
-                let is_of = |stage: &&String| {
-                    scope
-                        .strip_prefix(stage.as_str())
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                };
+                let is_of = |stage: &&String| is_within(&scope, stage);
                 stage = recording.stages.iter().find(is_of).filter(|_| place.phase() == Phase::Forward);
             }
         }

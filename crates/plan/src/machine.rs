@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use burn_backend::DType;
 use burn_ir::{TensorIr, TensorStatus};
-use oomph_core::Phase;
+use oomph_core::{Phase, is_within};
 use oomph_memory::{Name, Names, RawBlock};
 
 use crate::layout::Layout;
@@ -54,10 +54,6 @@ pub(crate) struct Machine {
     next_address: u64,
     /// Bytes that an allocation is rounded up to.
     alignment: u64,
-}
-
-fn is_within(scope: &str, outer: &str) -> bool {
-    scope.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Bytes of one element. Burn's quantised types are not trained with.

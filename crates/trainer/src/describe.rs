@@ -14,18 +14,15 @@ impl Session {
         let choice = self.choice(occasion).ok();
         let recompute = match &memory.recompute {
             Recompute::None => None,
-            Recompute::Ops => Some("recompute ops".to_owned()),
-            Recompute::Stages => Some("recompute stages".to_owned()),
             Recompute::Named(names) => Some(format!("recompute {}", names.join(", "))),
             Recompute::Auto => {
-                let stages = self.stage_names().unwrap_or_default();
                 let chosen = choice.map(|choice| choice.recompute).unwrap_or_default();
-                let names =
-                    stages.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(name, _)| name);
-                let names: Vec<String> = names.collect();
+                let chosen = self.stages.iter().zip(chosen).filter(|(_, chosen)| *chosen);
+                let names: Vec<&str> = chosen.map(|(name, _)| name.as_str()).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 Some(format!("recompute auto: {names}"))
             }
+            named => named.name().map(|name| format!("recompute {name}")),
         };
         // Its size is told beside the batch's.
         let micro_batch =

@@ -7,7 +7,7 @@ use std::{
 
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
-use oomph_core::{Bytes, SampleSpec, Split};
+use oomph_core::{Bytes, SampleSpec, Split, is_within};
 use oomph_data::{DataError, LoaderOptions, Order, Source};
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
@@ -19,7 +19,7 @@ use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
     device_memory::install_pool,
     open_device,
-    planning::{Choice, Occasion, choose, is_within, recomputed},
+    planning::{Choice, Occasion, choose, recomputed},
 };
 
 /// A configuration with everything it names found, opened and checked against each other.
@@ -38,6 +38,8 @@ pub struct Session {
     pub device: Device,
     /// What the device may use, where that is known: as configured, or what the machine leaves.
     pub limit_bytes: Option<Bytes>,
+    /// The names of the model's stages.
+    pub(crate) stages: Vec<String>,
     /// What `auto` came to, whenever it was asked.
     choices: Mutex<HashMap<Occasion, Choice>>,
 }
@@ -163,9 +165,12 @@ impl Session {
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;
+        let batch = config.train.eval_batch.unwrap_or(config.train.batch);
+        let summary = summarize(&architecture, source.spec(), batch)?;
+        let stages = summary.stages().map(|row| row.name.clone()).collect();
         let choices = Mutex::default();
-        let session = Self { config, architecture, source, task, loader, device, limit_bytes, choices };
-        session.summary(session.config.train.eval_batch.unwrap_or(session.config.train.batch))?;
+        let session =
+            Self { config, architecture, source, task, loader, device, limit_bytes, stages, choices };
         session.check_stages()?;
         Ok(session)
     }
@@ -173,12 +178,11 @@ impl Session {
     /// Refuses names of stages that the model does not have.
     fn check_stages(&self) -> Result<(), SessionError> {
         let Recompute::Named(named) = &self.config.memory.recompute else { return Ok(()) };
-        let stages = self.stage_names()?;
-        let is_known = |name: &String| stages.iter().any(|stage| is_within(stage, name));
+        let is_known = |name: &String| self.stages.iter().any(|stage| is_within(stage, name));
         if named.iter().all(is_known) {
             return Ok(());
         }
-        Err(self.config.not_allowed("memory.recompute", stages.iter().map(String::as_str)).into())
+        Err(self.config.not_allowed("memory.recompute", self.stages.iter().map(String::as_str)).into())
     }
 
     /// Checks what only training needs: that each part of the data makes a batch, and that the model can be trained on
@@ -271,6 +275,7 @@ impl Session {
             loader: self.loader.clone(),
             device: self.device.clone(),
             limit_bytes: self.limit_bytes,
+            stages: self.stages.clone(),
             choices: Mutex::default(),
         })
     }
@@ -304,7 +309,7 @@ impl Session {
                 Some(MicroBatch::Samples(samples)) => samples.min(occasion.batch),
                 _ => occasion.batch,
             };
-            let recompute = recomputed(&memory.recompute, &self.stage_names()?);
+            let recompute = recomputed(&memory.recompute, &self.stages);
             return Ok(Choice { micro_batch, recompute });
         }
         // Not held while it is chosen: that plans. A panic leaves choices that are still true.
@@ -317,21 +322,11 @@ impl Session {
         Ok(choice)
     }
 
-    /// The names of the model's stages.
-    pub(crate) fn stage_names(&self) -> Result<Vec<String>, ModelError> {
-        Ok(self.stage_rows(1)?.into_iter().map(|row| row.name).collect())
-    }
-
     /// Bytes of each stage's output for so many samples, in the format of activations.
     pub(crate) fn stage_output_bytes(&self, samples: usize) -> Result<Vec<u64>, ModelError> {
         let share = self.policy(backend(self)).dtype().size() as u64;
-        let bytes = |row: SummaryRow| row.output.iter().product::<usize>() as u64 * share;
-        Ok(self.stage_rows(samples)?.into_iter().map(bytes).collect())
-    }
-
-    fn stage_rows(&self, samples: usize) -> Result<Vec<SummaryRow>, ModelError> {
-        let rows = self.summary(samples)?.rows;
-        Ok(rows.into_iter().filter(|row| row.depth == 0).collect())
+        let bytes = |row: &SummaryRow| row.output.iter().product::<usize>() as u64 * share;
+        Ok(self.summary(samples)?.stages().map(bytes).collect())
     }
 
     /// How layers compute on the allocator and kernels of `backend`.

@@ -177,8 +177,18 @@ const WITHIN_THE_BATCH: Rule = Rule {
 };
 
 impl Recompute {
-    const NAMES: [(&str, Self); 4] =
+    const NAMES: [(&'static str, Self); 4] =
         [("none", Self::None), ("ops", Self::Ops), ("stages", Self::Stages), ("auto", Self::Auto)];
+
+    /// The choice of that name; `None` where it is none, as names of stages are not.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, recompute)| recompute)
+    }
+
+    /// Its name, where it is not a list of stages.
+    pub fn name(&self) -> Option<&'static str> {
+        Self::NAMES.into_iter().find(|(_, known)| known == self).map(|(name, _)| name)
+    }
 
     fn read(section: &Section) -> Result<Self, ConfigError> {
         let expected = "one of `none`, `ops`, `stages` or `auto`, or a list of names of stages";
@@ -187,10 +197,7 @@ impl Recompute {
             _ => Err(Refused::Kind),
         };
         section.or("recompute", Self::None, expected, |value| match value {
-            Value::String(chosen) => {
-                let named = Self::NAMES.into_iter().find(|(name, _)| name == chosen);
-                named.map(|(_, recompute)| recompute).ok_or(Refused::Value)
-            }
+            Value::String(chosen) => Self::named(chosen).ok_or(Refused::Value),
             Value::List(names) if names.is_empty() => Err(Refused::Value),
             Value::List(names) => names.iter().map(name_of).collect::<Result<_, _>>().map(Self::Named),
             _ => Err(Refused::Kind),
@@ -200,12 +207,10 @@ impl Recompute {
 
 impl From<Recompute> for Value {
     fn from(recompute: Recompute) -> Self {
-        match recompute {
-            Recompute::None => Self::from("none"),
-            Recompute::Ops => Self::from("ops"),
-            Recompute::Stages => Self::from("stages"),
-            Recompute::Auto => Self::from("auto"),
-            Recompute::Named(names) => Self::from(names),
+        match (recompute.name(), recompute) {
+            (_, Recompute::Named(names)) => Self::from(names),
+            // Every other one has a name.
+            (name, _) => Self::from(name.unwrap_or_default()),
         }
     }
 }

@@ -68,19 +68,15 @@ impl Breakdown {
         let ours = process_total_bytes.unwrap_or_default().max(own.reserved_bytes).max(own.in_use_bytes);
         Self {
             in_use_bytes: own.in_use_bytes,
-            fragmentation_bytes: less(own.reserved_bytes, own.in_use_bytes),
+            fragmentation_bytes: own.reserved_bytes.saturating_sub(own.in_use_bytes),
             process_total_bytes,
-            context_bytes: process_total_bytes.map(|total| less(total, own.reserved_bytes)),
+            context_bytes: process_total_bytes.map(|total| total.saturating_sub(own.reserved_bytes)),
             others_bytes,
-            unattributed_bytes: less(memory.used_bytes, ours + others_bytes),
+            unattributed_bytes: memory.used_bytes.saturating_sub(ours + others_bytes),
             free_bytes: memory.free_bytes,
             total_bytes: memory.total_bytes,
         }
     }
-}
-
-fn less(from: Bytes, what: Bytes) -> Bytes {
-    Bytes::new(from.get().saturating_sub(what.get()))
 }
 
 #[cfg(test)]

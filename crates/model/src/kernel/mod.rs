@@ -32,10 +32,9 @@ pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};
 
 /// Which kernels there are where it computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernels {
     /// Our own, on the CPU.
-    #[default]
     Own,
     /// Burn's operations, on any backend.
     Composed,

@@ -160,16 +160,15 @@ pub fn measure(
         observer.tick(Tick::Step { step: step + 1 });
     }
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Err(MeasureError::NoSteps) };
-    let timed = steps.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty()).unwrap_or(&steps);
+    let (step_seconds, samples_per_second) = speed(steps.iter().map(|step| (step.samples, step.seconds)));
     Ok(Measurement {
         planned,
         steps: steps.len(),
         peak_in_use_bytes: is_metered.then(|| read().peak_in_use_bytes),
         state_bytes,
         first_step_seconds: first.seconds,
-        step_seconds: median(timed.iter().map(|step| step.seconds).collect()),
-        samples_per_second: timed.iter().map(|step| step.samples as f64).sum::<f64>()
-            / timed.iter().map(|step| step.seconds).sum::<f64>(),
+        step_seconds,
+        samples_per_second,
         loss_first: first.loss,
         loss_last: last.loss,
     })
@@ -237,6 +236,17 @@ impl Drop for Recorder {
 
 fn per_parameter(bytes: Bytes, parameters: usize) -> f64 {
     bytes.get() as f64 / parameters.max(1) as f64
+}
+
+/// The median time of a step and the samples in a second, behind the warm-up; of all steps where there are no more. A
+/// step is its samples and its seconds.
+fn speed(steps: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
+    let steps: Vec<(usize, f64)> = steps.collect();
+    let timed = steps.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty()).unwrap_or(&steps);
+    let samples = timed.iter().map(|(samples, _)| *samples as f64).sum::<f64>();
+    let seconds: Vec<f64> = timed.iter().map(|(_, seconds)| *seconds).collect();
+    let rate = samples / seconds.iter().sum::<f64>();
+    (median(seconds), rate)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -11,7 +11,7 @@ use oomph_memory::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Done, MeasureError, MeasureOptions, median, train};
+use super::{Done, MeasureError, MeasureOptions, speed, train};
 use crate::{
     Observer, PoolReading, Session, Stepper, Stop, Tick, TrainError, device_failure,
     evaluate::evaluate_batches,
@@ -158,15 +158,14 @@ impl Rehearsed {
         let peak = (is_cpu && is_installed()).then(|| read().peak_in_use_bytes);
         let steady = self.levels.get(MeasureOptions::WARMUP - 1..).unwrap_or_default();
         let growth = steady.windows(2).map(|levels| levels[1].saturating_sub(levels[0])).min();
-        let timed = self.done.get(MeasureOptions::WARMUP..).filter(|timed| !timed.is_empty());
-        let timed = timed.unwrap_or(&self.done);
+        let (step_seconds, samples_per_second) =
+            speed(self.done.iter().map(|step| (step.samples, step.seconds)));
         Ok(Rehearsal {
             growth_bytes: Bytes::new(growth.unwrap_or(0)),
             peak_in_use_bytes: peak.or_else(|| Some(self.pools?.in_use_bytes)),
             reserved_bytes: PoolReading::of(&session.device).map(|pools| pools.reserved_bytes),
-            step_seconds: median(timed.iter().map(|step| step.seconds).collect()),
-            samples_per_second: timed.iter().map(|step| step.samples as f64).sum::<f64>()
-                / timed.iter().map(|step| step.seconds).sum::<f64>(),
+            step_seconds,
+            samples_per_second,
         })
     }
 }

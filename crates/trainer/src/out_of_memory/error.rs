@@ -93,12 +93,12 @@ impl fmt::Display for OutOfMemory {
                 f,
                 "out of memory{place}: {requested_bytes} more made {in_use_bytes} in use, {} above the limit of \
                  {limit_bytes}",
-                less(*in_use_bytes, *limit_bytes)
+                in_use_bytes.saturating_sub(*limit_bytes)
             ),
             Shortage::Planned { planned_peak_bytes, limit_bytes } => write!(
                 f,
                 "it does not fit: a planned peak of {planned_peak_bytes}{place}, {} above the limit of {limit_bytes}",
-                less(*planned_peak_bytes, *limit_bytes)
+                planned_peak_bytes.saturating_sub(*limit_bytes)
             ),
             Shortage::Device { requested_bytes: Some(bytes), .. } => {
                 write!(f, "out of memory{place}: the device has no {bytes} left")
@@ -106,10 +106,6 @@ impl fmt::Display for OutOfMemory {
             Shortage::Device { message, .. } => write!(f, "out of memory{place}: {message}"),
         }
     }
-}
-
-fn less(from: Bytes, what: Bytes) -> Bytes {
-    Bytes::new(from.get().saturating_sub(what.get()))
 }
 
 /// Whether the limit was crossed, or the device failed, since the last time. It is taken: it ends one step, not those

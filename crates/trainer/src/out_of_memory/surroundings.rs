@@ -70,12 +70,12 @@ impl Surroundings {
     fn of_machine(procfs: &Procfs, own: u32, in_use_bytes: Bytes) -> Self {
         let processes = procfs.pids().into_iter().filter_map(|pid| procfs.process(pid));
         let (own, others): (Vec<_>, Vec<_>) = processes.partition(|process| process.pid == own);
-        let reserved = own.first().map(|process| less(process.resident_bytes, read().host_bytes));
+        let reserved = own.first().map(|process| process.resident_bytes.saturating_sub(read().host_bytes));
         let memory = procfs.host_memory();
         let known = |bytes: Bytes| Some(bytes).filter(|bytes| *bytes != Bytes::default());
         Self {
             reserved_bytes: reserved,
-            fragmentation_bytes: reserved.map(|reserved| less(reserved, in_use_bytes)),
+            fragmentation_bytes: reserved.map(|reserved| reserved.saturating_sub(in_use_bytes)),
             others_bytes: known(others.iter().map(|process| process.resident_bytes).sum()),
             free_bytes: known(memory.available_bytes),
             total_bytes: known(memory.total_bytes),
@@ -130,10 +130,6 @@ fn largest(processes: impl Iterator<Item = OtherProcess>) -> Vec<OtherProcess> {
     largest.sort_by_key(|process| std::cmp::Reverse(process.bytes));
     largest.truncate(NAMED);
     largest
-}
-
-fn less(from: Bytes, what: Bytes) -> Bytes {
-    Bytes::new(from.get().saturating_sub(what.get()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What `auto` comes to: the micro-batch and the recomputed stages that fit a limit at the least time.
 
 use oomph_config::{MicroBatch, Recompute};
-use oomph_core::{Bytes, Phase};
+use oomph_core::{Bytes, Phase, is_within};
 use oomph_memory::{Category, SpanKind, Timeline};
 use oomph_plan::{Backend, Recording, forward_costs};
 
@@ -40,11 +40,11 @@ pub(crate) fn choose(session: &Session, occasion: Occasion) -> Result<Choice, Tr
     let Occasion { batch, backend, limit_bytes } = occasion;
     let chooser = Chooser { session, backend, batch };
     let (micro_batch, recompute) = (&session.config.memory.micro_batch, &session.config.memory.recompute);
-    let stages = session.stage_names()?;
+    let stages = session.stages.as_slice();
     let all = |recompute: bool| vec![recompute; stages.len()];
     let least = match recompute {
         Recompute::Auto => all(true),
-        fixed => recomputed(fixed, &stages),
+        fixed => recomputed(fixed, stages),
     };
     let most = if *recompute == Recompute::Auto { all(false) } else { least.clone() };
     let whole = match micro_batch {
@@ -60,7 +60,7 @@ pub(crate) fn choose(session: &Session, occasion: Occasion) -> Result<Choice, Tr
         _ => whole,
     };
     let recompute = match recompute {
-        Recompute::Auto => chooser.cheapest(micro_batch, &stages, limit)?,
+        Recompute::Auto => chooser.cheapest(micro_batch, stages, limit)?,
         _ => least,
     };
     Ok(Choice { micro_batch, recompute })
@@ -75,11 +75,6 @@ pub(crate) fn recomputed(setting: &Recompute, stages: &[String]) -> Vec<bool> {
             stages.iter().map(|stage| named.iter().any(|name| is_within(stage, name))).collect()
         }
     }
-}
-
-/// Whether `stage` is the one named, or a part of the group named: `layer1.0` of `layer1`.
-pub(crate) fn is_within(stage: &str, named: &str) -> bool {
-    stage.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 struct Chooser<'a> {
@@ -101,13 +96,9 @@ impl Chooser<'_> {
         record(self.session, &Work::of_steps(self.session, self.batch, choice), self.backend)
     }
 
-    fn timeline(&self, micro_batch: usize, recompute: &[bool]) -> Result<Timeline, TrainError> {
-        let recording = self.recording(micro_batch, recompute)?;
-        Ok(replayed(self.session, &recording, self.batch, self.backend))
-    }
-
     fn peak(&self, micro_batch: usize, recompute: &[bool]) -> Result<Bytes, TrainError> {
-        Ok(self.timeline(micro_batch, recompute)?.peak().categories.total())
+        let recording = self.recording(micro_batch, recompute)?;
+        Ok(replayed(self.session, &recording, self.batch, self.backend).peak().categories.total())
     }
 
     /// The smallest micro-batch that the model can be trained on.
@@ -137,13 +128,14 @@ impl Chooser<'_> {
     /// The stages whose recomputation makes the step fit at the least time; all of them where nothing else does.
     fn cheapest(&self, micro_batch: usize, stages: &[String], limit: Bytes) -> Result<Vec<bool>, TrainError> {
         let none = vec![false; stages.len()];
-        let kept = self.timeline(micro_batch, &none)?;
+        let recording = self.recording(micro_batch, &none)?;
+        let kept = replayed(self.session, &recording, self.batch, self.backend);
         let room = (limit.get() as f64 / (1.0 + self.backend.margin())) as u64;
         let mut missing = kept.peak().categories.total().get().saturating_sub(room);
         if missing == 0 {
             return Ok(none);
         }
-        let offers = self.offers(&kept, micro_batch, stages)?;
+        let offers = self.offers(&recording, &kept, micro_batch, stages)?;
         // The offers are what a stage keeps at the highest moment; what becomes the highest then, a plan tells.
         for _ in 0..MOST_PLANS {
             let Some(chosen) = cheapest_cover(&offers, missing) else { break };
@@ -159,12 +151,12 @@ impl Chooser<'_> {
     /// What each stage offers: what it keeps at the highest moment, less its output, which the next stage keeps.
     fn offers(
         &self,
+        recording: &Recording,
         kept: &Timeline,
         micro_batch: usize,
         stages: &[String],
     ) -> Result<Vec<Offer>, TrainError> {
-        let recording = self.recording(micro_batch, &vec![false; stages.len()])?;
-        let costs = forward_costs(&recording, self.backend);
+        let costs = forward_costs(recording, self.backend);
         let outputs = self.session.stage_output_bytes(micro_batch)?;
         let held = activations(kept, stages);
         let offers = stages.iter().zip(held).zip(outputs).map(|((stage, held), output)| Offer {

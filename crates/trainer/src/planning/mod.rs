@@ -11,7 +11,7 @@ use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, Recording, replay};
 
 use crate::{Session, TrainError};
-pub(crate) use choice::{Choice, Occasion, choose, is_within, recomputed};
+pub(crate) use choice::{Choice, Occasion, choose, recomputed};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

@@ -77,7 +77,7 @@ pub(super) const AXES: [Axis; 6] = [
         settings: |arguments, index, _| recompute(&arguments.recompute[index]),
         of: |config| match &config.memory.recompute {
             Recompute::Named(names) => names.join("+").into(),
-            named => Setting::from(named.clone()).to_string().trim_matches('"').into(),
+            named => named.name().into(),
         },
     },
     Axis {
@@ -97,7 +97,7 @@ fn set(key: &str, value: &str) -> Vec<(String, String)> {
 
 /// `stages`, or stages by name: `layer1+layer2`.
 fn recompute(typed: &str) -> Vec<(String, String)> {
-    if ["none", "ops", "stages", "auto"].contains(&typed) {
+    if Recompute::named(typed).is_some() {
         return set("memory.recompute", typed);
     }
     let names: Vec<String> = typed.split('+').map(str::to_owned).collect();
