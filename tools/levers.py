@@ -5,7 +5,7 @@
     python3 tools/levers.py activations     # bytes an image of ResNet-50 at 224, by precision, recompute and lean
     python3 tools/levers.py stages          # ResNet-18 and an LSTM of 1,024 steps: peaks and times of recomputation
     python3 tools/levers.py auto            # recompute = "auto" under limits from all down to the least
-    python3 tools/levers.py quality [PHOTOS]  # digits, and photos in folders, in fp32, bf16 and fp16: mean of 3 seeds
+    python3 tools/levers.py quality [PHOTOS [SEEDS]]  # digits, and photos in folders, in fp32, bf16 and fp16
 
 Every training runs in a process of its own. Times are of one machine, and wanting an idle one.
 """
@@ -13,6 +13,7 @@ Every training runs in a process of its own. Times are of one machine, and wanti
 import itertools
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,12 @@ def compare(*arguments):
     if not done.stdout:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
     return json.loads(done.stdout)["rows"]
+
+
+def processor_seconds():
+    """What the processes that ended took of the processors. Other work on the machine disturbs it less than the clock."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def slope(points):
@@ -53,10 +60,13 @@ def activations():
 
 def stages():
     print("| model | recompute | lean | bytes a sample | × | step | × |\n|---|---|---|---:|---:|---:|---:|")
-    for name, config, batches in [("resnet18", RESNET18, "32,64,128"), ("lstm T 1,024", LSTM, "8,16,32")]:
+    all_policies = [("false", "none"), ("true", "none"), ("true", "stages")]
+    # Burn's operations take 44 s a step for so long a sequence.
+    for name, config, batches, policies in [("resnet18", RESNET18, "32,64,128", all_policies),
+                                            ("lstm T 1,024", LSTM, "8,16,32", all_policies[1:])]:
         first = None
-        for lean, recompute in [("false", "none"), ("true", "none"), ("true", "stages")]:
-            rows = compare(*config, "--steps", "6", "--batches", batches, "--recompute", recompute, "--lean", lean)
+        for lean, recompute in policies:
+            rows = compare(*config, "--steps", "10", "--batches", batches, "--recompute", recompute, "--lean", lean)
             size = slope([(row["batch"], row["peak_in_use_bytes"]) for row in rows])
             time = rows[-1]["step_seconds"]
             first = first or (size, time)
@@ -65,18 +75,21 @@ def stages():
 
 
 def auto():
-    print("| model | limit | recompute | peak in use | step |\n|---|---:|---|---:|---:|")
+    print("| model | limit | recompute | peak in use | step | of the processors |\n|---|---:|---|---:|---:|---:|")
+    steps = 8
     for name, config in [("resnet18", [*RESNET18, "--set", "train.batch=64"]), ("lstm T 1,024", LSTM)]:
         most, least = (row["planned_peak_bytes"] for row in
                        compare(*config, "--recompute", "none,stages", "--plan-only"))
         # What a plan is too low by at most has to be free beside it.
         limits = [int(1.011 * (least + (most - least) * share / 10)) for share in range(10, -1, -1)]
         for limit, recompute in [*((limit, "auto") for limit in limits), (2 * most, "stages")]:
-            [row] = compare(*config, "--recompute", recompute, "--memory-limit", str(limit), "--steps", "6")
+            before = processor_seconds()
+            [row] = compare(*config, "--recompute", recompute, "--memory-limit", str(limit), "--steps", str(steps))
+            used = (processor_seconds() - before) / steps
             peak = row["peak_in_use_bytes"]
             verdict = "" if peak is not None and peak <= limit else " ABOVE"
             print(f"| {name} | {limit / 2**20:.0f} MiB | {recompute} | {(peak or 0) / 2**20:.0f} MiB{verdict} "
-                  f"| {row['step_seconds'] or 0:.2f} s |", flush=True)
+                  f"| {row['step_seconds'] or 0:.2f} s | {used:.2f} s |", flush=True)
 
 
 def accuracy(arguments):
@@ -92,16 +105,18 @@ def accuracy(arguments):
         return 100 * found[-1]
 
 
-def quality(photos=None):
-    print("| data | precision | accuracy of each seed | mean |\n|---|---|---|---:|")
+def quality(photos=None, seeds="3"):
+    print("| data | precision | accuracy of each seed | mean | ± |\n|---|---|---|---:|---:|")
     cases = [("digits", ["--config", "resnet"])]
     if photos:
         cases.append(("photos", ["--config", "resnet-folder", "--set", f"data.path={photos}"]))
     for (name, config), precision in itertools.product(cases, ["fp32", "bf16", "fp16"]):
         found = [accuracy([*config, "--set", f"memory.precision={precision}", "--set", f"train.seed={seed}"])
-                 for seed in range(3)]
-        seeds = ", ".join(f"{value:.1f}" for value in found)
-        print(f"| {name} | {precision} | {seeds} | {statistics.fmean(found):.2f} |", flush=True)
+                 for seed in range(int(seeds))]
+        each = ", ".join(f"{value:.1f}" for value in found)
+        # Of the mean: what another draw of as many seeds would differ by.
+        error = statistics.stdev(found) / len(found) ** 0.5
+        print(f"| {name} | {precision} | {each} | {statistics.fmean(found):.2f} | {error:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

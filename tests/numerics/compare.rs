@@ -24,6 +24,14 @@ impl Comparison {
         self.worst_of(name, found, expected, |expected| expected.abs().max(scale));
     }
 
+    /// Counts the norm of the difference over the norm of what is expected.
+    pub(crate) fn norm(&mut self, name: &str, found: &[f32], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len(), "{}: `{name}` has another number of elements", self.what);
+        let difference: Vec<_> =
+            found.iter().zip(expected).map(|(found, expected)| f64::from(*found) - expected).collect();
+        self.error(name, norm(&difference) / norm(expected));
+    }
+
     /// Counts the worst element: its difference as it is.
     pub(crate) fn absolute(&mut self, name: &str, found: &[f32], expected: &[f64]) {
         self.worst_of(name, found, expected, |_| 1.0);

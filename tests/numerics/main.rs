@@ -4,6 +4,7 @@
 //! Every comparison prints its worst error: `cargo test --release --test numerics -- --nocapture`.
 
 mod batch_norm;
+mod blocks;
 mod clip;
 mod compare;
 mod determinism;

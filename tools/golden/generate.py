@@ -167,6 +167,67 @@ def resnet(arch):
     return out
 
 
+# ---------------------------------------------------------------- the first blocks of a ResNet
+
+BLOCK_WIDTH = 8
+# What each has behind its stem: (block, of how many, with which stride). The salt, of 200,
+# leaves the widest gap around zero before a rectifier, as for the whole networks.
+BLOCKS = {
+    "basic": (torchvision.models.resnet.BasicBlock, [(2, 1), (1, 2)], 142),
+    "bottleneck": (torchvision.models.resnet.Bottleneck, [(3, 1), (1, 2)], 14),
+}
+
+
+class FirstBlocks(nn.Module):
+    """torchvision's stem at a smaller width, `layer1`, and the first block of `layer2`."""
+
+    def __init__(self, block, layers):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, BLOCK_WIDTH, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(BLOCK_WIDTH)
+        channels = BLOCK_WIDTH
+        for index, (count, stride) in enumerate(layers):
+            width = BLOCK_WIDTH << index
+            made = []
+            for at in range(count):
+                by = stride if at == 0 else 1
+                output = width * block.expansion
+                downsample = None
+                if by != 1 or channels != output:
+                    conv = nn.Conv2d(channels, output, 1, by, bias=False)
+                    downsample = nn.Sequential(conv, nn.BatchNorm2d(output))
+                made.append(block(channels, width, by, downsample))
+                channels = output
+            setattr(self, f"layer{index + 1}", nn.Sequential(*made))
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        return self.layer2(self.layer1(x))
+
+
+def blocks(dtype=torch.float64):
+    """One training forward and backward: in float64, rounded at the end, what float32 is to come close to."""
+    out = {}
+    for kind, (block, layers, salt) in BLOCKS.items():
+        seed = f"blocks/{kind}/{salt}"
+        net = FirstBlocks(block, layers)
+        with torch.no_grad():
+            for name, tensor in float_state(net).items():
+                half, center = (0.1, 0.0) if name.endswith(("bias", "mean")) else (0.5, 1.0)
+                if tensor.dim() > 1:
+                    half, center = math.sqrt(3.0 / math.prod(tensor.shape[1:])), 0.0
+                tensor.copy_(values(f"{seed}/{name}", tensor.shape, half, center))
+        net.to(dtype)
+        x = values(f"{seed}/input", (BATCH, 3, SIZE, SIZE)).to(dtype)
+        y = net(x)
+        (y * values(f"{seed}/upstream", y.shape).to(dtype)).sum().backward()
+        out[f"{kind}.output"] = y.detach()
+        out.update({f"{kind}.grad.{k}": p.grad for k, p in net.named_parameters()})
+        running = {k: v for k, v in float_state(net).items() if "running" in k}
+        out.update({f"{kind}.after.{k}": v for k, v in running.items()})
+    return {k: v.float() for k, v in out.items()}
+
+
 # ---------------------------------------------------------------- LSTM
 
 B, T, INPUT, HIDDEN, LAYERS, LABELS = 3, 9, 5, 7, 2, 4
@@ -523,8 +584,8 @@ def check():
         )
         middle = moved[len(moved) // 2]
         print(f"  step 1 moves weights by {moved[0]:.1e} .. {middle:.1e} .. {moved[-1]:.1e}")
-    for build in (lstm, batchnorm, optimizers):
-        l2, element, name = worst(build(), build(torch.float64))
+    for build in (blocks, lstm, batchnorm, optimizers):
+        l2, element, name = worst(build(torch.float32), build(torch.float64))
         print(f"{build.__name__}: worst L2 {l2:.1e} (element/rms {element:.1e}) {name}")
 
 
@@ -550,7 +611,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for arch in SALT:
         write(args.out, f"{arch}.safetensors", resnet(arch))
-    for build in (lstm, batchnorm, optimizers, clip):
+    for build in (blocks, lstm, batchnorm, optimizers, clip):
         write(args.out, f"{build.__name__}.safetensors", build())
     text = json.dumps(schedules(), indent=1)
     (args.out / "schedules.json").write_text(text + "\n")
