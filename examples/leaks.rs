@@ -449,5 +449,7 @@ fn targets(targets: Targets, device: &Device) -> DeviceTargets {
             let shape = [data.len() / features.max(1), features];
             DeviceTargets::Values(Tensor::from_data(TensorData::new(data, shape), device))
         }
+        // Nor have they any to tell.
+        Targets::Tokens { steps, .. } => DeviceTargets::Tokens(Tensor::zeros([0, steps], device)),
     }
 }

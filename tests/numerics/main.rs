@@ -13,6 +13,7 @@ mod finite_differences;
 mod formula;
 mod golden;
 mod host;
+mod language;
 mod loss_scale;
 mod lstm;
 mod lstm_runs;

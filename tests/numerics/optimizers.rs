@@ -123,6 +123,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
         model: Named::new(),
         optimizer: record.clone(),
         loss_scale: None,
+        carried: Named::new(),
     };
     store.save(&state, "", false, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer

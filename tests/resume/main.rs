@@ -43,6 +43,19 @@ const LSTM: Recipe = Recipe {
         ",
 };
 
+/// A language model, whose layers carry their state from batch to batch.
+const LANGUAGE: Recipe = Recipe {
+    name: "language",
+    config: "
+        model = { name = 'lstm-lm', hidden = 12, layers = 2, dropout = 0.2, tied = true }
+        data = { source = 'synthetic', kind = 'tokens', steps = 12, train_samples = 800, test_samples = 90, workers = 1 }
+        train = { steps = 150, batch = 30, eval_every = '1 epoch', seed = 5 }
+        optimizer = { name = 'adamw', lr = 3e-3, clip_global_norm = 1.0 }
+        memory = { micro_batch = 20 }
+        run = { save_every = '11 steps', log_every = 4 }
+        ",
+};
+
 /// With a loss scale, which is state too.
 const HALF: Recipe = Recipe {
     name: "half",
@@ -156,6 +169,11 @@ fn an_lstm_killed_20_times_ends_with_the_same_bytes() {
 #[test]
 fn an_lstm_interrupted_20_times_ends_with_the_same_bytes() {
     check(&LSTM, 150, libc::SIGINT);
+}
+
+#[test]
+fn a_language_model_killed_20_times_ends_with_the_same_bytes() {
+    check(&LANGUAGE, 150, libc::SIGKILL);
 }
 
 #[test]

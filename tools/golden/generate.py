@@ -325,6 +325,56 @@ def differentiate(net, x, upstream, suffix):
     }
 
 
+# ---------------------------------------------------------------- a language model
+
+TOKENS, CHUNKS = 11, 2
+
+
+class LanguageModel(nn.Module):
+    """As among PyTorch's examples: embedding, LSTM, a linear layer that may be tied."""
+
+    def __init__(self, tied):
+        super().__init__()
+        self.encoder = nn.Embedding(TOKENS, HIDDEN)
+        self.rnn = nn.LSTM(HIDDEN, HIDDEN, LAYERS, batch_first=True)
+        self.decoder = nn.Linear(HIDDEN, TOKENS)
+        if tied:
+            self.decoder.weight = self.encoder.weight
+
+    def forward(self, tokens, state):
+        output, state = self.rnn(self.encoder(tokens), state)
+        return self.decoder(output), state
+
+
+def language(dtype=torch.float64):
+    """Two chunks of three texts, the state carried from one to the next and cut from the graph."""
+    out = {}
+    tokens = (values("language/tokens", (B, CHUNKS * T + 1), 0.5, 0.5) * TOKENS).long()
+    out["tokens"] = tokens
+    for tied in (False, True):
+        name = "tied" if tied else "untied"
+        net = LanguageModel(tied)
+        with torch.no_grad():
+            for key, tensor in net.named_parameters():
+                tensor.copy_(values(f"language/{name}/{key}", tensor.shape, 0.5))
+        net.to(dtype)
+        out.update({f"{name}.{k}": v.detach().clone() for k, v in net.named_parameters()})
+        state, losses = None, []
+        for chunk in range(CHUNKS):
+            piece = tokens[:, chunk * T : (chunk + 1) * T + 1]
+            logits, state = net(piece[:, :-1], state)
+            state = tuple(tensor.detach() for tensor in state)
+            loss = F.cross_entropy(logits.reshape(-1, TOKENS), piece[:, 1:].reshape(-1))
+            net.zero_grad()
+            loss.backward()
+            losses.append(loss.detach())
+            out[f"{name}.logits{chunk}"] = logits.detach()
+            out.update({f"{name}.grad{chunk}.{k}": p.grad.clone() for k, p in net.named_parameters()})
+        out[f"{name}.loss"] = torch.stack(losses)
+        out[f"{name}.perplexity"] = torch.stack(losses).mean().exp().reshape(1)
+    return {k: v.float() if v.is_floating_point() else v for k, v in out.items()}
+
+
 # ---------------------------------------------------------------- optimizers
 
 STEPS = 6
@@ -584,7 +634,7 @@ def check():
         )
         middle = moved[len(moved) // 2]
         print(f"  step 1 moves weights by {moved[0]:.1e} .. {middle:.1e} .. {moved[-1]:.1e}")
-    for build in (blocks, lstm, batchnorm, optimizers):
+    for build in (blocks, lstm, language, batchnorm, optimizers):
         l2, element, name = worst(build(torch.float32), build(torch.float64))
         print(f"{build.__name__}: worst L2 {l2:.1e} (element/rms {element:.1e}) {name}")
 
@@ -611,7 +661,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for arch in SALT:
         write(args.out, f"{arch}.safetensors", resnet(arch))
-    for build in (blocks, lstm, batchnorm, optimizers, clip):
+    for build in (blocks, lstm, language, batchnorm, optimizers, clip):
         write(args.out, f"{build.__name__}.safetensors", build())
     text = json.dumps(schedules(), indent=1)
     (args.out / "schedules.json").write_text(text + "\n")

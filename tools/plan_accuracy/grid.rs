@@ -50,12 +50,16 @@ const RESNET18_WIDE: &str = "name = 'resnet18'";
 const RESNET50: &str = "name = 'resnet50', stem = 'small'";
 const RESNET50_WIDE: &str = "name = 'resnet50'";
 const OWN: &str = "name = 'own', hidden = 512";
+const LANGUAGE: &str = "name = 'lstm-lm', hidden = 256";
+const TIED: &str = "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
 const PHOTO: &str = "kind = 'image', height = 32, width = 32";
 const PHOTO_64: &str = "kind = 'image', height = 64, width = 64";
 const PHOTO_160: &str = "kind = 'image', height = 160, width = 160";
 const SERIES_16: &str = "kind = 'sequence', steps = 16, features = 32";
 const SERIES_64: &str = "kind = 'sequence', steps = 64, features = 128";
 const SERIES_160: &str = "kind = 'sequence', steps = 160, features = 64";
+const TOKENS_64: &str = "kind = 'tokens', steps = 64, vocabulary = 70";
+const WORDS_35: &str = "kind = 'tokens', steps = 35, vocabulary = 8000";
 const SGD: &str = "name = 'sgd'";
 const MOMENTUM: &str = "name = 'sgd', momentum = 0.9";
 const ADAM: &str = "name = 'adam'";
@@ -111,6 +115,8 @@ pub(crate) fn all() -> Vec<Case> {
     add("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
     add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD, LION, ADAFACTOR]);
     add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
+    add(LANGUAGE, TOKENS_64, &[1, 16, 64], &[SGD, ADAMW]);
+    add(TIED, WORDS_35, &[4, 20], &[MOMENTUM, ADAM]);
     add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
     add(OWN, PHOTO, &[1, 16], &[LION, ADAFACTOR]);
     let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
@@ -138,6 +144,7 @@ pub(crate) fn all() -> Vec<Case> {
         }
         cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
         cases.push(with(OWN, PHOTO, 16, ADAM, memory));
+        cases.push(with(TIED, WORDS_35, 10, ADAM, memory));
     }
     cases
 }
@@ -160,6 +167,9 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(RESNET18, PHOTO, 4, "", ADAFACTOR),
         quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", LION),
         quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", ADAFACTOR),
+        quick(LANGUAGE, TOKENS_64, 16, "", ADAMW),
+        quick(TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
+        quick(TIED, WORDS_35, 8, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "lean = false", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "recompute = 'stages'", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "lean = false, recompute = 'ops'", SGD),

@@ -113,14 +113,22 @@ pub enum TargetSpec {
         /// Number of values.
         features: usize,
     },
+    /// One token at each time step, such as the one that comes next.
+    Tokens {
+        /// Number of time steps.
+        steps: usize,
+        /// Number of different tokens; every index is below it.
+        vocabulary: usize,
+    },
 }
 
 impl TargetSpec {
-    /// How many numbers a model gives for one sample of this target.
+    /// How many numbers a model gives for one sample of this target; of tokens, for each of them.
     pub fn outputs(&self) -> usize {
         match *self {
             Self::Class { count } => count,
             Self::Values { features } => features,
+            Self::Tokens { vocabulary, .. } => vocabulary,
         }
     }
 }
@@ -130,6 +138,7 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Class { count } => write!(f, "{count} classes"),
             Self::Values { features } => write!(f, "{features} values"),
+            Self::Tokens { vocabulary, .. } => write!(f, "one of {vocabulary} tokens at each step"),
         }
     }
 }

@@ -15,6 +15,9 @@ pub struct Batch {
     pub size: usize,
     /// Which batch of the epoch this is, or is part of.
     pub position: usize,
+    /// Whether each sample goes on where the one at its place in the batch before it ended: see
+    /// [`Source::is_continuous`](crate::Source::is_continuous).
+    pub continues: bool,
     /// The samples that belong here but cannot be read.
     pub skipped: Vec<SampleError>,
 }
@@ -30,6 +33,13 @@ pub enum Targets {
         data: Vec<f32>,
         /// The length of one vector.
         features: usize,
+    },
+    /// One token at each time step of each sample.
+    Tokens {
+        /// The tokens, sample after sample.
+        data: Vec<i32>,
+        /// The number of time steps.
+        steps: usize,
     },
 }
 
@@ -64,12 +74,16 @@ impl Batch {
             Targets::Values { data, features } => {
                 Targets::Values { data: data.split_off(kept * *features), features: *features }
             }
+            Targets::Tokens { data, steps } => {
+                Targets::Tokens { data: data.split_off(kept * *steps), steps: *steps }
+            }
         };
         let mut shape = self.shape.clone();
         shape[0] = size;
         self.shape[0] = kept;
         self.size = kept;
-        Self { input, shape, targets, size, position: self.position, skipped: Vec::new() }
+        let Self { position, continues, .. } = *self;
+        Self { input, shape, targets, size, position, continues, skipped: Vec::new() }
     }
 }
 
@@ -81,6 +95,9 @@ impl Targets {
             TargetSpec::Values { features } => {
                 Self::Values { data: Vec::with_capacity(size * features), features }
             }
+            TargetSpec::Tokens { steps, .. } => {
+                Self::Tokens { data: Vec::with_capacity(size * steps), steps }
+            }
         }
     }
 
@@ -90,6 +107,9 @@ impl Targets {
             (Self::Classes(classes), Target::Class(class)) => classes.push(class as i64),
             (Self::Values { data, features }, Target::Values(values)) if values.len() == *features => {
                 data.extend(values);
+            }
+            (Self::Tokens { data, steps }, Target::Tokens(tokens)) if tokens.len() == *steps => {
+                data.extend(tokens);
             }
             (_, target) => return Err(target),
         }
@@ -110,6 +130,7 @@ mod tests {
             targets: Targets::Classes((0..size as i64).collect()),
             size,
             position: 4,
+            continues: true,
             skipped: vec![SampleError::new("a", "gone")],
         }
     }
@@ -124,7 +145,7 @@ mod tests {
                 let last = (index + 1) * micro_batch >= size;
                 prop_assert!(last || part.size == micro_batch);
                 prop_assert_eq!(&part.shape, &[part.size, 2, 3]);
-                prop_assert_eq!(part.position, 4);
+                prop_assert_eq!((part.position, part.continues), (4, true));
                 prop_assert_eq!(part.skipped.len(), usize::from(index == 0));
                 match (part.input, part.targets) {
                     (Values::Floats(values), Targets::Classes(targets)) => {
@@ -146,5 +167,13 @@ mod tests {
         whole.targets = Targets::Values { data: (0..10).map(|value| value as f32).collect(), features: 2 };
         let parts = whole.split(3);
         assert_eq!(parts[1].targets, Targets::Values { data: vec![6., 7., 8., 9.], features: 2 });
+    }
+
+    #[test]
+    fn tokens_as_targets_are_split_with_their_samples() {
+        let mut whole = batch(3);
+        whole.targets = Targets::Tokens { data: (0..6).collect(), steps: 2 };
+        let parts = whole.split(2);
+        assert_eq!(parts[1].targets, Targets::Tokens { data: vec![4, 5], steps: 2 });
     }
 }

@@ -1,6 +1,6 @@
 use std::{fmt::Display, io, path::PathBuf};
 
-use oomph_core::{InputSpec, TargetSpec};
+use oomph_core::{Bytes, InputSpec, TargetSpec};
 
 /// One sample that cannot be read: a file that is truncated, not an image, gone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +65,51 @@ pub enum DataError {
         missing: Vec<String>,
         /// Classes that only the held-out part has.
         extra: Vec<String>,
+    },
+    /// The text is not there.
+    #[error("text `{}` does not exist", path.display())]
+    NoText {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// A folder of texts has none.
+    #[error("`{}` holds no `.txt` files", path.display())]
+    NoTexts {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A text in another encoding.
+    #[error("`{}` is not UTF-8 at byte {byte}", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that is wrong, from 0.
+        byte: usize,
+    },
+    /// A file above the limit that is set for it.
+    #[error("`{}` has {size}, more than `data.max_file_bytes` of {limit}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        size: Bytes,
+        /// The limit.
+        limit: Bytes,
+    },
+    /// A text that gives no sample, in one of its parts or both.
+    #[error(
+        "`{}` has {} tokens to train on and {} held out, in {files} file{}: a sample of `data.steps` (= {steps}) needs {}",
+        path.display(), tokens[0], tokens[1], if *files == 1 { "" } else { "s" }, steps + 1
+    )]
+    TooShort {
+        /// The file or folder.
+        path: PathBuf,
+        /// How many files were read.
+        files: usize,
+        /// To train on, and held out.
+        tokens: [usize; 2],
+        /// Tokens of a sample.
+        steps: usize,
     },
     /// The system refused to read a file or folder.
     #[error("`{}` could not be read", path.display())]
@@ -159,6 +204,15 @@ impl DataError {
             }
             Self::ClassMismatch { .. } => {
                 Some("the index of a class follows from its name, so both parts need the same".to_owned())
+            }
+            Self::NoText { .. } => Some("name a text file with `--set data.path=…`".to_owned()),
+            Self::NoTexts { .. } => {
+                Some("`data.path` is a text file, or a folder with `.txt` files in it".to_owned())
+            }
+            Self::NotUtf8 { .. } => Some("`iconv -t UTF-8` writes a text anew".to_owned()),
+            Self::TooLarge { .. } => Some("raise it with `--set data.max_file_bytes=…`".to_owned()),
+            Self::TooShort { .. } => {
+                Some("take a longer text, a smaller `data.steps`, or another `data.held_out`".to_owned())
             }
             Self::Sample(_) => Some(SKIP.to_owned()),
             Self::LabelOutOfRange { count, .. } => {

@@ -1,7 +1,7 @@
 //! Data sources, transforms and the prefetching loader of oomph.
 //!
 //! - [`Source`]: a set of samples with a part to train on and a part held out. Implement it for your own data.
-//! - [`digits`], [`folder`], [`synthetic`]: the sources that come with oomph, read from the section `[data]`.
+//! - [`digits`], [`folder`], [`synthetic`], [`text`]: the sources that come with oomph, read from the section `[data]`.
 //! - [`Order`]: which samples make which batch of which epoch.
 //! - [`Loader`]: the [`Batch`]es of an epoch, loaded ahead by threads.
 //! - [`transform`]: crop, flip and normalisation of images.
@@ -54,6 +54,7 @@ mod options;
 mod order;
 mod source;
 mod synthetic;
+mod text;
 pub mod transform;
 
 pub use batch::{Batch, Targets};
@@ -65,3 +66,4 @@ pub use options::{LoaderOptions, OnCorrupt};
 pub use order::{LastBatch, Order};
 pub use source::{OpenContext, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
+pub use text::{Level, Vocabulary, text};

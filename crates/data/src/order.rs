@@ -13,7 +13,8 @@ pub enum LastBatch {
 /// Which samples make which batch: a function of (seed, epoch, batch), never of what was loaded before.
 ///
 /// In training every epoch visits every sample once (up to [`LastBatch::Drop`]) in an order of its own. In
-/// evaluation the order is that of the source, always.
+/// evaluation the order is that of the source, always. Samples that follow one another are read as
+/// [`streams`](Self::streams), in both.
 ///
 /// ```
 /// use oomph_data::{LastBatch, Order};
@@ -28,34 +29,58 @@ pub struct Order {
     samples: usize,
     batch: usize,
     last_batch: LastBatch,
-    /// `None` leaves the samples as they are.
-    shuffle_seed: Option<u64>,
+    arrangement: Arrangement,
     rank: usize,
     world: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrangement {
+    /// As the source has them.
+    AsTheyAre,
+    /// Shuffled anew in each epoch, by this seed.
+    Shuffled(u64),
+    /// Consecutive samples at the same place of consecutive batches.
+    Streams,
 }
 
 impl Order {
     /// The shuffled order of training on `samples` samples in batches of `batch` (0 counts as 1).
     pub fn train(samples: usize, batch: usize, seed: u64, last_batch: LastBatch) -> Self {
-        Self { samples, batch: batch.max(1), last_batch, shuffle_seed: Some(seed), rank: 0, world: 1 }
+        Self::new(samples, batch, last_batch, Arrangement::Shuffled(seed))
     }
 
     /// The order of evaluation: that of the source, the last batch kept.
     pub fn eval(samples: usize, batch: usize) -> Self {
-        Self {
-            samples,
-            batch: batch.max(1),
-            last_batch: LastBatch::Keep,
-            shuffle_seed: None,
-            rank: 0,
-            world: 1,
-        }
+        Self::new(samples, batch, LastBatch::Keep, Arrangement::AsTheyAre)
+    }
+
+    /// Samples that follow one another, cut into `batch` streams: what is at one place of consecutive batches is
+    /// consecutive. The same in every epoch.
+    ///
+    /// Streams differ by one sample at most, the first ones being longer, so that in a smaller last batch they are at
+    /// their places. Where it is dropped all have the same length, and the samples that are left out are the last.
+    ///
+    /// ```
+    /// use oomph_data::{LastBatch, Order};
+    ///
+    /// let order = Order::streams(7, 3, LastBatch::Keep);
+    /// let batches: Vec<_> = (0..order.batches()).map(|batch| order.indices(0, batch)).collect();
+    /// assert_eq!(batches, [vec![0, 3, 5], vec![1, 4, 6], vec![2]]);
+    /// ```
+    pub fn streams(samples: usize, batch: usize, last_batch: LastBatch) -> Self {
+        Self::new(samples, batch, last_batch, Arrangement::Streams)
+    }
+
+    fn new(samples: usize, batch: usize, last_batch: LastBatch, arrangement: Arrangement) -> Self {
+        Self { samples, batch: batch.max(1), last_batch, arrangement, rank: 0, world: 1 }
     }
 
     /// The part of every batch that falls to `rank` of `world` processes.
     ///
     /// Each rank takes a consecutive piece of the batch; the pieces differ by one sample at most, and all of
-    /// them together are the batch. A `world` of 0 counts as 1; a rank that is not below `world` gets nothing.
+    /// them together are the batch. Of streams a rank keeps its own in a smaller last batch too, so that its piece may
+    /// be empty there. A `world` of 0 counts as 1; a rank that is not below `world` gets nothing.
     #[must_use]
     pub fn shard(self, rank: usize, world: usize) -> Self {
         Self { rank, world: world.max(1), ..self }
@@ -89,11 +114,14 @@ impl Order {
 
     /// The order of one epoch, laid out.
     pub(crate) fn epoch(&self, epoch: usize) -> Epoch {
-        let shuffled = self.shuffle_seed.map(|seed| {
-            let mut indices: Vec<_> = (0..self.samples).collect();
-            Generator::at(Key::new(seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
-            indices
-        });
+        let shuffled = match self.arrangement {
+            Arrangement::Shuffled(seed) => {
+                let mut indices: Vec<_> = (0..self.samples).collect();
+                Generator::at(Key::new(seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
+                Some(indices)
+            }
+            Arrangement::AsTheyAre | Arrangement::Streams => None,
+        };
         Epoch { order: self.clone(), shuffled }
     }
 }
@@ -109,18 +137,38 @@ impl Epoch {
         self.order.batches()
     }
 
+    /// Whether each sample of the batch follows the one at its place in the batch before it.
+    pub(crate) fn continues(&self, batch: usize) -> bool {
+        self.order.arrangement == Arrangement::Streams && batch > 0
+    }
+
     pub(crate) fn indices(&self, batch: usize) -> Vec<usize> {
-        let Order { batch: size, rank, world, .. } = self.order;
+        let Order { batch: size, rank, world, arrangement, .. } = self.order;
         if batch >= self.batches() || rank >= world {
             return Vec::new();
         }
         let first = batch * size;
         let count = size.min(self.order.len() - first);
-        let places = first + count * rank / world..first + count * (rank + 1) / world;
-        match &self.shuffled {
-            Some(shuffled) => shuffled[places].to_vec(),
-            None => places.collect(),
+        let piece = |of: usize| of * rank / world..of * (rank + 1) / world;
+        match (arrangement, &self.shuffled) {
+            (Arrangement::Streams, _) => {
+                let places = piece(size);
+                let places = places.start.min(count)..places.end.min(count);
+                places.map(|place| self.start_of_stream(place) + batch).collect()
+            }
+            (_, Some(shuffled)) => piece(count).map(|place| shuffled[first + place]).collect(),
+            (_, None) => piece(count).map(|place| first + place).collect(),
         }
+    }
+
+    /// The first sample of the stream at a place of the batch.
+    fn start_of_stream(&self, place: usize) -> usize {
+        let Order { samples, batch, last_batch, .. } = self.order;
+        let longer = match last_batch {
+            LastBatch::Keep => place.min(samples % batch),
+            LastBatch::Drop => 0,
+        };
+        place * (samples / batch) + longer
     }
 }
 
@@ -137,7 +185,13 @@ mod tests {
             },
         );
         let eval = (0usize..200, 1usize..40).prop_map(|(samples, batch)| Order::eval(samples, batch));
-        prop_oneof![train, eval]
+        prop_oneof![train, eval, streams()]
+    }
+
+    fn streams() -> impl Strategy<Value = Order> {
+        (0usize..200, 1usize..40, any::<bool>()).prop_map(|(samples, batch, drop)| {
+            Order::streams(samples, batch, if drop { LastBatch::Drop } else { LastBatch::Keep })
+        })
     }
 
     fn visited(order: &Order, epoch: usize) -> Vec<usize> {
@@ -182,10 +236,33 @@ mod tests {
                 let shards: Vec<_> =
                     (0..world).map(|rank| order.clone().shard(rank, world).indices(epoch, batch)).collect();
                 let sizes = shards.iter().map(Vec::len);
-                prop_assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+                let whole = order.indices(epoch, batch).len() == order.batch;
+                if whole || order.arrangement != Arrangement::Streams {
+                    prop_assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+                }
                 prop_assert_eq!(shards.concat(), order.indices(epoch, batch));
             }
         }
+
+        #[test]
+        fn streams_go_on_at_their_places_on_every_rank(order in streams(), world in 1usize..9) {
+            for rank in 0..world {
+                let epoch = order.clone().shard(rank, world).epoch(0);
+                for batch in 1..order.batches() {
+                    prop_assert!(epoch.continues(batch));
+                    let (before, now) = (epoch.indices(batch - 1), epoch.indices(batch));
+                    prop_assert!(now.len() <= before.len());
+                    prop_assert!(now.iter().zip(&before).all(|(now, before)| *now == before + 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_follow_does_not_continue() {
+        let orders = [Order::train(10, 2, 0, LastBatch::Keep), Order::eval(10, 2)];
+        assert!(orders.iter().all(|order| !order.epoch(0).continues(1)));
+        assert!(!Order::streams(10, 2, LastBatch::Keep).epoch(0).continues(0));
     }
 
     #[test]

@@ -20,6 +20,14 @@ pub trait Source: Send + Sync {
     /// The number of samples of a part.
     fn len(&self, split: Split) -> usize;
 
+    /// Whether each sample goes on where the one before it ended, as the pieces of a text do.
+    ///
+    /// Batches are then made of as many streams as they have samples, each a consecutive part of the data, so that a
+    /// recurrent model can keep its state from one batch to the next.
+    fn is_continuous(&self) -> bool {
+        false
+    }
+
     /// The sample at `index`, which is below [`len`](Self::len).
     ///
     /// `augment` is the key of (seed, epoch, index) in training and `None` elsewhere: all that is random about a
@@ -100,4 +108,6 @@ pub enum Target {
     Class(usize),
     /// A vector of numbers.
     Values(Vec<f32>),
+    /// The index of a token at each time step.
+    Tokens(Vec<i32>),
 }

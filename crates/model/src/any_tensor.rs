@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use burn::tensor::{
     Device, Float, GradientCheckpointingStrategy, Int, Tensor, TensorData, kind::BridgeTensor,
@@ -158,6 +158,33 @@ impl AnyTensor {
     pub fn add(self, other: Self) -> Self {
         assert_eq!(self.dims(), other.dims(), "tensors to add have different shapes");
         with_rank!(self, tensor => tensor.add(Tensor::from_bridge(other.bridge)).into())
+    }
+
+    /// The part `rows` of the first dimension.
+    ///
+    /// # Panics
+    /// Panics if there are fewer rows.
+    #[must_use]
+    pub fn rows(self, rows: Range<usize>) -> Self {
+        with_rank!(self, tensor => tensor.narrow(0, rows.start, rows.len()).into())
+    }
+
+    /// Float tensors side by side along the first dimension; a single one as it is.
+    ///
+    /// # Panics
+    /// Panics if there is none, or ranks or other dimensions differ.
+    #[must_use]
+    pub fn joined(parts: Vec<Self>) -> Self {
+        let mut rest = parts.into_iter();
+        // Stated above: a state is joined of the parts that there are.
+        let first = rest.next().expect("there is a tensor to join");
+        if rest.len() == 0 {
+            return first;
+        }
+        with_rank!(first, tensor => {
+            let parts = std::iter::once(tensor).chain(rest.map(|part| Tensor::from_bridge(part.bridge)));
+            Tensor::cat(parts.collect(), 0).into()
+        })
     }
 
     /// Each element times `factor`.

@@ -31,6 +31,14 @@ pub enum ModelError {
         /// The samples the source gives.
         found: String,
     },
+    /// A stage computes with a parameter of another one that does not lend it.
+    #[error("`{place}` borrows `{name}`, which no stage lends")]
+    NotLent {
+        /// The stage that borrows.
+        place: String,
+        /// What it asks for.
+        name: String,
+    },
     /// A stage panicked: in its own code, or in a tensor operation whose shapes do not match.
     #[error("stage `{stage}` panicked on an activation of shape {input:?}: {message}")]
     StagePanicked {
@@ -67,6 +75,9 @@ impl ModelError {
             ),
             Self::Shape { .. } | Self::Kind { .. } | Self::StagePanicked { .. } => {
                 Some("`oomph summary` shows the shapes that go through each layer".into())
+            }
+            Self::NotLent { .. } => {
+                Some("`Stages::lend` gives a pass what stages lend, before a stage runs alone".into())
             }
             Self::DuplicateStage { .. } | Self::Empty | Self::Device { .. } => None,
         }

@@ -4,8 +4,9 @@
 //!   placement on several devices and all reports stand.
 //! - [`Stage`]: a Burn module whose forward takes one activation and gives one. Users implement it for their own.
 //! - [`Pass`]: what one forward carries along: training or evaluating, randomness, updated statistics.
-//! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, dropout and pooling.
-//! - [`resnet()`] and [`lstm()`]: the built-in models, read from `[model]` settings.
+//! - [`Carried`]: what recurrent layers keep from one batch to the next.
+//! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, embedding, dropout and pooling.
+//! - [`resnet()`], [`lstm()`] and [`lstm_lm()`]: the built-in models, read from `[model]` settings.
 //! - [`Summary`]: a table of the layers of any model, made without allocating its tensors.
 //!
 //! ```
@@ -33,6 +34,7 @@ mod any_tensor;
 mod architecture;
 pub mod autodiff;
 mod backends;
+mod carried;
 mod error;
 mod function;
 mod init;
@@ -54,12 +56,13 @@ mod trace;
 
 pub use any_tensor::AnyTensor;
 pub use architecture::Architecture;
+pub use carried::Carried;
 pub use error::ModelError;
 pub use function::differentiable;
 pub use init::Init;
 pub use kernel::Kernels;
 pub use loss::cross_entropy;
-pub use lstm::lstm;
+pub use lstm::{lstm, lstm_lm};
 pub use parameters::{Named, ParameterInfo};
 pub use pass::Pass;
 pub use policy::Policy;

@@ -1,11 +1,11 @@
 use burn::{
     module::{Param, ParamId},
-    tensor::Tensor,
+    tensor::{Int, Tensor},
 };
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, ModelError, Policy, autodiff,
+    AnyTensor, Carried, ModelError, Named, Policy, autodiff,
     trace::{LayerKind, Trace},
 };
 
@@ -20,6 +20,10 @@ pub struct Pass {
     policy: Policy,
     place: Vec<String>,
     updates: Vec<(ParamId, AnyTensor)>,
+    /// What recurrent layers start from, and what they leave: `None` where no state is carried.
+    carried: Option<[Carried; 2]>,
+    /// Parameters that one stage lends to others.
+    lent: Named<AnyTensor>,
     pub(crate) trace: Option<Trace>,
 }
 
@@ -32,6 +36,8 @@ impl Pass {
             policy: Policy::default(),
             place: Vec::new(),
             updates: Vec::new(),
+            carried: None,
+            lent: Named::new(),
             trace: None,
         }
     }
@@ -45,6 +51,29 @@ impl Pass {
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// The same, with the state that recurrent layers left in the batch before: each goes on from it, and leaves its own
+    /// for [`take_carried`](Self::take_carried). Without this, each starts from zeros.
+    #[must_use]
+    pub fn with_carried(self, carried: Carried) -> Self {
+        Self { carried: Some([carried, Carried::default()]), ..self }
+    }
+
+    /// A pass for the same forward once more, which draws, starts from and borrows what this one did.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let carried = self.carried.as_ref().map(|[from, _]| [from.clone(), Carried::default()]);
+        Self {
+            mode: self.mode,
+            key: self.key,
+            policy: self.policy,
+            place: Vec::new(),
+            updates: Vec::new(),
+            carried,
+            lent: self.lent.clone(),
+            trace: None,
+        }
     }
 
     /// Asks the stages that follow to keep less by themselves: see [`Policy::recompute`].
@@ -100,6 +129,55 @@ impl Pass {
     /// What the layers asked to change, for [`Stages::apply`](crate::Stages::apply).
     pub fn into_updates(self) -> Vec<(ParamId, AnyTensor)> {
         self.updates
+    }
+
+    /// The state called `name` that the layer at this place left in the batch before, `[B, …]` off the graph; `None`
+    /// where it starts from nothing.
+    pub fn carried(&self, name: &str) -> Option<AnyTensor> {
+        let [from, _] = self.carried.as_ref()?;
+        from.get(&format!("{}.{name}", self.place()))
+    }
+
+    /// Leaves state `[B, …]` for the batch that follows, cut from the graph. Does nothing where none is carried.
+    pub fn carry(&mut self, name: &str, state: AnyTensor) {
+        let name = format!("{}.{name}", self.place());
+        if let Some([_, left]) = &mut self.carried {
+            left.insert(name, state.inner());
+        }
+    }
+
+    /// The state that layers left for the next batch; `None` where none is carried.
+    pub fn take_carried(&mut self) -> Option<Carried> {
+        self.carried.take().map(|[_, left]| left)
+    }
+
+    /// Lends parameters to all stages that follow: [`Stages::forward`](crate::Stages::forward) does it for its own.
+    pub fn lend(&mut self, parameters: Named<AnyTensor>) {
+        self.lent.extend(parameters);
+    }
+
+    /// The parameter that another stage lends under `name`: see [`Stage::lends`](crate::Stage::lends).
+    ///
+    /// # Errors
+    /// [`ModelError::NotLent`], naming this place, where no stage does.
+    pub fn borrowed(&self, name: &str) -> Result<AnyTensor, ModelError> {
+        self.lent
+            .get(name)
+            .cloned()
+            .ok_or_else(|| ModelError::NotLent { place: self.place(), name: name.to_owned() })
+    }
+
+    /// The token indices `[B, T]` that an embedding takes.
+    ///
+    /// # Errors
+    /// [`ModelError::Kind`], naming this place, where it holds floats or has another rank.
+    pub fn tokens(&self, activation: AnyTensor) -> Result<Tensor<2, Int>, ModelError> {
+        let found = activation.describe();
+        activation.int().ok_or_else(|| ModelError::Kind {
+            place: self.place(),
+            expected: "integers of rank 2".to_owned(),
+            found,
+        })
     }
 
     /// Tells the summary what the layer at this place is. Costs nothing in training.

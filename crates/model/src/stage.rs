@@ -2,7 +2,7 @@ use std::any::type_name;
 
 use burn::module::Module;
 
-use crate::{AnyTensor, ModelError, ParameterInfo, Pass, Policy, parameters};
+use crate::{AnyTensor, ModelError, Named, ParameterInfo, Pass, Policy, parameters};
 
 /// A consecutive part of a model: a Burn module whose forward takes one activation and gives one.
 ///
@@ -32,6 +32,16 @@ pub trait Stage: Module + 'static {
     /// Where the activation is not what the stage takes; see [`Pass::float`] and [`Pass::expect_shape`].
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
 
+    /// Parameters that other stages compute with too, by the name under which they [borrow](Pass::borrowed) them: the
+    /// embedding that a language model's head is tied to. They are the lender's in checkpoints and reports, and get the
+    /// gradients of all.
+    ///
+    /// A borrower must not be run again in backward with its graph cut from the lender's parameters, so only the last
+    /// stage, which never is, may borrow.
+    fn lends(&self) -> Named<AnyTensor> {
+        Named::new()
+    }
+
     /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recomputation, so that it
     /// need not be run again as a whole: a recurrent layer cuts time.
     fn recomputes_itself(&self, _policy: &Policy) -> bool {
@@ -42,6 +52,7 @@ pub trait Stage: Module + 'static {
 /// A stage without its type: what a chain holds.
 pub(crate) trait AnyStage: Send {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
+    fn lends(&self) -> Named<AnyTensor>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
     /// `at` is the stage's index in the chain and its name.
     fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
@@ -67,6 +78,10 @@ impl<S: Stage> Slot<S> {
 impl<S: Stage> AnyStage for Slot<S> {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         self.stage().forward(input, pass)
+    }
+
+    fn lends(&self) -> Named<AnyTensor> {
+        self.stage().lends()
     }
 
     fn recomputes_itself(&self, policy: &Policy) -> bool {

@@ -98,7 +98,15 @@ impl Stages {
     /// # Errors
     /// The first stage's error.
     pub fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        self.lend(pass);
         (0..self.len()).try_fold(input, |activation, stage| self.forward_stage(stage, activation, pass))
+    }
+
+    /// Gives `pass` what stages lend each other. Before any of them runs alone.
+    pub fn lend(&self, pass: &mut Pass) {
+        for link in &self.chain {
+            pass.lend(link.stage.lends());
+        }
     }
 
     /// Runs the stage at `index` alone.

@@ -132,6 +132,7 @@ fn follow(
     pass.trace = Some(Trace::new(device));
     let mut activation = blank_input(spec, batch, &tracked);
     let mut shapes = vec![activation.dims()];
+    model.lend(&mut pass);
     for stage in 0..model.len() {
         activation = caught(&model, stage, activation, &mut pass)?;
         shapes.push(activation.dims());

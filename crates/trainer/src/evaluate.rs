@@ -8,7 +8,7 @@ use oomph_memory::{
     record::{self, StepKind},
     restart_peak,
 };
-use oomph_model::{Pass, Stages, autodiff};
+use oomph_model::{Carried, Pass, Stages, autodiff};
 
 use crate::{
     Observer, Session, Stop, Tick, TrainError, backend,
@@ -28,6 +28,8 @@ pub struct Evaluation {
     pub loss: f64,
     /// Share of samples that the model is right about, where the task tells.
     pub accuracy: Option<f64>,
+    /// The exponential of the loss, where that is a perplexity: of language models.
+    pub perplexity: Option<f64>,
     /// Samples there were.
     pub samples: usize,
     /// Samples that were unreadable and left out.
@@ -128,7 +130,8 @@ pub(crate) fn evaluate_batches(
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
-        sums.finish(start).map(Some)
+        let perplexed = session.task.has_perplexity(&session.spec().target);
+        sums.finish(start, perplexed).map(Some)
     });
     evaluated.map_err(|mut error| {
         if let TrainError::OutOfMemory(error) = &mut error {
@@ -145,6 +148,8 @@ struct Sums {
     correct: Vec<Tensor<1>>,
     samples: usize,
     skipped: Vec<SampleError>,
+    /// What recurrent layers go on from, where samples follow one another.
+    carried: Carried,
 }
 
 impl Sums {
@@ -160,7 +165,12 @@ impl Sums {
         out_of_memory::check()?;
         let _phase = phase(Phase::Eval);
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
+        if session.source.is_continuous() {
+            let before = if batch.continues { self.carried.rows(0..batch.size) } else { Carried::new() };
+            pass = pass.with_carried(before);
+        }
         let output = forward(model, input, &mut pass, None)?;
+        self.carried = pass.take_carried().unwrap_or_default();
         let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
         self.loss.push(autodiff::inner(loss));
         self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));
@@ -168,15 +178,17 @@ impl Sums {
         out_of_memory::check()
     }
 
-    fn finish(self, start: Instant) -> Result<Evaluation, TrainError> {
+    fn finish(self, start: Instant, perplexed: bool) -> Result<Evaluation, TrainError> {
         if self.samples == 0 {
             return Err(TrainError::NothingToEvaluate { unreadable: self.skipped.len() });
         }
         let mean = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>() / self.samples as f64;
         let accuracy = if self.correct.is_empty() { None } else { Some(mean(read_all(self.correct)?)) };
+        let loss = mean(read_all(self.loss)?);
         Ok(Evaluation {
-            loss: mean(read_all(self.loss)?),
+            loss,
             accuracy,
+            perplexity: perplexed.then(|| loss.exp()),
             samples: self.samples,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),

@@ -125,8 +125,11 @@ pub struct EvalMetrics {
     pub epoch: usize,
     /// Mean loss over the held-out samples.
     pub eval_loss: f64,
-    /// Share of them that the model is right about.
+    /// Share of them that the model is right about; of tokens, where there are many to a sample.
     pub eval_accuracy: Option<f64>,
+    /// The perplexity, of language models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_perplexity: Option<f64>,
     /// How many there were.
     pub samples: usize,
     /// Whether no evaluation before had a lower loss.
@@ -234,6 +237,9 @@ pub struct Done {
     /// Accuracy of the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_accuracy: Option<f64>,
+    /// Perplexity of the last evaluation, of language models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_perplexity: Option<f64>,
     /// The lowest evaluation loss of the run.
     pub best_eval_loss: Option<f64>,
     /// The step that had it.

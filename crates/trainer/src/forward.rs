@@ -13,6 +13,7 @@ pub(crate) fn forward(
     pass: &mut Pass,
     mut watch: Option<&mut (dyn Watch + 'static)>,
 ) -> Result<AnyTensor, TrainError> {
+    model.lend(pass);
     let mut activation = input;
     for (stage, name) in model.names().enumerate() {
         activation = model.forward_stage(stage, activation, pass)?;

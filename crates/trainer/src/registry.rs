@@ -44,8 +44,8 @@ impl Registry {
         Self::default()
     }
 
-    /// One that knows oomph's own models (`resnet18` … `resnet152`, `lstm`), sources (`digits`, `folder`,
-    /// `synthetic`) and tasks (`classification`, `regression`).
+    /// One that knows oomph's own models (`resnet18` … `resnet152`, `lstm`, `lstm-lm`), sources (`digits`,
+    /// `folder`, `synthetic`, `text`) and tasks (`classification`, `regression`).
     pub fn builtin() -> Self {
         let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
         let registry = resnets
@@ -53,9 +53,11 @@ impl Registry {
             .fold(Self::empty(), |registry, name| registry.with_model(name, oomph_model::resnet));
         registry
             .with_model("lstm", oomph_model::lstm)
+            .with_model("lstm-lm", oomph_model::lstm_lm)
             .with_source("digits", oomph_data::digits)
             .with_source("folder", oomph_data::folder)
             .with_source("synthetic", oomph_data::synthetic)
+            .with_source("text", oomph_data::text)
             .with_task("classification", |config| {
                 let kernels = match config.device.devices[0] {
                     DeviceName::Cpu => Kernels::Own,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use burn::tensor::{Device, Tensor};
-use oomph_core::{Generator, Key, Phase, phase};
+use oomph_core::{Generator, Phase, phase};
 use oomph_model::{
     AnyTensor, Named, Pass, Policy, Stages,
     autodiff::{self, BackwardOutcome},
@@ -35,7 +35,7 @@ pub(crate) struct Segments {
 struct Left {
     /// On the graph, where it has a gradient; of a segment that is run again, off the graph.
     input: Option<AnyTensor>,
-    /// On the graph; `None` of a segment that is run again.
+    /// On the graph; `None` of a segment that is run again, and of the last, whose graph the loss holds.
     output: Option<AnyTensor>,
 }
 
@@ -82,6 +82,8 @@ impl Segments {
             self.segments.iter().any(|segment| segment.is_recomputed).then(|| model.inference());
         let mut left = Vec::new();
         let mut activation = input;
+        // From the tracked model: the last stage, which alone borrows, is never run off the graph.
+        model.lend(pass);
         for (index, segment) in self.segments.iter().enumerate() {
             let (kept, output) = match &plain_model {
                 Some(plain_model) if segment.is_recomputed => {
@@ -95,7 +97,9 @@ impl Segments {
                     let input = (index > 0).then(|| activation.clone().inner().tracked(true));
                     let from = input.clone().unwrap_or(activation);
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
-                    (Left { input, output: Some(output.clone()) }, output)
+                    // What 16 bits put out last is widened, and not needed itself any more.
+                    let is_last = index + 1 == self.segments.len();
+                    (Left { input, output: (!is_last).then(|| output.clone()) }, output)
                 }
             };
             left.push(kept);
@@ -130,7 +134,7 @@ impl Segments {
 
     /// The gradients of a loss that was computed of the output of [`forward`](Self::forward): of the last segment by its
     /// graph, of those before it one by one, with the gradient of what they put out. What a segment that is run again
-    /// draws and measures is what it drew and measured the first time.
+    /// draws, measures and starts from is that of the pass of the first time, [`again`](Pass::again).
     ///
     /// # Errors
     /// A stage's error, and [`TrainError::OutOfMemory`].
@@ -139,7 +143,7 @@ impl Segments {
         model: &Stages,
         trail: Trail,
         loss: Tensor<1>,
-        (key, policy): (Key, Policy),
+        again: &Pass,
     ) -> Result<Named<AnyTensor>, TrainError> {
         let mut left = trail.left;
         let mut loss = Some(loss);
@@ -147,26 +151,21 @@ impl Segments {
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];
-            let (input, output) = match (kept.input, kept.output) {
-                (input, Some(output)) => (input, output),
-                (Some(input), None) => {
+            let (input, output) = match kept.input {
+                Some(input) if segment.is_recomputed => {
                     let _phase = phase(Phase::Forward);
                     let input = input.tracked(!left.is_empty());
-                    let mut pass = Pass::train(key).with_policy(policy);
+                    let mut pass = again.again();
                     let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
-                    ((!left.is_empty()).then_some(input), output)
+                    ((!left.is_empty()).then_some(input), Some(output))
                 }
-                // Forward leaves one or the other.
-                (None, None) => break,
+                input => (input, kept.output),
             };
-            let loss = match (loss.take(), gradient.take()) {
-                (Some(loss), _) => {
-                    drop(output);
-                    loss
-                }
-                (None, Some(gradient)) => autodiff::resume(output, gradient),
+            let loss = match (loss.take(), gradient.take(), output) {
+                (Some(loss), _, _) => loss,
+                (None, Some(gradient), Some(output)) => autodiff::resume(output, gradient),
                 // Nothing before depends on parameters.
-                (None, None) => break,
+                _ => break,
             };
             let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
             accumulate(&mut gradients, of_segment);

@@ -8,7 +8,7 @@ use std::{
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
 use oomph_core::{Bytes, SampleSpec, Split, is_within};
-use oomph_data::{DataError, LoaderOptions, Order, Source};
+use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
 };
@@ -347,12 +347,20 @@ impl Session {
     /// The order in which the training data is seen.
     pub fn train_order(&self) -> Order {
         let train = &self.config.train;
-        Order::train(self.source.len(Split::Train), train.batch, train.seed, self.loader.last_batch)
+        let samples = self.source.len(Split::Train);
+        if self.source.is_continuous() {
+            return Order::streams(samples, train.batch, self.loader.last_batch);
+        }
+        Order::train(samples, train.batch, train.seed, self.loader.last_batch)
     }
 
     /// The order in which the held-out data is seen.
     pub fn eval_order(&self) -> Order {
-        Order::eval(self.source.len(Split::Test), self.eval_batch())
+        let samples = self.source.len(Split::Test);
+        if self.source.is_continuous() {
+            return Order::streams(samples, self.eval_batch(), LastBatch::Keep);
+        }
+        Order::eval(samples, self.eval_batch())
     }
 
     /// Optimizer steps of an epoch.

@@ -1,9 +1,11 @@
+use std::ops::Range;
+
 use burn::tensor::{Device, Tensor};
 use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Named, Pass, Policy, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
     DeviceTargets, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
@@ -24,6 +26,8 @@ pub struct Stepper {
     pub optimizer: Optimizer,
     /// What the loss is multiplied by before backward: with `memory.precision = "fp16"` alone.
     pub loss_scale: Option<LossScale>,
+    /// What recurrent layers go on from in the next batch: where samples follow one another alone.
+    pub carried: Option<Carried>,
     device: Device,
     key: Key,
     micro_batch: usize,
@@ -68,7 +72,19 @@ pub(crate) struct StepContext<'a> {
     pub(crate) lr: f64,
     /// Samples of all micro-batches together.
     pub(crate) samples: usize,
+    /// Whether each sample goes on where the one at its place in the step before it ended.
+    pub(crate) continues: bool,
     pub(crate) task: &'a dyn Task,
+}
+
+/// What one micro-batch gave.
+struct MicroOutcome {
+    /// Weighted, off the graph.
+    loss: Tensor<1>,
+    /// How many samples the model was right about.
+    correct: Option<Tensor<1>>,
+    gradients: Named<AnyTensor>,
+    carried: Option<Carried>,
 }
 
 impl Stepper {
@@ -119,6 +135,7 @@ impl Stepper {
             policy,
             clip: session.config.optimizer.clip,
             loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
+            carried: session.source.is_continuous().then(Carried::new),
             executes,
             keeping: match session.config.device.devices[0] {
                 _ if !executes => Keeping::Nothing,
@@ -176,13 +193,14 @@ impl Stepper {
         if samples == 0 {
             return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
         }
+        let continues = batch.continues;
         let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
         let device = self.device.clone();
         let micro_batches = micro_batches.into_iter().map(|batch| {
             let (input, targets) = upload(&batch, &device);
             DeviceBatch { input, targets, size: batch.size }
         });
-        self.run(micro_batches, StepContext { step, lr, samples, task })
+        self.run(micro_batches, StepContext { step, lr, samples, continues, task })
     }
 
     /// The step itself: what the trainer executes and the planner records.
@@ -208,17 +226,22 @@ impl Stepper {
         let mut outcome =
             StepOutcome { loss: None, correct: None, samples: context.samples, is_skipped: false };
         let mut gradients = Named::new();
+        let (mut left, mut samples) = (Vec::new(), 0);
         let mut micro_batches = micro_batches.into_iter();
         for index in 0.. {
             let uploading = phase(Phase::Data);
             let Some(micro_batch) = micro_batches.next() else { break };
             drop(uploading);
             out_of_memory::check()?;
-            let (loss, correct, more) = self.forward_backward(micro_batch, index, context, unfinished)?;
+            let rows = samples..samples + micro_batch.size;
+            samples = rows.end;
+            let MicroOutcome { loss, correct, gradients: more, carried } =
+                self.forward_backward(micro_batch, (index, rows), context, unfinished)?;
             {
                 let _phase = phase(Phase::Backward);
                 accumulate(&mut gradients, more);
             }
+            left.extend(carried);
             outcome.loss = Some(sum(outcome.loss, loss));
             outcome.correct = correct.map(|correct| sum(outcome.correct.take(), correct));
         }
@@ -232,6 +255,8 @@ impl Stepper {
                     gradients = clip(gradients, limit);
                 }
                 self.optimizer.step(context.lr, &mut self.model, gradients);
+                // A step that is skipped leaves this, too, as it was: what overflowed may have gone into it.
+                self.carried = self.carried.take().map(|_| Carried::joined(left));
             }
             None => {
                 unfinished.take_back(&mut self.model, &self.device);
@@ -273,21 +298,24 @@ impl Stepper {
         }
     }
 
-    /// Weighted loss and number of right samples, off the graph, and gradients.
-    #[allow(clippy::type_complexity)] // Three parts of one result, taken apart at once by the only caller.
+    /// Forward and backward of the micro-batch at `index`, which is the samples `rows` of the batch.
     fn forward_backward(
         &mut self,
         batch: DeviceBatch,
-        index: usize,
+        (index, rows): (usize, Range<usize>),
         context: StepContext<'_>,
         unfinished: &mut Unfinished,
-    ) -> Result<(Tensor<1>, Option<Tensor<1>>, Named<AnyTensor>), TrainError> {
+    ) -> Result<MicroOutcome, TrainError> {
         let key = self.key.with(context.step as u64).with(index as u64);
         let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
         let mut pass = Pass::train(key).with_policy(self.policy);
+        if let Some(carried) = &self.carried {
+            pass = pass.with_carried(if context.continues { carried.rows(rows) } else { Carried::new() });
+        }
         let (output, trail) =
             self.segments.forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
+        let (again, carried) = (pass.again(), pass.take_carried());
         let updates = pass.into_updates();
         unfinished.keep(&self.model, &updates)?;
         self.model.apply(updates);
@@ -305,10 +333,10 @@ impl Stepper {
         self.boundary();
         drop(recording);
         let _phase = phase(Phase::Backward);
-        let gradients = self.segments.backward(&self.model, trail, loss, (key, self.policy))?;
+        let gradients = self.segments.backward(&self.model, trail, loss, &again)?;
         self.boundary();
         out_of_memory::check()?;
-        Ok((plain, correct, gradients))
+        Ok(MicroOutcome { loss: plain, correct, gradients, carried })
     }
 }
 

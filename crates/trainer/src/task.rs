@@ -9,6 +9,8 @@ pub enum DeviceTargets {
     Classes(Tensor<1, Int>),
     /// A row of values a sample, `[B, F]`.
     Values(Tensor<2>),
+    /// A token at each time step of a sample, `[B, T]`.
+    Tokens(Tensor<2, Int>),
 }
 
 /// How the output of a model is compared with the targets.
@@ -31,6 +33,11 @@ pub trait Task: Send + Sync {
     /// wrong. Divided by the number of samples it is the accuracy.
     fn correct(&self, _output: &AnyTensor, _targets: &DeviceTargets) -> Option<Tensor<1>> {
         None
+    }
+
+    /// Whether the loss is the mean of −log p of a token, so that its exponential is the perplexity.
+    fn has_perplexity(&self, _target: &TargetSpec) -> bool {
+        false
     }
 }
 
@@ -69,6 +76,7 @@ pub enum TaskError {
 
 const CLASSES: &str = "classes";
 const VALUES: &str = "values";
+const TOKENS: &str = "tokens";
 
 impl DeviceTargets {
     /// The kind, for messages.
@@ -76,20 +84,22 @@ impl DeviceTargets {
         match self {
             Self::Classes(_) => CLASSES,
             Self::Values(_) => VALUES,
+            Self::Tokens(_) => TOKENS,
         }
     }
 }
 
-/// Refuses targets of another kind than `expected`.
-fn check_kind(task: &'static str, expected: &'static str, target: &TargetSpec) -> Result<(), TaskError> {
-    let found = match target {
+/// The kind of the targets of a source.
+fn kind_of(target: &TargetSpec) -> &'static str {
+    match target {
         TargetSpec::Class { .. } => CLASSES,
         TargetSpec::Values { .. } => VALUES,
-    };
-    if found == expected { Ok(()) } else { Err(TaskError::Targets { task, expected, found }) }
+        TargetSpec::Tokens { .. } => TOKENS,
+    }
 }
 
-/// Cross-entropy between logits `[B, K]` and a class a sample: −Σ q log softmax(logits).
+/// Cross-entropy between logits `[B, K]` and a class a sample, or `[B, T, V]` and a token at each step:
+/// −Σ q log softmax(logits).
 ///
 /// q is 1 − ε + ε/K for the class and ε/K elsewhere, with label smoothing ε (Szegedy et al. 2016, arXiv:1512.00567).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,32 +113,52 @@ pub struct Classification {
 impl Classification {
     const NAME: &str = "classification";
 
-    fn logits(output: &AnyTensor) -> Result<Tensor<2>, TaskError> {
-        output.clone().float::<2>().ok_or_else(|| TaskError::Output {
+    /// Logits and classes, a row and a class for each thing to tell: a sample, or a step of one.
+    fn rows(output: &AnyTensor, targets: &DeviceTargets) -> Result<(Tensor<2>, Tensor<1, Int>), TaskError> {
+        let wrong = |expected: &str| TaskError::Output {
             task: Self::NAME,
-            expected: "[B, classes]".into(),
+            expected: expected.into(),
             found: output.dims(),
-        })
-    }
-
-    fn classes(targets: &DeviceTargets) -> Result<Tensor<1, Int>, TaskError> {
+        };
         match targets {
-            DeviceTargets::Classes(classes) => Ok(classes.clone()),
+            DeviceTargets::Classes(classes) => {
+                let logits = output.clone().float::<2>().ok_or_else(|| wrong("[B, classes]"))?;
+                Ok((logits, classes.clone()))
+            }
+            DeviceTargets::Tokens(tokens) => {
+                let [batch, steps] = tokens.dims();
+                let logits =
+                    output.clone().float::<3>().filter(|logits| logits.dims()[..2] == [batch, steps]);
+                let logits = logits.ok_or_else(|| wrong("[B, T, tokens]"))?;
+                let [_, _, count] = logits.dims();
+                let rows = batch * steps;
+                Ok((logits.reshape([rows, count]), tokens.clone().reshape([rows])))
+            }
             DeviceTargets::Values(_) => {
-                Err(TaskError::Targets { task: Self::NAME, expected: "classes", found: targets.kind() })
+                Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: targets.kind() })
             }
         }
     }
+
+    const TARGETS: &str = "classes or tokens";
 }
 
 impl Task for Classification {
     fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
-        check_kind(Self::NAME, CLASSES, target)
+        match target {
+            TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Ok(()),
+            TargetSpec::Values { .. } => {
+                Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: kind_of(target) })
+            }
+        }
+    }
+
+    fn has_perplexity(&self, target: &TargetSpec) -> bool {
+        matches!(target, TargetSpec::Tokens { .. }) && self.label_smoothing == 0.0
     }
 
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
-        let logits = Self::logits(output)?;
-        let classes = Self::classes(targets)?;
+        let (logits, classes) = Self::rows(output, targets)?;
         if let Some(kernels) = self.lean {
             return Ok(cross_entropy(logits, classes, self.label_smoothing, kernels));
         }
@@ -144,11 +174,15 @@ impl Task for Classification {
     }
 
     fn correct(&self, output: &AnyTensor, targets: &DeviceTargets) -> Option<Tensor<1>> {
-        let logits = Self::logits(output).ok()?;
-        let classes = Self::classes(targets).ok()?;
-        let [batch, _] = logits.dims();
-        let predicted: Tensor<1, Int> = logits.argmax(1).reshape([batch]);
-        Some(predicted.equal(classes).float().sum_dim(0))
+        let (logits, classes) = Self::rows(output, targets).ok()?;
+        let [rows, _] = logits.dims();
+        let predicted: Tensor<1, Int> = logits.argmax(1).reshape([rows]);
+        let correct = predicted.equal(classes).float().sum_dim(0);
+        // A sample counts as the share of its tokens.
+        Some(match targets {
+            DeviceTargets::Tokens(tokens) => correct.div_scalar(tokens.dims()[1] as f32),
+            _ => correct,
+        })
     }
 }
 
@@ -162,7 +196,10 @@ impl Regression {
 
 impl Task for Regression {
     fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
-        check_kind(Self::NAME, VALUES, target)
+        match target {
+            TargetSpec::Values { .. } => Ok(()),
+            _ => Err(TaskError::Targets { task: Self::NAME, expected: VALUES, found: kind_of(target) }),
+        }
     }
 
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
@@ -186,7 +223,7 @@ impl Task for Regression {
 /// The name of the task that goes with a target where the configuration names none.
 pub(crate) fn default_task(target: &TargetSpec) -> &'static str {
     match target {
-        TargetSpec::Class { .. } => Classification::NAME,
+        TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Classification::NAME,
         TargetSpec::Values { .. } => Regression::NAME,
     }
 }

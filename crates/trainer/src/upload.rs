@@ -24,6 +24,10 @@ pub(crate) fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTarget
             let shape = [data.len() / (*features).max(1), *features];
             DeviceTargets::Values(Tensor::from_data(TensorData::new(data.clone(), shape), device))
         }
+        Targets::Tokens { data, steps } => {
+            let shape = [data.len() / (*steps).max(1), *steps];
+            DeviceTargets::Tokens(Tensor::from_data(TensorData::new(data.clone(), shape), device))
+        }
     };
     (input, targets)
 }

@@ -26,6 +26,7 @@ fn state(step: usize) -> TrainState {
             ranks: [("layer.weight".to_owned(), 2)].into(),
         },
         loss_scale: (step == 9).then(LossScale::default),
+        carried: Named::new(),
     }
 }
 

@@ -93,6 +93,8 @@ struct Evaluated<'a> {
     step: usize,
     eval_loss: f64,
     eval_accuracy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eval_perplexity: Option<f64>,
     samples: usize,
     /// Samples that were unreadable.
     skipped: usize,
@@ -110,6 +112,7 @@ impl<'a> Evaluated<'a> {
             step: checkpoint.progress().step,
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
+            eval_perplexity: evaluation.perplexity,
             samples: evaluation.samples,
             skipped: evaluation.skipped.len(),
             samples_per_second,
@@ -125,6 +128,7 @@ impl<'a> Evaluated<'a> {
             ("checkpoint", Some(self.checkpoint.display().to_string())),
             ("step", Some(grouped(self.step))),
             ("eval loss", Some(decimal(self.eval_loss))),
+            ("eval perplexity", self.eval_perplexity.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),
             ("samples", Some(grouped(self.samples))),
             ("left out", skipped),

@@ -138,6 +138,7 @@ fn report(done: &Done, session: &Session) -> String {
         ("trained", Some(format!("{steps}, {}", in_epochs(epochs)))),
         ("train loss", done.loss.map(decimal)),
         ("eval loss", done.eval_loss.map(decimal)),
+        ("eval perplexity", done.eval_perplexity.map(decimal)),
         ("eval accuracy", done.eval_accuracy.map(percent)),
         ("best eval loss", best),
         ("left out", skipped),

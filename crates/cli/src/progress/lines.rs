@@ -68,11 +68,13 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
 /// What an evaluation found.
 pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     let accuracy = metrics.eval_accuracy.map(|accuracy| format!("  eval accuracy {}", percent(accuracy)));
+    let perplexity = metrics.eval_perplexity.map(|value| format!("  eval perplexity {}", decimal(value)));
     format!(
-        "epoch {}  step {}  eval loss {}{}{}",
+        "epoch {}  step {}  eval loss {}{}{}{}",
         grouped(metrics.epoch),
         grouped(metrics.step),
         decimal(metrics.eval_loss),
+        perplexity.unwrap_or_default(),
         accuracy.unwrap_or_default(),
         if metrics.best { "  best so far" } else { "" }
     )

@@ -60,7 +60,8 @@ impl Assembler {
             }
         }
         let shape = [vec![size], self.spec.input.shape()].concat();
-        Some(Ok(Batch { input, shape, targets, size, position, skipped }))
+        let continues = self.order.continues(position);
+        Some(Ok(Batch { input, shape, targets, size, position, continues, skipped }))
     }
 
     /// One sample of the source: the outer error is a panic of the source, the inner one a sample it cannot read.
@@ -87,29 +88,35 @@ impl Assembler {
         match (input, sample.input) {
             (Values::Floats(all), Values::Floats(one)) if one.len() == elements => all.extend(one),
             (Values::Tokens(all), Values::Tokens(one)) if one.len() == elements => {
-                self.check_tokens(index, &one)?;
+                if let InputSpec::Tokens { vocabulary, .. } = self.spec.input {
+                    self.check_tokens(index, &one, vocabulary)?;
+                }
                 all.extend(one);
             }
             (_, Values::Floats(one)) => return Err(wrong_input(format!("{} floats", one.len()))),
             (_, Values::Tokens(one)) => return Err(wrong_input(format!("{} tokens", one.len()))),
         }
-        if let (TargetSpec::Class { count }, &Target::Class(class)) = (&self.spec.target, &sample.target)
-            && class >= *count
-        {
-            return Err(DataError::LabelOutOfRange { sample: self.name(index), class, count: *count });
+        match (&self.spec.target, &sample.target) {
+            (TargetSpec::Class { count }, &Target::Class(class)) if class >= *count => {
+                return Err(DataError::LabelOutOfRange { sample: self.name(index), class, count: *count });
+            }
+            (TargetSpec::Tokens { vocabulary, .. }, Target::Tokens(tokens)) => {
+                self.check_tokens(index, tokens, *vocabulary)?;
+            }
+            _ => {}
         }
         targets.push(sample.target).map_err(|target| DataError::WrongTarget {
             sample: self.name(index),
             found: match target {
                 Target::Class(class) => format!("class {class}"),
                 Target::Values(values) => format!("{} values", values.len()),
+                Target::Tokens(tokens) => format!("{} tokens", tokens.len()),
             },
             expected: self.spec.target.clone(),
         })
     }
 
-    fn check_tokens(&self, index: usize, tokens: &[i32]) -> Result<(), DataError> {
-        let InputSpec::Tokens { vocabulary, .. } = self.spec.input else { return Ok(()) };
+    fn check_tokens(&self, index: usize, tokens: &[i32], vocabulary: usize) -> Result<(), DataError> {
         match tokens.iter().find(|&&token| usize::try_from(token).map_or(true, |token| token >= vocabulary)) {
             Some(&token) => Err(DataError::TokenOutOfRange { sample: self.name(index), token, vocabulary }),
             None => Ok(()),

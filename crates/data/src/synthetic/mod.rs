@@ -1,28 +1,32 @@
 mod image;
 mod sequence;
+mod tokens;
 
 use std::sync::Arc;
 
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
-use self::{image::Images, sequence::Sequences};
+use self::{image::Images, sequence::Sequences, tokens::Tokens};
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, TransformSettings},
 };
 
-/// Reads the settings of synthetic data: images or sequences of any size that cost no memory and can be learned.
+/// Reads the settings of synthetic data: images, sequences or tokens of any size that cost no memory and can be learned.
 ///
 /// Every class has a pattern, to which every sample adds noise; both are drawn from the seed of the run. Sample
-/// `i` is of class `i` modulo the number of classes.
+/// `i` is of class `i` modulo the number of classes. Of tokens every second one is drawn, and the one behind it follows
+/// from it; samples are consecutive parts of one text.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `kind` | `image` | `image` or `sequence` |
+/// | `kind` | `image` | `image`, `sequence` or `tokens` |
 /// | `channels`, `height`, `width` | 3, 32, 32 | size of an image |
 /// | `steps`, `features` | 32, 16 | size of a sequence |
-/// | `classes` | 10 | number of classes |
+/// | `steps`, `vocabulary` | 32, 64 | size of a sample of tokens, and how many different ones there are |
+/// | `carry` | `true` | tokens only: as for a [`text`](crate::text()) |
+/// | `classes` | 10 | number of classes; not of tokens |
 /// | `train_samples`, `test_samples` | 1024, 256 | number of samples of each part |
 /// | `normalize`, `mean`, `std`, `crop_padding`, `flip` | as for a folder | see [`TransformSettings`]; images only |
 ///
@@ -34,18 +38,29 @@ pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>,
     const LARGEST_SIDE: usize = 1 << 16;
     const MOST_SAMPLES: usize = 100_000_000;
     let side = |key: &str, default| section.integer(key, default, 1..=LARGEST_SIDE);
-    let input =
-        match section.choice("kind", "image", &[("image", Kind::Image), ("sequence", Kind::Sequence)])? {
-            Kind::Image => {
-                let channels = section.integer("channels", 3, 1..=1024)?;
-                let shape = ImageShape { channels, height: side("height", 32)?, width: side("width", 32)? };
-                Input::Images { shape, transform: TransformSettings::read(section, channels)? }
-            }
-            Kind::Sequence => Input::Sequences { steps: side("steps", 32)?, features: side("features", 16)? },
-        };
+    let classes = || section.integer("classes", 10, 1..=1_000_000);
+    let kinds = [("image", Kind::Image), ("sequence", Kind::Sequence), ("tokens", Kind::Tokens)];
+    let input = match section.choice("kind", "image", &kinds)? {
+        Kind::Image => {
+            let channels = section.integer("channels", 3, 1..=1024)?;
+            let shape = ImageShape { channels, height: side("height", 32)?, width: side("width", 32)? };
+            let transform = TransformSettings::read(section, channels)?;
+            Input::Images { shape, transform, classes: classes()? }
+        }
+        Kind::Sequence => Input::Sequences {
+            sequences: Sequences { steps: side("steps", 32)?, features: side("features", 16)? },
+            classes: classes()?,
+        },
+        Kind::Tokens => Input::Tokens {
+            tokens: Tokens {
+                steps: side("steps", 32)?,
+                vocabulary: section.integer("vocabulary", 64, 1..=16_777_216)?,
+            },
+            carry: section.boolean("carry", true)?,
+        },
+    };
     Ok(Box::new(Settings {
         input,
-        classes: section.integer("classes", 10, 1..=1_000_000)?,
         train_samples: section.integer("train_samples", 1024, 1..=MOST_SAMPLES)?,
         test_samples: section.integer("test_samples", 256, 1..=MOST_SAMPLES)?,
     }))
@@ -55,32 +70,41 @@ pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>,
 enum Kind {
     Image,
     Sequence,
+    Tokens,
 }
 
 struct Settings {
     input: Input,
-    classes: usize,
     train_samples: usize,
     test_samples: usize,
 }
 
 enum Input {
-    Images { shape: ImageShape, transform: TransformSettings },
-    Sequences { steps: usize, features: usize },
+    Images { shape: ImageShape, transform: TransformSettings, classes: usize },
+    Sequences { sequences: Sequences, classes: usize },
+    Tokens { tokens: Tokens, carry: bool },
 }
 
 impl OpenSource for Settings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let (input, maker) = match &self.input {
-            Input::Images { shape, transform } => {
-                (InputSpec::from(*shape), Maker::Images(Images::new(*shape, transform)?))
+        let (input, target, maker) = match &self.input {
+            &Input::Images { shape, ref transform, classes } => {
+                let maker = Maker::Images(Images::new(shape, transform)?);
+                (InputSpec::from(shape), TargetSpec::Class { count: classes }, maker)
             }
-            &Input::Sequences { steps, features } => {
-                (InputSpec::Sequence { steps, features }, Maker::Sequences(Sequences { steps, features }))
+            &Input::Sequences { sequences, classes } => {
+                let Sequences { steps, features } = sequences;
+                let target = TargetSpec::Class { count: classes };
+                (InputSpec::Sequence { steps, features }, target, Maker::Sequences(sequences))
+            }
+            &Input::Tokens { tokens, carry } => {
+                let Tokens { steps, vocabulary } = tokens;
+                let target = TargetSpec::Tokens { steps, vocabulary };
+                (InputSpec::Tokens { steps, vocabulary }, target, Maker::Tokens { tokens, carry })
             }
         };
         Ok(Arc::new(Synthetic {
-            spec: SampleSpec { input, target: TargetSpec::Class { count: self.classes } },
+            spec: SampleSpec { input, target },
             train_samples: self.train_samples,
             test_samples: self.test_samples,
             key: Key::new(context.seed).with_name("synthetic"),
@@ -100,6 +124,7 @@ struct Synthetic {
 enum Maker {
     Images(Images),
     Sequences(Sequences),
+    Tokens { tokens: Tokens, carry: bool },
 }
 
 impl Source for Synthetic {
@@ -114,17 +139,25 @@ impl Source for Synthetic {
         }
     }
 
+    fn is_continuous(&self) -> bool {
+        matches!(self.maker, Maker::Tokens { carry: true, .. })
+    }
+
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
         let class = index % self.spec.target.outputs();
         let pattern = self.key.with_name("class").with(class as u64);
-        let part = match split {
+        let part = self.key.with_name(match split {
             Split::Train => "train",
             Split::Test => "test",
-        };
-        let noise = self.key.with_name(part).with(index as u64);
+        });
+        let noise = part.with(index as u64);
         let values = match &self.maker {
             Maker::Images(images) => images.make(pattern, noise, augment),
             Maker::Sequences(sequences) => sequences.make(pattern, noise),
+            Maker::Tokens { tokens, .. } => {
+                let [input, target] = tokens.make(part, index);
+                return Ok(Sample { input: Values::Tokens(input), target: Target::Tokens(target) });
+            }
         };
         Ok(Sample { input: Values::Floats(values), target: Target::Class(class) })
     }
@@ -159,6 +192,26 @@ mod tests {
             assert_ne!(first, values(&*source, Split::Test, 7));
             assert_ne!(first, values(&*source, Split::Train, 17));
         }
+    }
+
+    #[test]
+    fn tokens_are_one_text_of_which_every_second_token_follows() {
+        let source = open("kind = 'tokens'\nsteps = 5\nvocabulary = 7", 1);
+        assert!(source.is_continuous() && !open("kind = 'tokens'\ncarry = false", 1).is_continuous());
+        let (mut text, mut targets) = (Vec::new(), Vec::new());
+        for index in 0..100 {
+            match source.sample(Split::Train, index, None).expect("synthetic samples are never corrupt") {
+                Sample { input: Values::Tokens(input), target: Target::Tokens(target) } => {
+                    text.extend(input);
+                    targets.extend(target);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(text[1..], targets[..targets.len() - 1]);
+        assert!(text.iter().all(|token| (0..7).contains(token)));
+        let pairs: std::collections::BTreeSet<_> = text.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        assert_eq!(pairs.len(), 7, "each token has one that follows it");
     }
 
     /// Gives every test sample the class whose mean over the training samples is nearest.
@@ -212,9 +265,14 @@ mod tests {
 
     #[test]
     fn sizes_out_of_range_are_refused() {
-        for text in
-            ["kind = \"video\"", "channels = 0", "classes = 0", "train_samples = 0", "height = 100000"]
-        {
+        for text in [
+            "kind = \"video\"",
+            "kind = \"tokens\"\nvocabulary = 0",
+            "channels = 0",
+            "classes = 0",
+            "train_samples = 0",
+            "height = 100000",
+        ] {
             let section = Section::from_toml("data", text).expect("valid TOML");
             assert!(synthetic(&section).is_err(), "{text}");
         }

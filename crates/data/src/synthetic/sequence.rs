@@ -8,6 +8,7 @@ const WAVES: f32 = 1.0;
 const NOISE: f32 = std::f32::consts::FRAC_1_SQRT_2;
 
 /// Makes sequences: for each class a wave in each feature, for each sample normal noise.
+#[derive(Clone, Copy)]
 pub(super) struct Sequences {
     pub(super) steps: usize,
     pub(super) features: usize,

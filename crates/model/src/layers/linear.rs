@@ -36,14 +36,25 @@ impl Linear {
     /// # Errors
     /// [`ModelError::Shape`] where the input has another number of features.
     pub fn forward(&self, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
-        let dims = input.dims();
         let weight = self.weight.val();
         let [outputs, features] = weight.dims();
-        pass.expect_shape(dims[1] == features, &format!("[B, {features}]"), &dims)?;
-        let policy = pass.policy();
-        let product = policy.narrow(input).matmul(policy.narrow(weight).transpose());
-        let output = product + policy.narrow(self.bias.val()).unsqueeze();
-        pass.layer(LayerKind("Linear"), &dims, &output.dims(), outputs * features + outputs);
-        Ok(output)
+        linear(input, (weight, self.bias.val()), outputs * features + outputs, pass)
     }
+}
+
+/// x Wᵀ + b, reported as a layer that has `parameters` elements of its own.
+pub(crate) fn linear(
+    input: Tensor<2>,
+    (weight, bias): (Tensor<2>, Tensor<1>),
+    parameters: usize,
+    pass: &mut Pass,
+) -> Result<Tensor<2>, ModelError> {
+    let dims = input.dims();
+    let [_, features] = weight.dims();
+    pass.expect_shape(dims[1] == features, &format!("[B, {features}]"), &dims)?;
+    let policy = pass.policy();
+    let product = policy.narrow(input).matmul(policy.narrow(weight).transpose());
+    let output = product + policy.narrow(bias).unsqueeze();
+    pass.layer(LayerKind("Linear"), &dims, &output.dims(), parameters);
+    Ok(output)
 }

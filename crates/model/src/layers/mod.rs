@@ -6,6 +6,7 @@
 mod batch_norm;
 mod conv;
 mod dropout;
+mod embedding;
 mod linear;
 mod lstm;
 mod normed;
@@ -14,7 +15,9 @@ mod pool;
 pub use batch_norm::BatchNorm;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
+pub use embedding::Embedding;
 pub use linear::Linear;
+pub(crate) use linear::linear;
 pub use lstm::{Lstm, LstmState, last_step};
 pub use normed::{Normed, Shortcut};
 pub use pool::{MaxPool2d, global_average};

@@ -136,6 +136,12 @@ impl Flex {
         out: &[usize],
         dtype: DType,
     ) -> Handle {
+        // Of bf16 the contiguous copies that are widened live to the end of the call.
+        let narrow: Vec<_> = [left, right]
+            .into_iter()
+            .filter(|side| side.dtype == DType::BF16)
+            .map(|side| contiguous(m, side))
+            .collect();
         let [left, right] = [half::computed(m, left), half::computed(m, right)];
         let output = empty(m, out, left.dtype);
         let rank = out.len();
@@ -153,7 +159,11 @@ impl Flex {
         }
         m.release(left);
         m.release(right);
-        half::narrowed(m, output, dtype)
+        let output = half::narrowed(m, output, dtype);
+        for copy in narrow {
+            m.release(copy);
+        }
+        output
     }
 
     /// A product, then the bias added in place.

@@ -4,7 +4,7 @@ use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::OptimizerKind;
 use oomph_core::{Phase, SampleSpec, Split, TargetSpec, phase, watch_places};
 use oomph_memory::Category;
-use oomph_model::{AnyTensor, Init, ModelError, Pass, Policy, Stages, Storage, blank_input};
+use oomph_model::{AnyTensor, Carried, Init, ModelError, Pass, Policy, Stages, Storage, blank_input};
 use oomph_plan::{Backend, Note, Noted, Recording};
 
 use super::{Choice, STEPS};
@@ -125,7 +125,8 @@ fn train(
         targets: targets(spec, size, device),
         size,
     });
-    let context = StepContext { step, lr: 0.1, samples: batch, task: session.task.as_ref() };
+    let context =
+        StepContext { step, lr: 0.1, samples: batch, continues: step > 0, task: session.task.as_ref() };
     stepper.run(batches, context).map(drop)
 }
 
@@ -142,7 +143,11 @@ fn evaluate(
     let targets = targets(session.spec(), batch, device);
     drop(uploading);
     let _phase = phase(Phase::Eval);
-    let output = forward(&model, input, &mut Pass::eval().with_policy(policy), None)?;
+    let mut pass = Pass::eval().with_policy(policy);
+    if session.source.is_continuous() {
+        pass = pass.with_carried(Carried::new());
+    }
+    let output = forward(&model, input, &mut pass, None)?;
     session.task.loss(&output, &targets)?.mul_scalar(batch as f32);
     session.task.correct(&output, &targets);
     Ok(())
@@ -152,6 +157,7 @@ fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {
     match spec.target {
         TargetSpec::Class { .. } => DeviceTargets::Classes(Tensor::zeros([batch], device)),
         TargetSpec::Values { features } => DeviceTargets::Values(Tensor::zeros([batch, features], device)),
+        TargetSpec::Tokens { steps, .. } => DeviceTargets::Tokens(Tensor::zeros([batch, steps], device)),
     }
 }
 

@@ -15,6 +15,8 @@ use super::{
 
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
+/// Only where there is something in it.
+const CARRIED: &str = "carried.safetensors";
 const CONFIG: &str = "config.toml";
 const STATE: &str = "state.json";
 
@@ -53,6 +55,9 @@ impl Checkpoint {
         for name in [MODEL, OPTIMIZER, CONFIG] {
             checkpoint.read(name)?;
         }
+        if checkpoint.has(CARRIED) {
+            checkpoint.read(CARRIED)?;
+        }
         Ok(checkpoint)
     }
 
@@ -66,6 +71,9 @@ impl Checkpoint {
         };
         put(MODEL, &tensor_file::encode(&state.model, &path.join(MODEL))?)?;
         put(OPTIMIZER, &tensor_file::encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
+        if !state.carried.is_empty() {
+            put(CARRIED, &tensor_file::encode(&state.carried, &path.join(CARRIED))?)?;
+        }
         put(CONFIG, config.as_bytes())?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
@@ -132,7 +140,16 @@ impl Checkpoint {
             ranks: self.manifest.optimizer_ranks.clone(),
         };
         let Manifest { progress, loss_scale, .. } = self.manifest.clone();
-        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale })
+        let carried = match self.has(CARRIED) {
+            true => tensor_file::decode(&self.read(CARRIED)?, &self.path.join(CARRIED))?,
+            false => Named::new(),
+        };
+        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried })
+    }
+
+    /// Whether a file is part of it.
+    fn has(&self, name: &str) -> bool {
+        self.manifest.files.contains_key(name)
     }
 
     /// Reads a file and checks it against its checksum.

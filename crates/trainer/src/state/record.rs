@@ -18,6 +18,8 @@ pub struct TrainState {
     pub optimizer: OptimizerRecord,
     /// What the loss is multiplied by, and since when: in half precision alone.
     pub loss_scale: Option<LossScale>,
+    /// What recurrent layers go on from in the next batch, by layer; empty where nothing is carried.
+    pub carried: Named<HostTensor>,
 }
 
 /// The state of an optimizer: leaves named `<parameter>.<field>`.

@@ -13,6 +13,7 @@ use oomph_memory::{
     Account, charge,
     record::{self, StepKind},
 };
+use oomph_model::Carried;
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
@@ -28,7 +29,7 @@ use crate::{
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
-    state::{Checkpoint, Progress, StateError, TrainState, model_record, restore_model},
+    state::{Checkpoint, HostTensor, Progress, StateError, TrainState, model_record, restore_model},
 };
 
 /// What a training takes besides its session.
@@ -445,6 +446,7 @@ impl<'a> Training<'a> {
             epoch: self.epoch_of_last_step(),
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
+            eval_perplexity: evaluation.perplexity,
             samples: evaluation.samples,
             best,
             eval_seconds: evaluation.seconds,
@@ -501,8 +503,11 @@ impl<'a> Training<'a> {
             });
         }
         let optimizer = self.stepper.optimizer.record()?;
+        let carried = self.stepper.carried.iter().flat_map(Carried::tensors);
+        let carried = carried.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
+        let carried = carried.collect::<Result<_, StateError>>()?;
         let (progress, loss_scale) = (self.progress.clone(), self.stepper.loss_scale);
-        Ok(TrainState { progress, model, optimizer, loss_scale })
+        Ok(TrainState { progress, model, optimizer, loss_scale, carried })
     }
 
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
@@ -511,11 +516,13 @@ impl<'a> Training<'a> {
         self.save(best)?;
         let progress = self.progress.clone();
         let checkpoint = self.saved.take().unwrap_or_default();
+        let perplexed = self.session.task.has_perplexity(&self.session.spec().target);
         let done = Done {
             step: progress.step,
             loss: progress.loss,
             eval_loss: progress.eval_loss,
             eval_accuracy: progress.eval_accuracy,
+            eval_perplexity: progress.eval_loss.filter(|_| perplexed).map(f64::exp),
             best_eval_loss: progress.early_stopping.best_loss,
             best_step: progress.early_stopping.best_step,
             samples_per_second: self.stopwatch.total(),
@@ -552,6 +559,9 @@ fn restored(
     stepper.optimizer.restore(state.optimizer, &session.device)?;
     // A training that was in another precision begins with a new one.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
+    let carried = state.carried.iter();
+    let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
+    stepper.carried = stepper.carried.map(|_| carried);
     out_of_memory::check()?;
     Ok((stepper, Progress { batches_per_epoch: now, ..state.progress }))
 }

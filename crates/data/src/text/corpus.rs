@@ -1,0 +1,113 @@
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use oomph_core::Bytes;
+
+use crate::DataError;
+
+/// One text, of one or many files.
+#[derive(Debug)]
+pub(super) struct Corpus {
+    pub(super) text: String,
+    /// How many files it is from.
+    pub(super) files: usize,
+}
+
+/// Reads the file at `path`, or all `.txt` files of the folder there, one after the other by name.
+pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataError> {
+    let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
+    let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
+    let mut text = String::new();
+    for file in &files {
+        let more = read_file(file, max_file_bytes)?;
+        // The end of a file is the end of a line.
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&more);
+    }
+    Ok(Corpus { text, files: files.len() })
+}
+
+/// The `.txt` files of a folder. Folders below it are passed over, and so are hidden files.
+fn texts(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
+        let path = entry.map_err(|error| failed(folder, error))?.path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_text = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("txt"));
+        if is_text && !hidden && path.is_file() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(DataError::NoTexts { path: folder.to_owned() });
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &Path, limit: Bytes) -> Result<String, DataError> {
+    // Before opening it: to open a pipe is to wait for who writes to it.
+    let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
+    if !metadata.is_file() {
+        return Err(failed(path, io::Error::other("it is not a file")));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len().min(limit.get()) as usize);
+    let read =
+        File::open(path).and_then(|file| file.take(limit.get().saturating_add(1)).read_to_end(&mut bytes));
+    read.map_err(|error| failed(path, error))?;
+    // A file may grow between the two looks at it.
+    let size = Bytes::new(metadata.len().max(bytes.len() as u64));
+    if size > limit {
+        return Err(DataError::TooLarge { path: path.to_owned(), size, limit });
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| DataError::NotUtf8 { path: path.to_owned(), byte: error.utf8_error().valid_up_to() })
+}
+
+fn failed(path: &Path, source: io::Error) -> DataError {
+    match source.kind() {
+        io::ErrorKind::NotFound => DataError::NoText { path: path.to_owned() },
+        _ => DataError::Io { path: path.to_owned(), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_of_a_folder_follow_by_name_line_by_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("b.txt", "second\n");
+        write("a.TXT", "first");
+        write("c.txt", "third");
+        write(".hidden.txt", "never");
+        write("notes.md", "never");
+        fs::create_dir(folder.path().join("d.txt")).unwrap();
+        let Corpus { text, files } = read(folder.path(), Bytes::mib(1)).unwrap();
+        assert_eq!((text.as_str(), files), ("first\nsecond\nthird", 3));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |path: &Path| read(path, Bytes::new(8)).unwrap_err().to_string();
+        assert!(message(folder.path()).contains("holds no `.txt` files"));
+        assert!(message(&folder.path().join("gone")).contains("does not exist"));
+        let file = folder.path().join("a.txt");
+        fs::write(&file, b"caf\xe9").unwrap();
+        assert!(message(&file).ends_with("is not UTF-8 at byte 3"), "{}", message(&file));
+        fs::write(&file, b"123456789").unwrap();
+        assert!(
+            message(&file).contains("has 9 B, more than `data.max_file_bytes` of 8 B"),
+            "{}",
+            message(&file)
+        );
+    }
+}

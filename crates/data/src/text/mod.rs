@@ -1,0 +1,98 @@
+mod corpus;
+mod settings;
+mod vocabulary;
+
+use std::sync::Arc;
+
+use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
+
+use self::{corpus::Corpus, settings::Settings};
+pub use self::{
+    settings::text,
+    vocabulary::{Level, Vocabulary},
+};
+use crate::{DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values};
+
+impl OpenSource for Settings {
+    fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        let Corpus { text, files } = corpus::read(&self.path, self.max_file_bytes)?;
+        let tokens: Vec<&str> = self.level.tokens(&text).collect();
+        let held_out = (tokens.len() as f64 * self.held_out).round() as usize;
+        let (train, test) = tokens.split_at(tokens.len() - held_out.min(tokens.len()));
+        // Of a sample each token has the one after it for target, so one more than its steps is needed.
+        if train.len().min(test.len()) <= self.steps {
+            return Err(DataError::TooShort {
+                path: self.path.clone(),
+                files,
+                tokens: [train.len(), test.len()],
+                steps: self.steps,
+            });
+        }
+        let vocabulary = Vocabulary::of(self.level, train, self.min_count, self.vocabulary);
+        let parts = [train, test].map(|tokens| vocabulary.indices(tokens.iter().copied()));
+        Ok(Arc::new(Text::new(parts, vocabulary, self)))
+    }
+}
+
+/// Texts as two rows of tokens, cut into samples of equal length.
+struct Text {
+    spec: SampleSpec,
+    vocabulary: Vocabulary,
+    /// To train on, and held out.
+    parts: [Vec<i32>; 2],
+    steps: usize,
+    carry: bool,
+}
+
+impl Text {
+    fn new(parts: [Vec<i32>; 2], vocabulary: Vocabulary, settings: &Settings) -> Self {
+        let (steps, count) = (settings.steps, vocabulary.tokens().len());
+        Self {
+            spec: SampleSpec {
+                input: InputSpec::Tokens { steps, vocabulary: count },
+                target: TargetSpec::Tokens { steps, vocabulary: count },
+            },
+            vocabulary,
+            parts,
+            steps,
+            carry: settings.carry,
+        }
+    }
+
+    fn part(&self, split: Split) -> &[i32] {
+        match split {
+            Split::Train => &self.parts[0],
+            Split::Test => &self.parts[1],
+        }
+    }
+}
+
+impl Source for Text {
+    fn spec(&self) -> &SampleSpec {
+        &self.spec
+    }
+
+    fn class_names(&self) -> Option<&[String]> {
+        Some(self.vocabulary.tokens())
+    }
+
+    fn len(&self, split: Split) -> usize {
+        self.part(split).len().saturating_sub(1) / self.steps
+    }
+
+    fn is_continuous(&self) -> bool {
+        self.carry
+    }
+
+    fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
+        let from = index * self.steps;
+        let tokens = &self.part(split)[from..=from + self.steps];
+        let (input, target) = (&tokens[..self.steps], &tokens[1..]);
+        Ok(Sample { input: Values::Tokens(input.to_vec()), target: Target::Tokens(target.to_vec()) })
+    }
+
+    fn host_bytes(&self) -> Bytes {
+        let tokens: usize = self.parts.iter().map(|part| size_of_val(part.as_slice())).sum();
+        Bytes::new(tokens as u64)
+    }
+}

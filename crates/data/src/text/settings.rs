@@ -1,0 +1,72 @@
+use std::path::PathBuf;
+
+use oomph_config::{ConfigError, Section};
+use oomph_core::Bytes;
+
+use super::Level;
+use crate::OpenSource;
+
+/// Reads the settings of a text to learn to continue: one file, or all `.txt` files of a folder in the order of their
+/// names.
+///
+/// A sample is a piece of the text; its target is, at each step, the token that comes next.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `path` | | a file, or a folder of `.txt` files, in UTF-8 |
+/// | `level` | `char` | a token is a character, or with `word` what is between spaces; the end of a line is one too |
+/// | `steps` | 128 | tokens of a sample |
+/// | `held_out` | 0.1 | the share at the end of the text that is held out |
+/// | `vocabulary` | 65,536 | the most different tokens there are; the rarer ones are unknown |
+/// | `min_count` | 1 | tokens that the training part has less often are unknown |
+/// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; else they are shuffled, and each starts anew |
+/// | `max_file_bytes` | `1GiB` | a larger file is refused |
+///
+/// # Errors
+/// A value of the wrong type or out of its range. What is on disk is looked at by
+/// [`open`](crate::OpenSource::open).
+pub fn text(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    Ok(Box::new(Settings {
+        path: section.required_string("path", "a text file, or a folder of `.txt` files")?.into(),
+        level: section.choice("level", "char", &[("char", Level::Char), ("word", Level::Word)])?,
+        steps: section.integer("steps", 128, 1..=1_048_576)?,
+        held_out: section.number("held_out", 0.1, 0.0..1.0)?,
+        vocabulary: section.integer("vocabulary", 65_536, 2..=16_777_216)?,
+        min_count: section.integer("min_count", 1, 1..)?,
+        carry: section.boolean("carry", true)?,
+        max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(1024)),
+    }))
+}
+
+/// What [`text`] reads.
+pub(super) struct Settings {
+    pub(super) path: PathBuf,
+    pub(super) level: Level,
+    pub(super) steps: usize,
+    pub(super) held_out: f64,
+    pub(super) vocabulary: usize,
+    pub(super) min_count: usize,
+    pub(super) carry: bool,
+    pub(super) max_file_bytes: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_without_the_data() {
+        let read = |settings: &str| text(&Section::from_toml("data", settings).expect("valid TOML")).is_ok();
+        assert!(read("path = 'nowhere'"));
+        assert!(read("path = 'x'\nlevel = 'word'\nsteps = 35\nheld_out = 0.2\nmin_count = 3\ncarry = false"));
+        for settings in
+            ["", "level = 'char'", "path = 1", "path = 'x'\nlevel = 'byte'", "path = 'x'\nsteps = 0"]
+        {
+            assert!(!read(settings), "{settings}");
+        }
+        for settings in ["held_out = 1.0", "held_out = -0.1", "vocabulary = 1", "min_count = 0", "carry = 1"]
+        {
+            assert!(!read(&format!("path = 'x'\n{settings}")), "{settings}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+use burn::{
+    module::{Module, Param},
+    tensor::{Int, Tensor, module::embedding},
+};
+
+use crate::{Init, LayerKind, ModelError, Pass};
+
+/// A vector for each token.
+///
+/// # Shapes
+/// - input `[B, T]` of indices below V, output `[B, T, E]`
+/// - `weight` `[V, E]`
+///
+/// Starts uniform in ±0.1, as the language model among PyTorch's examples does; `nn.Embedding` itself starts normal.
+#[derive(Module, Debug)]
+pub struct Embedding {
+    /// The vectors, a row a token.
+    pub weight: Param<Tensor<2>>,
+}
+
+impl Embedding {
+    /// A vector of `size` numbers for each of `tokens` tokens.
+    pub fn new(init: &Init, tokens: usize, size: usize) -> Self {
+        Self { weight: init.uniform("weight", [tokens, size], 0.1) }
+    }
+
+    /// Looks the vectors up, in the format of the policy.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] where there is no time step.
+    pub fn forward(&self, tokens: Tensor<2, Int>, pass: &mut Pass) -> Result<Tensor<3>, ModelError> {
+        let dims = tokens.dims();
+        pass.expect_shape(dims[1] > 0, "[B, T ≥ 1]", &dims)?;
+        let weight = self.weight.val();
+        let [count, size] = weight.dims();
+        let output = pass.policy().narrow(embedding(weight, tokens));
+        pass.layer(LayerKind("Embedding"), &dims, &output.dims(), count * size);
+        Ok(output)
+    }
+}

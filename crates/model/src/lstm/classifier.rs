@@ -1,0 +1,54 @@
+use burn::module::Module;
+use oomph_config::{ConfigError, Section};
+use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+
+use super::{recurrent, settings::Recurrent};
+use crate::{
+    AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
+    layers::{Linear, last_step},
+};
+
+/// Reads an LSTM from `[model]`: `hidden` units, `layers`, `dropout` between layers.
+///
+/// It gives one output a sequence: classes, or values. An image is read row by row, the channels of a row side by
+/// side.
+///
+/// # Errors
+/// Where a setting is not what it can be.
+pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
+    let recurrent = Recurrent::read(settings)?;
+    Ok(Architecture::new("lstm", move |spec, init| build(recurrent, spec, init)))
+}
+
+fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
+    let features = match (&spec.input, &spec.target) {
+        (InputSpec::Sequence { features, .. }, TargetSpec::Class { .. } | TargetSpec::Values { .. }) => {
+            *features
+        }
+        (InputSpec::Image { channels, width, .. }, _) => channels * width,
+        _ => {
+            return Err(ModelError::Input {
+                model: "lstm".into(),
+                expected: "sequences or images, and one output for each".into(),
+                found: format!("{}, {}", spec.input, spec.target),
+            });
+        }
+    };
+    // The first layer is given the input as it is.
+    let stages = recurrent(Stages::new(), init, settings, features, 0.0);
+    let head = Linear::new(&init.at("head"), [settings.hidden, spec.target.outputs()]);
+    Ok(stages.with("head", LastStepStage { fc: head }))
+}
+
+/// A linear layer on the last time step of `[B, T, U]`.
+#[derive(Module, Debug)]
+struct LastStepStage {
+    fc: Linear,
+}
+
+impl Stage for LastStepStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let last = last_step(pass.activation::<3>(input)?, pass.policy());
+        Ok(pass.scope("fc", |pass| self.fc.forward(last, pass))?.into())
+    }
+}

@@ -1,0 +1,117 @@
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+use oomph_config::{ConfigError, Section};
+use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+
+use super::{recurrent, settings::Recurrent};
+use crate::{
+    AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
+    layers::{Dropout, Embedding, linear},
+};
+
+/// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
+/// of `hidden` units, and a linear layer that gives a logit a token at each step. `dropout` is before, between and behind
+/// the LSTM layers (Zaremba et al. 2014, <https://arxiv.org/abs/1409.2329>). With `tied` the linear layer has the
+/// embedding's weights (Press & Wolf 2017, <https://arxiv.org/abs/1608.05859>).
+///
+/// Where batches are streams the state of the layers is carried from one to the next: see
+/// [`Carried`](crate::Carried).
+///
+/// # Errors
+/// Where a setting is not what it can be.
+pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
+    let recurrent = Recurrent::read_any(settings)?;
+    let size = settings.integer("embedding", recurrent.hidden, 1..=65_536)?;
+    let tied = settings.boolean("tied", false)?;
+    if tied && size != recurrent.hidden {
+        let expected = format!("`model.hidden` (= {}) where weights are tied", recurrent.hidden);
+        return Err(settings.invalid("embedding", expected));
+    }
+    Ok(Architecture::new("lstm-lm", move |spec, init| build(recurrent, (size, tied), spec, init)))
+}
+
+fn build(
+    settings: Recurrent,
+    (size, tied): (usize, bool),
+    spec: &SampleSpec,
+    init: &Init,
+) -> Result<Stages, ModelError> {
+    let (InputSpec::Tokens { vocabulary: known, .. }, TargetSpec::Tokens { vocabulary, .. }) =
+        (&spec.input, &spec.target)
+    else {
+        return Err(ModelError::Input {
+            model: "lstm-lm".into(),
+            expected: "tokens, with a token to tell at each step".into(),
+            found: format!("{}, {}", spec.input, spec.target),
+        });
+    };
+    if tied && known != vocabulary {
+        return Err(ModelError::Input {
+            model: "lstm-lm".into(),
+            expected: "as many tokens to tell as it is given, where weights are tied".into(),
+            found: format!("{}, {}", spec.input, spec.target),
+        });
+    }
+    let Recurrent { hidden, dropout, .. } = settings;
+    let embedding = Embedding::new(&init.at("embedding"), *known, size);
+    let stages = Stages::new().with("embedding", EmbeddingStage { embedding, lends: tied });
+    let stages = recurrent(stages, init, settings, size, dropout);
+    let init = init.at("head");
+    let head = HeadStage {
+        dropout: Dropout::new(dropout),
+        weight: (!tied).then(|| init.uniform("weight", [*vocabulary, hidden], 0.1)),
+        bias: init.constant([*vocabulary], 0.0),
+    };
+    Ok(stages.with("head", head))
+}
+
+/// The name under which a tied head borrows the embedding.
+const TIED: &str = "embedding.weight";
+
+/// Tokens `[B, T]` to vectors `[B, T, E]`.
+#[derive(Module, Debug)]
+struct EmbeddingStage {
+    embedding: Embedding,
+    #[module(skip)]
+    lends: bool,
+}
+
+impl Stage for EmbeddingStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let tokens = pass.tokens(input)?;
+        Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
+    }
+
+    fn lends(&self) -> Named<AnyTensor> {
+        let weight = || (TIED.to_owned(), self.embedding.weight.val().into());
+        self.lends.then(weight).into_iter().collect()
+    }
+}
+
+/// Outputs `[B, T, U]` to logits `[B, T, V]`. Weight `[V, U]` and bias `[V]`; without a weight it borrows the embedding's.
+///
+/// The weight starts uniform in ±0.1 and the bias at 0, as in the language model among PyTorch's examples.
+#[derive(Module, Debug)]
+struct HeadStage {
+    dropout: Dropout,
+    weight: Option<Param<Tensor<2>>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Stage for HeadStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = pass.activation::<3>(input)?;
+        let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));
+        let [batch, steps, units] = x.dims();
+        let (weight, own) = match &self.weight {
+            Some(weight) => (weight.val(), weight.val().shape().num_elements()),
+            None => (pass.float(pass.borrowed(TIED)?)?, 0),
+        };
+        let [vocabulary, _] = weight.dims();
+        let x = x.reshape([batch * steps, units]);
+        let logits = pass.scope("fc", |pass| linear(x, (weight, self.bias.val()), own + vocabulary, pass))?;
+        Ok(logits.reshape([batch, steps, vocabulary]).into())
+    }
+}

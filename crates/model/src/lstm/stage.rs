@@ -1,0 +1,77 @@
+use burn::{module::Module, tensor::Tensor};
+
+use super::settings::Recurrent;
+use crate::{
+    AnyTensor, Init, ModelError, Pass, Policy, Stage, Stages,
+    layers::{Dropout, Lstm, LstmState},
+};
+
+/// Adds the layers: the first takes `features` and drops of them with probability `first_dropout`.
+pub(super) fn recurrent(
+    stages: Stages,
+    init: &Init,
+    settings: Recurrent,
+    features: usize,
+    first_dropout: f64,
+) -> Stages {
+    let Recurrent { hidden, layers, dropout } = settings;
+    (0..layers).fold(stages, |stages, index| {
+        let name = format!("lstm.{index}");
+        let (input, dropout) = if index == 0 { (features, first_dropout) } else { (hidden, dropout) };
+        let layer = Lstm::new(&init.at(&name), [input, hidden]);
+        stages.with(name, LstmStage { dropout: Dropout::new(dropout), layer })
+    })
+}
+
+/// One LSTM layer over `[B, T, I]`, giving `[B, T, U]`, with dropout before it.
+#[derive(Module, Debug)]
+struct LstmStage {
+    dropout: Dropout,
+    layer: Lstm,
+}
+
+impl Stage for LstmStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = match input.rank() {
+            4 => rows(pass.activation::<4>(input)?),
+            _ => pass.activation::<3>(input)?,
+        };
+        let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));
+        let output = pass.scope("layer", |pass| {
+            let state = carried(&x, pass);
+            let (output, LstmState { hidden, cell }) = self.layer.forward(x, state, pass)?;
+            pass.carry(HIDDEN, hidden.into());
+            pass.carry(CELL, cell.into());
+            Ok(output)
+        })?;
+        Ok(AnyTensor::from(output))
+    }
+
+    /// A lean layer cuts time by itself.
+    fn recomputes_itself(&self, policy: &Policy) -> bool {
+        policy.lean
+    }
+}
+
+/// What of the state is carried from batch to batch.
+const HIDDEN: &str = "hidden";
+const CELL: &str = "cell";
+
+/// The state that the batch before left, among tensors like `input`.
+fn carried(input: &Tensor<3>, pass: &Pass) -> Option<LstmState> {
+    let like = AnyTensor::from(input.clone());
+    let state = |name| {
+        let state = pass.carried(name)?;
+        let state = if like.device().is_autodiff() { state.tracked_like(&like, false) } else { state };
+        state.float::<2>()
+    };
+    Some(LstmState { hidden: state(HIDDEN)?, cell: state(CELL)? })
+}
+
+/// The rows of an image as a sequence, the channels of a row side by side.
+fn rows(image: Tensor<4>) -> Tensor<3> {
+    let [batch, channels, height, width] = image.dims();
+    // Of one channel they lie so already: swapped, they would be copied.
+    let rows = if channels == 1 { image } else { image.swap_dims(1, 2) };
+    rows.reshape([batch, height, channels * width])
+}
