@@ -8,7 +8,7 @@ use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
 use self::{image::Images, sequence::Sequences};
 use crate::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, TransformSettings},
 };
 
@@ -111,6 +111,16 @@ impl Source for Synthetic {
         match split {
             Split::Train => self.train_samples,
             Split::Test => self.test_samples,
+        }
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        match &self.maker {
+            // Files have one channel or three.
+            Maker::Images(images) if matches!(self.spec.input.shape()[0], 1 | 3) => {
+                Some(images.reader.clone())
+            }
+            _ => None,
         }
     }
 

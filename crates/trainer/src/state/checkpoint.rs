@@ -4,6 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use oomph_data::SourceRecord;
 use oomph_model::Named;
 
 use super::{
@@ -16,7 +17,18 @@ use super::{
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const CONFIG: &str = "config.toml";
+/// Missing in checkpoints of the versions before it.
+const SOURCE: &str = "source.json";
 const STATE: &str = "state.json";
+
+/// What a checkpoint says of its training beside the state.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The resolved configuration.
+    pub config: &'a str,
+    /// What is needed of the data to ask the model, where that is known.
+    pub source: Option<&'a SourceRecord>,
+}
 
 /// A checkpoint on disk whose files are all there and verified.
 #[derive(Clone, Debug)]
@@ -50,14 +62,15 @@ impl Checkpoint {
             _ => StateError::io("read", &file)(error),
         })?;
         let checkpoint = Self { path: path.to_owned(), manifest: Manifest::decode(&bytes, &file)? };
-        for name in [MODEL, OPTIMIZER, CONFIG] {
+        let source = checkpoint.manifest.files.contains_key(SOURCE).then_some(SOURCE);
+        for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(source) {
             checkpoint.read(name)?;
         }
         Ok(checkpoint)
     }
 
     /// Writes a checkpoint into the new directory `path` and flushes it to the disk.
-    pub(crate) fn write(path: &Path, state: &TrainState, config: &str) -> Result<(), StateError> {
+    pub(crate) fn write(path: &Path, state: &TrainState, about: About<'_>) -> Result<(), StateError> {
         fs::create_dir(path).map_err(StateError::io("create", path))?;
         let mut files = BTreeMap::new();
         let mut put = |name: &str, bytes: &[u8]| {
@@ -66,7 +79,10 @@ impl Checkpoint {
         };
         put(MODEL, &tensor_file::encode(&state.model, &path.join(MODEL))?)?;
         put(OPTIMIZER, &tensor_file::encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
-        put(CONFIG, config.as_bytes())?;
+        put(CONFIG, about.config.as_bytes())?;
+        if let Some(source) = about.source {
+            put(SOURCE, &encode(source, &path.join(SOURCE))?)?;
+        }
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -113,6 +129,19 @@ impl Checkpoint {
         })
     }
 
+    /// What is needed of the data to ask the model.
+    ///
+    /// # Errors
+    /// Where the checkpoint does not have it, or the file was damaged since the checkpoint was opened.
+    pub fn source(&self) -> Result<SourceRecord, StateError> {
+        let path = self.path.join(SOURCE);
+        if !self.manifest.files.contains_key(SOURCE) {
+            return Err(StateError::NoSource { checkpoint: self.path.clone() });
+        }
+        serde_json::from_slice(&self.read(SOURCE)?)
+            .map_err(|error| StateError::Malformed { path, reason: error.to_string() })
+    }
+
     /// Parameters and running statistics by name.
     ///
     /// # Errors
@@ -145,6 +174,11 @@ impl Checkpoint {
         })?;
         if sha256(&bytes) == *expected { Ok(bytes) } else { Err(StateError::Checksum { path }) }
     }
+}
+
+fn encode(source: &SourceRecord, path: &Path) -> Result<Vec<u8>, StateError> {
+    serde_json::to_vec_pretty(source)
+        .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 
 fn missing(checkpoint: &Path, file: &str) -> StateError {
