@@ -13,7 +13,7 @@ fn three_runs() -> Folder {
     };
     train("first", &["--set", "train.eval_every='2 steps'"]).success();
     train("second", &["--set", "train.steps=3", "--set", "optimizer.lr=0.05"]).success();
-    train("failed", &["--set", "optimizer.lr=1e30", "--set", "train.steps=8"]);
+    train("failed", &["--set", "optimizer.lr=3e38", "--set", "train.steps=8"]);
     folder.write("runs/notes/readme.txt", "no run");
     folder.write("runs/list.txt", "no folder");
     folder

@@ -227,7 +227,9 @@ fn histograms_are_of_every_parameter_and_its_gradient() {
     folder.train(&["--set", "run.histograms='3 steps'"]).success();
     let events = Events::of(&folder);
     let names: Vec<_> = events.histograms.keys().map(String::as_str).collect();
-    for name in ["parameters/lstm.0.weight_hh", "gradients/lstm.0.weight_hh", "gradients/head.bias"] {
+    for name in
+        ["parameters/lstm.0.layer.weight_hh", "gradients/lstm.0.layer.weight_hh", "gradients/head.fc.bias"]
+    {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
     for (tag, found) in &events.histograms {
@@ -236,7 +238,7 @@ fn histograms_are_of_every_parameter_and_its_gradient() {
             assert!(*count > 0.0 && count == in_buckets, "{tag}");
         }
     }
-    assert_eq!(events.histograms["gradients/lstm.0.weight_hh"][0].1, 4.0 * 8.0 * 8.0);
+    assert_eq!(events.histograms["gradients/lstm.0.layer.weight_hh"][0].1, 4.0 * 8.0 * 8.0);
 }
 
 #[test]

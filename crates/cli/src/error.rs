@@ -31,7 +31,7 @@ pub(crate) enum CliError {
     Interrupted,
     #[error("nobody reads the events any more: training ended early, and its state is saved")]
     EventsUnread(#[source] io::Error),
-    #[error("the model takes {input}: it cannot be asked about files")]
+    #[error("the model cannot be asked about files: its input is no image but {input}")]
     NothingToAsk { input: InputSpec },
     #[error("cannot read the folder `{}`", path.display())]
     Folder { path: PathBuf, source: io::Error },
@@ -40,7 +40,11 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("nothing was trained in `{}` yet, or nothing was saved", run.display())]
-    NothingTrained { run: PathBuf },
+    NothingTrained {
+        run: PathBuf,
+        /// What names another run.
+        flag: &'static str,
+    },
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),
     #[error(transparent)]
@@ -94,8 +98,8 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
-            Self::NothingTrained { .. } => {
-                Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
+            Self::NothingTrained { flag, .. } => {
+                Some(format!("`oomph train` first, with the same config, or name a run with `{flag}`"))
             }
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),

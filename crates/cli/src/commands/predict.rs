@@ -3,7 +3,7 @@
 mod images;
 mod scores;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::Config;
@@ -79,7 +79,9 @@ impl PredictArguments {
             let config = self.config.load(&flags)?;
             let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
             return match self.checkpoint_of(&run) {
-                Err(StateError::NotACheckpoint { path: run }) => Err(CliError::NothingTrained { run }),
+                Err(StateError::NotACheckpoint { path: run }) => {
+                    Err(CliError::NothingTrained { run, flag: "--run" })
+                }
                 found => Ok((config, found?)),
             };
         };
@@ -87,7 +89,7 @@ impl PredictArguments {
         Ok((self.config.load_for(&found.checkpoint, &flags)?, found))
     }
 
-    fn checkpoint_of(&self, run: &std::path::Path) -> Result<Found, StateError> {
+    fn checkpoint_of(&self, run: &Path) -> Result<Found, StateError> {
         match self.checkpoint {
             // Also takes the directory of a checkpoint itself, as elsewhere.
             Which::Latest => Checkpoint::find(run),

@@ -37,6 +37,9 @@ impl Run {
         if directory.as_ref().is_some_and(|path| path.is_empty() || path.contains('\0')) {
             return Err(section.invalid("directory", "a path"));
         }
+        let save_every = section.interval("save_every", Interval::Epochs(1), Units::ProgressOrTime)?;
+        let keep_last = section.integer("keep_last", 3, 1..)?;
+        let log_every = section.integer("log_every", 10, 1..)?;
         let histograms = || section.interval("histograms", Interval::Never, Units::Progress);
         let tensorboard = section.boolean("tensorboard", true)?;
         if !tensorboard && histograms()? != Interval::Never {
@@ -44,9 +47,9 @@ impl Run {
         }
         Ok(Self {
             directory: directory.map(PathBuf::from),
-            save_every: section.interval("save_every", Interval::Epochs(1), Units::ProgressOrTime)?,
-            keep_last: section.integer("keep_last", 3, 1..)?,
-            log_every: section.integer("log_every", 10, 1..)?,
+            save_every,
+            keep_last,
+            log_every,
             tensorboard,
             histograms: histograms()?,
         })

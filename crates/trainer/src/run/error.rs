@@ -28,12 +28,14 @@ pub enum RunError {
         path: PathBuf,
     },
     /// A line of the log cannot be understood.
-    #[error("line {line} of `{}` is damaged: {reason}", path.display())]
+    #[error("line {line} of `{}` is damaged at column {column}: {reason}", path.display())]
     Damaged {
         /// The log.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
+        /// The column, from 1.
+        column: usize,
         /// Why.
         reason: String,
     },

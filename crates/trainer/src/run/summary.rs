@@ -158,6 +158,13 @@ fn started(path: &Path) -> Option<u64> {
     serde_json::from_slice::<serde_json::Value>(&text).ok()?["started_unix_seconds"].as_u64()
 }
 
+fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
+    // It says where too, but of a line it takes for the first.
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+    RunError::Damaged { path: path.to_owned(), line, column: error.column(), reason }
+}
+
 /// What the lines say so far.
 #[derive(Default)]
 struct Read {
@@ -187,11 +194,7 @@ impl Read {
             if line.pop() != Some(b'\n') {
                 break;
             }
-            let read = serde_json::from_slice(&line).map_err(|error| RunError::Damaged {
-                path: path.to_owned(),
-                line: number,
-                reason: error.to_string(),
-            })?;
+            let read = serde_json::from_slice(&line).map_err(|error| damaged(path, number, &error))?;
             self.line(read);
         }
         Ok(())

@@ -1,5 +1,5 @@
+mod event_file;
 mod failure;
-mod histograms;
 
 use std::{
     collections::HashSet,
@@ -168,11 +168,8 @@ impl<'a> Training<'a> {
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
-        // What a crash or a full disk left there may be what keeps the next lines from being written.
-        training.run.checkpoints().clear_leftovers()?;
         let device = session.config.device.devices[0].to_string();
-        training.run.describe(&training.config, &environment(&device))?;
-        training.begin_event_file()?;
+        training.prepare_directory(&device)?;
         training.announce(checkpoint.as_ref(), device)?;
         for message in warnings {
             training.tell(Event::Warning { message })?;
@@ -184,6 +181,13 @@ impl<'a> Training<'a> {
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    fn prepare_directory(&mut self, device: &str) -> Result<(), TrainError> {
+        // What a crash or a full disk left there may be what keeps the next lines from being written.
+        self.run.checkpoints().clear_leftovers()?;
+        self.run.describe(&self.config, &environment(device))?;
+        self.begin_event_file()
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
