@@ -10,7 +10,7 @@ use oomph_config::{Config, Optimizer as Settings};
 use oomph_model::{AnyTensor, ModelError, Named, Pass, Stage, Stages};
 use oomph_trainer::{
     Optimizer,
-    state::{CheckpointStore, OptimizerRecord, Progress, TrainState, model_record},
+    state::{About, CheckpointStore, OptimizerRecord, Progress, TrainState, model_record},
 };
 
 use crate::{compare::Comparison, golden::Golden, host};
@@ -125,7 +125,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
         loss_scale: None,
         carried: Named::new(),
     };
-    store.save(&state, "", false, 1).unwrap();
+    store.save(&state, About { config: "", source: None }, false, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer
 }
 

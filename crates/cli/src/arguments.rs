@@ -4,7 +4,8 @@ use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
     devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
     find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
-    profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
+    predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
+    train::TrainArguments,
 };
 
 /// The command line.
@@ -29,6 +30,8 @@ Examples:
   oomph train --config lstm --set train.epochs=5
   oomph train --resume runs/resnet               go on where a run was stopped
   oomph evaluate --checkpoint runs/resnet
+  oomph predict --run runs/resnet photo.png      its classes, with probabilities
+  oomph runs                                     what was trained in runs/
   oomph plan --config synthetic-resnet50 --gpu 24GiB
   oomph find-batch --max 512 --memory-limit 2GiB
   oomph summary --config synthetic-resnet50 --batch 256";
@@ -40,6 +43,10 @@ pub(crate) enum Command {
     Train(TrainArguments),
     /// Measure a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
+    /// Ask a trained model: the classes of images, with their probabilities
+    Predict(PredictArguments),
+    /// List and compare runs: status, best evaluation, peak, speed, what differs in the config
+    Runs(RunsArguments),
     /// Find the largest batch that fits, by plan and trial
     FindBatch(FindBatchArguments),
     /// Predict what training needs in memory, and what fits
@@ -71,6 +78,8 @@ impl Command {
         match self {
             Self::Train(arguments) => arguments.json,
             Self::Evaluate(arguments) => arguments.json,
+            Self::Predict(arguments) => arguments.json,
+            Self::Runs(arguments) => arguments.json,
             Self::FindBatch(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,

@@ -1,13 +1,13 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use oomph_config::ConfigError;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, InputSpec};
 use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_trainer::{
-    MeasureError, OutOfMemory, OutOfMemoryReport, ProfileError, SearchError, SessionError, TrainError,
-    state::StateError,
+    MeasureError, OutOfMemory, OutOfMemoryReport, ProfileError, RunError, SearchError, SessionError,
+    TrainError, state::StateError,
 };
 
 use crate::{exit::Exit, probe::ProbeError};
@@ -31,8 +31,20 @@ pub(crate) enum CliError {
     Interrupted,
     #[error("nobody reads the events any more: training ended early, and its state is saved")]
     EventsUnread(#[source] io::Error),
+    #[error("the model cannot be asked about {}: its input is {input}", if *has_texts { "files" } else { "this" })]
+    NothingToAsk { input: InputSpec, has_texts: bool },
+    #[error("cannot read the folder `{}`", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("{unreadable} of {count} files cannot be read")]
+    Unreadable { unreadable: usize, count: usize },
+    #[error(transparent)]
+    Run(#[from] RunError),
     #[error("nothing was trained in `{}` yet, or nothing was saved", run.display())]
-    NothingTrained { run: PathBuf },
+    NothingTrained {
+        run: PathBuf,
+        /// What names another run.
+        flag: &'static str,
+    },
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),
     #[error(transparent)]
@@ -85,8 +97,9 @@ impl CliError {
             Self::Session(error) => error.hint(),
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
-            Self::NothingTrained { .. } => {
-                Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
+            Self::Run(error) => error.hint(),
+            Self::NothingTrained { flag, .. } => {
+                Some(format!("`oomph train` first, with the same config, or name a run with `{flag}`"))
             }
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),
@@ -107,7 +120,18 @@ impl CliError {
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
+            Self::NothingToAsk { has_texts: true, .. } => {
+                Some("`--prompt` has a language model continue a text".into())
+            }
+            Self::NothingToAsk { input: InputSpec::Image { .. }, .. } => {
+                Some("name image files, or folders of them".into())
+            }
+            Self::NothingToAsk { .. } => {
+                Some("`oomph predict` takes models that were trained on images or texts".into())
+            }
+            Self::Folder { .. } => Some("name a folder of run directories, or a run directory".into()),
             Self::File { .. }
+            | Self::Unreadable { .. }
             | Self::Interrupted
             | Self::EventsUnread(_)
             | Self::Signals(_)

@@ -70,6 +70,22 @@ pub(crate) fn elapsed(seconds: f64) -> String {
     if seconds < 59.95 { format!("{seconds:.1} s") } else { duration(seconds) }
 }
 
+/// A moment as `2026-11-21 10:39`, in universal time, which needs no table of zones.
+pub(crate) fn date(unix_seconds: u64) -> String {
+    let (days, minutes) = (unix_seconds / 86_400, unix_seconds / 60 % 1440);
+    // Years from March on end with the leap day; 400 of them always have as many days
+    // (<https://howardhinnant.github.io/date_algorithms.html>, `civil_from_days`).
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day_of_month:02} {:02}:{:02}", minutes / 60, minutes % 60)
+}
+
 /// Bytes of a device, or that nobody measured them.
 pub(crate) fn measured(bytes: Bytes) -> String {
     if oomph_memory::is_installed() { bytes.to_string() } else { "not measured".into() }
@@ -119,6 +135,19 @@ mod tests {
             (1e30, "1.00e30"),
         ] {
             assert_eq!(decimal(value), text);
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00"),
+            (951_827_696, "2000-02-29 12:34"),
+            (951_868_800, "2000-03-01 00:00"),
+            (1_798_761_599, "2026-12-31 23:59"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ] {
+            assert_eq!(date(seconds), text);
         }
     }
 

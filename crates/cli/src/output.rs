@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// Writes a text that ends with a newline.
+/// Writes a text: lines, or what follows of one that is on its way.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut output = io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(CliError::Output)

@@ -51,7 +51,7 @@ pub use error::{ConfigError, Forbidden};
 pub use file::{ConfigFile, DEFAULT_CONFIG, Embedded, resolve};
 pub use interval::{Interval, ParseIntervalError};
 pub use origin::Origin;
-pub use report::{Difference, Entry, SetAside};
+pub use report::{Difference, Entry, SetAside, values};
 pub use section::Section;
 pub use sections::{
     device::{DeviceConfig, Strategy},

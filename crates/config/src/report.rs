@@ -1,4 +1,4 @@
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
@@ -43,6 +43,16 @@ pub struct Difference {
     pub before: Option<Value>,
     /// The value it has, if any.
     pub after: Option<Value>,
+}
+
+/// The values of a configuration's text by full key, as they are written; nothing is validated. `name` names it in
+/// messages.
+///
+/// # Errors
+/// A text that is not TOML.
+pub fn values(name: &str, text: &str) -> Result<BTreeMap<String, Value>, ConfigError> {
+    let flat = parse(text, name, |line| Origin::Embedded { name: name.to_owned(), line })?;
+    Ok(flat.settings.into_iter().map(|(key, setting)| (key, setting.value)).collect())
 }
 
 /// Origins are aligned up to this column; longer lines have theirs after two spaces.

@@ -25,7 +25,7 @@ const SHOWN_CHARS: usize = 80;
 
 impl Value {
     /// The value without the quotes of a string, shortened: how messages show it.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match self {
             Self::String(text) if !text.is_empty() => printable(text),
             other => printable(&other.to_string()),
@@ -54,7 +54,7 @@ impl Value {
     }
 
     /// Equal as a setting: 1 and 1.0 are the same number.
-    pub(crate) fn same(&self, other: &Self) -> bool {
+    pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer(integer), Self::Number(number))
             | (Self::Number(number), Self::Integer(integer)) => *integer as f64 == *number,

@@ -248,6 +248,9 @@ fn device_and_run_are_checked() {
             ("[run]\nlog_every = '10 steps'", &[]),
             ("[run]\ndirectory = ''", &[]),
             ("[run]\ndirectory = 5", &[]),
+            ("[run]\nhistograms = '10 minutes'", &[]),
+            ("[run]\ntensorboard = false\nhistograms = '1 epoch'", &[]),
+            ("[run]\ntensorboard = 'no'", &[]),
         ],
     );
 }

@@ -5,7 +5,7 @@ use oomph_core::{Bytes, Generator, InputSpec, Key, SampleSpec, Split, TargetSpec
 use smartcore::dataset::digits::load_dataset;
 
 use crate::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
 };
 
@@ -69,6 +69,7 @@ impl OpenSource for Settings {
             spec: SampleSpec { input, target: TargetSpec::Class { count: CLASSES } },
             class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
             transform: ImageTransform::new(SHAPE, &self.transform, &statistics, WHITE),
+            reader: ImageReader::new(SHAPE, statistics),
             train,
             test,
         }))
@@ -79,6 +80,7 @@ struct Digits {
     spec: SampleSpec,
     class_names: Vec<String>,
     transform: ImageTransform,
+    reader: ImageReader,
     train: Part,
     test: Part,
 }
@@ -117,6 +119,10 @@ impl Source for Digits {
             input: Values::Floats(self.transform.apply(&part.pixels[index], augment)),
             target: Target::Class(part.classes[index].into()),
         })
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        Some(self.reader.clone())
     }
 
     fn host_bytes(&self) -> Bytes {

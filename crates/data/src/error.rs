@@ -42,6 +42,12 @@ pub enum DataError {
         /// The names that were looked for.
         expected: &'static str,
     },
+    /// A folder that was named has no images in it, nor in folders below.
+    #[error("`{}` holds no `.jpg`, `.jpeg` or `.png` files", path.display())]
+    NoImages {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A part has no class folders.
     #[error("`{}` holds no class folders", path.display())]
     NoClasses {
@@ -220,6 +226,9 @@ impl DataError {
             }
             Self::WrongInput { .. } | Self::WrongTarget { .. } => {
                 Some("`Source::sample` and `Source::spec` must agree".to_owned())
+            }
+            Self::NoImages { .. } => {
+                Some("a file is read whatever its name, where it is named itself".to_owned())
             }
             Self::Io { .. }
             | Self::NothingReadable { .. }

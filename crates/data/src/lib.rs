@@ -5,6 +5,7 @@
 //! - [`Order`]: which samples make which batch of which epoch.
 //! - [`Loader`]: the [`Batch`]es of an epoch, loaded ahead by threads.
 //! - [`transform`]: crop, flip and normalisation of images.
+//! - [`SourceRecord`]: what of a source a trained model needs when it is asked about [`ImageFiles`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,9 +50,12 @@ mod batch;
 mod digits;
 mod error;
 mod folder;
+mod image_files;
+mod image_reader;
 mod loader;
 mod options;
 mod order;
+mod record;
 mod source;
 mod synthetic;
 mod text;
@@ -60,10 +64,13 @@ pub mod transform;
 pub use batch::{Batch, Targets};
 pub use digits::digits;
 pub use error::{DataError, SampleError};
-pub use folder::folder;
+pub use folder::{folder, image_files};
+pub use image_files::ImageFiles;
+pub use image_reader::ImageReader;
 pub use loader::Loader;
 pub use options::{LoaderOptions, OnCorrupt};
 pub use order::{LastBatch, Order};
+pub use record::SourceRecord;
 pub use source::{OpenContext, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;
-pub use text::{Level, Vocabulary, text};
+pub use text::{Level, Prompt, Vocabulary, text};

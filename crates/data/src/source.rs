@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split};
 
-use crate::{DataError, SampleError};
+use crate::{DataError, ImageReader, Level, SampleError};
 
 /// A set of samples in two parts, one to train on and one held out.
 ///
@@ -14,6 +14,18 @@ pub trait Source: Send + Sync {
 
     /// The names of the classes, in the order of their indices, where they have names.
     fn class_names(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// How the file of an image becomes an input as those of the samples are; `None` where they are no images that could
+    /// come as a file. It is saved with every checkpoint: a trained model can be asked about images without the data.
+    fn image_reader(&self) -> Option<ImageReader> {
+        None
+    }
+
+    /// What the tokens of a text are, where samples are made of those that [`class_names`](Self::class_names) tells. It is
+    /// saved with every checkpoint: a trained model can be asked to continue a text without the data.
+    fn level(&self) -> Option<Level> {
         None
     }
 

@@ -8,7 +8,8 @@ use image::{GrayImage, Luma, Rgb, RgbImage, Rgba, RgbaImage};
 use oomph_config::Section;
 use oomph_core::{Split, TargetSpec};
 use oomph_data::{
-    DataError, LastBatch, Loader, LoaderOptions, OnCorrupt, Order, Sample, Source, Target, Values,
+    DataError, ImageFiles, LastBatch, Loader, LoaderOptions, OnCorrupt, Order, Sample, Source, SourceRecord,
+    Target, Values, image_files,
 };
 use support::{Photos, epoch, jpeg, open_folder, options, photo, png, real_photos};
 
@@ -397,4 +398,43 @@ fn settings_and_loader_share_a_section() {
     let order = Order::train(source.len(Split::Train), 4, 0, options.last_batch);
     assert_eq!(options.last_batch, LastBatch::Drop);
     assert_eq!(Loader::start(source, Split::Train, order, 0, 0, None, &options).count(), 1);
+}
+
+#[test]
+fn a_file_is_read_as_the_sample_that_it_is() {
+    let photos = Photos::cats_and_dogs();
+    for settings in [
+        "",
+        RAW,
+        "channels = 1\nsize = [7, 9]",
+        "resize = 'nearest'\nsize = 5",
+        "crop_padding = 2\nflip = true",
+    ] {
+        let source = photos.open(settings).expect("a whole folder");
+        let record = SourceRecord::of(&*source);
+        let text = serde_json::to_string(&record).expect("JSON");
+        let record: SourceRecord = serde_json::from_str(&text).expect(&text);
+        let files = image_files(&[photos.root().join("test")]).expect("a folder of images");
+        let asked = ImageFiles::new(&record, files).expect("images");
+        assert_eq!((asked.len(Split::Test), asked.len(Split::Train)), (4, 0));
+        assert_eq!((asked.spec(), asked.class_names()), (source.spec(), source.class_names()));
+        for index in 0..4 {
+            let of_file = asked.sample(Split::Test, index, None).expect("a whole image").input;
+            assert_eq!(
+                of_file,
+                source.sample(Split::Test, index, None).expect("a whole image").input,
+                "{settings}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_larger_than_the_settings_allow_is_not_read() {
+    let photos = Photos::cats_and_dogs();
+    let record = SourceRecord::of(&*photos.open("max_file_bytes = '20KiB'").expect("a whole folder"));
+    photos.write("large.jpg", &[0; 30 << 10]);
+    let asked = ImageFiles::new(&record, vec![photos.root().join("large.jpg")]).expect("images");
+    let error = asked.sample(Split::Test, 0, None).expect_err("too large").to_string();
+    assert!(error.contains("more than `data.max_file_bytes` of 20.0 KiB"), "{error}");
 }

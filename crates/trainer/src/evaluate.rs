@@ -52,22 +52,34 @@ pub fn evaluate_checkpoint(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
+    with_restored(session, checkpoint, report, |model| evaluate(session, model, observer, stop))
+}
+
+/// Hands the model of the session with the parameters of a checkpoint to `work`. Where memory runs out the error has a
+/// report, which is written into the directory `report` too, where one is given.
+pub(crate) fn with_restored<T>(
+    session: &Session,
+    checkpoint: &Checkpoint,
+    report: Option<PathBuf>,
+    work: impl FnOnce(&Stages) -> Result<T, TrainError>,
+) -> Result<T, TrainError> {
     let mut log = MemoryLog::start(session);
     let restored = || -> Result<Stages, TrainError> {
         let _phase = phase(Phase::Init);
+        checkpoint.check_classes(session.source.as_ref())?;
         let mut model = session.build()?;
         restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &session.device)?;
         out_of_memory::check()?;
         Ok(model)
     };
-    let evaluated = charge(Account::Device, restored).and_then(|model| {
+    let worked = charge(Account::Device, restored).and_then(|model| {
         if let Some(log) = &mut log {
             log.look_at(&model);
         }
         restart_peak();
-        evaluate(session, &model, observer, stop)
+        work(&model)
     });
-    evaluated.map_err(|error| {
+    worked.map_err(|error| {
         let TrainError::OutOfMemory(mut error) = error else { return error };
         let known = Circumstances {
             subject: Subject::Evaluation,

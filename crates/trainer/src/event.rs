@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use oomph_core::{Bytes, Phase};
-use oomph_memory::record::StepKind;
-use serde::Serialize;
+use oomph_memory::{Split, record::StepKind};
+use serde::{Deserialize, Serialize};
 
 use crate::StopReason;
 
@@ -106,6 +106,9 @@ pub struct StepMetrics {
     pub in_use_bytes: Bytes,
     /// The most that were in use since the run began; on a GPU, the most that was seen at such an event.
     pub peak_in_use_bytes: Bytes,
+    /// What was in use at the peak of the last step, by category: on the CPU, where allocations are recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_peak_bytes: Option<Split>,
     /// What a GPU's allocator holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_bytes: Option<Bytes>,
@@ -264,7 +267,7 @@ pub struct Done {
 }
 
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// All steps are done.

@@ -21,6 +21,13 @@ impl Held {
         charge(Account::Host, || self.0.borrow().clone())
     }
 
+    /// Those made at event `first` and later.
+    pub(crate) fn notes_since(&self, first: u64) -> Vec<Note> {
+        let notes = self.0.borrow();
+        let before = notes.partition_point(|note| note.next_event < first);
+        notes[before..].to_vec()
+    }
+
     /// Lets go of the notes of events that are lost; those of parameters are made again with every step.
     fn forget_lost(notes: &mut Vec<Note>) {
         let oldest = record::oldest_event();

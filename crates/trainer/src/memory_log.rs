@@ -5,12 +5,12 @@ use std::{
 
 use oomph_config::DeviceName;
 use oomph_memory::{
-    Account, Timeline, charge, export,
+    Account, Split, Timeline, charge, export,
     record::{self, Notes, Recording},
 };
 use oomph_model::Stages;
 
-use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, watch};
+use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, last_step::LastStep, watch};
 
 /// The newest allocations of a training, with what is known of them: to be looked at when memory runs out, or when
 /// somebody asks.
@@ -18,6 +18,7 @@ use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, watch};
 pub(crate) struct MemoryLog {
     held: Held,
     notes: Notes,
+    last_step: LastStep,
 }
 
 impl MemoryLog {
@@ -30,7 +31,8 @@ impl MemoryLog {
             return None;
         }
         record::start(config.memory.record);
-        Some(Self { held: Held::default(), notes: notes(session, std::iter::empty()) })
+        let notes = notes(session, std::iter::empty());
+        Some(Self { held: Held::default(), notes, last_step: LastStep::default() })
     }
 
     /// Notes from now on which tensors of a training are what.
@@ -43,6 +45,17 @@ impl MemoryLog {
     pub(crate) fn look_at(&mut self, model: &Stages) {
         watch::parameters(&mut self.held, model);
         self.notes.stages = model.names().map(str::to_owned).collect();
+    }
+
+    /// To be called before an optimizer step is marked.
+    pub(crate) fn step_begins(&mut self) {
+        self.last_step.begins();
+    }
+
+    /// What was in use at the highest moment of the last optimizer step, by category; `None` where the recording does
+    /// not have the whole of the step any more.
+    pub(crate) fn last_step(&mut self, stepper: &Stepper) -> Option<Split> {
+        self.last_step.peak(&self.held, &self.notes, &stepper.optimizer)
     }
 
     /// What the recording shows now.

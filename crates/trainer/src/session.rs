@@ -133,6 +133,27 @@ impl Session {
     /// # Errors
     /// The first thing that is not as it must be, with the place in the configuration where there is one.
     pub fn open(config: Config, registry: &Registry) -> Result<Self, SessionError> {
+        Self::opened(config, registry, Parts::open_source)
+    }
+
+    /// The same on other data than the configuration names: to ask a trained model about samples of one's own. Nothing
+    /// of the configured data is looked for.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open) that are not about the data.
+    pub fn open_on(
+        source: Arc<dyn Source>,
+        config: Config,
+        registry: &Registry,
+    ) -> Result<Self, SessionError> {
+        Self::opened(config, registry, |_, _| Ok(source))
+    }
+
+    fn opened(
+        config: Config,
+        registry: &Registry,
+        source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
+    ) -> Result<Self, SessionError> {
         let threads = config.device.threads.and_then(NonZeroUsize::new);
         let device = |config: &Config| -> Result<_, SessionError> {
             oomph_memory::compute_threads(threads)?;
@@ -142,7 +163,7 @@ impl Session {
                 .map_err(|reason| DeviceError::Pools { device: name, reason })?;
             Ok((device, limit(config)))
         };
-        Self::assemble(config, registry, device)
+        Self::assemble(config, registry, device, source)
     }
 
     /// As [`open`](Self::open), without a device: to plan for one that this machine need not have. Nothing can be
@@ -151,17 +172,19 @@ impl Session {
     /// # Errors
     /// As those of [`open`](Self::open) that are not about the device.
     pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Self, SessionError> {
-        Self::assemble(config, registry, |config| Ok((Device::flex(), config.memory.limit)))
+        let device = |config: &Config| Ok((Device::flex(), config.memory.limit));
+        Self::assemble(config, registry, device, Parts::open_source)
     }
 
     fn assemble(
         config: Config,
         registry: &Registry,
         device: impl FnOnce(&Config) -> Result<(Device, Option<Bytes>), SessionError>,
+        source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
         let parts = registry.read(&config)?;
         let (device, limit_bytes) = device(&config)?;
-        let source = parts.open_source(&config)?;
+        let source = source(&parts, &config)?;
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
         let Parts { architecture, loader, .. } = parts;

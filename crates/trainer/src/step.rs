@@ -5,7 +5,7 @@ use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, Named, Pass, Policy, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
     DeviceTargets, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
@@ -13,6 +13,7 @@ use crate::{
     loss_scale, out_of_memory,
     planning::{Choice, Occasion},
     segments::Segments,
+    tensorboard::Histogram,
     unfinished::{Keeping, Unfinished},
     upload::upload,
     watch,
@@ -39,6 +40,8 @@ pub struct Stepper {
     /// How a step is taken back that ends in an error or is skipped.
     keeping: Keeping,
     watch: Option<Box<dyn Watch>>,
+    /// The distributions of the gradients of the step that is being done, by parameter, where they are wanted.
+    histograms: Option<Vec<(String, Histogram)>>,
 }
 
 /// What one step gave, still on the device: reading it waits for the device.
@@ -145,7 +148,18 @@ impl Stepper {
                 DeviceName::Cuda(_) => Keeping::Nothing,
             },
             watch: None,
+            histograms: None,
         }
+    }
+
+    /// Whether the distributions of gradients are wanted of the next step.
+    pub(crate) fn take_histograms_next(&mut self, are_wanted: bool) {
+        self.histograms = are_wanted.then(Vec::new);
+    }
+
+    /// Those of the last step by parameter, as they were before they were clipped; `None` where they were not wanted.
+    pub(crate) fn taken_histograms(&mut self) -> Option<Vec<(String, Histogram)>> {
+        self.histograms.take()
     }
 
     /// Lets `watch` be told of the tensors of every step from now on; or nobody.
@@ -251,6 +265,9 @@ impl Stepper {
         }
         match self.unscaled(gradients, context)? {
             Some(mut gradients) => {
+                if let Some(taken) = &mut self.histograms {
+                    histograms(&gradients, taken)?;
+                }
                 if let Some(limit) = self.clip {
                     gradients = clip(gradients, limit);
                 }
@@ -349,6 +366,16 @@ impl std::fmt::Debug for Stepper {
             .field("micro_batch", &self.micro_batch)
             .finish_non_exhaustive()
     }
+}
+
+/// One tensor at a time, so that the host holds no more than the largest of them.
+fn histograms(gradients: &Named<AnyTensor>, taken: &mut Vec<(String, Histogram)>) -> Result<(), ModelError> {
+    charge(Account::Host, || {
+        for (name, gradient) in gradients {
+            taken.extend(Histogram::of_tensor(gradient)?.map(|histogram| (name.clone(), histogram)));
+        }
+        Ok(())
+    })
 }
 
 fn sum(so_far: Option<Tensor<1>>, more: Tensor<1>) -> Tensor<1> {

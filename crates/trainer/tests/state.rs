@@ -2,11 +2,17 @@
 
 use std::{fs, path::Path};
 
+use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+use oomph_data::{
+    ImageReader, SourceRecord,
+    transform::{ImageShape, Statistics},
+};
 use oomph_model::Named;
 use oomph_trainer::{
     LossScale,
     state::{
-        Checkpoint, CheckpointStore, HostTensor, OptimizerRecord, Progress, Scalar, StateError, TrainState,
+        About, Checkpoint, CheckpointStore, HostTensor, OptimizerRecord, Progress, Scalar, StateError,
+        TrainState, Which,
     },
 };
 
@@ -30,10 +36,14 @@ fn state(step: usize) -> TrainState {
     }
 }
 
+fn about(config: &str) -> About<'_> {
+    About { config, source: None }
+}
+
 fn store(directory: &Path, steps: &[usize]) -> CheckpointStore {
     let store = CheckpointStore::at(directory.join("checkpoints"));
     for step in steps {
-        store.save(&state(*step), "train = { batch = 4 }\n", false, 3).unwrap();
+        store.save(&state(*step), about("train = { batch = 4 }\n"), false, 3).unwrap();
     }
     store
 }
@@ -80,7 +90,7 @@ fn the_last_three_and_the_best_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let store = CheckpointStore::at(directory.path().join("checkpoints"));
     for step in 1..=6 {
-        store.save(&state(step), "", step == 2, 3).unwrap();
+        store.save(&state(step), about(""), step == 2, 3).unwrap();
     }
     let kept = ["best", "latest", "step-00000002", "step-00000004", "step-00000005", "step-00000006"];
     assert_eq!(names(directory.path()), kept);
@@ -130,7 +140,7 @@ fn leftovers_of_a_crash_are_no_checkpoints_and_are_cleared() {
     fs::create_dir(&leftover).unwrap();
     fs::write(leftover.join("model.safetensors"), "half").unwrap();
     assert_eq!(store.newest().unwrap().unwrap().checkpoint.progress().step, 1);
-    store.save(&state(3), "", false, 3).unwrap();
+    store.save(&state(3), about(""), false, 3).unwrap();
     assert_eq!(names(directory.path()), ["latest", "step-00000001", "step-00000003"]);
 }
 
@@ -191,4 +201,45 @@ proptest::proptest! {
         fs::write(directory.path().join("state.json"), text).unwrap();
         proptest::prop_assert!(Checkpoint::open(directory.path()).is_err());
     }
+}
+
+#[test]
+fn a_checkpoint_is_found_by_name_or_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path(), &[]);
+    assert!(matches!(store.get(Which::Latest), Err(StateError::NotACheckpoint { .. })));
+    assert!(matches!(store.get(Which::Best), Err(StateError::NoBest { .. })));
+    for step in [1, 2, 3] {
+        store.save(&state(step), about(""), step == 2, 3).unwrap();
+    }
+    // Saved once more, by a run that was resumed from before.
+    store.save(&state(3), about("# again"), false, 9).unwrap();
+    let found = |which| store.get(which).unwrap().checkpoint;
+    assert_eq!(found(Which::Best).progress().step, 2);
+    assert_eq!(found(Which::Step(1)).progress().step, 1);
+    assert!(found(Which::Step(3)).path().ends_with("step-00000003.2"));
+    assert!(found(Which::Latest).path().ends_with("step-00000003.2"));
+    let error = store.get(Which::Step(7)).unwrap_err().to_string();
+    assert!(error.ends_with("has no checkpoint of step 7; it has: 1, 2, 3"), "{error}");
+}
+
+#[test]
+fn what_is_known_of_the_data_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = CheckpointStore::at(directory.path().join("checkpoints"));
+    let input = InputSpec::Image { channels: 1, height: 2, width: 3 };
+    let shape = ImageShape { channels: 1, height: 2, width: 3 };
+    let statistics = Statistics { mean: vec![0.1 + 0.2], std: vec![1.0 / 3.0] };
+    let source = SourceRecord {
+        spec: SampleSpec { input, target: TargetSpec::Class { count: 2 } },
+        class_names: Some(vec!["cat".to_owned(), "dog".to_owned()]),
+        images: Some(ImageReader::new(shape, statistics)),
+        level: None,
+    };
+    let path = store.save(&state(1), About { config: "", source: Some(&source) }, false, 3).unwrap();
+    assert_eq!(Checkpoint::open(&path).unwrap().source().unwrap(), source);
+    fs::write(path.join("source.json"), "{}").unwrap();
+    assert!(matches!(Checkpoint::open(&path), Err(StateError::Checksum { .. })));
+    let without = store.save(&state(2), about(""), false, 3).unwrap();
+    assert!(matches!(Checkpoint::open(&without).unwrap().source(), Err(StateError::NoSource { .. })));
 }

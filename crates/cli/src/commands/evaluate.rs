@@ -80,7 +80,9 @@ impl EvaluateArguments {
         let config = self.config.load(&flags)?;
         let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
         match Checkpoint::find(&run) {
-            Err(StateError::NotACheckpoint { path: run }) => Err(CliError::NothingTrained { run }),
+            Err(StateError::NotACheckpoint { path: run }) => {
+                Err(CliError::NothingTrained { run, flag: "--checkpoint" })
+            }
             found => Ok((config, found?)),
         }
     }

@@ -9,7 +9,9 @@ pub(crate) mod evaluate;
 pub(crate) mod find_batch;
 pub(crate) mod monitor;
 pub(crate) mod plan;
+pub(crate) mod predict;
 pub(crate) mod profile;
+pub(crate) mod runs;
 pub(crate) mod summary;
 pub(crate) mod train;
 
@@ -21,6 +23,8 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
     match command {
         Command::Train(arguments) => train::run(arguments, registry),
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),
+        Command::Predict(arguments) => predict::run(arguments, registry),
+        Command::Runs(arguments) => runs::run(arguments),
         Command::FindBatch(arguments) => find_batch::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),

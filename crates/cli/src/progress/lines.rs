@@ -98,6 +98,7 @@ mod tests {
             samples_per_second: 200.0,
             in_use_bytes: Bytes::new(1),
             peak_in_use_bytes: Bytes::new(1),
+            step_peak_bytes: None,
             reserved_bytes: None,
             pages_peak_bytes: None,
             seconds: 1.0,

@@ -10,6 +10,7 @@ use image::{
     imageops::{self, FilterType},
 };
 use oomph_core::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::jpeg;
 use crate::transform::ImageShape;
@@ -21,21 +22,22 @@ const MAX_ALLOCATION: Bytes = Bytes::mib(256);
 
 /// Turns image files into pixels of a given size.
 #[derive(Clone, Copy)]
-pub(super) struct Decoder {
-    pub(super) max_file_bytes: Bytes,
-    pub(super) resize: Resize,
+pub(crate) struct Decoder {
+    pub(crate) max_file_bytes: Bytes,
+    pub(crate) resize: Resize,
 }
 
 /// How an image is stretched to another size.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Resize {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Resize {
     Bilinear,
     Nearest,
 }
 
 /// Why an image file gives no pixels.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecodeError {
+pub(crate) enum DecodeError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("it is not a file")]
@@ -67,7 +69,7 @@ impl From<ImageError> for DecodeError {
 
 impl Decoder {
     /// The pixels of a file, stretched to `shape`, channel by channel and row by row.
-    pub(super) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
+    pub(crate) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
         let bytes = self.read(path)?;
         guarded(|| self.pixels(&bytes, shape))
     }

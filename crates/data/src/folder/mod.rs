@@ -1,5 +1,6 @@
 mod cache;
 mod decode;
+mod files;
 mod jpeg;
 mod scan;
 mod settings;
@@ -10,15 +11,18 @@ use std::sync::Arc;
 
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
-pub use self::settings::folder;
 use self::{
     cache::PixelCache,
-    decode::Decoder,
     scan::Part,
     settings::{CacheChoice, Settings},
 };
+pub(crate) use self::{
+    decode::{Decoder, Resize},
+    settings::MAX_FILE_BYTES,
+};
+pub use self::{files::image_files, settings::folder};
 use crate::{
-    DataError, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, ImageTransform, Statistics},
 };
 
@@ -107,6 +111,7 @@ struct Folder {
     train: Images,
     test: Images,
     transform: ImageTransform,
+    reader: ImageReader,
 }
 
 impl Folder {
@@ -124,6 +129,7 @@ impl Folder {
             train,
             test,
             transform: ImageTransform::new(shape, &settings.transform, statistics, u8::MAX),
+            reader: ImageReader::new(shape, statistics.clone()).with_decoder(settings.decoder()),
         }
     }
 
@@ -152,6 +158,10 @@ impl Source for Folder {
         let images = self.images(split);
         let values = images.pixels(index, |pixels| self.transform.apply(pixels, augment))?;
         Ok(Sample { input: Values::Floats(values), target: Target::Class(images.part.class(index)) })
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        Some(self.reader.clone())
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {

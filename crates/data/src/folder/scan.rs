@@ -159,7 +159,7 @@ impl Class {
 }
 
 /// What a folder holds, by name. The kind is that of the entry itself: a symbolic link is not followed.
-fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
+pub(super) fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
     let named = |entry: fs::DirEntry| Ok((entry.file_name(), entry.file_type()?));
     let read = || fs::read_dir(path)?.map(|entry| named(entry?)).collect::<io::Result<Vec<_>>>();
     let mut entries = read().map_err(|source| DataError::Io { path: path.to_owned(), source })?;
@@ -167,11 +167,11 @@ fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataErro
     Ok(entries)
 }
 
-fn is_hidden(name: &OsStr) -> bool {
+pub(super) fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-fn is_image(name: &OsStr) -> bool {
+pub(super) fn is_image(name: &OsStr) -> bool {
     let extension = Path::new(name).extension().unwrap_or_default();
     ["jpg", "jpeg", "png"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }

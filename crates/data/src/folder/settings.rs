@@ -6,6 +6,9 @@ use oomph_core::Bytes;
 use super::decode::{Decoder, Resize};
 use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
 
+/// A larger file is not read, unless the settings say otherwise.
+pub(crate) const MAX_FILE_BYTES: Bytes = Bytes::mib(64);
+
 /// Reads the settings of a folder of images.
 ///
 /// The layout is `<path>/train/<class>/*` and `<path>/test/<class>/*`, or `val` where there is no `test`. Files
@@ -53,7 +56,7 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
             "auto",
             &[("auto", CacheChoice::Auto), ("memory", CacheChoice::Memory), ("none", CacheChoice::None)],
         )?,
-        max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(64)),
+        max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(MAX_FILE_BYTES),
         transform: TransformSettings::read(section, channels)?,
         on_corrupt: OnCorrupt::read(section)?,
     }))

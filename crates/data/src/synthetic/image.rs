@@ -3,7 +3,7 @@ use std::f32::consts::TAU;
 use oomph_core::{Generator, Key};
 
 use crate::{
-    DataError,
+    DataError, ImageReader,
     transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
 };
 
@@ -19,6 +19,7 @@ const STD: f64 = 0.165;
 /// Makes images: for each class a tint and waves across each channel, for each sample uniform noise.
 pub(super) struct Images {
     transform: ImageTransform,
+    pub(super) reader: ImageReader,
 }
 
 impl Images {
@@ -29,7 +30,8 @@ impl Images {
                 std: vec![STD; shape.channels],
             })
         })?;
-        Ok(Self { transform: ImageTransform::new(shape, settings, &statistics, u8::MAX) })
+        let transform = ImageTransform::new(shape, settings, &statistics, u8::MAX);
+        Ok(Self { transform, reader: ImageReader::new(shape, statistics) })
     }
 
     pub(super) fn make(&self, pattern: Key, noise: Key, augment: Option<Key>) -> Vec<f32> {

@@ -9,7 +9,7 @@ use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
 use self::{image::Images, sequence::Sequences, tokens::Tokens};
 use crate::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, TransformSettings},
 };
 
@@ -141,6 +141,16 @@ impl Source for Synthetic {
 
     fn is_continuous(&self) -> bool {
         matches!(self.maker, Maker::Tokens { carry: true, .. })
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        match &self.maker {
+            // Files have one channel or three.
+            Maker::Images(images) if matches!(self.spec.input.shape()[0], 1 | 3) => {
+                Some(images.reader.clone())
+            }
+            _ => None,
+        }
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {

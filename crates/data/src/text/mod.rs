@@ -1,4 +1,5 @@
 mod corpus;
+mod prompt;
 mod settings;
 mod vocabulary;
 
@@ -8,6 +9,7 @@ use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
 
 use self::{corpus::Corpus, settings::Settings};
 pub use self::{
+    prompt::Prompt,
     settings::text,
     vocabulary::{Level, Vocabulary},
 };
@@ -78,6 +80,10 @@ impl Source for Text {
 
     fn len(&self, split: Split) -> usize {
         self.part(split).len().saturating_sub(1) / self.steps
+    }
+
+    fn level(&self) -> Option<Level> {
+        Some(self.vocabulary.level())
     }
 
     fn is_continuous(&self) -> bool {

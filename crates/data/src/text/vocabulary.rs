@@ -1,7 +1,10 @@
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 /// What a token of a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// A character.
     Char,
@@ -72,6 +75,11 @@ impl Vocabulary {
         Self { level, tokens, indices }
     }
 
+    /// What its tokens are.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
     /// The tokens, in the order of their indices.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
@@ -90,20 +98,22 @@ impl Vocabulary {
     /// The text of tokens: characters side by side, words with a space between. An index that there is none of is shown
     /// as unknown.
     pub fn decode(&self, indices: &[i32]) -> String {
-        let token = |index: &i32| {
-            let known = usize::try_from(*index).ok().and_then(|index| self.tokens.get(index));
-            known.map_or(Self::UNKNOWN, String::as_str)
-        };
         let mut text = String::new();
-        for token in indices.iter().map(token) {
-            let apart =
-                self.level == Level::Word && !text.is_empty() && !text.ends_with('\n') && token != "\n";
-            if apart {
-                text.push(' ');
-            }
-            text.push_str(token);
+        for index in indices {
+            self.append(&mut text, *index);
         }
         text
+    }
+
+    /// Adds one more token to a text, as [`decode`](Self::decode) does.
+    pub fn append(&self, text: &mut String, index: i32) {
+        let known = usize::try_from(index).ok().and_then(|index| self.tokens.get(index));
+        let token = known.map_or(Self::UNKNOWN, String::as_str);
+        let follows = !text.is_empty() && !text.ends_with('\n');
+        if self.level == Level::Word && follows && token != "\n" {
+            text.push(' ');
+        }
+        text.push_str(token);
     }
 }
 

@@ -8,6 +8,7 @@ mod statistics;
 
 use oomph_config::{ConfigError, Section};
 use oomph_core::{Generator, InputSpec, Key};
+use serde::{Deserialize, Serialize};
 
 pub use self::{
     normalize::Normalize,
@@ -15,7 +16,7 @@ pub use self::{
 };
 
 /// The size of an image. Its pixels lie channel by channel, row by row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageShape {
     /// Number of channels.
     pub channels: usize,

@@ -130,10 +130,15 @@ pub fn mark_step(number: u64, kind: StepKind) {
 /// Where other threads allocate at the same time, the recording ends at a moment at which all events are complete and
 /// belong to the level. After some seconds without one the level is off by what was on its way.
 pub fn dump() -> Recording {
+    dump_since(0)
+}
+
+/// The same without the events before number `event`, see [`next_event`]: they count as lost.
+pub fn dump_since(event: u64) -> Recording {
     charge(Account::Host, || {
         let session = session();
         let Some(session) = session.as_ref() else { return Recording::default() };
-        let oldest_event = oldest(session.first_event);
+        let oldest_event = oldest(session.first_event).max(event);
         let (end, in_use) = session.stopped.unwrap_or_else(|| settle(oldest_event));
         let mut first_event = oldest_event;
         let mut events = Vec::with_capacity(end.saturating_sub(oldest_event) as usize);

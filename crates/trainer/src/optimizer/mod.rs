@@ -9,7 +9,7 @@ use burn_optim::{
     StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
 };
 use oomph_config::{Moments, Optimizer as Settings, OptimizerKind};
-use oomph_core::scope;
+use oomph_core::{Bytes, scope};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
 
@@ -71,6 +71,17 @@ impl Optimizer {
             record.ranks.insert(name.clone(), state.rank());
         }
         Ok(record)
+    }
+
+    /// What the state's tensors take, each counted by its elements.
+    pub(crate) fn state_bytes(&self) -> Bytes {
+        let of_one = |(name, state): (&String, &DynState)| {
+            // Copied to the host to be counted, one parameter at a time: there is no other way to its tensors.
+            let mut sink = StateSink::default();
+            self.rule.state_flatten(name, state, &mut sink);
+            sink.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>()
+        };
+        Bytes::new(charge(Account::Host, || self.states.iter().map(of_one).sum()))
     }
 
     /// Takes over a recorded state.

@@ -2,6 +2,8 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Seek, Write},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -10,8 +12,8 @@ use super::RunError;
 use crate::state::{CheckpointStore, StateError, write_file};
 
 const LOCK: &str = "lock";
-const METRICS: &str = "metrics.jsonl";
-const CONFIG: &str = "config.toml";
+pub(super) const METRICS: &str = "metrics.jsonl";
+pub(super) const CONFIG: &str = "config.toml";
 
 /// The directory of a run, held by this process until it is dropped.
 ///
@@ -92,6 +94,13 @@ impl RunDirectory {
         path.join(CONFIG).is_file()
     }
 
+    /// Whether a process trains in the directory `path`.
+    pub fn is_held(path: &Path) -> bool {
+        let lock = File::open(path.join(LOCK));
+        // A shared lock is given out where nobody has the other; it goes when the file is closed, at once.
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -144,6 +153,18 @@ fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {
     std::iter::once(runs.join(name)).chain(later)
 }
 
+/// A look at whether a directory is held takes its lock for a moment: it is tried again.
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            result => return result,
+        }
+    }
+    file.try_lock()
+}
+
 fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join(LOCK);
     let mut options = OpenOptions::new();
@@ -154,7 +175,7 @@ fn lock(directory: &Path) -> Result<File, RunError> {
         .write(true)
         .open(&path)
         .map_err(StateError::io("open", &path))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&path).ok().filter(|text| !text.is_empty());

@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 /// Where and by what a run was made, for `environment.json`.
 pub(crate) fn environment(device: &str) -> Value {
     let machine = oomph_memory::machine();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     json!({
         "oomph_version": env!("CARGO_PKG_VERSION"),
@@ -11,7 +10,7 @@ pub(crate) fn environment(device: &str) -> Value {
         "command": std::env::args().collect::<Vec<_>>(),
         "process": std::process::id(),
         "started_unix_seconds": std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()),
-        "host": host.trim(),
+        "host": host_name(),
         "system": format!("{} {}", std::env::consts::OS, kernel.trim()),
         "architecture": std::env::consts::ARCH,
         "processor": machine.processor,
@@ -19,4 +18,9 @@ pub(crate) fn environment(device: &str) -> Value {
         "memory_bytes": machine.memory_bytes,
         "device": device,
     })
+}
+
+/// What this machine is called; empty where it does not say.
+pub(crate) fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }

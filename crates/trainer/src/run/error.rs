@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use oomph_config::ConfigError;
+
 use crate::state::StateError;
 
 /// What can be wrong with a run directory.
@@ -19,6 +21,27 @@ pub enum RunError {
         /// The directory.
         path: PathBuf,
     },
+    /// There is no run in a directory.
+    #[error("`{}` is no run directory: it has no `config.toml`", path.display())]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A line of the log cannot be understood.
+    #[error("line {line} of `{}` is damaged at column {column}: {reason}", path.display())]
+    Damaged {
+        /// The log.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+        /// Why.
+        reason: String,
+    },
+    /// In the configuration of a run.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// In a checkpoint, or where the system refuses a file.
     #[error(transparent)]
     State(#[from] StateError),
@@ -35,6 +58,8 @@ impl RunError {
                 Some("wait for it, stop it, or name another with `--set run.directory=…`".into())
             }
             Self::State(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::NotARun { .. } | Self::Damaged { .. } => None,
         }
     }
 }

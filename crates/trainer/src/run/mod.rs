@@ -3,8 +3,10 @@
 mod directory;
 mod environment;
 mod error;
+mod summary;
 
 pub use directory::RunDirectory;
 pub use error::RunError;
+pub use summary::{RunEvaluation, RunStatus, RunSummary};
 
-pub(crate) use environment::environment;
+pub(crate) use environment::{environment, host_name};

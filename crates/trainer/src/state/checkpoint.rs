@@ -4,6 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use oomph_data::{Source, SourceRecord};
 use oomph_model::Named;
 
 use super::{
@@ -18,7 +19,18 @@ const OPTIMIZER: &str = "optimizer.safetensors";
 /// Only where there is something in it.
 const CARRIED: &str = "carried.safetensors";
 const CONFIG: &str = "config.toml";
+/// Missing in checkpoints of the versions before it.
+const SOURCE: &str = "source.json";
 const STATE: &str = "state.json";
+
+/// What a checkpoint says of its training beside the state.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The resolved configuration.
+    pub config: &'a str,
+    /// What is needed of the data to ask the model, where that is known.
+    pub source: Option<&'a SourceRecord>,
+}
 
 /// A checkpoint on disk whose files are all there and verified.
 #[derive(Clone, Debug)]
@@ -52,17 +64,15 @@ impl Checkpoint {
             _ => StateError::io("read", &file)(error),
         })?;
         let checkpoint = Self { path: path.to_owned(), manifest: Manifest::decode(&bytes, &file)? };
-        for name in [MODEL, OPTIMIZER, CONFIG] {
+        let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
+        for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others) {
             checkpoint.read(name)?;
-        }
-        if checkpoint.has(CARRIED) {
-            checkpoint.read(CARRIED)?;
         }
         Ok(checkpoint)
     }
 
     /// Writes a checkpoint into the new directory `path` and flushes it to the disk.
-    pub(crate) fn write(path: &Path, state: &TrainState, config: &str) -> Result<(), StateError> {
+    pub(crate) fn write(path: &Path, state: &TrainState, about: About<'_>) -> Result<(), StateError> {
         fs::create_dir(path).map_err(StateError::io("create", path))?;
         let mut files = BTreeMap::new();
         let mut put = |name: &str, bytes: &[u8]| {
@@ -74,7 +84,10 @@ impl Checkpoint {
         if !state.carried.is_empty() {
             put(CARRIED, &tensor_file::encode(&state.carried, &path.join(CARRIED))?)?;
         }
-        put(CONFIG, config.as_bytes())?;
+        put(CONFIG, about.config.as_bytes())?;
+        if let Some(source) = about.source {
+            put(SOURCE, &encode(source, &path.join(SOURCE))?)?;
+        }
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -121,6 +134,38 @@ impl Checkpoint {
         })
     }
 
+    /// What is needed of the data to ask the model.
+    ///
+    /// # Errors
+    /// Where the checkpoint does not have it, or the file was damaged since the checkpoint was opened.
+    pub fn source(&self) -> Result<SourceRecord, StateError> {
+        let path = self.path.join(SOURCE);
+        if !self.manifest.files.contains_key(SOURCE) {
+            return Err(StateError::NoSource { checkpoint: self.path.clone() });
+        }
+        serde_json::from_slice(&self.read(SOURCE)?)
+            .map_err(|error| StateError::Malformed { path, reason: error.to_string() })
+    }
+
+    /// Whether the classes of `source` are those that the model was trained on, in the same order: a class is its place
+    /// among all, and so is a token. Of a checkpoint that does not know them nothing is asked.
+    pub(crate) fn check_classes(&self, source: &dyn Source) -> Result<(), StateError> {
+        if !self.has(SOURCE) {
+            return Ok(());
+        }
+        let record = self.source()?;
+        let (Some(before), Some(now)) = (record.class_names, source.class_names()) else { return Ok(()) };
+        let differs = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index));
+        differs.map_or(Ok(()), |index| {
+            Err(StateError::ClassesChanged {
+                checkpoint: self.path.clone(),
+                index,
+                before: before.get(index).cloned(),
+                now: now.get(index).cloned(),
+            })
+        })
+    }
+
     /// Parameters and running statistics by name.
     ///
     /// # Errors
@@ -162,6 +207,11 @@ impl Checkpoint {
         })?;
         if sha256(&bytes) == *expected { Ok(bytes) } else { Err(StateError::Checksum { path }) }
     }
+}
+
+fn encode(source: &SourceRecord, path: &Path) -> Result<Vec<u8>, StateError> {
+    serde_json::to_vec_pretty(source)
+        .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 
 fn missing(checkpoint: &Path, file: &str) -> StateError {

@@ -29,6 +29,28 @@ pub enum StateError {
         /// What is wrong with the newest.
         newest: Box<StateError>,
     },
+    /// A run has no best checkpoint: nothing was evaluated, or saved.
+    #[error("`{}` has no best checkpoint: nothing was evaluated and saved there", directory.display())]
+    NoBest {
+        /// Where the checkpoints are.
+        directory: PathBuf,
+    },
+    /// A run has no checkpoint of a step.
+    #[error("`{}` has no checkpoint of step {step}; it has: {}", directory.display(), steps(.known))]
+    NoStep {
+        /// Where the checkpoints are.
+        directory: PathBuf,
+        /// The step.
+        step: usize,
+        /// The steps that there are checkpoints of.
+        known: Vec<usize>,
+    },
+    /// A checkpoint that was saved before checkpoints said how inputs are made.
+    #[error("checkpoint `{}` does not say how its inputs are made", checkpoint.display())]
+    NoSource {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+    },
     /// A file of a checkpoint is not there.
     #[error("checkpoint `{}` has no `{file}`", checkpoint.display())]
     MissingFile {
@@ -92,6 +114,21 @@ pub enum StateError {
         /// Batches that it has.
         now: usize,
     },
+    /// The data has other classes than the model was trained on, or has them in another order.
+    #[error(
+        "the data's classes are not those of checkpoint `{}`: number {index} was {}, and is {} now",
+        checkpoint.display(), class(before), class(now)
+    )]
+    ClassesChanged {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The first class that differs, from 0.
+        index: usize,
+        /// What it was called, if it was there.
+        before: Option<String>,
+        /// What it is called, if it is there.
+        now: Option<String>,
+    },
     /// The device failed as the state was read from it.
     #[error(transparent)]
     Model(#[from] oomph_model::ModelError),
@@ -109,6 +146,9 @@ impl StateError {
             Self::NotACheckpoint { .. } => {
                 Some("name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`".into())
             }
+            Self::ClassesChanged { .. } => Some(
+                "a class is its place among all: go on with the data of the training, or start a new run".into(),
+            ),
             Self::Parameters { .. } | Self::OptimizerState { .. } => Some(
                 "the `config.toml` in the checkpoint is the one that it was trained with; use its `[model]` and \
                  `[optimizer]`"
@@ -120,10 +160,27 @@ impl StateError {
             Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => Some(
                 "name the run directory instead of the checkpoint: its newest one that is whole is taken then".into(),
             ),
+            Self::NoSource { .. } => Some(
+                "an earlier version of oomph saved it: train on for a step, with `oomph train --resume` and a higher \
+                 `train.epochs` or `train.steps`"
+                    .into(),
+            ),
+            Self::NoBest { .. } => Some("leave `--checkpoint` out to take the newest".into()),
             Self::Version { .. } => Some("read it with the version of oomph that wrote it".into()),
             _ => None,
         }
     }
+}
+
+/// A class in words.
+fn class(name: &Option<String>) -> String {
+    name.as_ref().map_or_else(|| "not there".to_owned(), |name| format!("{name:?}"))
+}
+
+/// Steps in words.
+fn steps(known: &[usize]) -> String {
+    let steps: Vec<_> = known.iter().map(usize::to_string).collect();
+    if steps.is_empty() { "none".to_owned() } else { steps.join(", ") }
 }
 
 /// The first few problems and how many more there are.

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, path::Path};
 
+use oomph_config::Interval;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -30,6 +31,29 @@ pub struct Progress {
     pub early_stopping: EarlyStopping,
     /// Seconds that training took, earlier processes included.
     pub seconds: f64,
+}
+
+impl Progress {
+    /// Counts one more optimizer step; whether an epoch is over with it.
+    pub(crate) fn count_step(&mut self) -> bool {
+        self.step += 1;
+        self.batch += 1;
+        let is_over = self.batch == self.batches_per_epoch;
+        if is_over {
+            self.epoch += 1;
+            self.batch = 0;
+        }
+        is_over
+    }
+
+    /// Whether an interval of epochs or steps ends here.
+    pub(crate) fn ends(&self, interval: Interval) -> bool {
+        match interval {
+            Interval::Epochs(every) => self.batch == 0 && self.epoch.is_multiple_of(every),
+            Interval::Steps(every) => self.step.is_multiple_of(every),
+            Interval::Minutes(_) | Interval::Never => false,
+        }
+    }
 }
 
 /// The format that this version writes, and the only one it reads.

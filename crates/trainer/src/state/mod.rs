@@ -1,7 +1,7 @@
 //! Checkpoints: a training state on disk, complete or absent.
 //!
-//! A checkpoint is a directory with `model.safetensors`, `optimizer.safetensors`, the resolved `config.toml` and
-//! `state.json`, which holds the progress and the SHA-256 of all files, its own included. It is written beside its
+//! A checkpoint is a directory with `model.safetensors`, `optimizer.safetensors`, the resolved `config.toml`,
+//! `source.json` (what is needed of the data to ask the model) and `state.json`, which holds the progress and the SHA-256 of all files, its own included. It is written beside its
 //! final name, flushed to disk, and renamed; only then `latest` moves. So a crash at any moment leaves the checkpoint
 //! before, and a reader takes none that does not verify.
 
@@ -14,11 +14,11 @@ mod record;
 mod store;
 mod tensor_file;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{About, Checkpoint};
 pub use error::StateError;
 pub use host_tensor::HostTensor;
 pub use manifest::Progress;
 pub use record::{OptimizerRecord, Scalar, TrainState, model_record, restore_model};
-pub use store::{CheckpointStore, Found};
+pub use store::{CheckpointStore, Found, Which};
 
 pub(crate) use disk::write_file;

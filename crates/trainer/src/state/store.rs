@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{
-    Checkpoint, StateError, TrainState,
+    About, Checkpoint, StateError, TrainState,
     disk::{replace_link, sync_directory},
 };
 
@@ -21,7 +21,18 @@ pub struct CheckpointStore {
     directory: PathBuf,
 }
 
-/// The newest checkpoint that can be read.
+/// One of the checkpoints of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The newest one that can be read.
+    Latest,
+    /// That of the best evaluation.
+    Best,
+    /// That of so many optimizer steps.
+    Step(usize),
+}
+
+/// A checkpoint that was looked for.
 #[derive(Debug)]
 pub struct Found {
     /// The checkpoint.
@@ -53,7 +64,7 @@ impl CheckpointStore {
     pub fn save(
         &self,
         state: &TrainState,
-        config: &str,
+        about: About<'_>,
         best: bool,
         keep_last: usize,
     ) -> Result<PathBuf, StateError> {
@@ -61,7 +72,7 @@ impl CheckpointStore {
         self.clear_leftovers()?;
         let name = self.free_name(state.progress.step);
         let (writing, path) = (self.directory.join(format!("{WRITING}{name}")), self.directory.join(&name));
-        if let Err(error) = Checkpoint::write(&writing, state, config) {
+        if let Err(error) = Checkpoint::write(&writing, state, about) {
             // The disk may be full: what is half-written must not stay on it. The first error is the one to tell.
             let _ = fs::remove_dir_all(&writing);
             return Err(error);
@@ -74,6 +85,31 @@ impl CheckpointStore {
         }
         self.prune(keep_last)?;
         Ok(path)
+    }
+
+    /// The checkpoint that is asked for.
+    ///
+    /// # Errors
+    /// Where there is none, or it is damaged.
+    pub fn get(&self, which: Which) -> Result<Found, StateError> {
+        let directory = || self.directory.clone();
+        let name = match which {
+            Which::Latest => {
+                let found = self.newest()?;
+                let run = self.directory.parent().unwrap_or(&self.directory);
+                return found.ok_or_else(|| StateError::NotACheckpoint { path: run.to_owned() });
+            }
+            Which::Best => self.linked(BEST).ok_or_else(|| StateError::NoBest { directory: directory() })?,
+            Which::Step(step) => {
+                let names = self.names()?;
+                let of_step = |name: &&String| order(name).is_some_and(|(found, _)| found == step);
+                let mut known: Vec<_> = names.iter().filter_map(|name| Some(order(name)?.0)).collect();
+                known.dedup();
+                let newest = names.iter().rfind(of_step).cloned();
+                newest.ok_or_else(|| StateError::NoStep { directory: directory(), step, known })?
+            }
+        };
+        Ok(Found { checkpoint: Checkpoint::open(&self.directory.join(name))?, passed_over: Vec::new() })
     }
 
     /// The newest checkpoint that can be read: `latest`, or the one before where that is damaged. `None` where

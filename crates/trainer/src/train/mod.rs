@@ -1,3 +1,4 @@
+mod event_file;
 mod failure;
 
 use std::{
@@ -8,7 +9,7 @@ use std::{
 
 use oomph_config::Interval;
 use oomph_core::{Bytes, Phase, Split, phase};
-use oomph_data::{Loader, SampleError};
+use oomph_data::{Loader, SampleError, SourceRecord};
 use oomph_memory::{
     Account, charge,
     record::{self, StepKind},
@@ -29,7 +30,8 @@ use crate::{
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
-    state::{Checkpoint, HostTensor, Progress, StateError, TrainState, model_record, restore_model},
+    state::{About, Checkpoint, HostTensor, Progress, StateError, TrainState, model_record, restore_model},
+    tensorboard::EventFile,
 };
 
 /// What a training takes besides its session.
@@ -79,7 +81,11 @@ struct Training<'a> {
     observer: &'a mut dyn Observer,
     stop: &'a Stop,
     run: RunDirectory,
+    /// For TensorBoard, where it is wanted.
+    event_file: Option<EventFile>,
     config: String,
+    /// What is needed of the data to ask the model.
+    source: SourceRecord,
     stepper: Stepper,
     schedule: Schedule,
     progress: Progress,
@@ -141,7 +147,9 @@ impl<'a> Training<'a> {
             observer,
             stop,
             run,
+            event_file: None,
             config: session.config.to_toml(),
+            source: SourceRecord::of(session.source.as_ref()),
             stepper,
             schedule: session.schedule(),
             earlier_seconds: progress.seconds,
@@ -161,10 +169,8 @@ impl<'a> Training<'a> {
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
-        // What a crash or a full disk left there may be what keeps the next lines from being written.
-        training.run.checkpoints().clear_leftovers()?;
         let device = session.config.device.devices[0].to_string();
-        training.run.describe(&training.config, &environment(&device))?;
+        training.prepare_directory(&device)?;
         training.announce(checkpoint.as_ref(), device)?;
         for message in warnings {
             training.tell(Event::Warning { message })?;
@@ -176,6 +182,13 @@ impl<'a> Training<'a> {
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    fn prepare_directory(&mut self, device: &str) -> Result<(), TrainError> {
+        // What a crash or a full disk left there may be what keeps the next lines from being written.
+        self.run.checkpoints().clear_leftovers()?;
+        self.run.describe(&self.config, &environment(device))?;
+        self.begin_event_file()
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
@@ -233,6 +246,9 @@ impl<'a> Training<'a> {
     fn tell(&mut self, event: Event) -> Result<(), TrainError> {
         charge(Account::Host, || {
             self.run.log(&event)?;
+            if let Some(file) = &mut self.event_file {
+                file.event(&event)?;
+            }
             self.observer.event(&event);
             Ok(())
         })
@@ -292,17 +308,17 @@ impl<'a> Training<'a> {
         self.warn_of(&batch.skipped)?;
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
+        if let Some(log) = &mut self.memory_log {
+            log.step_begins();
+        }
         record::mark_step(step as u64 + 1, StepKind::Train);
+        self.stepper.take_histograms_next(self.histograms_are_due_next());
         let outcome = self.stepper.step_unchecked(batch, step, lr, self.session.task.as_ref())?;
         let samples = outcome.samples;
         self.stopwatch.count(samples);
         self.interval.add(step + 1, lr, outcome);
         self.changed = true;
-        self.progress.step += 1;
-        self.progress.batch += 1;
-        if self.progress.batch == self.progress.batches_per_epoch {
-            self.progress.epoch += 1;
-            self.progress.batch = 0;
+        if self.progress.count_step() {
             self.cleaner.at(Moment::Epoch);
         }
         charge(Account::Host, || self.observer.tick(Tick::Step { step: self.progress.step }));
@@ -320,6 +336,7 @@ impl<'a> Training<'a> {
         if last || self.progress.step.is_multiple_of(config.run.log_every) {
             self.log()?;
         }
+        self.write_histograms()?;
         // The end is evaluated even where it falls between two evaluations.
         let never = config.train.eval_every == Interval::Never;
         self.progress.evaluation_due = !never && (last || self.is_due(config.train.eval_every));
@@ -342,12 +359,9 @@ impl<'a> Training<'a> {
     }
 
     fn is_due(&self, interval: Interval) -> bool {
-        let Progress { step, epoch, batch, .. } = self.progress;
         match interval {
-            Interval::Epochs(every) => batch == 0 && epoch.is_multiple_of(every),
-            Interval::Steps(every) => step.is_multiple_of(every),
             Interval::Minutes(every) => self.last_save.elapsed() >= Duration::from_secs_f64(every * 60.0),
-            Interval::Never => false,
+            interval => self.progress.ends(interval),
         }
     }
 
@@ -371,6 +385,7 @@ impl<'a> Training<'a> {
             let (reserved, in_use) = (pools.reserved_bytes, pools.in_use_bytes);
             self.cleaner.at(Moment::Logged { reserved, in_use });
         }
+        let step_peak_bytes = self.memory_log.as_mut().and_then(|log| log.last_step(&self.stepper));
         let Progress { step, .. } = self.progress;
         let metrics = StepMetrics {
             step,
@@ -383,6 +398,7 @@ impl<'a> Training<'a> {
             samples_per_second: self.stopwatch.lap(),
             in_use_bytes: memory.in_use_bytes,
             peak_in_use_bytes: memory.peak_in_use_bytes,
+            step_peak_bytes,
             reserved_bytes: memory.pools.map(|pools| pools.reserved_bytes),
             pages_peak_bytes: memory.pools.and_then(|pools| pools.pages_peak_bytes),
             seconds: self.started.elapsed().as_secs_f64(),
@@ -474,7 +490,8 @@ impl<'a> Training<'a> {
         let path = charge(Account::Host, || -> Result<PathBuf, TrainError> {
             let state = self.state()?;
             let keep_last = self.session.config.run.keep_last;
-            Ok(self.run.checkpoints().save(&state, &self.config, best, keep_last)?)
+            let about = About { config: &self.config, source: Some(&self.source) };
+            Ok(self.run.checkpoints().save(&state, about, best, keep_last)?)
         })?;
         self.last_save = Instant::now();
         self.changed = false;
@@ -550,6 +567,7 @@ fn restored(
         return Ok((stepper, Progress { batches_per_epoch: now, ..Progress::default() }));
     };
     let _phase = phase(Phase::Init);
+    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
     let state = charge(Account::Host, || checkpoint.state())?;
     let Progress { batch, batches_per_epoch: before, .. } = state.progress;
     if batch > 0 && before != now {

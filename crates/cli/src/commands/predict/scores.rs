@@ -1,0 +1,102 @@
+//! What the outputs of a model mean.
+
+use oomph_core::TargetSpec;
+use oomph_data::SourceRecord;
+use serde::Serialize;
+
+use crate::numbers::{decimal, percent};
+
+/// What a model says of one input.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// The likeliest classes, the likeliest first.
+    Classes(Vec<Class>),
+    /// Of a model that gives numbers.
+    Values(Vec<f32>),
+}
+
+/// A class with its probability.
+#[derive(Debug, Serialize)]
+pub(super) struct Class {
+    class: String,
+    index: usize,
+    probability: f64,
+}
+
+impl Answer {
+    /// Of outputs for a target as the record says; of classes the first `top`.
+    pub(super) fn new(outputs: Vec<f32>, source: &SourceRecord, top: usize) -> Self {
+        match source.spec.target {
+            TargetSpec::Class { .. } => Self::Classes(classes(&outputs, source, top)),
+            TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => Self::Values(outputs),
+        }
+    }
+
+    /// In one line.
+    pub(super) fn text(&self) -> String {
+        let parts: Vec<String> = match self {
+            Self::Classes(classes) => {
+                classes.iter().map(|it| format!("{} {}", it.class, percent(it.probability))).collect()
+            }
+            Self::Values(values) => values.iter().map(|value| decimal(f64::from(*value))).collect(),
+        };
+        parts.join(", ")
+    }
+}
+
+fn classes(logits: &[f32], source: &SourceRecord, top: usize) -> Vec<Class> {
+    let probabilities = softmax(logits);
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    // By the logits, which differ where probabilities are equal already; the sort keeps the first of equals first.
+    order.sort_by(|one, other| logits[*other].total_cmp(&logits[*one]));
+    let name = |index: usize| {
+        let named = source.class_names.as_ref().and_then(|names| names.get(index));
+        named.cloned().unwrap_or_else(|| index.to_string())
+    };
+    let class = |index| Class { class: name(index), index, probability: probabilities[index] };
+    order.into_iter().take(top).map(class).collect()
+}
+
+/// Of 32-bit logits in 64 bits, so that the sum is 1 to many digits.
+fn softmax(logits: &[f32]) -> Vec<f64> {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let powers: Vec<f64> =
+        logits.iter().map(|logit| (f64::from(*logit) - f64::from(highest)).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::{InputSpec, SampleSpec};
+
+    use super::*;
+
+    fn source(target: TargetSpec, class_names: Option<&[&str]>) -> SourceRecord {
+        let spec = SampleSpec { input: InputSpec::Vector { features: 1 }, target };
+        let class_names = class_names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        SourceRecord { spec, class_names, images: None, level: None }
+    }
+
+    #[test]
+    fn the_likeliest_classes_come_first_with_names() {
+        let source = source(TargetSpec::Class { count: 3 }, Some(&["cat", "dog", "eel"]));
+        // Probabilities 2 : 6 : 2 of ten, and logits that no exponential could take.
+        let outputs = vec![1000.0, 1000.0 + 3.0f32.ln(), 1000.0];
+        let answer = Answer::new(outputs, &source, 2);
+        assert_eq!(answer.text(), "dog 60.0 %, cat 20.0 %");
+    }
+
+    #[test]
+    fn classes_without_names_have_their_index() {
+        let source = source(TargetSpec::Class { count: 2 }, None);
+        assert_eq!(Answer::new(vec![0.0, 0.0], &source, 5).text(), "0 50.0 %, 1 50.0 %");
+    }
+
+    #[test]
+    fn numbers_are_told_as_they_are() {
+        let source = source(TargetSpec::Values { features: 2 }, None);
+        assert_eq!(Answer::new(vec![0.5, -2.0], &source, 1).text(), "0.5000, -2.0000");
+    }
+}

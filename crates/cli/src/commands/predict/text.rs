@@ -1,0 +1,76 @@
+//! A text, continued.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use oomph_config::Config;
+use oomph_core::Bytes;
+use oomph_data::{Prompt, SourceRecord};
+use oomph_trainer::{Registry, Sampling, Session, continue_text, state::Checkpoint};
+use serde::Serialize;
+
+use super::PredictArguments;
+use crate::{error::CliError, exit::Exit, output};
+
+pub(super) fn run(
+    arguments: &PredictArguments,
+    prompt: &str,
+    registry: &Registry,
+    config: Config,
+    checkpoint: &Checkpoint,
+    source: &SourceRecord,
+) -> Result<Exit, CliError> {
+    let start = Instant::now();
+    let nothing = || CliError::NothingToAsk { input: source.spec.input.clone(), has_texts: true };
+    let vocabulary = source.vocabulary().ok_or_else(nothing)?;
+    let tokens = Arc::new(Prompt::new(source, prompt).ok_or_else(nothing)?);
+    let report = output::report_directory(config.name());
+    let session = Session::open_on(tokens.clone(), config, registry)?;
+    let options = &arguments.text;
+    let sampling = Sampling {
+        temperature: options.temperature,
+        top_k: options.top_k.map(|most| most as usize),
+        seed: options.seed,
+    };
+    // The first token may need a space before it, so it goes on from the prompt as it was read.
+    let mut text = vocabulary.decode(tokens.tokens());
+    let start_of_continuation = text.len();
+    if !arguments.json {
+        output::print(prompt)?;
+    }
+    let work = (options.length, sampling);
+    continue_text(&session, &tokens, work, checkpoint, Some(report), |token| -> Result<(), CliError> {
+        let shown = text.len();
+        vocabulary.append(&mut text, token);
+        if arguments.json { Ok(()) } else { output::print(&text[shown..]) }
+    })?;
+    if !arguments.json {
+        output::print("\n")?;
+        return Ok(Exit::Success);
+    }
+    output::print_json(&Line::Done {
+        prompt,
+        continuation: &text[start_of_continuation..],
+        tokens: options.length,
+        step: checkpoint.progress().step,
+        peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        checkpoint: checkpoint.path(),
+    })?;
+    Ok(Exit::Success)
+}
+
+/// What `--json` says.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line<'a> {
+    Done {
+        prompt: &'a str,
+        continuation: &'a str,
+        /// Tokens of the continuation.
+        tokens: usize,
+        step: usize,
+        peak_in_use_bytes: Bytes,
+        seconds: f64,
+        checkpoint: &'a Path,
+    },
+}

@@ -1,0 +1,111 @@
+use std::path::Path;
+
+use oomph_config::Value;
+use oomph_trainer::{RunEvaluation, RunStatus, RunSummary};
+
+use super::differences::{Difference, Having};
+use crate::{
+    notices::printable,
+    numbers::{date, decimal, elapsed, grouped, percent, rate},
+    table::{Align, Table},
+};
+
+/// The runs in a table, and where several were named, what differs in their configurations.
+pub(super) fn report(runs: &[RunSummary], differences: Option<&[Difference]>) -> String {
+    let table = table(runs, differences.is_some());
+    match differences {
+        None => table,
+        Some([]) => format!("{table}\nthe configs do not differ\n"),
+        Some(differences) => format!("{table}\n{}", differing(differences)),
+    }
+}
+
+/// With `marks` the best of each column stands out.
+fn table(runs: &[RunSummary], marks: bool) -> String {
+    use Align::{Left, Right};
+    let align = [Left, Left, Left, Left, Right, Right, Right, Right, Right, Right, Left];
+    let mut table = Table::new(align);
+    table.heading([
+        "run",
+        "model",
+        "data",
+        "status",
+        "steps",
+        "best",
+        "last",
+        "peak in use",
+        "samples/s",
+        "time",
+        "started",
+    ]);
+    let best = least(runs, |run| Some(run.best?.eval_loss));
+    let peak = least(runs, |run| Some(run.peak_in_use_bytes?.get() as f64));
+    let speed = least(runs, |run| Some(-run.samples_per_second?));
+    for (index, run) in runs.iter().enumerate() {
+        let mut marked = [false; 11];
+        for (column, winner) in [(5, best), (7, peak), (8, speed)] {
+            marked[column] = marks && winner == Some(index);
+        }
+        table.marked(cells(run), marked);
+    }
+    table.to_string()
+}
+
+/// The run with the least number.
+fn least(runs: &[RunSummary], number: impl Fn(&RunSummary) -> Option<f64>) -> Option<usize> {
+    let numbers = runs.iter().enumerate().filter_map(|(index, run)| Some((index, number(run)?)));
+    numbers.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
+}
+
+fn cells(run: &RunSummary) -> [String; 11] {
+    let missing = || "–".to_owned();
+    let steps = run.steps.map(|steps| format!("/{}", grouped(steps))).unwrap_or_default();
+    let training = || run.loss.map_or_else(missing, |loss| format!("{} (train)", decimal(loss)));
+    [
+        path(&run.run_dir),
+        printable(&run.model),
+        printable(&run.source),
+        status(run.status).to_owned(),
+        format!("{}{steps}", grouped(run.step)),
+        run.best.as_ref().map_or_else(missing, evaluation),
+        run.last.as_ref().map_or_else(training, evaluation),
+        run.peak_in_use_bytes.map_or_else(missing, |bytes| bytes.to_string()),
+        run.samples_per_second.map_or_else(missing, rate),
+        elapsed(run.seconds),
+        run.started_unix_seconds.map_or_else(missing, date),
+    ]
+}
+
+/// As the table has it. The words are those of JSON.
+fn status(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Finished => "finished",
+        RunStatus::Stopped => "stopped",
+        RunStatus::Failed => "failed",
+        RunStatus::Killed => "killed",
+    }
+}
+
+fn evaluation(evaluation: &RunEvaluation) -> String {
+    let accuracy = evaluation.eval_accuracy.map(|accuracy| format!(", {}", percent(accuracy)));
+    format!("{}{}", decimal(evaluation.eval_loss), accuracy.unwrap_or_default())
+}
+
+fn differing(differences: &[Difference]) -> String {
+    let mut table = Table::new([Align::Left; 3]);
+    table.heading(["differs", "value", "runs"]);
+    for Difference { key, values } in differences {
+        for (index, Having { value, runs }) in values.iter().enumerate() {
+            let key = if index == 0 { key.clone() } else { String::new() };
+            let value = value.as_ref().map_or_else(|| "not set".to_owned(), Value::shown);
+            let runs: Vec<_> = runs.iter().map(|run| path(run)).collect();
+            table.row([key, value, runs.join(", ")]);
+        }
+    }
+    table.to_string()
+}
+
+fn path(path: &Path) -> String {
+    printable(&path.display().to_string())
+}

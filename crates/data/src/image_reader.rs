@@ -1,0 +1,63 @@
+use std::path::Path;
+
+use oomph_core::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    SampleError,
+    folder::{Decoder, MAX_FILE_BYTES, Resize},
+    transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
+};
+
+/// How the file of an image becomes an input: decoded, stretched to a size, normalised; as in training, but for what is
+/// random there.
+///
+/// ```
+/// use oomph_data::{ImageReader, transform::{ImageShape, Statistics}};
+///
+/// let shape = ImageShape { channels: 3, height: 32, width: 32 };
+/// let reader = ImageReader::new(shape, Statistics { mean: vec![0.5; 3], std: vec![0.25; 3] });
+/// assert_eq!(reader.shape(), shape);
+/// assert!(reader.read("nowhere.jpg".as_ref()).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImageReader {
+    shape: ImageShape,
+    resize: Resize,
+    max_file_bytes: Bytes,
+    /// Of the images that were trained on.
+    statistics: Statistics,
+}
+
+impl ImageReader {
+    /// Images of `shape`, with 3 channels or 1, stretched bilinearly; normalised by `statistics`, where these are not
+    /// empty.
+    pub fn new(shape: ImageShape, statistics: Statistics) -> Self {
+        Self { shape, resize: Resize::Bilinear, max_file_bytes: MAX_FILE_BYTES, statistics }
+    }
+
+    /// The same with the settings of a decoder.
+    pub(crate) fn with_decoder(self, decoder: Decoder) -> Self {
+        let Decoder { max_file_bytes, resize } = decoder;
+        Self { max_file_bytes, resize, ..self }
+    }
+
+    /// The size of the inputs.
+    pub fn shape(&self) -> ImageShape {
+        self.shape
+    }
+
+    /// The numbers of the image in a file, JPEG or PNG.
+    ///
+    /// # Errors
+    /// A file that cannot be read or decoded, or is too large.
+    pub fn read(&self, path: &Path) -> Result<Vec<f32>, SampleError> {
+        let decoder = Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize };
+        let pixels = decoder
+            .decode(path, self.shape)
+            .map_err(|error| SampleError::new(path.display().to_string(), error))?;
+        let settings = TransformSettings::default();
+        let transform = ImageTransform::new(self.shape, &settings, &self.statistics, u8::MAX);
+        Ok(transform.apply(&pixels, None))
+    }
+}

@@ -1,0 +1,135 @@
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Folder, snapshot, without_numbers};
+
+/// Three runs: one that came to its end, one resumed in other settings, one that failed; and what is no run.
+fn three_runs() -> Folder {
+    let folder = Folder::new();
+    let train = |name: &str, more: &[&str]| {
+        let directory = format!("run.directory=runs/{name}");
+        folder.train(&[&["--quiet", "--set", &directory], more].concat())
+    };
+    train("first", &["--set", "train.eval_every='2 steps'"]).success();
+    train("second", &["--set", "train.steps=3", "--set", "optimizer.lr=0.05"]).success();
+    train("failed", &["--set", "optimizer.lr=3e38", "--set", "train.steps=8"]);
+    folder.write("runs/notes/readme.txt", "no run");
+    folder.write("runs/list.txt", "no folder");
+    folder
+}
+
+fn runs(folder: &Folder, arguments: &[&str]) -> Value {
+    folder.oomph(&[&["runs", "--json"], arguments].concat()).success().last_json()
+}
+
+fn names(found: &Value) -> Vec<String> {
+    let runs = found["runs"].as_array().expect("runs");
+    runs.iter().map(|run| run["run_dir"].as_str().expect("a path").to_owned()).collect()
+}
+
+#[test]
+fn runs_are_listed_with_what_came_of_them() {
+    let folder = three_runs();
+    let found = runs(&folder, &["--sort", "name"]);
+    assert_eq!(names(&found), ["runs/failed", "runs/first", "runs/second"]);
+    let status: Vec<_> = (0..3).map(|index| found["runs"][index]["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["failed", "finished", "finished"]);
+    let first = &found["runs"][1];
+    assert_eq!((first["step"].as_u64(), first["steps"].as_u64()), (Some(6), Some(6)));
+    assert_eq!(first["last"]["step"], 6);
+    let log = String::from_utf8(folder.read("runs/first/metrics.jsonl")).unwrap();
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let done = events.last().unwrap();
+    assert_eq!(first["best"]["eval_loss"], done["best_eval_loss"]);
+    assert_eq!(first["best"]["step"], done["best_step"]);
+    assert_eq!(first["peak_in_use_bytes"], done["peak_in_use_bytes"]);
+    assert_eq!(first["samples_per_second"], done["samples_per_second"]);
+    assert!(found["runs"][0]["error"].as_str().unwrap().contains("loss"), "{found}");
+    assert_eq!(found["passed_over"][0]["path"], "runs/notes");
+    assert_eq!(found.get("differences"), None);
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let folder = three_runs();
+    let answer = folder.oomph(&["runs", "--sort", "name"]).success();
+    snapshot("runs", &squeezed(&without_numbers(&answer.to_string())));
+    let answer = folder.oomph(&["runs", "runs/first", "runs/second", "runs/failed"]).success();
+    snapshot("runs_compared", &squeezed(&without_numbers(&answer.to_string())));
+}
+
+/// Columns are as wide as numbers that differ from machine to machine.
+fn squeezed(text: &str) -> String {
+    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n";
+    text.lines().map(squeeze).collect()
+}
+
+#[test]
+fn two_runs_are_compared_by_what_differs() {
+    let folder = three_runs();
+    let found = runs(&folder, &["runs/second", "runs/first"]);
+    assert_eq!(names(&found), ["runs/second", "runs/first"]);
+    let differences = found["differences"].as_array().unwrap();
+    let keys: Vec<_> = differences.iter().map(|it| it["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["optimizer.lr", "train.eval_every", "train.steps"]);
+    let lr = &differences[0]["values"];
+    assert_eq!((&lr[0]["value"], &lr[0]["runs"][0]), (&0.05.into(), &"runs/second".into()));
+    assert_eq!((&lr[1]["value"], &lr[1]["runs"][0]), (&0.1.into(), &"runs/first".into()));
+}
+
+#[test]
+fn a_resumed_run_is_one_run() {
+    let folder = three_runs();
+    let before = runs(&folder, &["runs/second"]);
+    folder.oomph(&["train", "--resume", "runs/second", "--set", "train.steps=9", "--quiet"]).success();
+    let after = runs(&folder, &["runs/second"]);
+    assert_eq!((&before["runs"][0]["step"], &after["runs"][0]["step"]), (&3.into(), &9.into()));
+    assert!(after["runs"][0]["seconds"].as_f64() > before["runs"][0]["seconds"].as_f64());
+}
+
+#[test]
+fn a_run_is_running_while_a_process_trains_in_it_and_killed_where_it_says_nothing() {
+    let folder = Folder::new();
+    let running = folder.start_long();
+    for _ in 0..20 {
+        assert_eq!(runs(&folder, &["run"])["runs"][0]["status"], "running");
+    }
+    running.signal(libc::SIGKILL);
+    running.end();
+    assert_eq!(runs(&folder, &["run"])["runs"][0]["status"], "killed");
+    let folder = Folder::new();
+    let running = folder.start_long();
+    running.signal(libc::SIGINT);
+    assert_eq!(running.end(), Some(130));
+    assert_eq!(runs(&folder, &["run"])["runs"][0]["status"], "stopped");
+}
+
+#[test]
+fn a_damaged_run_is_named_and_the_others_listed() {
+    let folder = three_runs();
+    let log = folder.at("runs/first/metrics.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replacen("{\"event\":\"step\"", "{\"event\":\"step", 1)).unwrap();
+    folder.write("runs/second/config.toml", "[model\n");
+    let answer = folder.oomph(&["runs"]).success();
+    assert_eq!(answer.stdout.lines().count(), 2, "{answer}");
+    snapshot("runs_damaged", &answer.stderr);
+}
+
+#[test]
+fn where_there_is_nothing_that_is_said() {
+    let folder = Folder::new();
+    let answer = folder.oomph(&["runs"]).success();
+    assert_eq!(
+        (answer.stdout.as_str(), answer.stderr.as_str()),
+        ("", "note: there are no runs: `oomph train` makes one\n")
+    );
+    let answer = folder.oomph(&["runs", "nowhere"]);
+    assert_eq!(answer.code, Some(1));
+    assert_eq!(
+        answer.stderr,
+        "error: cannot read the folder `nowhere`\n  caused by: No such file or directory (os error 2)\n\n\
+         hint: name a folder of run directories, or a run directory\n"
+    );
+}

@@ -1,0 +1,112 @@
+//! Texts: training on them, continuing them, and what is wrong with them.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+const CONFIG: &str = "
+    model = { name = 'lstm-lm', hidden = 32 }
+    data = { source = 'text', path = 'rhyme.txt', steps = 16, held_out = 0.2, workers = 0 }
+    train = { steps = 120, batch = 8, seed = 1 }
+    optimizer = { name = 'adamw', lr = 0.02 }
+    run = { directory = 'run' }
+    ";
+
+/// A model that knows a rhyme.
+fn trained(level: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
+    folder.write("rhyme.toml", CONFIG);
+    folder.oomph(&["train", "--config", "rhyme.toml", "--set", &format!("data.level={level}")]).success();
+    folder
+}
+
+fn continued(folder: &Folder, arguments: &[&str]) -> String {
+    let asked = [&["predict", "--run", "run", "--json"], arguments].concat();
+    let answer = folder.oomph(&asked).success().last_json();
+    answer["continuation"].as_str().expect("a continuation").to_owned()
+}
+
+#[test]
+fn a_language_model_continues_what_it_learned() {
+    for (level, prompt, length, expected) in [
+        ("char", "one two three four", "30", " five,\nonce i caught a fish ali"),
+        ("word", "one two three", "5", " four five,\nonce i"),
+    ] {
+        let folder = trained(level);
+        // What it was trained on need not be there.
+        fs::remove_file(folder.at("rhyme.txt")).unwrap();
+        let asked = ["--prompt", prompt, "--length", length, "--temperature", "0"];
+        assert_eq!(continued(&folder, &asked), expected, "{level}");
+        let shown = folder.oomph(&[&["predict", "--run", "run"][..], &asked].concat()).success();
+        assert_eq!(shown.stdout, format!("{prompt}{expected}\n"));
+        let drawn = |seed| continued(&folder, &["--prompt", prompt, "--temperature", "3", "--seed", seed]);
+        assert_eq!(drawn("1"), drawn("1"));
+        assert_ne!(drawn("1"), drawn("2"));
+        assert!(!continued(&folder, &["--prompt", "", "--top-k", "2"]).is_empty());
+    }
+}
+
+#[test]
+fn its_loss_is_told_as_perplexity() {
+    let folder = trained("char");
+    let evaluated = folder.oomph(&["evaluate", "--checkpoint", "run", "--json"]).success().last_json();
+    let number = |key: &str| evaluated[key].as_f64().expect("a number");
+    assert!((number("eval_perplexity") - number("eval_loss").exp()).abs() < 1e-9);
+    assert!(number("eval_perplexity") < 1.5 && number("eval_accuracy") > 0.9, "{evaluated}");
+    let shown = folder.oomph(&["evaluate", "--checkpoint", "run"]).success();
+    assert!(shown.stdout.contains("eval perplexity"), "{}", shown.stdout);
+    let image = folder.oomph(&["evaluate", "--config", "resnet", "--checkpoint", "run"]);
+    assert_ne!(image.code, Some(0));
+}
+
+#[test]
+fn another_text_is_not_gone_on_with() {
+    let folder = trained("char");
+    folder.write("rhyme.txt", "six seven eight nine ten,\nthen i let it go again\n".repeat(60));
+    let resumed = folder.oomph(&["train", "--resume", "run", "--set", "train.steps=130"]);
+    assert_eq!(resumed.code, Some(1));
+    let message = "the data's classes are not those of checkpoint `run/checkpoints/step-00000120`: number ";
+    assert!(resumed.stderr.contains(message), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("hint: "), "{}", resumed.stderr);
+}
+
+#[test]
+fn what_is_wrong_with_a_text_is_said() {
+    let folder = Folder::new();
+    folder.write("rhyme.toml", CONFIG);
+    let message = |arguments: &[&str]| {
+        let answer = folder.oomph(&[&["train", "--config", "rhyme.toml"], arguments].concat());
+        assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+        answer.stderr
+    };
+    assert!(message(&[]).contains("text `rhyme.txt` does not exist"));
+    folder.write("rhyme.txt", b"fine so far \xff");
+    assert!(message(&[]).contains("`rhyme.txt` is not UTF-8 at byte 12"));
+    folder.write("rhyme.txt", "short");
+    let short = message(&[]);
+    assert!(short.contains("has 4 tokens to train on and 1 held out, in 1 file"), "{short}");
+    assert!(short.contains("a sample of `data.steps` (= 16) needs 17"), "{short}");
+    folder.write("rhyme.txt", "a long text of which nothing is wrong. ".repeat(50));
+    let wrong = message(&["--set", "model.name=lstm"]);
+    assert!(wrong.contains("model `lstm` takes sequences or images"), "{wrong}");
+    let tied = message(&["--set", "model.tied=true", "--set", "model.embedding=16"]);
+    assert!(tied.contains("`model.embedding`") && tied.contains("`model.hidden` (= 32)"), "{tied}");
+}
+
+#[test]
+fn a_prompt_is_for_texts_and_files_are_for_images() {
+    let folder = trained("char");
+    folder.write("photo.jpg", "");
+    let wrong = folder.oomph(&["predict", "--run", "run", "photo.jpg"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("cannot be asked about files: its input is 16 tokens"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("hint: `--prompt`"), "{}", wrong.stderr);
+    let both = folder.oomph(&["predict", "--run", "run", "photo.jpg", "--prompt", "x"]);
+    assert_eq!(both.code, Some(2));
+    let done: Value =
+        folder.oomph(&["predict", "--run", "run", "--json", "--prompt", "o"]).success().last_json();
+    assert_eq!((&done["event"], done["tokens"].as_u64()), (&"done".into(), Some(200)));
+}
