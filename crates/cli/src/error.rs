@@ -31,7 +31,7 @@ pub(crate) enum CliError {
     Interrupted,
     #[error("nobody reads the events any more: training ended early, and its state is saved")]
     EventsUnread(#[source] io::Error),
-    #[error("the model cannot be asked about files: its input is no image but {input}")]
+    #[error("the model cannot be asked about files: it takes no images (input: {input})")]
     NothingToAsk { input: InputSpec },
     #[error("cannot read the folder `{}`", path.display())]
     Folder { path: PathBuf, source: io::Error },
