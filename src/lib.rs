@@ -77,8 +77,8 @@ pub use oomph_core::{
     Bytes, Generator, InputSpec, Key, Mode, Phase, SampleSpec, Split, TargetSpec, phase, scope,
 };
 pub use oomph_data::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, digits, folder,
-    synthetic,
+    DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, digits,
+    folder, synthetic,
 };
 pub use oomph_model::{
     AnyTensor, Architecture, Init, Kernels, LayerKind, ModelError, Named, Pass, Policy, Stage, Stages,
@@ -89,5 +89,5 @@ pub use oomph_trainer::{
     Observer, OutOfMemory, OutOfMemoryReport, PlanOptions, Profile, ProfileOptions, Quiet, Registry,
     Regression, Resume, Session, SessionError, Shortage, StepOutcome, Stepper, Stop, StopReason, Task,
     TaskError, Tick, TrainError, TrainOptions, Watch, advise, check_plan, evaluate, largest_batch, plan,
-    profile, train,
+    predict_images, profile, train,
 };

@@ -31,7 +31,10 @@ pub(crate) enum CliError {
     Interrupted,
     #[error("nobody reads the events any more: training ended early, and its state is saved")]
     EventsUnread(#[source] io::Error),
-    #[error("the model cannot be asked about {}: its input is {input}", if *has_texts { "files" } else { "this" })]
+    #[error(
+        "the model cannot be asked about {}: its input is {input}",
+        if *has_texts { "files" } else { "this" }
+    )]
     NothingToAsk { input: InputSpec, has_texts: bool },
     #[error("cannot read the folder `{}`", path.display())]
     Folder { path: PathBuf, source: io::Error },

@@ -23,9 +23,9 @@ use crate::{
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Images are read as those that the model was trained on: size, channels and normalisation are saved with
-the checkpoint, and the names of the classes; of a language model the vocabulary. The data of the
-training need not be there.
+Images are read as those that the model was trained on: their size, channels and normalisation are
+saved with the checkpoint, and the names of the classes; of a language model the vocabulary. The
+training data need not be there.
 
 Examples:
   oomph predict photo.jpg                        with the newest checkpoint of runs/resnet

@@ -25,8 +25,8 @@ const RUNS: &str = "runs";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Best and last are evaluations: loss and accuracy. Of a run that evaluated nothing the training loss is
-shown. Dates are of the last start, in universal time.
+Best and last are evaluations: loss and accuracy; the training loss where nothing was evaluated.
+Dates are of the last start, in universal time.
 
 Examples:
   oomph runs                                     all runs in runs/, the newest first

@@ -6,21 +6,21 @@ use oomph_trainer::RunSummary;
 /// What the runs go by, the best first. Those that do not have it come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sort {
-    /// The newest first
+    // The newest first
     Date,
-    /// By name
+    // By name
     Name,
-    /// The lowest loss of an evaluation first
+    // The lowest loss of an evaluation first
     Best,
-    /// The lowest loss of the last evaluation first
+    // The lowest loss of the last evaluation first
     Last,
-    /// The highest accuracy of the best evaluation first
+    // The highest accuracy of the best evaluation first
     Accuracy,
-    /// The lowest peak first
+    // The lowest peak first
     Peak,
-    /// The fastest first
+    // The fastest first
     Speed,
-    /// The shortest first
+    // The shortest first
     Time,
 }
 
