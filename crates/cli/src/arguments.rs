@@ -2,7 +2,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
+    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
     find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
     profile::ProfileArguments, summary::SummaryArguments, train::TrainArguments,
 };
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Train(TrainArguments),
     /// Measure a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
+    /// Write the weights of a checkpoint for PyTorch
+    Export(ExportArguments),
     /// Find the largest batch that fits, by plan and trial
     FindBatch(FindBatchArguments),
     /// Predict what training needs in memory, and what fits
@@ -71,6 +73,7 @@ impl Command {
         match self {
             Self::Train(arguments) => arguments.json,
             Self::Evaluate(arguments) => arguments.json,
+            Self::Export(arguments) => arguments.json,
             Self::FindBatch(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,

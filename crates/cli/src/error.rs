@@ -7,7 +7,7 @@ use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_trainer::{
     MeasureError, OutOfMemory, OutOfMemoryReport, ProfileError, SearchError, SessionError, TrainError,
-    state::StateError,
+    state::{Found, StateError},
 };
 
 use crate::{exit::Exit, probe::ProbeError};
@@ -43,6 +43,8 @@ pub(crate) enum CliError {
     Profile(ProfileError),
     #[error("`{}` is there already", path.display())]
     OutputExists { path: PathBuf },
+    #[error("`{}` is there already", path.display())]
+    FileExists { path: PathBuf },
     #[error(transparent)]
     Measure(MeasureError),
     #[error(
@@ -106,6 +108,7 @@ impl CliError {
             ),
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
+            Self::FileExists { .. } => Some("`--force` writes over it".into()),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
             Self::File { .. }
             | Self::Interrupted
@@ -113,6 +116,14 @@ impl CliError {
             | Self::Signals(_)
             | Self::Output(_) => None,
         }
+    }
+
+    /// The checkpoint of a run that a config names, or that there is none yet.
+    pub(crate) fn of_run(found: Result<Found, StateError>) -> Result<Found, Self> {
+        found.map_err(|error| match error {
+            StateError::NotACheckpoint { path: run } => Self::NothingTrained { run },
+            error => Self::State(error),
+        })
     }
 
     /// What is known of it, where memory ran out.

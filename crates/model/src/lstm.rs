@@ -21,7 +21,19 @@ pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
     if layers == 1 && dropout > 0.0 {
         return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
     }
-    Ok(Architecture::new("lstm", move |spec, init| build(hidden, layers, dropout, spec, init)))
+    let architecture =
+        Architecture::new("lstm", move |spec, init| build(hidden, layers, dropout, spec, init));
+    Ok(architecture.with_pytorch_names(pytorch_name))
+}
+
+/// As a module with an `nn.LSTM` called `lstm` and an `nn.Linear` called `fc` has it: `lstm.0.layer.weight_ih` is
+/// `lstm.weight_ih_l0` there.
+fn pytorch_name(name: &str) -> String {
+    let layer = || {
+        let (index, leaf) = name.strip_prefix("lstm.")?.split_once(".layer.")?;
+        Some(format!("lstm.{leaf}_l{index}"))
+    };
+    layer().unwrap_or_else(|| name.strip_prefix("head.").unwrap_or(name).to_owned())
 }
 
 fn build(

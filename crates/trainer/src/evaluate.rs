@@ -11,7 +11,7 @@ use oomph_memory::{
 use oomph_model::{Pass, Stages, autodiff};
 
 use crate::{
-    Observer, Session, Stop, Tick, TrainError, backend,
+    Event, Observer, Session, Stop, Tick, TrainError, backend,
     forward::forward,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
@@ -50,15 +50,53 @@ pub fn evaluate_checkpoint(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
-    let mut log = MemoryLog::start(session);
-    let restored = || -> Result<Stages, TrainError> {
-        let _phase = phase(Phase::Init);
+    let restored = |_: &mut dyn Observer| -> Result<Stages, TrainError> {
         let mut model = session.build()?;
         restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &session.device)?;
-        out_of_memory::check()?;
         Ok(model)
     };
-    let evaluated = charge(Account::Device, restored).and_then(|model| {
+    evaluate_made(session, restored, report, observer, stop)
+}
+
+/// As [`evaluate_checkpoint`], with the parameters of `model.weights`: without any training. What is to be known of them
+/// is told as warnings.
+///
+/// # Errors
+/// As those of [`evaluate`], and where the file does not fit the model, its head included.
+pub fn evaluate_weights(
+    session: &Session,
+    report: Option<PathBuf>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
+    let loaded = |observer: &mut dyn Observer| -> Result<Stages, TrainError> {
+        let (model, weights) = session.model_of_weights()?;
+        charge(Account::Host, || {
+            for message in weights.notices {
+                observer.event(&Event::Warning { message });
+            }
+        });
+        Ok(model)
+    };
+    evaluate_made(session, loaded, report, observer, stop)
+}
+
+/// Evaluates the model that `make` makes.
+fn evaluate_made(
+    session: &Session,
+    make: impl FnOnce(&mut dyn Observer) -> Result<Stages, TrainError>,
+    report: Option<PathBuf>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
+    let mut log = MemoryLog::start(session);
+    let made = charge(Account::Device, || {
+        let _phase = phase(Phase::Init);
+        let model = make(observer)?;
+        out_of_memory::check()?;
+        Ok(model)
+    });
+    let evaluated = made.and_then(|model| {
         if let Some(log) = &mut log {
             log.look_at(&model);
         }

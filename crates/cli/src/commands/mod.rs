@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod export;
 pub(crate) mod find_batch;
 pub(crate) mod monitor;
 pub(crate) mod plan;
@@ -21,6 +22,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
     match command {
         Command::Train(arguments) => train::run(arguments, registry),
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),
+        Command::Export(arguments) => export::run(arguments, registry),
         Command::FindBatch(arguments) => find_batch::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
+use crate::LoadedWeights;
+
 /// Where and by what a run was made, for `environment.json`.
-pub(crate) fn environment(device: &str) -> Value {
+pub(crate) fn environment(device: &str, weights: Option<&LoadedWeights>) -> Value {
     let machine = oomph_memory::machine();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -18,5 +20,6 @@ pub(crate) fn environment(device: &str) -> Value {
         "cores": machine.cores,
         "memory_bytes": machine.memory_bytes,
         "device": device,
+        "weights": weights.map(|weights| json!({ "path": weights.path, "sha256": weights.sha256 })),
     })
 }

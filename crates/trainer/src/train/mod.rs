@@ -117,6 +117,9 @@ impl<'a> Training<'a> {
         // nothing would ever be in.
         let (planned_peak_bytes, start) = charge(Account::Host, || -> Result<_, TrainError> {
             session.check_training()?;
+            if options.resume == Resume::No {
+                session.check_weights()?;
+            }
             let planned = if options.skip_plan_check {
                 plan(session, PlanOptions::default())?.peak().categories.total()
             } else {
@@ -126,10 +129,14 @@ impl<'a> Training<'a> {
         })?;
         let Start { run, checkpoint, warnings } = start;
         let mut memory_log = MemoryLog::start(session);
-        let made = Stepper::new(session).and_then(|stepper| restored(stepper, session, checkpoint.as_ref()));
-        let (mut stepper, progress) = made.map_err(|error| {
+        let made = match &checkpoint {
+            Some(checkpoint) => restored(session, checkpoint),
+            None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),
+        };
+        let (mut stepper, mut progress) = made.map_err(|error| {
             failure::at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref())
         })?;
+        progress.batches_per_epoch = session.steps_per_epoch();
         if let Some(log) = &mut memory_log {
             log.follow(&mut stepper);
         }
@@ -163,9 +170,11 @@ impl<'a> Training<'a> {
         // What a crash or a full disk left there may be what keeps the next lines from being written.
         training.run.checkpoints().clear_leftovers()?;
         let device = session.config.device.devices[0].to_string();
-        training.run.describe(&training.config, &environment(&device))?;
+        let weights = training.stepper.weights.take();
+        training.run.describe(&training.config, &environment(&device, weights.as_ref()))?;
         training.announce(checkpoint.as_ref(), device)?;
-        for message in warnings {
+        let notices = weights.map(|weights| weights.notices).unwrap_or_default();
+        for message in warnings.into_iter().chain(notices) {
             training.tell(Event::Warning { message })?;
         }
         if let Some(adapted) = options.adapted.clone() {
@@ -208,6 +217,8 @@ impl<'a> Training<'a> {
             run_dir: self.run.path().to_owned(),
             model: session.architecture.name().to_owned(),
             parameters: self.stepper.model.trainable_elements(),
+            frozen_parameters: self.stepper.model.frozen_elements(),
+            weights: session.weights.clone().filter(|_| checkpoint.is_none()),
             source: session.source_name(),
             sample: format!("{}, {}", spec.input, spec.target),
             train_samples: session.source.len(Split::Train),
@@ -532,26 +543,26 @@ impl<'a> Training<'a> {
     }
 }
 
-/// A stepper in the state of a checkpoint, where there is one, and how far that is.
-fn restored(
-    mut stepper: Stepper,
-    session: &Session,
-    checkpoint: Option<&Checkpoint>,
-) -> Result<(Stepper, Progress), TrainError> {
+/// A stepper in the state of a checkpoint, and how far that is.
+fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<(Stepper, Progress), TrainError> {
+    let mut stepper = Stepper::to_restore(session)?;
     let now = session.steps_per_epoch();
-    let Some(checkpoint) = checkpoint else {
-        return Ok((stepper, Progress { batches_per_epoch: now, ..Progress::default() }));
-    };
     let _phase = phase(Phase::Init);
-    let state = charge(Account::Host, || checkpoint.state())?;
+    let mut state = charge(Account::Host, || checkpoint.state())?;
     let Progress { batch, batches_per_epoch: before, .. } = state.progress;
     if batch > 0 && before != now {
         return Err(StateError::EpochChanged { batch, before, now }.into());
     }
     restore_model(&mut stepper.model, &state.model, &session.device)?;
+    // What was trained before and is frozen now needs no state any more.
+    stepper.model.visit(&mut |info, _| {
+        if !info.trainable {
+            state.optimizer.ranks.remove(info.name);
+        }
+    });
     stepper.optimizer.restore(state.optimizer, &session.device)?;
     // A training that was in another precision begins with a new one.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     out_of_memory::check()?;
-    Ok((stepper, Progress { batches_per_epoch: now, ..state.progress }))
+    Ok((stepper, state.progress))
 }
