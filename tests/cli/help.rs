@@ -3,7 +3,9 @@ use crate::support::{Folder, snapshot};
 #[test]
 fn every_command_explains_itself() {
     let folder = Folder::new();
-    for command in ["train", "evaluate", "plan", "summary", "config", "devices", "doctor", "completions"] {
+    let commands =
+        ["train", "evaluate", "export", "plan", "summary", "config", "devices", "doctor", "completions"];
+    for command in commands {
         let answer = folder.oomph(&[command, "--help"]).success();
         snapshot(&format!("help_{command}"), &answer.stdout);
         assert_eq!(answer.stderr, "");

@@ -17,3 +17,4 @@ mod signals;
 mod support;
 mod terminal;
 mod train;
+mod weights;
