@@ -3,8 +3,8 @@
 use std::fs;
 
 use oomph::{
-    Config, PlanOptions, Registry, Session,
-    memory::{Account, Bytes, charge},
+    Bytes, Config, PlanOptions, Registry, Session,
+    memory::{Account, charge},
     model::weights::read_bytes,
     plan,
 };

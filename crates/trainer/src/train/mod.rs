@@ -173,7 +173,10 @@ impl<'a> Training<'a> {
         let weights = training.stepper.weights.take();
         training.run.describe(&training.config, &environment(&device, weights.as_ref()))?;
         training.announce(checkpoint.as_ref(), device)?;
-        let notices = weights.map(|weights| weights.notices).unwrap_or_default();
+        let notices = match weights {
+            Some(weights) => weights.notices,
+            None => training.frozen_as_drawn().into_iter().collect(),
+        };
         for message in warnings.into_iter().chain(notices) {
             training.tell(Event::Warning { message })?;
         }
@@ -184,6 +187,14 @@ impl<'a> Training<'a> {
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    /// What is frozen in a new model without weights stays random, which nobody wants.
+    fn frozen_as_drawn(&self) -> Option<String> {
+        let is_new = self.saved.is_none();
+        (is_new && self.stepper.model.frozen_elements() > 0).then(|| {
+            "`model.freeze` keeps stages as they were drawn: there is no `model.weights` to start from".into()
+        })
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
