@@ -88,7 +88,7 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::NothingTrained { .. } => {
-                Some("`oomph train` first, with the same config, or name a run with `--checkpoint`".into())
+                Some("`oomph train` first, with the same config, or name a run or a checkpoint".into())
             }
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),

@@ -58,6 +58,9 @@ pub struct Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((theirs, ours)) = &self.strangers {
+            if theirs.is_empty() {
+                return f.write_str("there is no tensor in it");
+            }
             return write!(f, "it has {}, and the model needs {}", names(theirs), names(ours));
         }
         let named =

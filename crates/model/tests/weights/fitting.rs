@@ -214,6 +214,9 @@ fn an_lstm_is_loaded_by_the_names_of_pytorch() {
         let file = WeightFile::open(&crate::golden_path(name)).unwrap();
         let fit = fit(&file, &architecture, &wanted(&model)).unwrap();
         load(&mut model, &file, &fit, &Device::flex()).unwrap();
+        let mut plain = architecture.build(&spec, &Init::new(&Device::flex(), 1)).unwrap();
+        load(&mut plain, &file, &fit, &Device::flex()).unwrap();
+        assert_eq!(tensors(&plain, str::to_owned), tensors(&model, str::to_owned));
         let prefix = if name.contains("nested") { "module." } else { "" };
         let mut trainable = 0;
         model.visit(&mut |info, tensor| {

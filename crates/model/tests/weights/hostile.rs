@@ -51,7 +51,7 @@ fn a_tensor_beyond_what_is_stored_is_refused() {
         let read = read_bytes(&torch(&pickle("a.weight", elements, offset, shape, strides)));
         match read {
             Ok(elements) => assert!(
-                fits && elements == shape.iter().map(|size| usize::from(*size)).product(),
+                fits && elements == shape.iter().map(|size| usize::from(*size)).product::<usize>(),
                 "{shape:?}"
             ),
             Err(error) => {
@@ -102,14 +102,15 @@ fn what_is_no_file_of_weights_is_told_apart() {
 
 #[test]
 fn archives_that_are_not_of_torch_save_are_refused() {
-    for (files, says) in [
-        (&[("x/model.json", &b"{}"[..])][..], "`data.pkl` is not in it"),
+    let cases: [(&[(&str, &[u8])], &str); 6] = [
+        (&[("x/model.json", b"{}")], "`data.pkl` is not in it"),
         (&[("x/data.pkl", b"}."), ("y/data.pkl", b"}.")], "`data.pkl` is not in it"),
         (&[("x/data.pkl", b"}."), ("x/byteorder", b"big")], "highest byte of a number first"),
         (&[("x/data.pkl", b"]."), ("x/byteorder", b"little")], "there is no state dict in it"),
         (&[("x/data.pkl", b"}X\x05\x00\x00\x00epochK\x03s.")], "its keys are `epoch`"),
         (&[("x/data.pkl", &pickle("a", 4, 0, &[4], &[1]))], "`x/data/0` is not in it"),
-    ] {
+    ];
+    for (files, says) in cases {
         let found = message(&zip(files));
         assert!(found.contains(says), "{found}");
     }
