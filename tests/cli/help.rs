@@ -6,6 +6,7 @@ fn every_command_explains_itself() {
     for command in [
         "train",
         "evaluate",
+        "export",
         "predict",
         "runs",
         "plan",

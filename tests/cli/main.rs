@@ -21,3 +21,4 @@ mod tensorboard;
 mod terminal;
 mod text;
 mod train;
+mod weights;

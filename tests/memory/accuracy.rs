@@ -46,6 +46,31 @@ fn a_step_with_a_loss_scale_is_planned_as_it_is_measured() {
     }
 }
 
+/// Frozen stages keep nothing where they come first, and pass gradients on where they do not; neither has gradients or
+/// state of an optimizer.
+#[test]
+fn steps_with_frozen_stages_are_planned_as_they_are_measured() {
+    for freeze in ["['stem', 'layer1', 'layer2']", "['layer2', 'layer3.0']"] {
+        for policy in
+            ["{ micro_batch = 16 }", "{ recompute = 'stages' }", "{ precision = 'bf16' }", "{ lean = false }"]
+        {
+            let config = format!(
+                "model = {{ name = 'resnet18', stem = 'small', width = 32, freeze = {freeze} }}
+                 data = {{ source = 'digits', workers = 0 }}
+                 train = {{ steps = 3, batch = 32 }}
+                 optimizer = {{ name = 'adam' }}
+                 memory = {policy}"
+            );
+            let label = format!("freeze {freeze}, {policy}");
+            let outcome = in_a_process(&label, &config);
+            for error in errors(&outcome) {
+                println!("{label}: {:+.2} %", 100.0 * error);
+                assert!(error.abs() <= 0.05, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+            }
+        }
+    }
+}
+
 /// What a backend keeps for ever, one case would leave to the next.
 fn in_a_process(label: &str, config: &str) -> Outcome {
     let output = Command::new(env::current_exe().unwrap())

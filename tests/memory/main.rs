@@ -5,6 +5,7 @@ mod categories;
 mod leaks;
 mod limit;
 mod out_of_memory;
+mod weights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

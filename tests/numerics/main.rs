@@ -11,6 +11,7 @@ mod determinism;
 mod digits;
 mod finite_differences;
 mod formula;
+mod freeze;
 mod golden;
 mod host;
 mod language;

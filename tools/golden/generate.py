@@ -26,6 +26,7 @@ import numpy as np
 import torch
 import torchvision
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -598,6 +599,56 @@ def schedules():
     return out
 
 
+# ---------------------------------------------------------------- files of weights
+
+
+class Classifier(nn.Module):
+    """What `model.name = "lstm"` with two layers of 3 units is, by PyTorch's names."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(2, 3, num_layers=2, batch_first=True)
+        self.fc = nn.Linear(3, 2)
+
+
+def weights():
+    """One network in every kind of file that `torch.save` and safetensors write."""
+    net = Classifier()
+    with torch.no_grad():
+        for name, tensor in net.state_dict().items():
+            tensor.copy_(values(f"weights/{name}", tensor.shape))
+    state = net.state_dict()
+    optimizer = torch.optim.Adam(net.parameters())
+    net.lstm(torch.ones(1, 4, 2))[0].sum().backward()
+    optimizer.step()  # state, which lies beside the weights in a checkpoint of a training
+    with torch.no_grad():
+        for name, tensor in net.state_dict().items():
+            tensor.copy_(values(f"weights/{name}", tensor.shape))
+    half = {f"module.{name}": tensor.half() for name, tensor in state.items()}
+    nested = {"epoch": 3, "best": 0.5, "state_dict": half, "optimizer": optimizer.state_dict()}
+    # Parameters instead of tensors, all of one storage, matrices transposed in it.
+    storage = torch.zeros(sum(t.numel() for t in state.values()), dtype=torch.float64)
+    views, at = {}, 0
+    for name, tensor in state.items():
+        view = storage[at : at + tensor.numel()].view(tensor.shape[::-1]).t()
+        view.copy_(tensor)
+        views[name] = nn.Parameter(view)
+        at += tensor.numel()
+    return {
+        "weights_zip.pth": lambda path: torch.save(state, path),
+        "weights_legacy.pth": lambda path: torch.save(
+            state, path, _use_new_zipfile_serialization=False
+        ),
+        "weights_nested_half.pth": lambda path: torch.save(nested, path),
+        "weights_views_double.pth": lambda path: torch.save(views, path),
+        "weights_protocol_4.pth": lambda path: torch.save(state, path, pickle_protocol=4),
+        "weights_bfloat16.safetensors": lambda path: save_torch(
+            {name: tensor.bfloat16() for name, tensor in state.items()}, path
+        ),
+        "weights_module.pth": lambda path: torch.save(net.fc, path),
+    }
+
+
 # ---------------------------------------------------------------- conditioning
 
 
@@ -663,6 +714,9 @@ def main():
         write(args.out, f"{arch}.safetensors", resnet(arch))
     for build in (blocks, lstm, language, batchnorm, optimizers, clip):
         write(args.out, f"{build.__name__}.safetensors", build())
+    for name, save in weights().items():
+        save(args.out / name)
+        print(f"{name}: {(args.out / name).stat().st_size} bytes")
     text = json.dumps(schedules(), indent=1)
     (args.out / "schedules.json").write_text(text + "\n")
     print(f"schedules.json: {len(text) + 1} bytes")

@@ -2,7 +2,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
+    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
     find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
     predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
     train::TrainArguments,
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Predict(PredictArguments),
     /// List and compare runs: status, best evaluation, peak, speed, what differs in the config
     Runs(RunsArguments),
+    /// Write the weights of a checkpoint for PyTorch
+    Export(ExportArguments),
     /// Find the largest batch that fits, by plan and trial
     FindBatch(FindBatchArguments),
     /// Predict what training needs in memory, and what fits
@@ -80,6 +82,7 @@ impl Command {
             Self::Evaluate(arguments) => arguments.json,
             Self::Predict(arguments) => arguments.json,
             Self::Runs(arguments) => arguments.json,
+            Self::Export(arguments) => arguments.json,
             Self::FindBatch(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,

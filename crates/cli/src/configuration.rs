@@ -31,6 +31,21 @@ pub(crate) struct DeviceArguments {
     memory_limit: Option<String>,
 }
 
+/// Which file of weights a command works on, instead of a checkpoint.
+#[derive(Args, Debug)]
+pub(crate) struct WeightsArguments {
+    /// A file of weights instead of a checkpoint: safetensors, or what `torch.save` writes
+    /// (`model.weights`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: Option<String>,
+}
+
+impl WeightsArguments {
+    pub(crate) fn flag(&self) -> Flag<'_> {
+        Flag { name: "--weights", key: "model.weights", value: self.weights.as_deref() }
+    }
+}
+
 impl DeviceArguments {
     pub(crate) fn flags(&self) -> [Flag<'_>; 2] {
         [

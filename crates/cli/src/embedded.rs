@@ -12,6 +12,8 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "lstm.toml",
     "resnet-folder.toml",
     "resnet18-cifar10.toml",
+    "resnet50-imagenet.toml",
+    "transfer.toml",
     "synthetic-resnet50.toml",
 ];
 

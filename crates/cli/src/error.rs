@@ -7,7 +7,8 @@ use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_trainer::{
     MeasureError, OutOfMemory, OutOfMemoryReport, ProfileError, RunError, SearchError, SessionError,
-    TrainError, state::StateError,
+    TrainError,
+    state::{Found, StateError},
 };
 
 use crate::{exit::Exit, probe::ProbeError};
@@ -43,11 +44,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("nothing was trained in `{}` yet, or nothing was saved", run.display())]
-    NothingTrained {
-        run: PathBuf,
-        /// What names another run.
-        flag: &'static str,
-    },
+    NothingTrained { run: PathBuf },
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),
     #[error(transparent)]
@@ -58,6 +55,8 @@ pub(crate) enum CliError {
     Profile(ProfileError),
     #[error("`{}` is there already", path.display())]
     OutputExists { path: PathBuf },
+    #[error("`{}` is there already", path.display())]
+    FileExists { path: PathBuf },
     #[error(transparent)]
     Measure(MeasureError),
     #[error(
@@ -101,8 +100,8 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
-            Self::NothingTrained { flag, .. } => {
-                Some(format!("`oomph train` first, with the same config, or name a run with `{flag}`"))
+            Self::NothingTrained { .. } => {
+                Some("`oomph train` first, with the same config, or name a run or a checkpoint".into())
             }
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),
@@ -122,6 +121,7 @@ impl CliError {
             ),
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
+            Self::FileExists { .. } => Some("`--force` writes over it".into()),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
             Self::NothingToAsk { has_texts: true, .. } => {
                 Some("`--prompt` has a language model continue a text".into())
@@ -140,6 +140,14 @@ impl CliError {
             | Self::Signals(_)
             | Self::Output(_) => None,
         }
+    }
+
+    /// The checkpoint of a run that a config names, or that there is none yet.
+    pub(crate) fn of_run(found: Result<Found, StateError>) -> Result<Found, Self> {
+        found.map_err(|error| match error {
+            StateError::NotACheckpoint { path: run } => Self::NothingTrained { run },
+            error => Self::State(error),
+        })
     }
 
     /// What is known of it, where memory ran out.

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use oomph_core::Bytes;
 
-use crate::{nearest::nearest, origin::Origin, setting::Setting};
+use crate::{nearest::nearest, origin::Origin, setting::Setting, value::Value};
 
 /// Why a configuration was refused.
 ///
@@ -250,7 +250,14 @@ impl ConfigError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotAllowed { setting, allowed } => {
-                let meant = nearest(&setting.value.shown(), allowed.iter().map(String::as_str))?;
+                let allowed = || allowed.iter().map(String::as_str);
+                let wrong = match &setting.value {
+                    Value::List(items) => {
+                        items.iter().map(Value::shown).find(|item| allowed().all(|known| known != item))?
+                    }
+                    value => value.shown(),
+                };
+                let meant = nearest(&wrong, allowed())?;
                 Some(format!("did you mean `{meant}`?"))
             }
             Self::Missing { key, .. } => Some(format!("set it in the config file or with `--set {key}=…`")),

@@ -134,9 +134,13 @@ impl AnyTensor {
         self.tracked_as(trainable, GradientCheckpointingStrategy::Disabled)
     }
 
-    /// As [`tracked`](Self::tracked), to take the place of `other` among tensors of the same device.
+    /// As [`tracked`](Self::tracked), to take the place of `other` among tensors of the same device: where that is plain,
+    /// so is this.
     #[must_use]
     pub fn tracked_like(self, other: &Self, trainable: bool) -> Self {
+        if !other.device().is_autodiff() {
+            return self.inner();
+        }
         self.tracked_as(trainable, other.device().gradient_checkpointing_strategy())
     }
 

@@ -5,6 +5,7 @@ use oomph_core::SampleSpec;
 use crate::{AnyTensor, Init, ModelError, Stages};
 
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
+type Rename = dyn Fn(&str) -> String + Send + Sync;
 
 /// A model whose settings are read but whose parameters do not exist yet.
 ///
@@ -14,6 +15,8 @@ type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + S
 pub struct Architecture {
     name: String,
     build: Arc<Build>,
+    pytorch_name: Arc<Rename>,
+    frozen: Vec<String>,
 }
 
 impl Architecture {
@@ -22,7 +25,35 @@ impl Architecture {
         name: impl Into<String>,
         build: impl Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), build: Arc::new(build) }
+        Self {
+            name: name.into(),
+            build: Arc::new(build),
+            pytorch_name: Arc::new(str::to_owned),
+            frozen: Vec::new(),
+        }
+    }
+
+    /// The same, whose parameters PyTorch's network of that kind calls as `pytorch_name` says: weights are read and
+    /// written under these names too. Without it they are those of the model tree.
+    #[must_use]
+    pub fn with_pytorch_names(
+        mut self,
+        pytorch_name: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.pytorch_name = Arc::new(pytorch_name);
+        self
+    }
+
+    /// The same, with the stages that `names` name, or are groups of, [frozen](Stages::freeze).
+    #[must_use]
+    pub fn with_frozen(mut self, names: Vec<String>) -> Self {
+        self.frozen = names;
+        self
+    }
+
+    /// The name that PyTorch's network of that kind gives to the parameter `name`.
+    pub fn pytorch_name(&self, name: &str) -> String {
+        (self.pytorch_name)(name)
     }
 
     /// The model's name, as in `model.name`.
@@ -39,9 +70,10 @@ impl Architecture {
             // Burn's own layers draw from the device's generator, when they are first looked at.
             init.device().seed(init.seed());
         }
-        let model = (self.build)(spec, init)?;
+        let mut model = (self.build)(spec, init)?;
         model.check()?;
         model.visit(&mut |_, _: AnyTensor| {});
+        model.freeze(&self.frozen);
         Ok(model)
     }
 }

@@ -7,6 +7,7 @@
 //! - [`Carried`]: what recurrent layers keep from one batch to the next.
 //! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, embedding, dropout and pooling.
 //! - [`resnet()`], [`lstm()`] and [`lstm_lm()`]: the built-in models, read from `[model]` settings.
+//! - [`weights`]: weights from files of PyTorch and torchvision, and of checkpoints.
 //! - [`Summary`]: a table of the layers of any model, made without allocating its tensors.
 //!
 //! ```
@@ -53,6 +54,7 @@ mod stages;
 mod storage;
 mod summary;
 mod trace;
+pub mod weights;
 
 pub use any_tensor::AnyTensor;
 pub use architecture::Architecture;
@@ -70,5 +72,5 @@ pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::Stages;
 pub use storage::Storage;
-pub use summary::{Summary, SummaryRow, blank_input, check_training, summarize};
+pub use summary::{Summary, SummaryRow, blank_input, check_training, parameters_wanted, summarize};
 pub use trace::LayerKind;

@@ -21,6 +21,8 @@ pub struct ParameterInfo<'a> {
     pub id: ParamId,
     /// Whether it has a gradient. Running statistics are parameters that have none.
     pub trainable: bool,
+    /// Whether it would have one, were its stage not [frozen](crate::Stages::freeze).
+    pub frozen: bool,
 }
 
 /// Calls `visit` on every float parameter of `module`, with names below `prefix`.
@@ -83,6 +85,7 @@ impl ModuleVisitor for Visitor<'_> {
             stage: self.stage,
             id: param.id,
             trainable: tensor.is_require_grad(),
+            frozen: false,
         };
         (self.visit)(info, tensor.into());
     }
@@ -106,8 +109,13 @@ impl ModuleMapper for Mapper<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         // Consuming leaves the tensor with one owner, so that an update may be done in place.
         let (id, tensor, mapper) = param.consume();
-        let info =
-            ParameterInfo { name: &self.path.0, stage: self.stage, id, trainable: tensor.is_require_grad() };
+        let info = ParameterInfo {
+            name: &self.path.0,
+            stage: self.stage,
+            id,
+            trainable: tensor.is_require_grad(),
+            frozen: false,
+        };
         let mapped = (self.map)(info, tensor.into());
         let tensor = Tensor::from_bridge(mapped.into_bridge());
         Param::from_mapped_value(id, tensor, mapper)

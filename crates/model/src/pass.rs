@@ -111,6 +111,14 @@ impl Pass {
         result
     }
 
+    /// Runs `part` as in evaluation, whatever this is: what is frozen draws nothing and measures nothing.
+    pub(crate) fn frozen<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        let mode = std::mem::replace(&mut self.mode, Mode::Eval);
+        let result = part(self);
+        self.mode = mode;
+        result
+    }
+
     /// Where in the model this pass is, such as `layer1.0.conv1`.
     pub fn place(&self) -> String {
         self.place.join(".")

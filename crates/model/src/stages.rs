@@ -1,6 +1,11 @@
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use burn::module::ParamId;
+use oomph_core::is_within;
 
 use crate::{
     AnyTensor, ModelError, ParameterInfo, Pass, Policy, Stage,
@@ -38,6 +43,8 @@ pub struct Stages {
 struct Link {
     name: String,
     stage: Box<dyn AnyStage>,
+    /// Of a frozen stage, the parameters that would be trained.
+    frozen: Option<Arc<HashSet<ParamId>>>,
 }
 
 impl Stages {
@@ -49,7 +56,7 @@ impl Stages {
     /// The chain with one more stage at its end.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, stage: impl Stage) -> Self {
-        self.chain.push(Link { name: name.into(), stage: Box::new(Slot::new(stage)) });
+        self.chain.push(Link { name: name.into(), stage: Box::new(Slot::new(stage)), frozen: None });
         self
     }
 
@@ -66,7 +73,7 @@ impl Stages {
         if self.chain.is_empty() {
             return Err(ModelError::Empty);
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         match self.names().find(|name| !seen.insert(*name)) {
             Some(name) => Err(ModelError::DuplicateStage { name: name.to_owned() }),
             None => Ok(()),
@@ -122,8 +129,43 @@ impl Stages {
         input: AnyTensor,
         pass: &mut Pass,
     ) -> Result<AnyTensor, ModelError> {
-        let Link { name, stage } = &self.chain[index];
-        pass.scope(name, |pass| stage.forward(input, pass))
+        let Link { name, stage, frozen } = &self.chain[index];
+        pass.scope(name, |pass| match frozen {
+            Some(_) => pass.frozen(|pass| stage.forward(input, pass)),
+            None => stage.forward(input, pass),
+        })
+    }
+
+    /// Freezes the stages that `names` name, or that belong to a group of that name: `layer1` is `layer1.0` and
+    /// `layer1.1`. Their parameters have no gradient from now on, and their forward is that of evaluation whatever the
+    /// [`Pass`] says: running statistics stay, and nothing is dropped. Names of no stage do nothing.
+    pub fn freeze(&mut self, names: &[String]) {
+        let named = |link: &Link| names.iter().any(|name| is_within(&link.name, name));
+        let links = self.chain.iter_mut().enumerate();
+        for (index, link) in links.filter(|(_, link)| link.frozen.is_none() && named(link)) {
+            let mut frozen = HashSet::new();
+            link.stage.map((index, &link.name), &mut |info, tensor| {
+                if !info.trainable {
+                    return tensor;
+                }
+                frozen.insert(info.id);
+                tensor.clone().inner().tracked_like(&tensor, false)
+            });
+            link.frozen = Some(Arc::new(frozen));
+        }
+    }
+
+    /// Whether the stage at `index` is [frozen](Self::freeze).
+    ///
+    /// # Panics
+    /// Panics if there is no such stage.
+    pub fn is_frozen(&self, index: usize) -> bool {
+        self.chain[index].frozen.is_some()
+    }
+
+    /// How many stages there are before the first that is trained. They need no graph.
+    pub fn leading_frozen(&self) -> usize {
+        self.chain.iter().take_while(|link| link.frozen.is_some()).count()
     }
 
     /// Whether the stage at `index` keeps less by itself: see [`Stage::recomputes_itself`].
@@ -137,14 +179,20 @@ impl Stages {
     /// Calls `visit` on every float parameter, stage by stage.
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
         for (index, link) in self.chain.iter().enumerate() {
-            link.stage.visit((index, &link.name), visit);
+            let Link { name, stage, frozen } = link;
+            stage.visit((index, name.as_str()), &mut |info, tensor| {
+                visit(with_frozen(info, frozen.as_deref()), tensor);
+            });
         }
     }
 
     /// Replaces every float parameter by what `map` makes of it.
     pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
         for (index, link) in self.chain.iter_mut().enumerate() {
-            link.stage.map((index, &link.name), map);
+            let Link { name, stage, frozen } = link;
+            stage.map((index, name.as_str()), &mut |info, tensor| {
+                map(with_frozen(info, frozen.as_deref()), tensor)
+            });
         }
     }
 
@@ -152,6 +200,13 @@ impl Stages {
     pub fn trainable_elements(&self) -> usize {
         let mut count = 0;
         self.visit(&mut |info, tensor| count += if info.trainable { tensor.elements() } else { 0 });
+        count
+    }
+
+    /// The number of elements that would be trained, were their stages not [frozen](Self::freeze).
+    pub fn frozen_elements(&self) -> usize {
+        let mut count = 0;
+        self.visit(&mut |info, tensor| count += if info.frozen { tensor.elements() } else { 0 });
         count
     }
 
@@ -176,12 +231,21 @@ impl Stages {
     }
 }
 
+/// The parameter of a stage, of which `frozen` are frozen.
+fn with_frozen<'a>(info: ParameterInfo<'a>, frozen: Option<&HashSet<ParamId>>) -> ParameterInfo<'a> {
+    ParameterInfo { frozen: frozen.is_some_and(|frozen| frozen.contains(&info.id)), ..info }
+}
+
 impl Clone for Stages {
     fn clone(&self) -> Self {
         let chain = self
             .chain
             .iter()
-            .map(|link| Link { name: link.name.clone(), stage: link.stage.clone_stage() })
+            .map(|link| Link {
+                name: link.name.clone(),
+                stage: link.stage.clone_stage(),
+                frozen: link.frozen.clone(),
+            })
             .collect();
         Self { chain }
     }

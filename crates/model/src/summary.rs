@@ -7,9 +7,10 @@ use oomph_core::{Bytes, InputSpec, Key, SampleSpec};
 use serde::Serialize;
 
 use crate::{
-    AnyTensor, Architecture, Init, ModelError, Pass, Stages,
+    AnyTensor, Architecture, Init, ModelError, ParameterInfo, Pass, Stages,
     multiply_adds::multiply_adds,
     trace::{Trace, TracedLayer, TracedScope},
+    weights::{Wanted, wanted},
 };
 
 /// The layers of a model, with what goes through them for one batch.
@@ -23,8 +24,11 @@ pub struct Summary {
     pub input: Vec<usize>,
     /// One a stage, and below it one a layer.
     pub rows: Vec<SummaryRow>,
-    /// Trainable elements of the model.
+    /// Elements of the model that can be trained, those that are frozen too.
     pub parameters: usize,
+    /// Those of them that are frozen.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub frozen_parameters: usize,
     /// Multiply-adds of one forward of the batch.
     pub multiply_adds: u64,
     /// Bytes of all parameters and running statistics.
@@ -46,8 +50,11 @@ pub struct SummaryRow {
     pub input: Vec<usize>,
     /// The shape it gives.
     pub output: Vec<usize>,
-    /// Its trainable elements, those of its parts included.
+    /// Its elements that can be trained, those of its parts included.
     pub parameters: usize,
+    /// Whether it is frozen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_frozen: bool,
     /// Its multiply-adds for the batch, those of its parts included.
     pub multiply_adds: u64,
     /// Bytes of its output.
@@ -59,6 +66,10 @@ impl Summary {
     pub fn stages(&self) -> impl Iterator<Item = &SummaryRow> {
         self.rows.iter().filter(|row| row.depth == 0)
     }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The bytes of one fp32 element.
@@ -90,6 +101,15 @@ pub fn check_training(
     record(architecture, spec, batch, Pass::train(Key::new(0))).map(drop)
 }
 
+/// The parameters that the model will have, without making it: what a file of weights is held against.
+///
+/// # Errors
+/// Where the model cannot take such samples.
+pub fn parameters_wanted(architecture: &Architecture, spec: &SampleSpec) -> Result<Vec<Wanted>, ModelError> {
+    on_capture(|device| Ok(wanted(&architecture.build(spec, &Init::shapes_only(device))?)))
+        .map(|(wanted, _)| wanted)
+}
+
 /// A forward that was followed.
 struct Traced {
     model: Stages,
@@ -104,19 +124,26 @@ fn record(
     batch: usize,
     pass: Pass,
 ) -> Result<(Traced, CapturedGraph), ModelError> {
+    on_capture(|device| follow(architecture, spec, batch, pass, device))
+}
+
+/// Does `work` on a device that records what is computed and computes nothing.
+fn on_capture<R>(
+    work: impl FnOnce(&Device) -> Result<R, ModelError>,
+) -> Result<(R, CapturedGraph), ModelError> {
     let mut device = Device::capture();
-    let mut traced = None;
+    let mut done = None;
     let graph = device.clone().capture_scope(|scope| {
         // The trainer's integers are 32 bits, the capture device's by default 64. Configuring can only fail for types
         // that a device lacks, and it has these.
         let _ = device.configure((FloatDType::F32, IntDType::I32));
-        traced = Some(follow(architecture, spec, batch, pass, &device));
+        done = Some(work(&device));
         scope.complete([], [])
     });
     let failed = |reason: String| ModelError::Device { reason };
     // The scope runs its closure before it can fail; an error of the model comes before one of the recording.
-    let traced = traced.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
-    Ok((traced, graph.map_err(|error| failed(error.to_string()))?))
+    let done = done.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
+    Ok((done, graph.map_err(|error| failed(error.to_string()))?))
 }
 
 fn follow(
@@ -181,18 +208,23 @@ fn assemble(
 ) -> Summary {
     let costs = Costs::of(graph);
     let mut own = vec![StageTotals::default(); model.len()];
-    model.visit(&mut |info, tensor| own[info.stage].add(info.trainable, tensor.elements()));
+    model.visit(&mut |info, tensor| own[info.stage].add(info, tensor.elements()));
     let mut kinds = model.kinds();
     let mut stage = 0;
     let mut rows = Vec::new();
     for scope in &trace.scopes {
         if scope.depth == 0 {
             let kind = kinds.next().unwrap_or_default();
-            rows.push(stage_row(scope, kind, &shapes[stage..=stage + 1], own[stage].trainable, &costs));
+            let totals = &own[stage];
+            let parameters = totals.trainable + totals.frozen;
+            let row = stage_row(scope, kind, &shapes[stage..=stage + 1], parameters, &costs);
+            rows.push(SummaryRow { is_frozen: model.is_frozen(stage), ..row });
             stage += 1;
         }
         if let Some(layer) = &scope.layer {
-            rows.push(layer_row(scope, layer, &costs));
+            // The stage that it is in was counted just now.
+            let is_frozen = model.is_frozen(stage.saturating_sub(1));
+            rows.push(SummaryRow { is_frozen, ..layer_row(scope, layer, &costs) });
         }
     }
     let leaves = rows.iter().enumerate().filter(|(index, row)| {
@@ -203,7 +235,8 @@ fn assemble(
         model: name.to_owned(),
         batch,
         input: shapes[0].clone(),
-        parameters: own.iter().map(|totals| totals.trainable).sum(),
+        parameters: own.iter().map(|totals| totals.trainable + totals.frozen).sum(),
+        frozen_parameters: own.iter().map(|totals| totals.frozen).sum(),
         multiply_adds: costs.total(),
         parameter_bytes: Bytes::new(own.iter().map(|totals| totals.all as u64 * ELEMENT).sum()),
         output_bytes: leaves.map(|(_, row)| row.output_bytes).sum(),
@@ -225,6 +258,7 @@ fn stage_row(
         input: shapes[0].clone(),
         output: shapes[1].clone(),
         parameters,
+        is_frozen: false,
         multiply_adds: costs.within(scope),
         output_bytes: output_bytes(&shapes[1]),
     }
@@ -238,6 +272,7 @@ fn layer_row(scope: &TracedScope, layer: &TracedLayer, costs: &Costs) -> Summary
         input: layer.input.clone(),
         output: layer.output.clone(),
         parameters: layer.parameters,
+        is_frozen: false,
         multiply_adds: costs.within(scope),
         output_bytes: output_bytes(&layer.output),
     }
@@ -251,14 +286,18 @@ fn output_bytes(shape: &[usize]) -> Bytes {
 #[derive(Clone, Default)]
 struct StageTotals {
     trainable: usize,
+    frozen: usize,
     all: usize,
 }
 
 impl StageTotals {
-    fn add(&mut self, trainable: bool, elements: usize) {
+    fn add(&mut self, info: ParameterInfo<'_>, elements: usize) {
         self.all += elements;
-        if trainable {
+        if info.trainable {
             self.trainable += elements;
+        }
+        if info.frozen {
+            self.frozen += elements;
         }
     }
 }

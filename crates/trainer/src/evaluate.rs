@@ -11,7 +11,7 @@ use oomph_memory::{
 use oomph_model::{Carried, Pass, Stages, autodiff};
 
 use crate::{
-    Observer, Session, Stop, Tick, TrainError, backend,
+    Event, Observer, Session, Stop, Tick, TrainError, backend,
     forward::forward,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
@@ -55,6 +55,31 @@ pub fn evaluate_checkpoint(
     with_restored(session, checkpoint, report, |model| evaluate(session, model, observer, stop))
 }
 
+/// As [`evaluate_checkpoint`], with the parameters of `model.weights`: without any training. What is to be known of them
+/// is told as warnings.
+///
+/// # Errors
+/// As those of [`evaluate`], and where the file does not fit the model, its head included.
+pub fn evaluate_weights(
+    session: &Session,
+    report: Option<PathBuf>,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Option<Evaluation>, TrainError> {
+    let loaded = || -> Result<_, TrainError> {
+        let (model, weights) = session.model_of_weights()?;
+        Ok((model, weights.notices))
+    };
+    with_made(session, loaded, report, |model, notices| {
+        charge(Account::Host, || {
+            for message in notices {
+                observer.event(&Event::Warning { message });
+            }
+        });
+        evaluate(session, model, observer, stop)
+    })
+}
+
 /// Hands the model of the session with the parameters of a checkpoint to `work`. Where memory runs out the error has a
 /// report, which is written into the directory `report` too, where one is given.
 pub(crate) fn with_restored<T>(
@@ -63,21 +88,35 @@ pub(crate) fn with_restored<T>(
     report: Option<PathBuf>,
     work: impl FnOnce(&Stages) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
-    let mut log = MemoryLog::start(session);
-    let restored = || -> Result<Stages, TrainError> {
-        let _phase = phase(Phase::Init);
+    let restored = || -> Result<_, TrainError> {
         checkpoint.check_classes(session.source.as_ref())?;
         let mut model = session.build()?;
         restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &session.device)?;
-        out_of_memory::check()?;
-        Ok(model)
+        Ok((model, ()))
     };
-    let worked = charge(Account::Device, restored).and_then(|model| {
+    with_made(session, restored, report, |model, ()| work(model))
+}
+
+/// Hands what `make` makes, a model and what is to be known of it, to `work`.
+fn with_made<K, T>(
+    session: &Session,
+    make: impl FnOnce() -> Result<(Stages, K), TrainError>,
+    report: Option<PathBuf>,
+    work: impl FnOnce(&Stages, K) -> Result<T, TrainError>,
+) -> Result<T, TrainError> {
+    let mut log = MemoryLog::start(session);
+    let made = charge(Account::Device, || {
+        let _phase = phase(Phase::Init);
+        let made = make()?;
+        out_of_memory::check()?;
+        Ok(made)
+    });
+    let worked = made.and_then(|(model, known)| {
         if let Some(log) = &mut log {
             log.look_at(&model);
         }
         restart_peak();
-        work(&model)
+        work(&model, known)
     });
     worked.map_err(|error| {
         let TrainError::OutOfMemory(mut error) = error else { return error };

@@ -45,8 +45,14 @@ pub struct Started {
     pub run_dir: PathBuf,
     /// The model's name.
     pub model: String,
-    /// Its trainable elements.
+    /// Its elements that are trained.
     pub parameters: usize,
+    /// Those that would be, were they not frozen.
+    #[serde(skip_serializing_if = "is_none")]
+    pub frozen_parameters: usize,
+    /// The file of weights that it starts from, where it is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<PathBuf>,
     /// The data source's name.
     pub source: String,
     /// What a sample is, in words.
@@ -79,6 +85,10 @@ pub struct Started {
     pub limit_bytes: Option<Bytes>,
     /// The version of oomph.
     pub version: &'static str,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The figures of the steps since the last such event.

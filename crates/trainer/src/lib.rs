@@ -1,7 +1,8 @@
 //! The training loop of oomph.
 //!
 //! - [`Registry`]: models, data sources and tasks by name, oomph's own and a user's.
-//! - [`Session`]: a validated configuration with its model, data, task and device found and checked.
+//! - [`Session`]: a validated configuration with its model, data, task and device found and checked;
+//!   [`LoadedWeights`]: the file that its model starts from. [`export`] writes one.
 //! - [`train`] runs a session and leaves a run directory; [`evaluate`] measures a checkpoint. Both tell an
 //!   [`Observer`] what happens, and print nothing.
 //! - [`Task`]: how an output is compared with a target. [`Stepper`] is one optimizer step, for loops of your own;
@@ -44,6 +45,7 @@ mod error;
 mod evaluate;
 mod event;
 mod explain;
+mod export;
 mod find_batch;
 mod forward;
 mod generate;
@@ -78,18 +80,20 @@ mod train;
 mod unfinished;
 mod upload;
 mod watch;
+mod weights;
 
 pub use clip::clip;
 pub use device::{DeviceError, DeviceInfo, TrialError, find_device, list_devices, open_device, try_device};
 pub use device_failure::note_panic;
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
-pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint};
+pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights};
 pub use event::{
     Adapted, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved,
     Started, StepMetrics, Tick,
 };
 pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
+pub use export::{Exported, Layout, export, export_weights};
 pub use find_batch::{BatchSearch, Found, Planned, SearchError, Tried};
 pub use generate::{Sampling, continue_text};
 pub use installation::{HAS_CUDA, installation};
@@ -118,3 +122,4 @@ pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};
 pub use train::{TrainOptions, train};
 pub use watch::Watch;
+pub use weights::LoadedWeights;

@@ -1,8 +1,11 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use oomph_config::Config;
+use oomph_config::{Config, ConfigError};
+use oomph_core::{SampleSpec, is_within};
 use oomph_data::{DataError, LoaderOptions, OpenContext, OpenSource, Source};
-use oomph_model::Architecture;
+use oomph_model::{Architecture, Summary, summarize};
+
+use crate::SessionError;
 
 /// What a configuration names, its settings read and nothing opened: see [`Registry::read`](crate::Registry::read).
 pub struct Parts {
@@ -10,6 +13,10 @@ pub struct Parts {
     pub architecture: Architecture,
     /// How batches are loaded.
     pub loader: LoaderOptions,
+    /// The file of weights that a new model starts from: `model.weights`.
+    pub weights: Option<PathBuf>,
+    /// The stages, and groups of them, that are not trained: `model.freeze`.
+    pub(crate) frozen: Vec<String>,
     pub(crate) reader: Box<dyn OpenSource + Send + Sync>,
 }
 
@@ -21,6 +28,42 @@ impl Parts {
     pub fn open_source(&self, config: &Config) -> Result<Arc<dyn Source>, DataError> {
         self.reader.open(&OpenContext { cache_dir: cache_dir(), seed: config.train.seed })
     }
+
+    /// The layers of the model for a batch of such samples, with `model.freeze` held against them.
+    ///
+    /// # Errors
+    /// Where the model cannot take the samples, and where what is to be frozen is not there, or all there is.
+    pub fn summary(&self, config: &Config, spec: &SampleSpec, batch: usize) -> Result<Summary, SessionError> {
+        let summary = summarize(&self.architecture, spec, batch)?;
+        let stages: Vec<&str> = summary.stages().map(|row| row.name.as_str()).collect();
+        check_names(config, "model.freeze", &self.frozen, &stages)?;
+        if summary.frozen_parameters > 0 && summary.frozen_parameters == summary.parameters {
+            return Err(config
+                .invalid("model.freeze", "at least one stage with parameters that is trained")
+                .into());
+        }
+        Ok(summary)
+    }
+}
+
+/// Refuses names of stages, and of groups of them, that the model does not have.
+pub(crate) fn check_names(
+    config: &Config,
+    key: &str,
+    named: &[String],
+    stages: &[&str],
+) -> Result<(), ConfigError> {
+    if named.iter().all(|name| stages.iter().any(|stage| is_within(stage, name))) {
+        return Ok(());
+    }
+    // `layer1` before `layer1.0`.
+    let mut allowed: Vec<&str> = Vec::new();
+    for stage in stages {
+        let group = stage.split('.').next().unwrap_or(stage);
+        allowed.extend([group, stage].into_iter().filter(|name| !allowed.contains(name)).collect::<Vec<_>>());
+    }
+    allowed.dedup();
+    Err(config.not_allowed(key, allowed))
 }
 
 impl fmt::Debug for Parts {

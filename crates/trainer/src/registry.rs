@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use oomph_config::{Config, ConfigError, DeviceName, Section};
 use oomph_core::TargetSpec;
@@ -118,8 +118,12 @@ impl Registry {
     /// # Errors
     /// The first setting that is not as it must be.
     pub fn read(&self, config: &Config) -> Result<Parts, ConfigError> {
+        let weights = config.model.optional_string("weights")?.map(PathBuf::from);
+        let frozen = config.model.strings("freeze", &[])?;
         let parts = Parts {
-            architecture: self.architecture(&config.model)?,
+            architecture: self.architecture(&config.model)?.with_frozen(frozen.clone()),
+            weights,
+            frozen,
             reader: self.source(&config.data)?,
             loader: LoaderOptions::read(&config.data)?,
         };

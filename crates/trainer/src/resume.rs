@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use oomph_config::ScheduleKind;
+use oomph_config::{Recompute, ScheduleKind};
+use oomph_core::is_within;
 
 use crate::{
     RunDirectory, Session, SessionError, TrainError,
@@ -49,6 +50,7 @@ impl Start {
             .iter()
             .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
             .collect();
+        warnings.extend(frozen_in_vain(session));
         match &found {
             Some(found) => {
                 warnings.extend(found.warnings());
@@ -62,6 +64,21 @@ impl Start {
         }
         Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), warnings })
     }
+}
+
+/// Stages that are to be recomputed by name, and keep nothing since they are frozen.
+fn frozen_in_vain(session: &Session) -> Option<String> {
+    let Recompute::Named(named) = &session.config.memory.recompute else { return None };
+    let leading = &session.stages[..session.leading_frozen];
+    let idle = |name: &&String| {
+        let all = session.stages.iter().filter(|stage| is_within(stage, name));
+        all.clone().count() > 0 && all.into_iter().all(|stage| leading.contains(stage))
+    };
+    let idle: Vec<_> = named.iter().filter(idle).map(|name| format!("`{name}`")).collect();
+    let idle = Some(idle.join(", ")).filter(|idle| !idle.is_empty())?;
+    Some(format!(
+        "`memory.recompute` has no effect on {idle}: frozen, it keeps nothing that could be computed again"
+    ))
 }
 
 /// The checkpoint at `path` and the run directory to go on in: the configured one, or the one it lies in.
@@ -98,9 +115,14 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
         .filter(|difference| matters(&difference.key))
         .map(|difference| {
             let (before, after) = (value(&difference.before), value(&difference.after));
-            let jump =
-                if is_length(&difference.key) { ": the learning rate jumps to the new schedule" } else { "" };
-            format!("`{}` was {before} in the checkpoint and is {after} now{jump}", difference.key)
+            let what_of_it = match difference.key.as_str() {
+                key if is_length(key) => ": the learning rate jumps to the new schedule",
+                "model.weights" => {
+                    ": only a new training starts from it, this one goes on with the checkpoint's"
+                }
+                _ => "",
+            };
+            format!("`{}` was {before} in the checkpoint and is {after} now{what_of_it}", difference.key)
         })
         .collect())
 }

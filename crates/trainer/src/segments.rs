@@ -15,9 +15,18 @@ use crate::{TrainError, Watch, gradients::accumulate, out_of_memory};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) stages: Range<usize>,
-    /// Whether forward records nothing of it and backward runs it again (Chen et al. 2016,
-    /// <https://arxiv.org/abs/1604.06174>).
-    pub(crate) is_recomputed: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What forward does with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It records all of it.
+    Kept,
+    /// It records nothing of it, and backward runs it again (Chen et al. 2016, <https://arxiv.org/abs/1604.06174>).
+    Recomputed,
+    /// It records nothing of it, and backward ends before it: frozen stages that come before all that are trained.
+    Frozen,
 }
 
 /// Which stages are computed again, and how a model is cut for it.
@@ -31,7 +40,8 @@ pub(crate) struct Segments {
     seeded: Option<Device>,
 }
 
-/// What forward leaves of a segment for backward.
+/// What forward leaves of a segment for backward: of frozen ones nothing.
+#[derive(Default)]
 struct Left {
     /// On the graph, where it has a gradient; of a segment that is run again, off the graph.
     input: Option<AnyTensor>,
@@ -56,12 +66,21 @@ impl Segments {
         if let Some(last) = recompute.last_mut() {
             *last = *last && model.recomputes_itself(model.len() - 1, policy);
         }
+        let frozen = model.leading_frozen();
+        // They keep nothing that could be computed again.
+        recompute.iter_mut().take(frozen).for_each(|recompute| *recompute = false);
         let mut segments: Vec<Segment> = Vec::new();
         for (stage, recompute) in recompute.iter().enumerate() {
-            let is_recomputed = *recompute && !model.recomputes_itself(stage, policy);
+            let kind = match *recompute && !model.recomputes_itself(stage, policy) {
+                _ if stage < frozen => Kind::Frozen,
+                true => Kind::Recomputed,
+                false => Kind::Kept,
+            };
             match segments.last_mut() {
-                Some(segment) if !is_recomputed && !segment.is_recomputed => segment.stages.end = stage + 1,
-                _ => segments.push(Segment { stages: stage..stage + 1, is_recomputed }),
+                Some(segment) if kind == segment.kind && kind != Kind::Recomputed => {
+                    segment.stages.end = stage + 1
+                }
+                _ => segments.push(Segment { stages: stage..stage + 1, kind }),
             }
         }
         Self { segments, recompute, seeded }
@@ -79,23 +98,32 @@ impl Segments {
         mut watch: Option<&mut (dyn Watch + 'static)>,
     ) -> Result<(AnyTensor, Trail), TrainError> {
         let plain_model =
-            self.segments.iter().any(|segment| segment.is_recomputed).then(|| model.inference());
+            self.segments.iter().any(|segment| segment.kind != Kind::Kept).then(|| model.inference());
+        let strategy = input.device().gradient_checkpointing_strategy();
         let mut left = Vec::new();
         let mut activation = input;
         // From the tracked model: the last stage, which alone borrows, is never run off the graph.
         model.lend(pass);
         for (index, segment) in self.segments.iter().enumerate() {
-            let (kept, output) = match &plain_model {
-                Some(plain_model) if segment.is_recomputed => {
+            let (kept, output) = match (&plain_model, segment.kind) {
+                (Some(plain_model), Kind::Frozen) => {
+                    let input = activation.inner();
+                    let output = self.stages(plain_model, segment, input, pass, watch.as_deref_mut())?;
+                    (Left::default(), output)
+                }
+                (Some(plain_model), Kind::Recomputed) => {
                     let input = activation.inner();
                     let output =
                         self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
                     (Left { input: Some(input), output: None }, output)
                 }
                 _ => {
-                    // The data wants no gradient.
-                    let input = (index > 0).then(|| activation.clone().inner().tracked(true));
-                    let from = input.clone().unwrap_or(activation);
+                    let input = self.wants_gradient(index).then(|| activation.clone().inner().tracked(true));
+                    let from = match &input {
+                        Some(input) => input.clone(),
+                        None if index > 0 => activation.tracked_as(false, strategy),
+                        None => activation,
+                    };
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
                     // What 16 bits put out last is widened, and not needed itself any more.
                     let is_last = index + 1 == self.segments.len();
@@ -106,6 +134,11 @@ impl Segments {
             activation = output;
         }
         Ok((activation.widened(pass.policy()), Trail { left }))
+    }
+
+    /// Whether the input of a segment has a gradient: not where it is the data, or what frozen stages make of it.
+    fn wants_gradient(&self, index: usize) -> bool {
+        self.segments[..index].iter().any(|segment| segment.kind != Kind::Frozen)
     }
 
     /// One segment's stages.
@@ -152,13 +185,15 @@ impl Segments {
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];
             let (input, output) = match kept.input {
-                Some(input) if segment.is_recomputed => {
+                Some(input) if segment.kind == Kind::Recomputed => {
                     let _phase = phase(Phase::Forward);
-                    let input = input.tracked(!left.is_empty());
+                    let wants_gradient = self.wants_gradient(left.len());
+                    let input = input.tracked(wants_gradient);
                     let mut pass = again.again();
                     let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
-                    ((!left.is_empty()).then_some(input), Some(output))
+                    (wants_gradient.then_some(input), Some(output))
                 }
+                // Of frozen stages forward leaves nothing, and before them there is nothing that is trained.
                 input => (input, kept.output),
             };
             let loss = match (loss.take(), gradient.take(), output) {

@@ -2,15 +2,17 @@ use std::{
     collections::HashMap,
     fmt,
     num::NonZeroUsize,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use burn::tensor::Device;
 use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
-use oomph_core::{Bytes, SampleSpec, Split, is_within};
+use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
+    weights::WeightsError,
 };
 
 use oomph_plan::Backend;
@@ -19,6 +21,7 @@ use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
     device_memory::install_pool,
     open_device,
+    parts::check_names,
     planning::{Choice, Occasion, choose, recomputed},
 };
 
@@ -38,8 +41,12 @@ pub struct Session {
     pub device: Device,
     /// What the device may use, where that is known: as configured, or what the machine leaves.
     pub limit_bytes: Option<Bytes>,
+    /// The file of weights that a new model starts from.
+    pub weights: Option<PathBuf>,
     /// The names of the model's stages.
     pub(crate) stages: Vec<String>,
+    /// How many of them are frozen before the first that is trained.
+    pub(crate) leading_frozen: usize,
     /// What `auto` came to, whenever it was asked.
     choices: Mutex<HashMap<Occasion, Choice>>,
 }
@@ -56,6 +63,9 @@ pub enum SessionError {
     /// In the model, or between model and data.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// In a file of weights, or between it and the model.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
     /// In the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -112,6 +122,7 @@ impl SessionError {
             Self::Config(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),
+            Self::Weights(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
             Self::Threads(_) => None,
@@ -187,13 +198,25 @@ impl Session {
         let source = source(&parts, &config)?;
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
-        let Parts { architecture, loader, .. } = parts;
         let batch = config.train.eval_batch.unwrap_or(config.train.batch);
-        let summary = summarize(&architecture, source.spec(), batch)?;
+        let summary = parts.summary(&config, source.spec(), batch)?;
+        let Parts { architecture, loader, weights, .. } = parts;
         let stages = summary.stages().map(|row| row.name.clone()).collect();
+        let leading_frozen = summary.stages().take_while(|row| row.is_frozen).count();
         let choices = Mutex::default();
-        let session =
-            Self { config, architecture, source, task, loader, device, limit_bytes, stages, choices };
+        let session = Self {
+            config,
+            architecture,
+            source,
+            task,
+            loader,
+            device,
+            limit_bytes,
+            weights,
+            stages,
+            leading_frozen,
+            choices,
+        };
         session.check_stages()?;
         Ok(session)
     }
@@ -201,11 +224,8 @@ impl Session {
     /// Refuses names of stages that the model does not have.
     fn check_stages(&self) -> Result<(), SessionError> {
         let Recompute::Named(named) = &self.config.memory.recompute else { return Ok(()) };
-        let is_known = |name: &String| self.stages.iter().any(|stage| is_within(stage, name));
-        if named.iter().all(is_known) {
-            return Ok(());
-        }
-        Err(self.config.not_allowed("memory.recompute", self.stages.iter().map(String::as_str)).into())
+        let stages: Vec<&str> = self.stages.iter().map(String::as_str).collect();
+        Ok(check_names(&self.config, "memory.recompute", named, &stages)?)
     }
 
     /// Checks what only training needs: that each part of the data makes a batch, and that the model can be trained on
@@ -261,7 +281,8 @@ impl Session {
         summarize(&self.architecture, self.spec(), batch)
     }
 
-    /// Makes the model on the autodiff device, from `train.seed`.
+    /// Makes the model on the autodiff device, drawn from `train.seed`. [`initial_model`](Self::initial_model) has the
+    /// weights of `model.weights` too.
     ///
     /// # Errors
     /// Where the architecture refuses.
@@ -298,7 +319,9 @@ impl Session {
             loader: self.loader.clone(),
             device: self.device.clone(),
             limit_bytes: self.limit_bytes,
+            weights: self.weights.clone(),
             stages: self.stages.clone(),
+            leading_frozen: self.leading_frozen,
             choices: Mutex::default(),
         })
     }

@@ -8,7 +8,7 @@ use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Policy, Stages, autodiff};
 
 use crate::{
-    DeviceTargets, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
+    DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
     gradients::{accumulate, each},
     loss_scale, out_of_memory,
     planning::{Choice, Occasion},
@@ -25,6 +25,8 @@ pub struct Stepper {
     pub model: Stages,
     /// The optimizer with its state.
     pub optimizer: Optimizer,
+    /// The file that the model started from, where it is new and there is one.
+    pub weights: Option<LoadedWeights>,
     /// What the loss is multiplied by before backward: with `memory.precision = "fp16"` alone.
     pub loss_scale: Option<LossScale>,
     /// What recurrent layers go on from in the next batch: where samples follow one another alone.
@@ -91,13 +93,27 @@ struct MicroOutcome {
 }
 
 impl Stepper {
-    /// A stepper with a new model and an optimizer without state.
+    /// A stepper with a new model, which has the weights of `model.weights` where that is set, and an optimizer without
+    /// state.
+    ///
+    /// # Errors
+    /// Where the model cannot be made, or its weights not be read, and where memory runs out.
+    pub fn new(session: &Session) -> Result<Self, TrainError> {
+        let _phase = phase(Phase::Init);
+        let (model, weights) = session.initial_model()?;
+        Ok(Self { weights, ..Self::of(session, model)? })
+    }
+
+    /// A stepper whose model is about to be restored: drawn, without looking for weights.
     ///
     /// # Errors
     /// Where the model cannot be made, and where memory runs out.
-    pub fn new(session: &Session) -> Result<Self, TrainError> {
+    pub(crate) fn to_restore(session: &Session) -> Result<Self, TrainError> {
         let _phase = phase(Phase::Init);
-        let model = session.build()?;
+        Self::of(session, session.build()?)
+    }
+
+    fn of(session: &Session, model: Stages) -> Result<Self, TrainError> {
         out_of_memory::check()?;
         let backend = backend(session);
         let occasion =
@@ -130,6 +146,7 @@ impl Stepper {
         let segments = Segments::new(&model, choice.recompute, &policy, seeded);
         Self {
             model,
+            weights: None,
             segments,
             optimizer: Optimizer::new(&session.config.optimizer),
             device,

@@ -4,13 +4,13 @@ use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_trainer::{
-    Evaluation, Registry, RunDirectory, Session, Stop, evaluate_checkpoint,
-    state::{Checkpoint, Found, StateError},
+    Evaluation, Registry, RunDirectory, Session, Stop, evaluate_checkpoint, evaluate_weights,
+    state::{Checkpoint, Found},
 };
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments},
+    configuration::{ConfigArguments, DeviceArguments, WeightsArguments},
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, rate},
@@ -24,12 +24,15 @@ use crate::{
 Examples:
   oomph evaluate                                 the newest checkpoint of runs/resnet
   oomph evaluate --checkpoint runs/resnet/checkpoints/best
-  oomph evaluate --checkpoint runs/photos --set data.path=other-photos")]
+  oomph evaluate --checkpoint runs/photos --set data.path=other-photos
+  oomph evaluate --config resnet50-imagenet --set data.path=imagenet --weights resnet50.pth")]
 pub(crate) struct EvaluateArguments {
     /// A checkpoint, or a run directory, whose newest one it is; its own config holds unless --config
     /// names another [default: the config's run directory]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "weights")]
     checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    weights: WeightsArguments,
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
@@ -46,22 +49,27 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     let stop = Stop::new();
     let mut progress = Progress::new(Style::choose(arguments.json, arguments.quiet), &stop);
     let (config, found) = arguments.find()?;
-    for warning in found.warnings() {
+    for warning in found.iter().flat_map(Found::warnings) {
         progress.warn(warning);
     }
+    let checkpoint = found.map(|found| found.checkpoint);
     let session = Session::open(config, registry)?;
     // Its config is called as that of every run.
-    let run = found.checkpoint.run_directory();
+    let run = checkpoint.as_ref().and_then(Checkpoint::run_directory);
     let name = run.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    let report = output::report_directory(&name.unwrap_or_else(|| session.config.name().to_owned()));
-    let evaluation = evaluate_checkpoint(&session, &found.checkpoint, Some(report), &mut progress, &stop)?;
+    let report = Some(output::report_directory(&name.unwrap_or_else(|| session.config.name().to_owned())));
+    let evaluation = match &checkpoint {
+        Some(checkpoint) => evaluate_checkpoint(&session, checkpoint, report, &mut progress, &stop)?,
+        None => evaluate_weights(&session, report, &mut progress, &stop)?,
+    };
     // Nothing asks it to stop, so it comes to its end.
     let evaluation = evaluation.ok_or(CliError::Interrupted)?;
     for error in &evaluation.skipped {
         progress.warn(error.to_string());
     }
     progress.finish()?;
-    let evaluated = Evaluated::new(&evaluation, &found.checkpoint);
+    let weights = session.weights.as_deref().filter(|_| checkpoint.is_none());
+    let evaluated = Evaluated::new(&evaluation, checkpoint.as_ref(), weights);
     if arguments.json {
         output::print_json(&evaluated)?
     } else {
@@ -71,20 +79,21 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
 }
 
 impl EvaluateArguments {
-    fn find(&self) -> Result<(Config, Found), CliError> {
-        let flags = self.device.flags();
+    /// The configuration, and the checkpoint, unless it is about a file of weights.
+    fn find(&self) -> Result<(Config, Option<Found>), CliError> {
+        let [devices, limit] = self.device.flags();
+        let flags = [devices, limit, self.weights.flag()];
         if let Some(path) = &self.checkpoint {
             let found = Checkpoint::find(path)?;
-            return Ok((self.config.load_for(&found.checkpoint, &flags)?, found));
+            return Ok((self.config.load_for(&found.checkpoint, &flags)?, Some(found)));
         }
         let config = self.config.load(&flags)?;
-        let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-        match Checkpoint::find(&run) {
-            Err(StateError::NotACheckpoint { path: run }) => {
-                Err(CliError::NothingTrained { run, flag: "--checkpoint" })
-            }
-            found => Ok((config, found?)),
+        if self.weights.weights.is_some() {
+            return Ok((config, None));
         }
+        let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
+        let found = CliError::of_run(Checkpoint::find(&run))?;
+        Ok((config, Some(found)))
     }
 }
 
@@ -92,7 +101,8 @@ impl EvaluateArguments {
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "done")]
 struct Evaluated<'a> {
-    step: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<usize>,
     eval_loss: f64,
     eval_accuracy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,15 +113,19 @@ struct Evaluated<'a> {
     samples_per_second: f64,
     eval_seconds: f64,
     peak_in_use_bytes: Bytes,
-    checkpoint: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a Path>,
+    /// The file of weights, where it was no checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<&'a Path>,
 }
 
 impl<'a> Evaluated<'a> {
-    fn new(evaluation: &Evaluation, checkpoint: &'a Checkpoint) -> Self {
+    fn new(evaluation: &Evaluation, checkpoint: Option<&'a Checkpoint>, weights: Option<&'a Path>) -> Self {
         let seconds = evaluation.seconds;
         let samples_per_second = if seconds > 0.0 { evaluation.samples as f64 / seconds } else { 0.0 };
         Self {
-            step: checkpoint.progress().step,
+            step: checkpoint.map(|checkpoint| checkpoint.progress().step),
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
             eval_perplexity: evaluation.perplexity,
@@ -120,15 +134,17 @@ impl<'a> Evaluated<'a> {
             samples_per_second,
             eval_seconds: seconds,
             peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
-            checkpoint: checkpoint.path(),
+            checkpoint: checkpoint.map(Checkpoint::path),
+            weights,
         }
     }
 
     fn report(&self) -> String {
         let skipped = (self.skipped > 0).then(|| format!("{}, unreadable", grouped(self.skipped)));
         pairs([
-            ("checkpoint", Some(self.checkpoint.display().to_string())),
-            ("step", Some(grouped(self.step))),
+            ("checkpoint", self.checkpoint.map(|path| path.display().to_string())),
+            ("weights", self.weights.map(|path| path.display().to_string())),
+            ("step", self.step.map(grouped)),
             ("eval loss", Some(decimal(self.eval_loss))),
             ("eval perplexity", self.eval_perplexity.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod export;
 pub(crate) mod find_batch;
 pub(crate) mod monitor;
 pub(crate) mod plan;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),
         Command::Predict(arguments) => predict::run(arguments, registry),
         Command::Runs(arguments) => runs::run(arguments),
+        Command::Export(arguments) => export::run(arguments, registry),
         Command::FindBatch(arguments) => find_batch::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),

@@ -114,12 +114,7 @@ impl PredictArguments {
         let Some(run) = &self.run else {
             let config = self.config.load(&flags)?;
             let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-            return match self.checkpoint_of(&run) {
-                Err(StateError::NotACheckpoint { path: run }) => {
-                    Err(CliError::NothingTrained { run, flag: "--run" })
-                }
-                found => Ok((config, found?)),
-            };
+            return Ok((config, CliError::of_run(self.checkpoint_of(&run))?));
         };
         let found = self.checkpoint_of(run)?;
         Ok((self.config.load_for(&found.checkpoint, &flags)?, found))

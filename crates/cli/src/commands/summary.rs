@@ -1,7 +1,7 @@
 use clap::Args;
 use oomph_config::{Config, MicroBatch};
 use oomph_core::SampleSpec;
-use oomph_model::{Summary, SummaryRow, summarize};
+use oomph_model::{Summary, SummaryRow};
 use oomph_trainer::Registry;
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<E
     let parts = registry.read(&config)?;
     let source = parts.open_source(&config)?;
     let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
-    let summary = summarize(&parts.architecture, source.spec(), batch)?;
+    let summary = parts.summary(&config, source.spec(), batch)?;
     if arguments.json {
         output::print_json(&summary)?;
     } else {
@@ -55,14 +55,29 @@ fn micro_batch(config: &Config) -> usize {
 
 fn report(summary: &Summary, spec: &SampleSpec) -> String {
     format!(
-        "{} · {} → {} · batch {}\n\n{}\n{} of parameters and running statistics, {} of outputs in one forward\n",
+        "{} · {} → {} · batch {}\n\n{}\n{}{} of parameters and running statistics, {} of outputs in one forward\n",
         summary.model,
         spec.input,
         spec.target,
         grouped(summary.batch),
         table(summary),
+        frozen(summary),
         summary.parameter_bytes,
         summary.output_bytes,
+    )
+}
+
+/// How much of the model is trained, where that is not all of it.
+fn frozen(summary: &Summary) -> String {
+    let Summary { parameters, frozen_parameters: frozen, .. } = *summary;
+    if frozen == 0 {
+        return String::new();
+    }
+    format!(
+        "{} of {} parameters are frozen, {} are trained\n",
+        grouped(frozen),
+        grouped(parameters),
+        grouped(parameters - frozen)
     )
 }
 
@@ -104,7 +119,7 @@ fn cells(row: &SummaryRow, name: String) -> [String; 7] {
     let counted = |count: u64, text: String| if count == 0 { "–".into() } else { text };
     [
         name,
-        row.kind.clone(),
+        if row.is_frozen && row.depth == 0 { format!("{} (frozen)", row.kind) } else { row.kind.clone() },
         shape(&row.input),
         shape(&row.output),
         counted(row.parameters as u64, grouped(row.parameters)),

@@ -22,8 +22,13 @@ pub(super) fn header(started: &Started) -> String {
         .resumed_from
         .as_ref()
         .map(|path| format!("{}, after {}", path.display(), plural(started.first_step, "step")));
+    let frozen = (started.frozen_parameters > 0)
+        .then(|| format!("{} parameters more, which are not trained", grouped(started.frozen_parameters)));
+    let weights = started.weights.as_ref().map(|path| path.display().to_string());
     pairs([
         ("model", Some(format!("{model}, {} parameters", grouped(started.parameters)))),
+        ("frozen", frozen),
+        ("weights", weights),
         (
             "data",
             Some(format!(

@@ -2,7 +2,7 @@ use burn::module::Module;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{recurrent, settings::Recurrent};
+use super::{recurrent, settings::Recurrent, stage::pytorch_name};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
     layers::{Linear, last_step},
@@ -17,7 +17,8 @@ use crate::{
 /// Where a setting is not what it can be.
 pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read(settings)?;
-    Ok(Architecture::new("lstm", move |spec, init| build(recurrent, spec, init)))
+    let architecture = Architecture::new("lstm", move |spec, init| build(recurrent, spec, init));
+    Ok(architecture.with_pytorch_names(|name| pytorch_name(name, "lstm")))
 }
 
 fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {

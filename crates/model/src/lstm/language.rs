@@ -5,7 +5,7 @@ use burn::{
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{recurrent, settings::Recurrent};
+use super::{recurrent, settings::Recurrent, stage::pytorch_name};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Dropout, Embedding, linear},
@@ -29,7 +29,18 @@ pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
         let expected = format!("`model.hidden` (= {}) where weights are tied", recurrent.hidden);
         return Err(settings.invalid("embedding", expected));
     }
-    Ok(Architecture::new("lstm-lm", move |spec, init| build(recurrent, (size, tied), spec, init)))
+    let architecture =
+        Architecture::new("lstm-lm", move |spec, init| build(recurrent, (size, tied), spec, init));
+    Ok(architecture.with_pytorch_names(torch_name))
+}
+
+/// As the language model among PyTorch's examples has it: `encoder`, `rnn`, `decoder`.
+fn torch_name(name: &str) -> String {
+    match name.strip_prefix("head.") {
+        Some(leaf) => format!("decoder.{leaf}"),
+        None if name == "embedding.embedding.weight" => "encoder.weight".into(),
+        None => pytorch_name(name, "rnn"),
+    }
 }
 
 fn build(

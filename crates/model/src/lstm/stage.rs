@@ -23,6 +23,16 @@ pub(super) fn recurrent(
     })
 }
 
+/// As a module with an `nn.LSTM` called `module`, and maybe an `nn.Linear` called `fc`, has it: `lstm.0.layer.weight_ih` is
+/// `lstm.weight_ih_l0` there.
+pub(super) fn pytorch_name(name: &str, module: &str) -> String {
+    let layer = || {
+        let (index, leaf) = name.strip_prefix("lstm.")?.split_once(".layer.")?;
+        Some(format!("{module}.{leaf}_l{index}"))
+    };
+    layer().unwrap_or_else(|| name.strip_prefix("head.").unwrap_or(name).to_owned())
+}
+
 /// One LSTM layer over `[B, T, I]`, giving `[B, T, U]`, with dropout before it.
 #[derive(Module, Debug)]
 struct LstmStage {

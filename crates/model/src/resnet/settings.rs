@@ -76,7 +76,8 @@ pub fn resnet(settings: &Section) -> Result<Architecture, ConfigError> {
         zero_init: settings.boolean("zero_init", false)?,
     };
     let name = settings.string("name", "resnet18")?;
-    Ok(Architecture::new(name.clone(), move |spec, init| resnet.build(&name, spec, init)))
+    let architecture = Architecture::new(name.clone(), move |spec, init| resnet.build(&name, spec, init));
+    Ok(architecture.with_pytorch_names(torchvision_name))
 }
 
 impl ResNet {

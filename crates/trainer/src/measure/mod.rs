@@ -116,10 +116,11 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
     let timeline = plan(session, PlanOptions::default())?;
     let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
     let state = timeline.levels().get(end as usize).copied().unwrap_or_default();
+    let summary = session.summary(session.micro_batch())?;
     Ok(PlannedStep {
         peak: timeline.peak_within(0..end).categories,
         state_bytes: state.of(Category::OptimizerState),
-        parameters: session.summary(session.micro_batch())?.parameters,
+        parameters: summary.parameters - summary.frozen_parameters,
     })
 }
 

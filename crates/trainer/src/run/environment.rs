@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
+use crate::LoadedWeights;
+
 /// Where and by what a run was made, for `environment.json`.
-pub(crate) fn environment(device: &str) -> Value {
+pub(crate) fn environment(device: &str, weights: Option<&LoadedWeights>) -> Value {
     let machine = oomph_memory::machine();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     json!({
@@ -17,6 +19,7 @@ pub(crate) fn environment(device: &str) -> Value {
         "cores": machine.cores,
         "memory_bytes": machine.memory_bytes,
         "device": device,
+        "weights": weights.map(|weights| json!({ "path": weights.path, "sha256": weights.sha256 })),
     })
 }
 

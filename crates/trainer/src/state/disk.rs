@@ -28,8 +28,19 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.tmp"));
     write_durably(&beside, bytes)?;
-    fs::rename(&beside, path).map_err(StateError::io("write", path))?;
-    path.parent().map_or(Ok(()), sync_directory)
+    rename_durably(&beside, path)
+}
+
+/// Gives a file that was written beside its name that name, on the disk too.
+pub(crate) fn rename_durably(beside: &Path, path: &Path) -> Result<(), StateError> {
+    let rename = || {
+        File::open(beside)?.sync_all()?;
+        fs::rename(beside, path)
+    };
+    rename().map_err(StateError::io("write", path))?;
+    let folder =
+        path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    folder.map_or(Ok(()), sync_directory)
 }
 
 /// Makes `link` a symbolic link to `target`, replacing the one that is there in one step.

@@ -95,6 +95,16 @@ pub enum StateError {
         /// The first parameter without.
         parameter: String,
     },
+    /// Two parameters have one name in PyTorch's layout.
+    #[error("`{first}` and `{second}` are both called `{name}` in PyTorch's layout")]
+    OneName {
+        /// A parameter.
+        first: String,
+        /// Another.
+        second: String,
+        /// What both are called.
+        name: String,
+    },
     /// A state that is not made of 32-bit floats.
     #[error("`{name}` is not a tensor of floats")]
     NotFloats {

@@ -12,7 +12,7 @@ mod host_tensor;
 mod manifest;
 mod record;
 mod store;
-mod tensor_file;
+pub(crate) mod tensor_file;
 
 pub use checkpoint::{About, Checkpoint};
 pub use error::StateError;

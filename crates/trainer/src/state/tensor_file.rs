@@ -1,9 +1,9 @@
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use oomph_model::Named;
-use safetensors::{Dtype, SafeTensors, View, serialize};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, View, serialize, serialize_to_file};
 
-use super::{HostTensor, StateError};
+use super::{HostTensor, StateError, disk::rename_durably};
 
 /// The bytes of a safetensors file of `tensors`: the same bytes for the same tensors.
 pub(crate) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
@@ -11,6 +11,31 @@ pub(crate) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>
     let metadata = [("format".to_owned(), "pt".to_owned())].into();
     serialize(tensors.iter().map(|(name, tensor)| (name, Encoded(tensor))), Some(metadata))
         .map_err(|error| malformed(path, error))
+}
+
+/// A tensor of a file of weights.
+pub(crate) enum Exported<'a> {
+    /// A parameter or a running statistic.
+    Floats(&'a HostTensor),
+    /// A number of 64 bits.
+    Count(i64),
+}
+
+/// Writes a safetensors file that is whole or not there, tensor by tensor.
+pub(crate) fn write(tensors: &BTreeMap<String, Exported<'_>>, path: &Path) -> Result<(), StateError> {
+    let metadata = Some([("format".to_owned(), "pt".to_owned())].into());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let written = serialize_to_file(tensors.iter(), metadata, &beside)
+        .map_err(|error| match error {
+            SafeTensorError::IoError(error) => StateError::io("write", path)(error),
+            error => malformed(path, error),
+        })
+        .and_then(|()| rename_durably(&beside, path));
+    written.inspect_err(|_| {
+        // Half a file is of no use; where it cannot be removed either, the first error is the one to tell.
+        let _ = std::fs::remove_file(&beside);
+    })
 }
 
 /// The tensors of a safetensors file.
@@ -50,12 +75,46 @@ impl View for Encoded<'_> {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        self.0.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into()
+        bytes(self.0).into()
     }
 
     fn data_len(&self) -> usize {
         self.0.values.len() * 4
     }
+}
+
+impl View for &Exported<'_> {
+    fn dtype(&self) -> Dtype {
+        match self {
+            Exported::Floats(_) => Dtype::F32,
+            Exported::Count(_) => Dtype::I64,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            Exported::Floats(tensor) => &tensor.shape,
+            Exported::Count(_) => &[],
+        }
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        match self {
+            Exported::Floats(tensor) => bytes(tensor).into(),
+            Exported::Count(count) => count.to_le_bytes().to_vec().into(),
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        match self {
+            Exported::Floats(tensor) => tensor.values.len() * size_of::<f32>(),
+            Exported::Count(_) => size_of::<i64>(),
+        }
+    }
+}
+
+fn bytes(tensor: &HostTensor) -> Vec<u8> {
+    tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[cfg(test)]

@@ -124,6 +124,9 @@ impl<'a> Training<'a> {
         // nothing would ever be in.
         let (planned_peak_bytes, start) = charge(Account::Host, || -> Result<_, TrainError> {
             session.check_training()?;
+            if options.resume == Resume::No {
+                session.check_weights()?;
+            }
             let planned = if options.skip_plan_check {
                 plan(session, PlanOptions::default())?.peak().categories.total()
             } else {
@@ -133,10 +136,14 @@ impl<'a> Training<'a> {
         })?;
         let Start { run, checkpoint, warnings } = start;
         let mut memory_log = MemoryLog::start(session);
-        let made = Stepper::new(session).and_then(|stepper| restored(stepper, session, checkpoint.as_ref()));
-        let (mut stepper, progress) = made.map_err(|error| {
+        let made = match &checkpoint {
+            Some(checkpoint) => restored(session, checkpoint),
+            None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),
+        };
+        let (mut stepper, mut progress) = made.map_err(|error| {
             failure::at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref())
         })?;
+        progress.batches_per_epoch = session.steps_per_epoch();
         if let Some(log) = &mut memory_log {
             log.follow(&mut stepper);
         }
@@ -170,9 +177,14 @@ impl<'a> Training<'a> {
             planned_peak_bytes,
         };
         let device = session.config.device.devices[0].to_string();
-        training.prepare_directory(&device)?;
+        let weights = training.stepper.weights.take();
+        training.prepare_directory(&environment(&device, weights.as_ref()))?;
         training.announce(checkpoint.as_ref(), device)?;
-        for message in warnings {
+        let notices = match weights {
+            Some(weights) => weights.notices,
+            None => training.frozen_as_drawn().into_iter().collect(),
+        };
+        for message in warnings.into_iter().chain(notices) {
             training.tell(Event::Warning { message })?;
         }
         if let Some(adapted) = options.adapted.clone() {
@@ -184,11 +196,19 @@ impl<'a> Training<'a> {
         Ok(training)
     }
 
-    fn prepare_directory(&mut self, device: &str) -> Result<(), TrainError> {
+    fn prepare_directory(&mut self, environment: &serde_json::Value) -> Result<(), TrainError> {
         // What a crash or a full disk left there may be what keeps the next lines from being written.
         self.run.checkpoints().clear_leftovers()?;
-        self.run.describe(&self.config, &environment(device))?;
+        self.run.describe(&self.config, environment)?;
         self.begin_event_file()
+    }
+
+    /// What is frozen in a new model without weights stays random, which nobody wants.
+    fn frozen_as_drawn(&self) -> Option<String> {
+        let is_new = self.saved.is_none();
+        (is_new && self.stepper.model.frozen_elements() > 0).then(|| {
+            "`model.freeze` keeps stages as they were drawn: there is no `model.weights` to start from".into()
+        })
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
@@ -222,6 +242,8 @@ impl<'a> Training<'a> {
             run_dir: self.run.path().to_owned(),
             model: session.architecture.name().to_owned(),
             parameters: self.stepper.model.trainable_elements(),
+            frozen_parameters: self.stepper.model.frozen_elements(),
+            weights: session.weights.clone().filter(|_| checkpoint.is_none()),
             source: session.source_name(),
             sample: format!("{}, {}", spec.input, spec.target),
             train_samples: session.source.len(Split::Train),
@@ -556,24 +578,24 @@ impl<'a> Training<'a> {
     }
 }
 
-/// A stepper in the state of a checkpoint, where there is one, and how far that is.
-fn restored(
-    mut stepper: Stepper,
-    session: &Session,
-    checkpoint: Option<&Checkpoint>,
-) -> Result<(Stepper, Progress), TrainError> {
+/// A stepper in the state of a checkpoint, and how far that is.
+fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<(Stepper, Progress), TrainError> {
+    let mut stepper = Stepper::to_restore(session)?;
     let now = session.steps_per_epoch();
-    let Some(checkpoint) = checkpoint else {
-        return Ok((stepper, Progress { batches_per_epoch: now, ..Progress::default() }));
-    };
     let _phase = phase(Phase::Init);
     charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
-    let state = charge(Account::Host, || checkpoint.state())?;
+    let mut state = charge(Account::Host, || checkpoint.state())?;
     let Progress { batch, batches_per_epoch: before, .. } = state.progress;
     if batch > 0 && before != now {
         return Err(StateError::EpochChanged { batch, before, now }.into());
     }
     restore_model(&mut stepper.model, &state.model, &session.device)?;
+    // What was trained before and is frozen now needs no state any more.
+    stepper.model.visit(&mut |info, _| {
+        if !info.trainable {
+            state.optimizer.ranks.remove(info.name);
+        }
+    });
     stepper.optimizer.restore(state.optimizer, &session.device)?;
     // A training that was in another precision begins with a new one.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
@@ -581,5 +603,5 @@ fn restored(
     let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
     stepper.carried = stepper.carried.map(|_| carried);
     out_of_memory::check()?;
-    Ok((stepper, Progress { batches_per_epoch: now, ..state.progress }))
+    Ok((stepper, state.progress))
 }

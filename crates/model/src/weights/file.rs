@@ -1,0 +1,138 @@
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    error::{FormatError, WeightsError},
+    pytorch, safetensors,
+    source::{FileBytes, ReadAt, head},
+    stored::Stored,
+};
+
+/// A file of weights: what is in it is known, and each tensor is read when it is asked for.
+///
+/// What kind of file it is is seen from its bytes, not from its name: safetensors, or what `torch.save` writes. Nothing
+/// in it is ever run.
+///
+/// ```
+/// use oomph_model::weights::{WeightFile, WeightsError};
+///
+/// # let folder = std::env::temp_dir().join(format!("oomph-weights-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("weights.safetensors");
+/// # let header = br#"{"scale":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#;
+/// # let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+/// # bytes.extend(header);
+/// # bytes.extend([0x00, 0x3c, 0x00, 0xb8]);
+/// # std::fs::write(&path, bytes)?;
+/// let file = WeightFile::open(&path)?;
+/// let tensors: Vec<_> = file.tensors().collect();
+/// assert_eq!((tensors[0].name, tensors[0].shape, tensors[0].kind), ("scale", &[2][..], "float16"));
+/// assert_eq!(file.read("scale")?, Some(vec![1.0, -0.5]));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct WeightFile {
+    path: PathBuf,
+    bytes: Box<dyn ReadAt + Send + Sync>,
+    tensors: BTreeMap<String, Stored>,
+}
+
+/// A tensor in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredTensor<'a> {
+    /// Its name there.
+    pub name: &'a str,
+    /// The size of each dimension.
+    pub shape: &'a [usize],
+    /// What it consists of, as PyTorch calls it: `float32`.
+    pub kind: &'static str,
+    /// Whether it consists of floats, as weights do.
+    pub is_float: bool,
+}
+
+impl WeightFile {
+    /// Opens a file and reads what is in it, but no values yet.
+    ///
+    /// # Errors
+    /// Where it is not there, or is no file of weights.
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+        let refused = |source| WeightsError::Io { path: path.to_owned(), source };
+        let bytes = File::open(path).and_then(FileBytes::new).map_err(refused)?;
+        let tensors = index(&bytes).map_err(|problem| match problem {
+            FormatError::Io(source) => refused(source),
+            problem => WeightsError::Format { path: path.to_owned(), problem },
+        })?;
+        Ok(Self { path: path.to_owned(), bytes: Box::new(bytes), tensors })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it, in the order of names.
+    pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
+        self.tensors.iter().map(|(name, stored)| StoredTensor {
+            name,
+            shape: &stored.shape,
+            kind: stored.element.name(),
+            is_float: stored.element.is_float(),
+        })
+    }
+
+    /// The tensor of that name.
+    pub fn tensor(&self, name: &str) -> Option<StoredTensor<'_>> {
+        let (name, stored) = self.tensors.get_key_value(name)?;
+        let element = stored.element;
+        Some(StoredTensor { name, shape: &stored.shape, kind: element.name(), is_float: element.is_float() })
+    }
+
+    /// All elements of a tensor of floats in row-major order, in 32 bits; `None` where there is none of that name.
+    ///
+    /// # Errors
+    /// Where the system refuses, or the file was cut short since it was opened.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<f32>>, WeightsError> {
+        let Some(stored) = self.tensors.get(name).filter(|stored| stored.element.is_float()) else {
+            return Ok(None);
+        };
+        let read = stored.read(&*self.bytes);
+        read.map(Some).map_err(|source| WeightsError::Io { path: self.path.clone(), source })
+    }
+}
+
+impl fmt::Debug for WeightFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeightFile").field("path", &self.path).field("tensors", &self.tensors.len()).finish()
+    }
+}
+
+/// Reads the bytes of a file of weights as [`WeightFile`] does, with all of its tensors, and gives the number of elements
+/// in it: for tests that give it any bytes at all.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn read_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
+    let tensors = index(&bytes)?;
+    tensors
+        .values()
+        .try_fold(0usize, |elements, stored| Ok(elements.saturating_add(stored.read(&bytes)?.len())))
+}
+
+fn index(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, FormatError> {
+    /// Enough for what every kind of file begins with, a tar archive too.
+    const HEAD: usize = 262;
+    let head = head::<HEAD>(bytes)?;
+    match head.as_slice() {
+        [] => Err(FormatError::Empty),
+        head if pytorch::is_archive(head) => pytorch::index_archive(bytes),
+        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes),
+        head if safetensors::is_safetensors(head, bytes.len()) => safetensors::index(bytes),
+        head if head.ends_with(b"ustar") => Err(FormatError::Tar),
+        [0x80, 2..=5, ..] => Err(FormatError::BarePickle),
+        _ => Err(FormatError::Unknown),
+    }
+}

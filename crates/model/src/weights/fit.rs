@@ -1,0 +1,297 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use super::{
+    error::{WeightsError, names, shown},
+    file::{StoredTensor, WeightFile},
+};
+use crate::{Architecture, Named, Stages};
+
+/// A parameter that a model wants values for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its name in the model tree.
+    pub name: String,
+    /// The size of each dimension.
+    pub shape: Vec<usize>,
+    /// Whether it belongs to the last of several stages: the head, which goes with the classes.
+    pub is_of_head: bool,
+}
+
+/// The parameters of a model, and its running statistics.
+pub fn wanted(model: &Stages) -> Vec<Wanted> {
+    let last = model.len().saturating_sub(1);
+    let mut wanted = Vec::new();
+    model.visit(&mut |info, tensor| {
+        let is_of_head = last > 0 && info.stage == last;
+        wanted.push(Wanted { name: info.name.to_owned(), shape: tensor.dims(), is_of_head });
+    });
+    wanted
+}
+
+/// What of a file goes where in a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fit {
+    /// The name in the file of every parameter that it has values for.
+    pub(super) sources: Named<String>,
+    /// Parameters of the head that keep their drawn values, since the file's are for other classes or not there.
+    pub fresh: Vec<String>,
+    /// What somebody should know of it.
+    pub notices: Vec<String>,
+}
+
+/// What of a file does not fit a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Names that the file has, and the model, where they have none in common.
+    pub strangers: Option<(Vec<String>, Vec<String>)>,
+    /// Tensors that the model needs and the file does not have, by the file's names.
+    pub missing: Vec<String>,
+    /// Tensors of the file that the model does not know.
+    pub unexpected: Vec<String>,
+    /// Tensors of another shape or kind, each in words.
+    pub different: Vec<String>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((theirs, ours)) = &self.strangers {
+            if theirs.is_empty() {
+                return f.write_str("there is no tensor in it");
+            }
+            return write!(f, "it has {}, and the model needs {}", names(theirs), names(ours));
+        }
+        let named =
+            |what: &str, list: &[String]| (!list.is_empty()).then(|| format!("{what}: {}", names(list)));
+        const MOST: usize = 8;
+        let mut different = self.different.iter().take(MOST).cloned().collect::<Vec<_>>();
+        let more = self.different.len().saturating_sub(MOST);
+        different.extend((more > 0).then(|| format!("{more} more are of another shape or kind")));
+        let parts = [named("missing", &self.missing), named("unexpected", &self.unexpected)];
+        write!(f, "{}", parts.into_iter().flatten().chain(different).collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl Mismatch {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Finds out what of `file` goes where in the model that `architecture` makes, which wants `wanted`.
+///
+/// Names are those of the model tree or, by [`Architecture::pytorch_name`], PyTorch's; a prefix that all names have, such
+/// as `module.`, is left out. What counts batches (`num_batches_tracked`) is not looked at. A head for another number of
+/// outputs, or none, is left as drawn.
+///
+/// # Errors
+/// [`WeightsError::Mismatch`] with all that is missing, unexpected or of another shape or kind.
+pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) -> Result<Fit, WeightsError> {
+    let tensors: BTreeMap<&str, StoredTensor<'_>> = file
+        .tensors()
+        .filter(|tensor| !counts_batches(tensor.name))
+        .map(|tensor| (tensor.name, tensor))
+        .collect();
+    let refused = |mismatch| WeightsError::Mismatch {
+        path: file.path().to_owned(),
+        model: architecture.name().to_owned(),
+        mismatch,
+    };
+    let Some(naming) = Naming::find(&tensors, architecture, wanted) else {
+        let ours = wanted.iter().map(|wanted| architecture.pytorch_name(&wanted.name)).collect();
+        let theirs = tensors.keys().map(|name| (*name).to_owned()).collect();
+        return Err(refused(Mismatch { strangers: Some((theirs, ours)), ..Mismatch::default() }));
+    };
+    let mut compared = Compared::default();
+    for wanted in wanted {
+        compared.add(wanted, naming.in_file(&wanted.name), &tensors);
+    }
+    let mut fit = compared.settled(wanted);
+    let known: BTreeSet<&str> = naming.names.values().map(String::as_str).collect();
+    let (unexpected, aside) = compared.unexpected(&tensors, &known, naming.prefix.len());
+    compared.mismatch.unexpected = unexpected;
+    if !compared.mismatch.is_none() {
+        return Err(refused(compared.mismatch));
+    }
+    fit.sources = compared.sources;
+    let path = shown(&file.path().display().to_string());
+    fit.notices.extend(compared.head.notice(&path));
+    fit.notices.extend(
+        (!aside.is_empty()).then(|| format!("the model has no place for {} of `{path}`", names(&aside))),
+    );
+    Ok(fit)
+}
+
+fn counts_batches(name: &str) -> bool {
+    name.rsplit('.').next() == Some("num_batches_tracked")
+}
+
+/// How the file calls the model's parameters.
+struct Naming {
+    /// The file's name of each.
+    names: Named<String>,
+    /// What all of the file's names begin with and the model's do not.
+    prefix: String,
+}
+
+impl Naming {
+    /// The layout and the prefix by which the file has most of what is wanted; `None` where it has nothing.
+    fn find(
+        tensors: &BTreeMap<&str, StoredTensor<'_>>,
+        architecture: &Architecture,
+        wanted: &[Wanted],
+    ) -> Option<Self> {
+        let own = || wanted.iter().map(|wanted| (wanted.name.clone(), wanted.name.clone())).collect();
+        let pytorch = || {
+            wanted
+                .iter()
+                .map(|wanted| (wanted.name.clone(), architecture.pytorch_name(&wanted.name)))
+                .collect()
+        };
+        let layouts: [Named<String>; 2] = [pytorch(), own()];
+        let mut prefix = String::new();
+        loop {
+            let found = |layout: &Named<String>| {
+                layout
+                    .values()
+                    .filter(|name| tensors.contains_key(format!("{prefix}{name}").as_str()))
+                    .count()
+            };
+            let best = layouts.iter().max_by_key(|layout| found(layout)).filter(|layout| found(layout) > 0);
+            if let Some(layout) = best {
+                let names =
+                    layout.iter().map(|(own, name)| (own.clone(), format!("{prefix}{name}"))).collect();
+                return Some(Self { names, prefix });
+            }
+            prefix = longer_prefix(tensors, &prefix)?;
+        }
+    }
+
+    fn in_file<'a>(&'a self, name: &'a str) -> &'a str {
+        // There is one of every parameter that is wanted.
+        self.names.get(name).map_or(name, String::as_str)
+    }
+}
+
+/// The prefix with one more part of a name, where all names have that.
+fn longer_prefix(tensors: &BTreeMap<&str, StoredTensor<'_>>, prefix: &str) -> Option<String> {
+    let first = tensors.keys().next()?;
+    let (part, _) = first.get(prefix.len()..)?.split_once('.')?;
+    let longer = format!("{prefix}{part}.");
+    tensors.keys().all(|name| name.starts_with(&longer)).then_some(longer)
+}
+
+/// The model's parameters held against the file's tensors.
+#[derive(Default)]
+struct Compared {
+    sources: Named<String>,
+    mismatch: Mismatch,
+    head: Head,
+}
+
+/// What of the head is not as it should be, and may be for other classes.
+#[derive(Default)]
+struct Head {
+    /// Those that are not there.
+    missing: Vec<String>,
+    /// Those that have another number of outputs: name, and outputs there and here.
+    resized: Vec<(String, String, [usize; 2])>,
+    /// Those that are as they should be.
+    fitting: usize,
+    /// Whether it starts new.
+    is_fresh: bool,
+}
+
+impl Compared {
+    fn add(&mut self, wanted: &Wanted, name: &str, tensors: &BTreeMap<&str, StoredTensor<'_>>) {
+        let Some(found) = tensors.get(name) else {
+            let missing = if wanted.is_of_head { &mut self.head.missing } else { &mut self.mismatch.missing };
+            missing.push(name.to_owned());
+            return;
+        };
+        if !found.is_float {
+            let different = format!("`{}` is of {} and not of floats", shown(name), found.kind);
+            self.mismatch.different.push(different);
+            return;
+        }
+        if found.shape == wanted.shape {
+            self.head.fitting += usize::from(wanted.is_of_head);
+            self.sources.insert(wanted.name.clone(), name.to_owned());
+            return;
+        }
+        match (found.shape.split_first(), wanted.shape.split_first()) {
+            (Some((there, rest)), Some((here, other))) if wanted.is_of_head && rest == other => {
+                self.head.resized.push((wanted.name.clone(), name.to_owned(), [*there, *here]));
+            }
+            _ => self.mismatch.different.push(different(name, found.shape, &wanted.shape)),
+        }
+    }
+
+    /// Decides of the head: whether it starts new, or is one of the things that do not fit.
+    fn settled(&mut self, wanted: &[Wanted]) -> Fit {
+        let head = &mut self.head;
+        let is_gone = head.fitting == 0 && head.resized.is_empty() && !head.missing.is_empty();
+        let is_resized = head.missing.is_empty()
+            && head
+                .resized
+                .split_first()
+                .is_some_and(|(first, rest)| rest.iter().all(|other| other.2 == first.2));
+        head.is_fresh = is_gone || is_resized;
+        let mut fit = Fit::default();
+        if is_gone {
+            fit.fresh =
+                wanted.iter().filter(|wanted| wanted.is_of_head).map(|wanted| wanted.name.clone()).collect();
+        } else if is_resized {
+            fit.fresh = head.resized.iter().map(|(own, ..)| own.clone()).collect();
+        } else {
+            self.mismatch.missing.append(&mut head.missing);
+            let shape =
+                |name: &str| wanted.iter().find(|wanted| wanted.name == name).map(|wanted| &wanted.shape);
+            for (own, name, [there, _]) in head.resized.drain(..) {
+                let here = shape(&own).cloned().unwrap_or_default();
+                let mut found = here.clone();
+                found[0] = there;
+                self.mismatch.different.push(different(&name, &found, &here));
+            }
+        }
+        fit
+    }
+
+    /// Tensors that the model does not know: those that are a mistake, and those that are of a part that it does not have
+    /// at all, beside all that it has.
+    fn unexpected(
+        &self,
+        tensors: &BTreeMap<&str, StoredTensor<'_>>,
+        known: &BTreeSet<&str>,
+        prefix: usize,
+    ) -> (Vec<String>, Vec<String>) {
+        let part = |name: &str| name.get(prefix..).and_then(|rest| rest.split('.').next()).map(str::to_owned);
+        let parts: BTreeSet<Option<String>> = known.iter().map(|name| part(name)).collect();
+        let unknown = tensors.keys().filter(|name| !known.contains(*name)).map(|name| (*name).to_owned());
+        let is_whole = self.mismatch.is_none() && !(self.head.is_fresh && !self.head.missing.is_empty());
+        unknown.partition(|name| !is_whole || parts.contains(&part(name)))
+    }
+}
+
+fn different(name: &str, found: &[usize], wanted: &[usize]) -> String {
+    format!("`{}` is {found:?} in the file and {wanted:?} in the model", shown(name))
+}
+
+impl Head {
+    fn notice(&self, path: &str) -> Option<String> {
+        if !self.is_fresh {
+            return None;
+        }
+        let Some((_, _, [there, here])) = self.resized.first() else {
+            let missing = names(&self.missing);
+            return Some(format!("the weights `{path}` have no head ({missing}): it starts new"));
+        };
+        let resized: Vec<&str> = self.resized.iter().map(|(_, name, _)| name.as_str()).collect();
+        Some(format!(
+            "the head of the weights `{path}` ({}) has {there} outputs and the model {here}: it starts new",
+            names(&resized)
+        ))
+    }
+}

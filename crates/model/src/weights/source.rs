@@ -1,0 +1,66 @@
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+/// Bytes of which any part can be read: a file, which is never in memory as a whole, or memory.
+///
+/// A file is read and not mapped: one that is cut short while it is mapped ends the process.
+pub(crate) trait ReadAt {
+    /// How many there are.
+    fn len(&self) -> u64;
+
+    /// Fills `buffer` with the bytes from `at` on.
+    ///
+    /// # Errors
+    /// Where there are not as many.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+impl ReadAt for &[u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let from = usize::try_from(at).ok().and_then(|at| self.get(at..)?.get(..buffer.len()));
+        buffer.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// A file and its length when it was opened.
+#[derive(Debug)]
+pub(crate) struct FileBytes {
+    file: File,
+    len: u64,
+}
+
+impl FileBytes {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
+        let len = file.metadata()?.len();
+        Ok(Self { file, len })
+    }
+}
+
+impl ReadAt for FileBytes {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, at)
+    }
+}
+
+/// `N` bytes from `at` on.
+pub(crate) fn array<const N: usize>(bytes: &dyn ReadAt, at: u64) -> io::Result<[u8; N]> {
+    let mut array = [0; N];
+    bytes.read_at(at, &mut array)?;
+    Ok(array)
+}
+
+/// The first bytes, at most `N`.
+pub(crate) fn head<const N: usize>(bytes: &dyn ReadAt) -> io::Result<Vec<u8>> {
+    // At most `N`, which is a `usize`.
+    let mut head = vec![0; bytes.len().min(N as u64) as usize];
+    bytes.read_at(0, &mut head)?;
+    Ok(head)
+}

@@ -1,0 +1,70 @@
+//! Loads a file of weights into one of our networks and writes what it puts out in evaluation: for
+//! `tools/weights_parity.py`, which holds that against torchvision.
+//!
+//! ```text
+//! cargo run --release --example weights_logits -- resnet50 resnet50.pth input.safetensors logits.safetensors
+//! ```
+//!
+//! `input` of the third file is `[B, C, H, W]`; `logits` of the last one is `[B, K]`, with as many classes as the head of
+//! the weights has. `--lean false` takes Burn's layers instead of ours.
+
+use std::{env, error::Error, fs, path::Path, process::ExitCode};
+
+use oomph::{
+    AnyTensor, Init, InputSpec, Kernels, Pass, Policy, SampleSpec, Section, Stages, TargetSpec,
+    burn::tensor::Device,
+    model::weights::{WeightFile, fit, load, wanted},
+    resnet,
+};
+use safetensors::{Dtype, SafeTensors, serialize_to_file, tensor::TensorView};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        [model, weights, input, output] => run(model, weights, [input, output], true),
+        [model, weights, input, output, "--lean", "false"] => run(model, weights, [input, output], false),
+        _ => Err("usage: weights_logits MODEL WEIGHTS INPUT OUTPUT [--lean false]".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(name: &str, weights: &str, [input, output]: [&str; 2], lean: bool) -> Result<(), Box<dyn Error>> {
+    let (shape, values) = read_input(input)?;
+    let [_, channels, height, width] = shape[..] else { return Err("`input` is no batch of images".into()) };
+    let device = Device::flex();
+    let architecture = resnet(&Section::from_toml("model", &format!("name = '{name}'"))?)?;
+    let file = WeightFile::open(Path::new(weights))?;
+    let classes =
+        file.tensor("fc.bias").and_then(|bias| bias.shape.first().copied()).ok_or("no `fc.bias`")?;
+    let spec = SampleSpec {
+        input: InputSpec::Image { channels, height, width },
+        target: TargetSpec::Class { count: classes },
+    };
+    let mut model: Stages = architecture.build(&spec, &Init::new(&device, 0))?;
+    let fit = fit(&file, &architecture, &wanted(&model))?;
+    load(&mut model, &file, &fit, &device)?;
+    let policy = Policy { lean, kernels: Kernels::Own, ..Policy::default() };
+    let input = AnyTensor::floats(values, &shape, &device);
+    let logits = model.inference().forward(input, &mut Pass::eval().with_policy(policy))?;
+    let bytes: Vec<u8> = logits.to_host()?.into_iter().flat_map(f32::to_le_bytes).collect();
+    let view = TensorView::new(Dtype::F32, logits.dims(), &bytes)?;
+    Ok(serialize_to_file([("logits", view)], None, Path::new(output))?)
+}
+
+fn read_input(path: &str) -> Result<(Vec<usize>, Vec<f32>), Box<dyn Error>> {
+    let bytes = fs::read(path)?;
+    let file = SafeTensors::deserialize(&bytes)?;
+    let view = file.tensor("input")?;
+    if view.dtype() != Dtype::F32 {
+        return Err("`input` is not of 32-bit floats".into());
+    }
+    let values = view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    Ok((view.shape().to_vec(), values))
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Holds weights read and written by oomph against torchvision's networks.
+
+For ResNet-18, -50 and -101 with random weights and running statistics: saves the
+state dict as safetensors and as `.pth` (today's archive, the format before 1.6, and
+fp16 within a training's checkpoint of a parallel module), lets oomph compute the
+logits, and compares them with torchvision's in eval mode. Then trains a few steps
+with oomph, exports, loads that into torchvision with `strict=True`, and compares
+again. An LSTM goes the same way.
+
+    cargo build --release --workspace --examples --bins
+    /tmp/torchvenv/bin/python tools/weights_parity.py    # --target DIR for another target/
+
+The environment is that of `tools/golden/generate.py`. Exit code 1 where something
+differs by more than 1e-4.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+TOLERANCE = 1e-4
+SIZE, BATCH, CLASSES = 96, 3, 1000
+worst = 0.0
+
+
+def network(arch, seed):
+    """Random weights of usual sizes; running statistics that are not those of a new network."""
+    torch.manual_seed(seed)
+    net = getattr(torchvision.models, arch)(num_classes=CLASSES)
+    with torch.no_grad():
+        for name, module in net.named_modules():
+            if isinstance(module, nn.BatchNorm2d):
+                last = name.endswith("bn3") or (arch == "resnet18" and name.endswith("bn2"))
+                module.weight.uniform_(0.1, 0.3) if last else module.weight.uniform_(0.5, 1.5)
+                module.bias.normal_(0, 0.2)
+                module.running_mean.normal_(0, 0.3)
+                module.running_var.uniform_(0.5, 2.0)
+                module.num_batches_tracked.fill_(7)
+    return net.eval()
+
+
+def logits_of(net, inputs):
+    with torch.no_grad():
+        return net(inputs)
+
+
+def compare(what, found, expected, tolerance=TOLERANCE):
+    global worst
+    difference = (found - expected).abs().max().item()
+    print(f"{what}: max difference {difference:.1e} of logits up to {expected.abs().max():.2f}")
+    if not difference <= tolerance:
+        print(f"  above {tolerance:.0e}")
+        worst = max(worst, difference)
+
+
+class Tools:
+    def __init__(self, target, folder):
+        self.target, self.folder = target, folder
+
+    def oomph(self, *arguments):
+        command = [self.target / "oomph", *map(str, arguments)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))}:\n{done.stderr}")
+        return done.stdout
+
+    def logits(self, arch, weights, inputs, *more):
+        save_file({"input": inputs}, self.folder / "input.safetensors")
+        command = [self.target / "examples/weights_logits", arch, weights, "input.safetensors"]
+        subprocess.run([*command, "output.safetensors", *more], cwd=self.folder, check=True)
+        return load_file(self.folder / "output.safetensors")["logits"]
+
+
+def reading(tools, arch):
+    net = network(arch, seed=len(arch))
+    inputs = torch.randn(BATCH, 3, SIZE, SIZE)
+    expected = logits_of(net, inputs)
+    state = net.state_dict()
+    files = {
+        "weights.safetensors": lambda path: save_file(state, path),
+        "weights.pth": lambda path: torch.save(state, path),
+        "legacy.pth": lambda path: torch.save(state, path, _use_new_zipfile_serialization=False),
+    }
+    for name, save in files.items():
+        save(tools.folder / name)
+        compare(f"{arch} {name}", tools.logits(arch, name, inputs), expected)
+    plain = tools.logits(arch, "weights.pth", inputs, "--lean", "false")
+    compare(f"{arch} weights.pth by Burn's layers", plain, expected)
+    half = {f"module.{k}": v.half() if v.is_floating_point() else v for k, v in state.items()}
+    torch.save({"epoch": 1, "state_dict": half}, tools.folder / "half.pth")
+    net.load_state_dict({k: v.float() for k, v in ((k[7:], v) for k, v in half.items())})
+    compare(f"{arch} fp16 within a checkpoint", tools.logits(arch, "half.pth", inputs), logits_of(net, inputs))
+
+
+SYNTHETIC = """
+model = { name = "ARCH" }
+data = { source = "synthetic", kind = "image", height = 64, width = 64, classes = 1000,
+         train_samples = 16, test_samples = 4 }
+train = { steps = 2, batch = 4, eval_every = "never" }
+optimizer = { lr = 1e-3 }
+"""
+
+
+def writing(tools, arch):
+    """Weights through a training of ours and back: `strict=True` takes no more and no less than all keys."""
+    (tools.folder / "x.toml").write_text(SYNTHETIC.replace("ARCH", arch))
+    run = tools.folder / f"run-{arch}"
+    sets = ["--set", f"run.directory={run}", "--set", "model.weights=weights.pth"]
+    tools.oomph("train", "--config", "x.toml", "--quiet", *sets, "--set", "model.freeze=['stem']")
+    exported = json.loads(tools.oomph("export", run, "--to", f"{arch}.safetensors", "--json"))
+    net = getattr(torchvision.models, arch)(num_classes=CLASSES)
+    state = load_file(tools.folder / f"{arch}.safetensors")
+    net.load_state_dict(state, strict=True)
+    before = torch.load(tools.folder / "weights.pth")
+    assert exported["tensors"] == len(before), exported
+    assert torch.equal(state["conv1.weight"], before["conv1.weight"]), "frozen"
+    assert torch.equal(state["bn1.running_mean"], before["bn1.running_mean"]), "frozen"
+    assert not torch.equal(state["layer1.0.bn1.running_mean"], before["layer1.0.bn1.running_mean"])
+    assert not torch.equal(state["fc.weight"], before["fc.weight"])
+    assert state["bn1.num_batches_tracked"] == 2 and state["bn1.num_batches_tracked"].dtype == torch.int64
+    inputs = torch.randn(BATCH, 3, SIZE, SIZE)
+    found = tools.logits(arch, f"{arch}.safetensors", inputs)
+    compare(f"{arch} exported, strict", found, logits_of(net.eval(), inputs))
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 12, num_layers=2, batch_first=True)
+        self.fc = nn.Linear(12, 10)
+
+
+LSTM = """
+model = { name = "lstm", hidden = 12, layers = 2, weights = "lstm.pth" }
+data = { source = "digits", layout = "rows" }
+train = { steps = 2 }
+"""
+
+
+def lstm(tools):
+    torch.manual_seed(1)
+    net = Classifier()
+    torch.save(net.state_dict(), tools.folder / "lstm.pth")
+    (tools.folder / "lstm.toml").write_text(LSTM)
+    tools.oomph("export", "--config", "lstm.toml", "--weights", "lstm.pth", "--to", "same.safetensors")
+    same = load_file(tools.folder / "same.safetensors")
+    assert all(torch.equal(same[k], v) for k, v in net.state_dict().items())
+    tools.oomph("train", "--config", "lstm.toml", "--quiet", "--set", "run.directory=lstm-run")
+    tools.oomph("export", "lstm-run", "--to", "trained.safetensors")
+    net.load_state_dict(load_file(tools.folder / "trained.safetensors"), strict=True)
+    print("lstm: exported, strict")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    root = Path(__file__).resolve().parent.parent
+    parser.add_argument("--target", type=Path, default=root / "target/release")
+    parser.add_argument("archs", nargs="*", default=["resnet18", "resnet50", "resnet101"])
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        tools = Tools(arguments.target.resolve(), Path(folder))
+        for arch in arguments.archs:
+            reading(tools, arch)
+            writing(tools, arch)
+        lstm(tools)
+    sys.exit(1 if worst else 0)
+
+
+if __name__ == "__main__":
+    main()
