@@ -90,7 +90,7 @@ fn run(targets: &[Target], each: u64, seed: u64) -> Vec<Tally> {
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        (0..threads).for_each(|_| drop(scope.spawn(&work)));
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
     });
     results
 }

@@ -49,7 +49,7 @@ fn change(generator: &mut Generator, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], wor
             let other = &seeds[generator.below(seeds.len())];
             let start = generator.below(other.len() + 1);
             let end = (start + generator.below(64)).min(other.len());
-            insert(bytes, place, &other[start..end].to_vec());
+            insert(bytes, place, &other[start..end]);
         }
         5 => {
             let number = NUMBERS[generator.below(NUMBERS.len())];

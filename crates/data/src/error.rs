@@ -245,6 +245,9 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
         FormatProblem::NoColumn { .. } | FormatProblem::SameName { .. } => {
             "`data.columns` and `data.targets` name columns as the first row of the file does"
         }
+        FormatProblem::Channels { found, .. } => {
+            return Some(format!("`--set data.channels={found}` if they are right; see also `data.channel_order`"));
+        }
         FormatProblem::Truncated { .. } => "was it copied or fetched whole?",
         _ => return None,
     }

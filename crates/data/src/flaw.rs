@@ -85,6 +85,14 @@ pub enum FormatProblem {
         /// The size of the others.
         expected: String,
     },
+    /// Images with another number of channels than the user says.
+    #[error("images have {found} channels; expected {expected}")]
+    Channels {
+        /// How many they have.
+        found: usize,
+        /// What `data.channels` says.
+        expected: usize,
+    },
     /// Labels for another number of images.
     #[error("there are {labels} labels, but `{images_file}` has {images} images")]
     Count {

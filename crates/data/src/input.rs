@@ -68,7 +68,7 @@ impl<'a> Input<'a> {
     }
 
     /// The next `count` bytes, which belong to `what`. What is not there is not allocated.
-    pub(crate) fn bytes(&mut self, count: u64, what: &'static str) -> Result<Vec<u8>, Flaw> {
+    pub(crate) fn exactly(&mut self, count: u64, what: &'static str) -> Result<Vec<u8>, Flaw> {
         if let Some(end) = self.place.checked_add(count).filter(|end| *end > self.limit.get()) {
             return Err(self.flaw(too_large_problem(Bytes::new(end), self.limit)));
         }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_a_header_asks_for_and_is_not_there_is_not_allocated() {
-        let flaw = input(&[7; 20], u64::MAX).and_then(|mut input| input.bytes(u64::MAX / 2, "pixels"));
+        let flaw = input(&[7; 20], u64::MAX).and_then(|mut input| input.exactly(u64::MAX / 2, "pixels"));
         let flaw = flaw.expect_err("20 bytes");
         assert_eq!(flaw.byte, 20);
         assert!(matches!(flaw.problem, FormatProblem::Truncated { .. }), "{flaw}");

@@ -56,3 +56,37 @@ pub fn example_tensors() -> Vec<u8> {
     let tensors = [("a.weight".into(), tensor(&[2, 3])), ("b".into(), tensor(&[4]))].into();
     tensor_file::encode(&tensors, Path::new(NAME)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    #[test]
+    fn the_examples_are_right() {
+        assert!(state(&sealed(&example_state())).is_ok());
+        assert!(tensors(&example_tensors()).is_ok());
+        let mut changed = sealed(&example_state());
+        // A digit of the step, behind the checksum.
+        let place = changed.windows(9).position(|text| text == b"\"step\":12").expect("it has a step");
+        changed[place + 8] = b'3';
+        assert!(matches!(state(&changed), Err(StateError::Checksum { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+            prop_assert!(state(&bytes).is_err() && state(&sealed(&bytes)).is_err());
+            let _ = tensors(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_state_is_read_or_refused(place in any::<prop::sample::Index>(), byte: u8) {
+            let mut bytes = example_state();
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+            let _ = state(&sealed(&bytes));
+        }
+    }
+}

@@ -85,10 +85,35 @@ fn style() -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn the_template_is_understood() {
         assert!(ProgressStyle::with_template(BAR).is_ok());
+    }
+
+    #[test]
+    fn a_bar_is_there_from_the_first_bytes_to_the_last() {
+        for style in [Style::Bars, Style::Lines] {
+            let shown = DownloadBar::new(style);
+            let length = || shown.current.lock().expect("no panic").as_ref().map(|(url, _)| url.len());
+            for (url, done) in [("http://x/a", 0), ("http://x/a", 7), ("http://x/other", 3)] {
+                shown.show(&OpenEvent::Downloading { url, done, total: 10 });
+                assert_eq!(length(), Some(url.len()));
+            }
+            shown.show(&OpenEvent::Downloaded { url: "http://x/other", bytes: 10, path: Path::new("other") });
+            assert_eq!(length(), None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_shown_where_nothing_was_asked_for() {
+        for style in [Style::Json, Style::Quiet] {
+            let shown = DownloadBar::new(style);
+            shown.show(&OpenEvent::Downloading { url: "http://x/a", done: 0, total: 10 });
+            assert!(shown.current.lock().expect("no panic").is_none());
+        }
     }
 }

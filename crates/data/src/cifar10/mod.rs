@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::{
         DownloadError,
-        download::server::{Answer, Server},
+        download::tests::server::{Answer, Server},
     };
 
     /// An archive as the home of CIFAR-10 has it, with one image a file.

@@ -6,9 +6,7 @@
 mod error;
 mod fetch;
 #[cfg(test)]
-pub(crate) mod server;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transfer;
 mod unpack;
 

@@ -107,9 +107,8 @@ impl Part {
         }
         let (shape, pixels) = arranged(images, settings.arrangement);
         if shape.channels != settings.channels {
-            let (found, expected) =
-                (in_words(shape), format!("to have {} (`data.channels`)", settings.channels));
-            return Err(at_size(&self.images, FormatProblem::OtherSize { found, expected }));
+            let problem = FormatProblem::Channels { found: shape.channels, expected: settings.channels };
+            return Err(at_size(&self.images, problem));
         }
         Ok(Read { part: self, shape, pixels, labels })
     }
@@ -165,7 +164,7 @@ mod tests {
     use oomph_config::Section;
 
     use super::*;
-    use crate::download::server::{Answer, Server};
+    use crate::download::tests::server::{Answer, Server};
 
     #[test]
     fn a_file_is_fetched_where_neither_it_nor_its_content_is_there() {

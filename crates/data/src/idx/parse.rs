@@ -71,7 +71,7 @@ impl Idx {
         let Some(count) = count.filter(|count| usize::try_from(*count).is_ok()) else {
             return Err(input.flaw(FormatProblem::Overflow { dims }));
         };
-        let values = input.bytes(count, content.what())?;
+        let values = input.exactly(count, content.what())?;
         input.end()?;
         Ok(Self { dims: dims.into_iter().map(|dim| dim as usize).collect(), values })
     }

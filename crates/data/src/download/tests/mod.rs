@@ -1,9 +1,9 @@
+pub(crate) mod server;
+
 use std::{cell::RefCell, fs, net::TcpListener, path::PathBuf};
 
-use super::{
-    DownloadError, Remote, download,
-    server::{Answer, Server},
-};
+use self::server::{Answer, Server};
+use super::{DownloadError, Remote, download};
 use crate::OpenEvent;
 
 fn file() -> Vec<u8> {
@@ -142,7 +142,7 @@ fn a_file_of_another_length_is_refused() {
     for (served, answer, found) in [
         (&file[..1_199_999], Answer::Whole, Some(1_199_999)),
         (&[&file[..], b"more"].concat()[..], Answer::Whole, Some(1_200_004)),
-        (&file, Answer::Longer(1), Some(1_200_001)),
+        (&file[..], Answer::Longer(1), Some(1_200_001)),
     ] {
         let server = Server::start(served.to_vec(), &[answer]);
         let mut remote = server.remote(&file);
