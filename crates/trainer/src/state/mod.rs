@@ -22,3 +22,4 @@ pub use record::{OptimizerRecord, Scalar, TrainState, model_record, restore_mode
 pub use store::{CheckpointStore, Found, Which};
 
 pub(crate) use disk::write_file;
+pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};
