@@ -60,6 +60,7 @@ fn data_files() -> Vec<Target> {
         plain("cifar10", |bytes| data::cifar10(bytes, false).is_ok(), vec![records(1), records(2)]),
         plain("cifar10 skipping", |bytes| data::cifar10(bytes, true).is_ok(), vec![records(1), records(2)]),
         plain("cifar10 names", |bytes| data::cifar10_names(bytes).is_ok(), vec![NAMES.to_vec()]),
+        plain("text", |bytes| data::text(bytes).is_ok(), vec!["to be, ō ∀ 𝄞\n".into()]),
         csv("csv", |bytes| data::csv(bytes, false).is_ok()),
         csv("csv skipping", |bytes| data::csv(bytes, true).is_ok()),
     ]

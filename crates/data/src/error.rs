@@ -1,6 +1,6 @@
 use std::{fmt::Display, io, path::PathBuf};
 
-use oomph_core::{Bytes, InputSpec, Split, TargetSpec};
+use oomph_core::{InputSpec, Split, TargetSpec};
 
 use crate::{DownloadError, FormatError, FormatProblem};
 
@@ -126,24 +126,6 @@ pub enum DataError {
         /// The folder.
         path: PathBuf,
     },
-    /// A text in another encoding.
-    #[error("`{}` is not UTF-8 at byte {byte}", path.display())]
-    NotUtf8 {
-        /// The file.
-        path: PathBuf,
-        /// The first byte that is wrong, from 0.
-        byte: usize,
-    },
-    /// A file above the limit that is set for it.
-    #[error("`{}` has {size}, more than `data.max_file_bytes` of {limit}", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        size: Bytes,
-        /// The limit.
-        limit: Bytes,
-    },
     /// A text that gives no sample, in one of its parts or both.
     #[error(
         "`{}` has {} tokens to train on and {} held out, in {files} file{}: a sample of `data.steps` (= {steps}) needs {}",
@@ -254,12 +236,14 @@ impl DataError {
             Self::ClassMismatch { .. } => {
                 Some("the index of a class follows from its name, so both parts need the same".to_owned())
             }
-            Self::NoText { .. } => Some("name a text file with `--set data.path=…`".to_owned()),
+            Self::NoText { .. } => Some(
+                "name a text file with `--set data.path=…`; with `--set data.name=tiny-shakespeare --set \
+                 data.download=true` one is fetched"
+                    .to_owned(),
+            ),
             Self::NoTexts { .. } => {
                 Some("`data.path` is a text file, or a folder with `.txt` files in it".to_owned())
             }
-            Self::NotUtf8 { .. } => Some("`iconv -t UTF-8` writes a text anew".to_owned()),
-            Self::TooLarge { .. } => Some("raise it with `--set data.max_file_bytes=…`".to_owned()),
             Self::TooShort { .. } => {
                 Some("take a longer text, a smaller `data.steps`, or another `data.held_out`".to_owned())
             }
@@ -311,6 +295,7 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
         FormatProblem::Channels { found, .. } => {
             return Some(format!("`--set data.channels={found}` if they are right; see also `data.channel_order`"));
         }
+        FormatProblem::NotUtf8 => "`iconv -t UTF-8` writes a text anew",
         FormatProblem::Truncated { .. } => "was it copied or fetched whole?",
         _ => return None,
     }

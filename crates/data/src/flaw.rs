@@ -74,6 +74,9 @@ pub enum FormatProblem {
         /// How many classes there are.
         classes: usize,
     },
+    /// A text in another encoding.
+    #[error("the text is not UTF-8")]
+    NotUtf8,
     /// Packed data that cannot be unpacked, or bytes that cannot be read.
     #[error("the bytes from here on cannot be read: {0}")]
     Unreadable(io::Error),

@@ -9,6 +9,7 @@ use crate::{
     images::{ImagePart, LabelRule},
     input::Input,
     series::{Table, Wanted},
+    text::corpus,
 };
 
 /// What a file may have, packed or unpacked.
@@ -62,4 +63,12 @@ pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
     let table = Table::read(input(bytes)?, wanted)?;
     (0..table.rows()).for_each(|row| drop(table.row(row)));
     Ok(())
+}
+
+/// A text, packed or not.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
+    corpus::decode(input(bytes)?).map(drop)
 }

@@ -1,12 +1,14 @@
 use std::{
-    fs::{self, File},
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use oomph_core::Bytes;
 
-use crate::DataError;
+use crate::{
+    DataError, Flaw, FormatProblem,
+    input::{Input, read_file},
+};
 
 /// One text, of one or many files.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataErr
     let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
     let mut text = String::new();
     for file in &files {
-        let more = read_file(file, max_file_bytes)?;
+        let more = read_file(file, max_file_bytes, decode)?;
         // The end of a file is the end of a line.
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -50,23 +52,13 @@ fn texts(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(files)
 }
 
-fn read_file(path: &Path, limit: Bytes) -> Result<String, DataError> {
-    // Before opening it: to open a pipe is to wait for who writes to it.
-    let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
-    if !metadata.is_file() {
-        return Err(failed(path, io::Error::other("it is not a file")));
-    }
-    let mut bytes = Vec::with_capacity(metadata.len().min(limit.get()) as usize);
-    let read =
-        File::open(path).and_then(|file| file.take(limit.get().saturating_add(1)).read_to_end(&mut bytes));
-    read.map_err(|error| failed(path, error))?;
-    // A file may grow between the two looks at it.
-    let size = Bytes::new(metadata.len().max(bytes.len() as u64));
-    if size > limit {
-        return Err(DataError::TooLarge { path: path.to_owned(), size, limit });
-    }
-    String::from_utf8(bytes)
-        .map_err(|error| DataError::NotUtf8 { path: path.to_owned(), byte: error.utf8_error().valid_up_to() })
+/// The text of a file, plain or as `.gz`.
+pub(crate) fn decode(mut input: Input<'_>) -> Result<String, Flaw> {
+    let bytes = input.rest()?;
+    String::from_utf8(bytes).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to() as u64;
+        Flaw::new(byte, FormatProblem::NotUtf8)
+    })
 }
 
 fn failed(path: &Path, source: io::Error) -> DataError {
@@ -102,12 +94,10 @@ mod tests {
         assert!(message(&folder.path().join("gone")).contains("does not exist"));
         let file = folder.path().join("a.txt");
         fs::write(&file, b"caf\xe9").unwrap();
-        assert!(message(&file).ends_with("is not UTF-8 at byte 3"), "{}", message(&file));
+        let found = message(&file);
+        assert!(found.contains("byte 3") && found.contains("the text is not UTF-8"), "{found}");
         fs::write(&file, b"123456789").unwrap();
-        assert!(
-            message(&file).contains("has 9 B, more than `data.max_file_bytes` of 8 B"),
-            "{}",
-            message(&file)
-        );
+        let found = message(&file);
+        assert!(found.contains("above `data.max_file_bytes` of 8 B"), "{found}");
     }
 }

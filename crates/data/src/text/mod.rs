@@ -1,4 +1,5 @@
-mod corpus;
+pub(crate) mod corpus;
+mod homes;
 mod prompt;
 mod settings;
 mod vocabulary;
@@ -13,10 +14,15 @@ pub use self::{
     settings::text,
     vocabulary::{Level, Vocabulary},
 };
-use crate::{DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values};
+use crate::{
+    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
+};
 
 impl OpenSource for Settings {
-    fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        if let Some(remote) = self.home.as_ref().filter(|_| !self.path.exists()) {
+            download(remote, &self.path, &|event| context.tell(event))?;
+        }
         let Corpus { text, files } = corpus::read(&self.path, self.max_file_bytes)?;
         let tokens: Vec<&str> = self.level.tokens(&text).collect();
         let held_out = (tokens.len() as f64 * self.held_out).round() as usize;
@@ -100,5 +106,62 @@ impl Source for Text {
     fn host_bytes(&self) -> Bytes {
         let tokens: usize = self.parts.iter().map(|part| size_of_val(part.as_slice())).sum();
         Bytes::new(tokens as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_config::Section;
+
+    use super::*;
+    use crate::download::tests::server::{Answer, Server};
+
+    fn settings(path: &std::path::Path, more: &str) -> Settings {
+        let text = format!("path = '{}'\n{more}", path.display());
+        Settings::read(&Section::from_toml("data", &text).expect("valid TOML")).expect("valid settings")
+    }
+
+    fn open(settings: &Settings) -> Result<Arc<dyn Source>, DataError> {
+        settings.open(&OpenContext::new("unused", 0))
+    }
+
+    #[test]
+    fn samples_follow_one_another_and_their_targets_are_one_token_on() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let path = place.path().join("text.txt");
+        std::fs::write(&path, "abcdefghij".repeat(10)).expect("written");
+        let source = open(&settings(&path, "steps = 7\nheld_out = 0.25")).expect("a text");
+        assert_eq!([Split::Train, Split::Test].map(|split| source.len(split)), [10, 3]);
+        assert!(source.is_continuous());
+        let tokens = source.class_names().expect("a vocabulary");
+        let text = |indices: &[i32]| {
+            indices.iter().map(|index| tokens[*index as usize].as_str()).collect::<String>()
+        };
+        for (split, index, input, target) in [
+            (Split::Train, 0, "abcdefg", "bcdefgh"),
+            (Split::Train, 1, "hijabcd", "ijabcde"),
+            (Split::Test, 0, "fghijab", "ghijabc"),
+        ] {
+            match source.sample(split, index, None).expect("it is there") {
+                Sample { input: Values::Tokens(found), target: Target::Tokens(next) } => {
+                    assert_eq!([text(&found), text(&next)], [input, target]);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(open(&settings(&path, "steps = 80")), Err(DataError::TooShort { .. })));
+    }
+
+    #[test]
+    fn a_text_is_fetched_where_it_is_not_there() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let text = "to be or not to be ".repeat(30);
+        let server = Server::start(text.clone().into_bytes(), &[Answer::Whole]);
+        let path = place.path().join("text.txt");
+        let settings =
+            Settings { home: Some(server.remote(text.as_bytes())), ..settings(&path, "steps = 8") };
+        assert_eq!(open(&settings).expect("fetched").spec(), open(&settings).expect("there").spec());
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), text);
+        assert_eq!(server.requests(), [0]);
     }
 }
