@@ -170,6 +170,8 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(LANGUAGE, TOKENS_64, 16, "", ADAMW),
         quick(TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
         quick(TIED, WORDS_35, 8, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
+        quick(TIED, WORDS_35, 8, "lean = false, recompute = 'ops'", ADAM),
+        quick(TIED, WORDS_35, 8, "precision = 'fp16', recompute = 'ops'", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "lean = false", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "recompute = 'stages'", MOMENTUM),
         quick(RESNET18, PHOTO, 8, "lean = false, recompute = 'ops'", SGD),

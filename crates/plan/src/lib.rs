@@ -24,6 +24,7 @@
 //! It records nothing itself and knows no models: that is the trainer's.
 
 mod backend;
+mod checkpointing;
 mod cost;
 mod cuda;
 mod flex;

@@ -1,11 +1,11 @@
 use std::collections::{HashMap, HashSet};
 
 use burn_backend::DType;
-use burn_ir::{TensorIr, TensorStatus};
+use burn_ir::{OperationIr, TensorIr, TensorStatus};
 use oomph_core::{Phase, is_within};
 use oomph_memory::{Name, Names, RawBlock};
 
-use crate::layout::Layout;
+use crate::{checkpointing::Graph, layout::Layout};
 
 /// One reference to a storage, with the layout through which it is seen. Given back by [`Machine::release`] or
 /// [`Machine::output`]; it is no `Drop` type because counting needs the machine.
@@ -24,13 +24,22 @@ struct Storage {
     block: usize,
 }
 
-/// A tensor after its last read, where that did not consume it: a variable that lives to the end of its function. A
-/// recording does not say when that is; the end of the scope is the latest it can be for what a layer holds.
+/// A tensor after its last read, where that did not consume it.
 #[derive(Debug)]
 struct Lingering {
     handle: Handle,
     phase: Phase,
-    scope: String,
+    holder: Holder,
+}
+
+/// Who holds a tensor that nobody reads any more.
+#[derive(Debug)]
+enum Holder {
+    /// A variable that lives to the end of its function. A recording does not say when that is; the end of this scope is
+    /// the latest it can be for what a layer holds.
+    Scope(String),
+    /// The graph, to the end of the phase.
+    Graph,
 }
 
 /// Plays what a backend's allocator would see: storage is born, shared and freed.
@@ -47,6 +56,8 @@ pub(crate) struct Machine {
     pub(crate) names: Names,
     /// Tensors that nobody reads any more and somebody still holds.
     lingering: Vec<Lingering>,
+    /// What the graph refers to, where that is more than backward reads.
+    pub(crate) graph: Option<Graph>,
     operation: Name,
     scope: String,
     place: (Phase, Name),
@@ -72,6 +83,7 @@ impl Machine {
             places: vec![(Phase::Init, Name::NONE)],
             names: Names::default(),
             lingering: Vec::new(),
+            graph: None,
             operation: Name::NONE,
             scope: String::new(),
             place: (Phase::Init, Name::NONE),
@@ -83,11 +95,20 @@ impl Machine {
 
     /// Where the operations that follow belong. What only the code of a scope still holds goes when that is left.
     pub(crate) fn go(&mut self, phase: Phase, scope: &str) {
-        let is_left = |held: &Lingering| held.phase != phase || !is_within(scope, &held.scope);
+        let is_left = |held: &Lingering| match &held.holder {
+            _ if held.phase != phase => true,
+            Holder::Scope(of) => !is_within(scope, of),
+            Holder::Graph => false,
+        };
         let (left, stay) = std::mem::take(&mut self.lingering).into_iter().partition(is_left);
         self.lingering = stay;
         for Lingering { handle, .. } in left {
             self.release(handle);
+        }
+        if phase != Phase::Forward
+            && let Some(graph) = &mut self.graph
+        {
+            graph.end_forward();
         }
         self.scope = scope.to_owned();
         self.place = (phase, self.names.of(scope));
@@ -225,6 +246,15 @@ impl Machine {
         self.tensors.insert(ir.id.value(), handle);
     }
 
+    /// Lets the graph know of an operation of forward.
+    pub(crate) fn record(&mut self, operation: &OperationIr) {
+        if self.place.0 == Phase::Forward
+            && let Some(graph) = &mut self.graph
+        {
+            graph.run(operation);
+        }
+    }
+
     /// Ends an operation: what nobody reads any more goes, at once or with its scope.
     pub(crate) fn end<'a>(&mut self, tensors: impl Iterator<Item = &'a TensorIr>) {
         for ir in tensors {
@@ -233,16 +263,25 @@ impl Machine {
                 continue;
             }
             let Some(handle) = self.tensors.remove(&id) else { continue };
+            match self.holder(ir) {
+                Some(holder) => self.lingering.push(Lingering { handle, phase: self.place.0, holder }),
+                None => self.release(handle),
+            }
+        }
+    }
+
+    /// Who still holds a tensor after its last read.
+    fn holder(&self, ir: &TensorIr) -> Option<Holder> {
+        if ir.status != TensorStatus::ReadOnly {
+            return None;
+        }
+        let is_referred = || self.graph.as_ref().is_some_and(|graph| graph.refers_to(ir.id.value()));
+        match self.place.0 {
+            Phase::Forward if is_referred() => Some(Holder::Graph),
             // What an optimizer's rule holds lives to the rule's end. Elsewhere the last read nearly always moves: the
             // measurements of docs/planning.md are met without it.
-            let lingers =
-                ir.status == TensorStatus::ReadOnly && self.place.0 == Phase::Step && !self.scope.is_empty();
-            if lingers {
-                let scope = self.scope.clone();
-                self.lingering.push(Lingering { handle, phase: self.place.0, scope });
-            } else {
-                self.release(handle);
-            }
+            Phase::Step if !self.scope.is_empty() => Some(Holder::Scope(self.scope.clone())),
+            _ => None,
         }
     }
 }

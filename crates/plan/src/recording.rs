@@ -11,6 +11,9 @@ pub struct Recording {
     pub notes: Vec<Note>,
     /// The model's stages, in order.
     pub stages: Vec<String>,
+    /// Whether the graph computes single operations again in backward, and holds what it would need for it: Burn's
+    /// gradient checkpointing.
+    pub is_checkpointed: bool,
 }
 
 /// Something that holds from a moment of a recording on.

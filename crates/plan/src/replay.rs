@@ -5,10 +5,11 @@ use std::{
 
 use burn_ir::OperationIr;
 use oomph_core::Bytes;
-use oomph_memory::{Clock, Draft, Held, Name, Origin, Span, SpanKind, Timeline};
+use oomph_memory::{Category, Clock, Draft, Held, Name, Origin, Span, SpanKind, Timeline};
 
 use crate::{
     Backend, Note, Noted, Recording,
+    checkpointing::Graph,
     cuda::{self, Cuda},
     flex::Flex,
     machine::Machine,
@@ -29,7 +30,8 @@ pub struct Head {
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     let lives = Lives::of(&recording.operations);
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let (mut rules, machine) = Rules::of(backend);
+    let (mut rules, mut machine) = Rules::of(backend);
+    machine.graph = recording.is_checkpointed.then(Graph::default);
     let mut play = Play { machine, held: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {
@@ -46,6 +48,7 @@ pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
         }
         play.machine.begin(&operation_name(operation), lives.needed_after(index, operation));
         rules.run(&mut play.machine, operation);
+        play.machine.record(operation);
         play.machine.end(operation.inputs().chain(operation.outputs()));
     }
     for note in notes {
@@ -124,6 +127,9 @@ impl Play {
             }
             Noted::End => return false,
             Noted::Held { tensor, category, name } => {
+                if let (Category::Parameters, Some(graph)) = (category, &mut self.machine.graph) {
+                    graph.parameter(*tensor);
+                }
                 if let Some(address) = self.machine.address(*tensor) {
                     self.held.push(Held {
                         event: next.saturating_sub(1),

@@ -174,16 +174,30 @@ impl Task for Classification {
     }
 
     fn correct(&self, output: &AnyTensor, targets: &DeviceTargets) -> Option<Tensor<1>> {
-        let (logits, classes) = Self::rows(output, targets).ok()?;
-        let [rows, _] = logits.dims();
-        let predicted: Tensor<1, Int> = logits.argmax(1).reshape([rows]);
-        let correct = predicted.equal(classes).float().sum_dim(0);
-        // A sample counts as the share of its tokens.
-        Some(match targets {
-            DeviceTargets::Tokens(tokens) => correct.div_scalar(tokens.dims()[1] as f32),
-            _ => correct,
-        })
+        let logits = output.clone();
+        // Indices first, and rows of these: logits in rows would be one more node of the graph, which nobody goes back
+        // through and which may hold the logits to the end of backward.
+        match targets {
+            DeviceTargets::Classes(classes) => {
+                let logits = logits.float::<2>()?;
+                let [rows, _] = logits.dims();
+                Some(equal(logits.argmax(1).reshape([rows]), classes.clone()))
+            }
+            DeviceTargets::Tokens(tokens) => {
+                let [batch, steps] = tokens.dims();
+                let logits = logits.float::<3>().filter(|logits| logits.dims()[..2] == [batch, steps])?;
+                let predicted = logits.argmax(2).reshape([batch * steps]);
+                // A sample counts as the share of its tokens.
+                Some(equal(predicted, tokens.clone().reshape([batch * steps])).div_scalar(steps as f32))
+            }
+            DeviceTargets::Values(_) => None,
+        }
     }
+}
+
+/// How many are equal.
+fn equal(predicted: Tensor<1, Int>, classes: Tensor<1, Int>) -> Tensor<1> {
+    predicted.equal(classes).float().sum_dim(0)
 }
 
 /// The mean squared error between an output `[B, F]` and values `[B, F]`.

@@ -1,7 +1,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use burn::tensor::{Device, FloatDType, IntDType, Tensor};
-use oomph_config::OptimizerKind;
+use oomph_config::{OptimizerKind, Recompute};
 use oomph_core::{Phase, SampleSpec, Split, TargetSpec, phase, watch_places};
 use oomph_memory::Category;
 use oomph_model::{AnyTensor, Carried, Init, ModelError, Pass, Policy, Stages, Storage, blank_input};
@@ -61,7 +61,8 @@ pub(super) fn record(session: &Session, work: &Work, backend: Backend) -> Result
     // The scope runs its closure before it can fail; an error of the model comes before one of the recording.
     let (notes, stages) = notes.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
     let graph = graph.map_err(|error| failed(error.to_string()))?;
-    Ok(Recording { operations: graph.graph.operations, notes, stages })
+    let is_checkpointed = session.config.memory.recompute == Recompute::Ops;
+    Ok(Recording { operations: graph.graph.operations, notes, stages, is_checkpointed })
 }
 
 fn run(
