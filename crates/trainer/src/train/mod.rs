@@ -167,19 +167,7 @@ impl<'a> Training<'a> {
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
-        // What a crash or a full disk left there may be what keeps the next lines from being written.
-        training.run.checkpoints().clear_leftovers()?;
-        let device = session.config.device.devices[0].to_string();
-        let weights = training.stepper.weights.take();
-        training.run.describe(&training.config, &environment(&device, weights.as_ref()))?;
-        training.announce(checkpoint.as_ref(), device)?;
-        let notices = match weights {
-            Some(weights) => weights.notices,
-            None => training.frozen_as_drawn().into_iter().collect(),
-        };
-        for message in warnings.into_iter().chain(notices) {
-            training.tell(Event::Warning { message })?;
-        }
+        training.describe(checkpoint.as_ref(), warnings)?;
         if let Some(adapted) = options.adapted.clone() {
             let step = training.progress.step;
             training.tell(Event::Adapted(Adapted { step, ..adapted }))?;
@@ -187,6 +175,24 @@ impl<'a> Training<'a> {
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
+    }
+
+    /// Writes down what the run is, and tells of it and of what somebody should know.
+    fn describe(&mut self, checkpoint: Option<&Checkpoint>, warnings: Vec<String>) -> Result<(), TrainError> {
+        // What a crash or a full disk left there may be what keeps the next lines from being written.
+        self.run.checkpoints().clear_leftovers()?;
+        let device = self.session.config.device.devices[0].to_string();
+        let weights = self.stepper.weights.take();
+        self.run.describe(&self.config, &environment(&device, weights.as_ref()))?;
+        self.announce(checkpoint, device)?;
+        let notices = match weights {
+            Some(weights) => weights.notices,
+            None => self.frozen_as_drawn().into_iter().collect(),
+        };
+        for message in warnings.into_iter().chain(notices) {
+            self.tell(Event::Warning { message })?;
+        }
+        Ok(())
     }
 
     /// What is frozen in a new model without weights stays random, which nobody wants.
