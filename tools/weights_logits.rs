@@ -41,8 +41,8 @@ fn run(name: &str, weights: &str, [input, output]: [&str; 2], lean: bool) -> Res
     let device = Device::flex();
     let architecture = resnet(&Section::from_toml("model", &format!("name = '{name}'"))?)?;
     let file = WeightFile::open(Path::new(weights))?;
-    let classes =
-        file.tensor("fc.bias").and_then(|bias| bias.shape.first().copied()).ok_or("no `fc.bias`")?;
+    let head = file.tensors().find(|tensor| tensor.name == "fc.bias" || tensor.name.ends_with(".fc.bias"));
+    let classes = head.and_then(|bias| bias.shape.first().copied()).ok_or("no `fc.bias`")?;
     let spec = SampleSpec {
         input: InputSpec::Image { channels, height, width },
         target: TargetSpec::Class { count: classes },

@@ -21,6 +21,35 @@ pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     bytes
 }
 
+/// The same with sizes and offsets of 64 bits, as archives beyond 4 GiB have them.
+pub(crate) fn zip_of_64_bits(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut directory = Vec::new();
+    for (name, contents) in files {
+        let sizes = [contents.len() as u64, contents.len() as u64, bytes.len() as u64];
+        let sizes: Vec<u8> = sizes.iter().flat_map(|size| size.to_le_bytes()).collect();
+        let name_length = (name.len() as u16).to_le_bytes();
+        // A field that says nothing, then that of the sizes.
+        let extra = [&[9, 9, 2, 0, 7, 7, 1, 0, 24, 0][..], &sizes].concat();
+        let extra_length = (extra.len() as u16).to_le_bytes();
+        let head = [&[0; 14][..], &[0xff; 8], &name_length, &extra_length].concat();
+        bytes.extend([b"PK\x03\x04", &head[..], name.as_bytes(), &extra, contents].concat());
+        directory.extend([b"PK\x01\x02\0\0", &head[..], &[0; 10], &[0xff; 4]].concat());
+        directory.extend([name.as_bytes(), &extra].concat());
+    }
+    let count = (files.len() as u64).to_le_bytes();
+    let length = (directory.len() as u64).to_le_bytes();
+    let offset = (bytes.len() as u64).to_le_bytes();
+    bytes.extend(directory);
+    let end = (bytes.len() as u64).to_le_bytes();
+    bytes.extend(
+        [b"PK\x06\x06", &44u64.to_le_bytes()[..], &[0; 12], &count, &count, &length, &offset].concat(),
+    );
+    bytes.extend([b"PK\x06\x07", &[0; 4][..], &end, &[1, 0, 0, 0]].concat());
+    bytes.extend([b"PK\x05\x06", &[0; 4][..], &[0xff; 12], &[0; 2]].concat());
+    bytes
+}
+
 /// A file of PyTorch with this pickle and one storage, `0`, of 64 bytes.
 pub(crate) fn torch(pickle: &[u8]) -> Vec<u8> {
     zip(&[("x/data.pkl", pickle), ("x/byteorder", b"little"), ("x/data/0", &[0; 64]), ("x/version", b"3\n")])

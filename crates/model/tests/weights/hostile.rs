@@ -3,7 +3,7 @@
 use oomph_model::weights::{WeightFile, read_bytes};
 
 use crate::{
-    archive::{pickle, torch, zip},
+    archive::{pickle, torch, zip, zip_of_64_bits},
     golden,
 };
 
@@ -119,6 +119,20 @@ fn archives_that_are_not_of_torch_save_are_refused() {
     let entry = compressed.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
     compressed[entry + 10] = 8;
     assert_eq!(message(&compressed), "`x/data.pkl` in it is compressed or encrypted");
+}
+
+#[test]
+fn an_archive_with_sizes_of_64_bits_is_read_and_its_damage_refused() {
+    let pickle = pickle("a", 16, 0, &[4, 4], &[4, 1]);
+    let bytes = zip_of_64_bits(&[("x/data.pkl", &pickle), ("x/data/0", &[0; 64])]);
+    assert_eq!(read_bytes(&bytes).unwrap(), 16);
+    for at in 0..bytes.len() {
+        let mut bytes = bytes.clone();
+        for byte in [0x00, 0xff, 0x80] {
+            bytes[at] = byte;
+            let _ = read_bytes(&bytes);
+        }
+    }
 }
 
 /// 1 MiB of pickles that make as much as they can.

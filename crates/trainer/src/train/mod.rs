@@ -176,17 +176,7 @@ impl<'a> Training<'a> {
             leaks: LeakCheck::new(session),
             planned_peak_bytes,
         };
-        let device = session.config.device.devices[0].to_string();
-        let weights = training.stepper.weights.take();
-        training.prepare_directory(&environment(&device, weights.as_ref()))?;
-        training.announce(checkpoint.as_ref(), device)?;
-        let notices = match weights {
-            Some(weights) => weights.notices,
-            None => training.frozen_as_drawn().into_iter().collect(),
-        };
-        for message in warnings.into_iter().chain(notices) {
-            training.tell(Event::Warning { message })?;
-        }
+        training.describe(checkpoint.as_ref(), warnings)?;
         if let Some(adapted) = options.adapted.clone() {
             let step = training.progress.step;
             training.tell(Event::Adapted(Adapted { step, ..adapted }))?;
@@ -196,11 +186,23 @@ impl<'a> Training<'a> {
         Ok(training)
     }
 
-    fn prepare_directory(&mut self, environment: &serde_json::Value) -> Result<(), TrainError> {
+    /// Writes down what the run is, and tells of it and of what somebody should know.
+    fn describe(&mut self, checkpoint: Option<&Checkpoint>, warnings: Vec<String>) -> Result<(), TrainError> {
         // What a crash or a full disk left there may be what keeps the next lines from being written.
         self.run.checkpoints().clear_leftovers()?;
-        self.run.describe(&self.config, environment)?;
-        self.begin_event_file()
+        let device = self.session.config.device.devices[0].to_string();
+        let weights = self.stepper.weights.take();
+        self.run.describe(&self.config, &environment(&device, weights.as_ref()))?;
+        self.begin_event_file()?;
+        self.announce(checkpoint, device)?;
+        let notices = match weights {
+            Some(weights) => weights.notices,
+            None => self.frozen_as_drawn().into_iter().collect(),
+        };
+        for message in warnings.into_iter().chain(notices) {
+            self.tell(Event::Warning { message })?;
+        }
+        Ok(())
     }
 
     /// What is frozen in a new model without weights stays random, which nobody wants.
