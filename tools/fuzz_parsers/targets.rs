@@ -5,6 +5,7 @@ use std::{io::Write as _, sync::LazyLock};
 use flate2::{Compression, write::GzEncoder};
 use oomph_config::Config;
 use oomph_data::parsers as data;
+use oomph_model::weights::read_bytes;
 use oomph_trainer::{Registry, parsers as trainer};
 
 /// A parser, and what it is fed with.
@@ -26,7 +27,7 @@ const KIB: usize = 1 << 10;
 
 /// All parsers of what comes from outside.
 pub(crate) fn targets() -> Vec<Target> {
-    [data_files(), checkpoints(), vec![config()]].into_iter().flatten().collect()
+    [data_files(), checkpoints(), vec![weights(), config()]].into_iter().flatten().collect()
 }
 
 fn data_files() -> Vec<Target> {
@@ -94,6 +95,42 @@ fn checkpoints() -> Vec<Target> {
             bound: |bytes| 64 * bytes.len() + 16 * KIB,
         },
     ]
+}
+
+/// Files of PyTorch and torchvision: what was damaged is read as far as it goes.
+fn weights() -> Target {
+    Target {
+        name: "weights",
+        parse: |bytes| read_bytes(bytes).is_ok(),
+        seeds: [
+            &include_bytes!("../../tests/golden/weights_zip.pth")[..],
+            include_bytes!("../../tests/golden/weights_legacy.pth"),
+            include_bytes!("../../tests/golden/weights_protocol_4.pth"),
+            include_bytes!("../../tests/golden/weights_nested_half.pth"),
+            include_bytes!("../../tests/golden/weights_bfloat16.safetensors"),
+        ]
+        .map(<[u8]>::to_vec)
+        .to_vec(),
+        words: &[
+            b"c",
+            b"R",
+            b"(",
+            b"t",
+            b"}",
+            b"]",
+            b"K\x01",
+            b"M\xff\xff",
+            b"J\xff\xff\xff\x7f",
+            b"q\x00",
+            b"h\x00",
+            b"Q",
+            b".",
+            b"PK\x03\x04",
+            b"PK\x01\x02",
+        ],
+        finish: |bytes| bytes,
+        bound: |bytes| 64 * bytes.len() + 64 * KIB,
+    }
 }
 
 fn config() -> Target {
