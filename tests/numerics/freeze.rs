@@ -28,8 +28,11 @@ fn lstm(freeze: &str) -> String {
     )
 }
 
+/// Values by name, to the bit.
+type Bits = Vec<(String, Vec<u32>)>;
+
 /// Parameters and running statistics after some steps, before and after; the optimizer's parameters.
-fn trained(config: &str) -> (Vec<(String, Vec<u32>)>, Vec<(String, Vec<u32>)>, Vec<String>) {
+fn trained(config: &str) -> (Bits, Bits, Vec<String>) {
     let session = digits::session(config);
     let mut stepper = Stepper::new(&session).unwrap();
     let before = host::parameter_bits(&stepper.model);

@@ -29,7 +29,7 @@ pub enum WeightsError {
         /// The model's name.
         model: String,
         /// What does not fit.
-        mismatch: Mismatch,
+        mismatch: Box<Mismatch>,
     },
     /// A weight is infinite or not a number.
     #[error("`{name}` in the weights `{}` has values that are infinite or not a number", path.display())]

@@ -97,7 +97,7 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     let refused = |mismatch| WeightsError::Mismatch {
         path: file.path().to_owned(),
         model: architecture.name().to_owned(),
-        mismatch,
+        mismatch: Box::new(mismatch),
     };
     let Some(naming) = Naming::find(&tensors, architecture, wanted) else {
         let ours = wanted.iter().map(|wanted| architecture.pytorch_name(&wanted.name)).collect();
@@ -270,7 +270,7 @@ impl Compared {
         let part = |name: &str| name.get(prefix..).and_then(|rest| rest.split('.').next()).map(str::to_owned);
         let parts: BTreeSet<Option<String>> = known.iter().map(|name| part(name)).collect();
         let unknown = tensors.keys().filter(|name| !known.contains(*name)).map(|name| (*name).to_owned());
-        let is_whole = self.mismatch.is_none() && !(self.head.is_fresh && !self.head.missing.is_empty());
+        let is_whole = self.mismatch.is_none() && (!self.head.is_fresh || self.head.missing.is_empty());
         unknown.partition(|name| !is_whole || parts.contains(&part(name)))
     }
 }

@@ -100,9 +100,12 @@ fn what_is_no_file_of_weights_is_told_apart() {
     assert!(message(&safetensors).contains("its header is no header of safetensors"));
 }
 
+/// Files of an archive by name.
+type Files<'a> = &'a [(&'a str, &'a [u8])];
+
 #[test]
 fn archives_that_are_not_of_torch_save_are_refused() {
-    let cases: [(&[(&str, &[u8])], &str); 6] = [
+    let cases: [(Files<'_>, &str); 6] = [
         (&[("x/model.json", b"{}")], "`data.pkl` is not in it"),
         (&[("x/data.pkl", b"}."), ("y/data.pkl", b"}.")], "`data.pkl` is not in it"),
         (&[("x/data.pkl", b"}."), ("x/byteorder", b"big")], "highest byte of a number first"),
