@@ -19,8 +19,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 fn masked(bytes: &[u8]) -> u32 {
-    let checksum = crc32c(bytes);
-    (checksum >> 15 | checksum << 17).wrapping_add(0xa282_ead8)
+    crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
