@@ -285,4 +285,7 @@ fn memory_is_told_by_category() {
             .sum();
     let peak = logged(&folder, "step", "/peak_in_use_bytes").last().expect("a step").1 as i64;
     assert!(total <= peak && total * 10 > peak * 9, "{total} of {peak}");
+    // The first step of another process finds a state that no step of its own made.
+    folder.train(&[&adam[..4], &["--set", "train.steps=41", "--resume"]].concat()).success();
+    assert!(about(last("optimizer_state"), 2 * parameters), "{}", last("optimizer_state"));
 }
