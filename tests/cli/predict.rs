@@ -98,6 +98,17 @@ fn files_that_cannot_be_read_are_named_and_the_others_predicted() {
 }
 
 #[test]
+fn a_setting_that_cannot_change_how_images_are_read_is_named() {
+    let folder = trained();
+    let sets = ["--set", "data.size=4", "--set", "data.workers=2", "--set", "train.eval_batch=3"];
+    let arguments = [&["predict", "--run", "run", "photos/test/cat/4.jpg"], &sets[..]].concat();
+    let answer = folder.oomph(&arguments).success();
+    assert_eq!(answer.stderr, "warning: `data.size` has no effect: images are read as in training\n");
+    let plain = folder.oomph(&arguments[..4]).success();
+    assert_eq!(answer.stdout, plain.stdout);
+}
+
+#[test]
 fn a_checkpoint_is_chosen_by_name_or_step() {
     let folder = Folder::new();
     cats_and_dogs(&folder);

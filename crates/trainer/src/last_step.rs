@@ -13,13 +13,16 @@ pub(crate) struct LastStep {
     first_event: u64,
     /// That of the step before, whose end says where the tensors lie that the last one finds.
     before: u64,
-    /// What the optimizer keeps, once it keeps anything: it does not change any more then.
+    /// Whether the step found a state of the optimizer.
+    has_state: bool,
+    /// What the optimizer keeps, once that was counted: it does not change any more.
     state_bytes: Option<Bytes>,
 }
 
 impl LastStep {
     /// To be called before a step is marked.
-    pub(crate) fn begins(&mut self) {
+    pub(crate) fn begins(&mut self, optimizer: &Optimizer) {
+        self.has_state = optimizer.has_state();
         self.before = self.first_event;
         self.first_event = record::next_event();
     }
@@ -35,18 +38,19 @@ impl LastStep {
             let held = held.notes_since(self.before).into_iter().map(sized).collect();
             let timeline = recording.timeline(&Notes { held, ..notes.clone() });
             let mut split = timeline.peak().categories;
-            // No event of this step tells of what the optimizer made in an earlier one and changes in place.
-            let unseen = self.state_bytes(optimizer).saturating_sub(split.of(Category::OptimizerState));
-            let moved = unseen.get().min(split[Category::Other]);
-            split[Category::Other] -= moved;
-            split[Category::OptimizerState] += moved;
+            if self.has_state {
+                // No event of this step tells of what the optimizer made in an earlier one and changes in place.
+                let unseen = self.state_bytes(optimizer).saturating_sub(split.of(Category::OptimizerState));
+                let moved = unseen.get().min(split[Category::Other]);
+                split[Category::Other] -= moved;
+                split[Category::OptimizerState] += moved;
+            }
             Some(split)
         })
     }
 
     fn state_bytes(&mut self, optimizer: &Optimizer) -> Bytes {
-        let known = self.state_bytes.filter(|bytes| *bytes > Bytes::default());
-        *self.state_bytes.insert(known.unwrap_or_else(|| optimizer.state_bytes()))
+        *self.state_bytes.get_or_insert_with(|| optimizer.state_bytes())
     }
 }
 

@@ -48,8 +48,8 @@ impl MemoryLog {
     }
 
     /// To be called before an optimizer step is marked.
-    pub(crate) fn step_begins(&mut self) {
-        self.last_step.begins();
+    pub(crate) fn step_begins(&mut self, stepper: &Stepper) {
+        self.last_step.begins(&stepper.optimizer);
     }
 
     /// What was in use at the highest moment of the last optimizer step, by category; `None` where the recording does

@@ -7,7 +7,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use oomph_config::Config;
+use oomph_config::{Config, Entry, Origin};
 use oomph_data::SourceRecord;
 use oomph_trainer::{
     Registry, RunDirectory,
@@ -94,6 +94,9 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     for warning in found.warnings() {
         Notices::default().warning(warning);
     }
+    for key in without_effect(&config) {
+        Notices::default().warning(format!("`{key}` has no effect: images are read as in training"));
+    }
     let checkpoint = found.checkpoint;
     let source = checkpoint.source()?;
     // What a model can be asked about follows from what it was trained on.
@@ -106,6 +109,14 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
         }
         _ => Err(CliError::NothingToAsk { input: source.spec.input, has_texts: source.level.is_some() }),
     }
+}
+
+/// What of the data was set for this command alone. How many threads read is no matter of what they read.
+fn without_effect(config: &Config) -> Vec<String> {
+    let is_set = |entry: &Entry| entry.origin == Origin::Set && entry.key.starts_with("data.");
+    let works = |key: &str| matches!(key, "data.workers" | "data.prefetch");
+    let set = config.resolved().into_iter().filter(is_set).map(|entry| entry.key);
+    set.filter(|key| !works(key)).collect()
 }
 
 impl PredictArguments {

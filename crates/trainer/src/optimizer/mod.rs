@@ -73,6 +73,11 @@ impl Optimizer {
         Ok(record)
     }
 
+    /// Whether it keeps anything of steps before.
+    pub(crate) fn has_state(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// What the state's tensors take, each counted by its elements.
     pub(crate) fn state_bytes(&self) -> Bytes {
         let of_one = |(name, state): (&String, &DynState)| {

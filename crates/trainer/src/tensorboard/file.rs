@@ -33,7 +33,7 @@ impl EventFile {
     pub(crate) fn create(directory: &Path, first_step: usize) -> Result<Self, RunError> {
         let earlier = newest(directory)?;
         // Readers take the files in the order of their names.
-        let time = earlier.map_or(0, |time| time + 1).max(wall_time() as u64);
+        let time = earlier.map_or(0, |time| time.saturating_add(1)).max(wall_time() as u64);
         let path = directory.join(format!("{PREFIX}{time:010}.{}", host_name()));
         let file = OpenOptions::new()
             .create_new(true)

@@ -333,7 +333,7 @@ impl<'a> Training<'a> {
         let step = self.progress.step;
         let lr = self.schedule.lr(step);
         if let Some(log) = &mut self.memory_log {
-            log.step_begins();
+            log.step_begins(&self.stepper);
         }
         record::mark_step(step as u64 + 1, StepKind::Train);
         self.stepper.take_histograms_next(self.histograms_are_due_next());
