@@ -42,8 +42,8 @@ fn data_files() -> Vec<Target> {
     };
     let csv = |name, parse: fn(&[u8]) -> bool| Target {
         words: &[b",", b"\n", b"\r\n", b"\"", b"\"\"", b"nan", b"inf", b"1e39", b"-0", b"\xef\xbb\xbf"],
-        // A row of two bytes is noted in 32, and so is one that is refused; the vectors double as they grow.
-        bound: |bytes| 96 * bytes.len() + 32 * KIB + packed(bytes),
+        // A row of two bytes is noted in 32, and so is one that is refused; vectors double as they grow.
+        bound: |bytes| 64 * bytes.len() + 4 * KIB + packed(bytes),
         ..plain(name, parse, vec![SERIES.to_vec(), b"a\n1\n2\n3\n4\n".to_vec(), b"a,a\n1,2\n".to_vec()])
     };
     vec![
@@ -76,7 +76,7 @@ fn checkpoints() -> Vec<Target> {
             seeds: vec![trainer::sealed(&state)],
             words: JSON,
             finish: |bytes| bytes,
-            bound: |bytes| 64 * bytes.len() + 16 * KIB,
+            bound: |bytes| 32 * bytes.len() + 4 * KIB,
         },
         Target {
             name: "state.json sealed",
@@ -84,7 +84,7 @@ fn checkpoints() -> Vec<Target> {
             seeds: vec![state],
             words: JSON,
             finish: |bytes| trainer::sealed(&bytes),
-            bound: |bytes| 64 * bytes.len() + 16 * KIB,
+            bound: |bytes| 32 * bytes.len() + 4 * KIB,
         },
         Target {
             name: "safetensors",
@@ -92,7 +92,7 @@ fn checkpoints() -> Vec<Target> {
             seeds: vec![trainer::example_tensors()],
             words: JSON,
             finish: |bytes| bytes,
-            bound: |bytes| 64 * bytes.len() + 16 * KIB,
+            bound: |bytes| 32 * bytes.len() + 4 * KIB,
         },
     ]
 }
@@ -166,18 +166,18 @@ fn config() -> Target {
         ],
         finish: |bytes| bytes,
         // The tree of a TOML file, the settings with their places, and what each key was read as.
-        bound: |bytes| 512 * bytes.len() + 512 * KIB,
+        bound: |bytes| 256 * bytes.len() + 32 * KIB,
     }
 }
 
 /// What files that may be packed may take: the content, which doubles as it grows, and a buffer.
 fn unpacking(bytes: &[u8]) -> usize {
-    4 * bytes.len() + 8 * KIB + packed(bytes)
+    4 * bytes.len() + 2 * KIB + packed(bytes)
 }
 
 /// What is added for packed files: deflate packs no more than 1,032 bytes into one, and its decoder takes 64 KiB.
 fn packed(bytes: &[u8]) -> usize {
-    if bytes.starts_with(&[0x1f, 0x8b]) { 3 * 1032 * bytes.len() + 96 * KIB } else { 0 }
+    if bytes.starts_with(&[0x1f, 0x8b]) { 3 * 1032 * bytes.len() + 128 * KIB } else { 0 }
 }
 
 fn packed_file(bytes: &[u8]) -> Vec<u8> {

@@ -43,7 +43,8 @@ fn sample(source: &dyn Source, split: Split, index: usize) -> (Vec<f32>, Vec<f32
 #[test]
 fn a_window_goes_with_what_comes_after_it() {
     let file = File::squares(20);
-    let text = "columns = ['square', 'time']\ntargets = ['time']\nsteps = 3\nhorizon = 2\nnormalize = 'none'";
+    let text = "columns = ['square', 'time']\ntargets = ['time']\nsteps = 3\nhorizon = 2\n\
+                held_out = 0.5\nnormalize = 'none'";
     let source = file.open(text).expect("whole");
     assert_eq!(source.spec().input, InputSpec::Sequence { steps: 3, features: 2 });
     assert_eq!(source.spec().target, TargetSpec::Values { features: 1 });
@@ -55,7 +56,7 @@ fn a_window_goes_with_what_comes_after_it() {
 
 #[test]
 fn no_window_reaches_from_one_part_into_the_other() {
-    for (rows, held_out, steps, horizon) in [(20, 0.25, 3, 2), (20, 0.5, 1, 1), (101, 0.1, 4, 7)] {
+    for (rows, held_out, steps, horizon) in [(20, 0.25, 3, 2), (20, 0.5, 1, 1), (101, 0.2, 4, 7)] {
         let file = File::squares(rows);
         let text = format!(
             "columns = ['time']\nsteps = {steps}\nhorizon = {horizon}\nheld_out = {held_out}\nnormalize = 'none'"

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn the_archive_is_fetched_and_unpacked_once() {
         let (archive, place) = (archive(), tempfile::tempdir().expect("a temporary directory"));
-        let server = Server::start(archive.clone(), &[Answer::Cut(1000), Answer::Whole]);
+        let server = Server::start(archive.clone(), &[Answer::Cut(100), Answer::Whole]);
         let path = place.path().join("cifar10");
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();

@@ -44,7 +44,7 @@ pub fn download(remote: &Remote, target: &Path, tell: &dyn Fn(&OpenEvent<'_>)) -
     if target.exists() {
         return verify_existing(remote, target);
     }
-    part.fill(remote, target, tell)?;
+    part.fill(remote, target, tell).inspect_err(|_| part.remove_empty())?;
     part.verify(remote)?;
     part.file.sync_all().map_err(DownloadError::io("write", &part.path))?;
     fs::rename(&part.path, target).map_err(DownloadError::io("write", target))?;
@@ -123,6 +123,14 @@ impl Part {
         }
         self.remove()?;
         Err(DownloadError::Checksum { url: remote.url.clone(), found, expected: remote.sha256.clone() })
+    }
+
+    /// Where nothing came, nothing is left.
+    fn remove_empty(&self) {
+        if self.len().is_ok_and(|len| len == 0) {
+            // The error that is told is why nothing came.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     fn remove(&self) -> Result<(), DownloadError> {

@@ -111,7 +111,6 @@ mod tests {
 
     #[test]
     fn settings_are_checked_without_the_data() {
-        assert!(read("path = 'x'\ndelimiter = '\t'").is_err(), "a literal tab is no TOML");
         assert_eq!(read("path = 'x'\ndelimiter = \"\\t\"").expect("a tab").delimiter, b'\t');
         for text in [
             "",

@@ -165,6 +165,7 @@ fn what_is_not_there_is_told_with_what_to_do() {
     assert!(error.to_string().ends_with("was refused with status 404"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("deeper/data.bin")), "{:?}", error.hint());
     assert_eq!(server.requests().len(), 1);
+    place.assert_empty();
 }
 
 #[test]
@@ -175,6 +176,7 @@ fn without_a_network_the_error_says_where_to_put_the_file() {
         let error = place.fetch(&Remote::new(url, 1, "")).expect_err("nobody is there");
         assert!(matches!(error, DownloadError::Unreachable { .. }), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("network") && hint.contains("data.bin")));
+        place.assert_empty();
     }
 }
 
