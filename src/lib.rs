@@ -77,8 +77,8 @@ pub use oomph_core::{
     Bytes, Generator, InputSpec, Key, Mode, Phase, SampleSpec, Split, TargetSpec, phase, scope,
 };
 pub use oomph_data::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, digits, folder,
-    synthetic,
+    DataError, OpenContext, OpenEvent, OpenSource, Sample, SampleError, Source, Target, Values, cifar10, csv,
+    digits, folder, idx, synthetic,
 };
 pub use oomph_model::{
     AnyTensor, Architecture, Init, Kernels, LayerKind, ModelError, Named, Pass, Policy, Stage, Stages,

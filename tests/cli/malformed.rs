@@ -145,6 +145,45 @@ fn data_folders() {
     );
 }
 
+/// Damaged and missing files of the sources that hold many samples in one.
+#[test]
+fn data_files() {
+    let idx_files = |labels: &'static [u8]| {
+        move |folder: &Folder| {
+            for part in ["train", "t10k"] {
+                let images = [&[0u8, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1][..], &[7, 8]].concat();
+                folder.write(&format!("mine/{part}-images-idx3-ubyte"), images);
+                let labels = [&[0, 0, 8, 1, 0, 0, 0][..], labels].concat();
+                folder.write(&format!("mine/{part}-labels-idx1-ubyte"), labels);
+            }
+        }
+    };
+    let series = |text: &'static str| move |folder: &Folder| folder.write("series.csv", text);
+    macro_rules! case {
+        ($about:literal, $data:literal) => {
+            Case::config($about, concat!("[model]\nname = 'lstm'\n[data]\n", $data))
+        };
+    }
+    check(
+        "malformed_data_files",
+        &[
+            case!("no files of MNIST", "source = 'idx'\npath = 'nowhere'\nname = 'mnist'"),
+            case!("a download of nothing", "source = 'idx'\npath = 'nowhere'\ndownload = true"),
+            case!("labels that are cut short", "source = 'idx'\npath = 'mine'").after(idx_files(&[2, 0])),
+            case!("a label that is none", "source = 'idx'\npath = 'mine'\nclasses = 3")
+                .after(idx_files(&[2, 0, 3])),
+            case!("no files of CIFAR-10", "source = 'cifar10'\npath = 'nowhere'"),
+            case!("no series", "source = 'csv'\npath = 'series.csv'"),
+            case!("a series of words", "source = 'csv'\npath = 'series.csv'")
+                .after(series("day,temp\nMonday,3\n")),
+            case!("a column that is not there", "source = 'csv'\npath = 'series.csv'\ntargets = ['wind']")
+                .after(series("day,temp\n1,3\n")),
+            case!("a series that is too short", "source = 'csv'\npath = 'series.csv'\nsteps = 4")
+                .after(series("a\n1\n2\n3\n4\n5\n")),
+        ],
+    );
+}
+
 #[test]
 fn model_and_data() {
     check(

@@ -21,5 +21,6 @@ mod precision;
 mod recompute;
 mod resnet;
 mod schedules;
+mod series;
 mod summary;
 mod task;

@@ -84,6 +84,16 @@ impl Command {
             Self::Probe => true,
         }
     }
+
+    /// Whether it is to say nothing but warnings and errors.
+    pub(crate) fn quiet(&self) -> bool {
+        match self {
+            Self::Train(arguments) => arguments.quiet,
+            Self::Evaluate(arguments) => arguments.quiet,
+            Self::Profile(arguments) => arguments.quiet,
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn open(path: &str, cache: &str) -> Result<Arc<dyn Source>, Box<dyn Error>> {
     let text = format!("path = '{path}'\ncache = '{cache}'\ncrop_padding = 4\nflip = true");
     let section = Section::from_toml("data", &text)?;
-    let context = OpenContext { cache_dir: env::temp_dir().join("oomph-throughput"), seed: 0 };
+    let context = OpenContext::new(env::temp_dir().join("oomph-throughput"), 0);
     Ok(oomph_data::folder(&section)?.open(&context)?)
 }
 

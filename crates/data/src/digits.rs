@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn open(text: &str) -> Arc<dyn Source> {
-        let context = OpenContext { cache_dir: "unused".into(), seed: 0 };
+        let context = OpenContext::new("unused", 0);
         let section = Section::from_toml("data", text).expect("valid TOML");
         digits(&section).expect("valid settings").open(&context).expect("embedded data")
     }

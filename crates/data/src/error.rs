@@ -1,6 +1,8 @@
 use std::{fmt::Display, io, path::PathBuf};
 
-use oomph_core::{InputSpec, TargetSpec};
+use oomph_core::{InputSpec, Split, TargetSpec};
+
+use crate::{DownloadError, FormatError, FormatProblem};
 
 /// One sample that cannot be read: a file that is truncated, not an image, gone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +35,46 @@ pub enum DataError {
     NotAFolder {
         /// What is there instead.
         path: PathBuf,
+    },
+    /// A file was expected.
+    #[error("`{}` is not a file", path.display())]
+    NotAFile {
+        /// What is there instead.
+        path: PathBuf,
+    },
+    /// A folder lacks a file of the data.
+    #[error("`{}` holds no `{expected}`", folder.display())]
+    NoFile {
+        /// The folder.
+        folder: PathBuf,
+        /// The file, by the first of the names that it may have.
+        expected: String,
+        /// Whether `data.download` would fetch it.
+        can_be_fetched: bool,
+    },
+    /// The file of a time series is not there.
+    #[error("there is no file `{}`", path.display())]
+    NoSeries {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A data file is not what its format says.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Data could not be fetched.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// A part of a time series has not one window.
+    #[error("the {split} part of `{}` has {rows} rows; a window and its target take {needed}", path.display())]
+    TooFewRows {
+        /// The file.
+        path: PathBuf,
+        /// The part.
+        split: Split,
+        /// Rows of the part.
+        rows: usize,
+        /// Rows from the first of a window to its target.
+        needed: usize,
     },
     /// The folder of the data lacks one of its parts.
     #[error("`{}` has no folder {expected}", path.display())]
@@ -141,12 +183,13 @@ pub enum DataError {
     },
 }
 
+const SKIP: &str = "`--set data.on_corrupt=skip` leaves such samples out";
+
 impl DataError {
     /// What to do about it, where that can be said.
     pub fn hint(&self) -> Option<String> {
         const LAYOUT: &str =
             "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`)";
-        const SKIP: &str = "`--set data.on_corrupt=skip` leaves such samples out";
         match self {
             Self::Missing { .. } => {
                 Some(format!("name the folder with `--set data.path=…`; {LAYOUT}, images as jpeg or png"))
@@ -167,13 +210,48 @@ impl DataError {
             Self::WrongInput { .. } | Self::WrongTarget { .. } => {
                 Some("`Source::sample` and `Source::spec` must agree".to_owned())
             }
+            Self::NoFile { can_be_fetched, .. } => Some(match can_be_fetched {
+                true => {
+                    "name the folder with `--set data.path=…`; `--set data.download=true` fetches the data"
+                        .to_owned()
+                }
+                false => "name the folder with `--set data.path=…`".to_owned(),
+            }),
+            Self::NoSeries { .. } => Some("name the file with `--set data.path=…`".to_owned()),
+            Self::Format(error) => format_hint(&error.flaw.problem),
+            Self::Download(error) => error.hint(),
+            Self::TooFewRows { .. } => {
+                Some("lower `data.steps` or `data.horizon`, or change `data.held_out`".to_owned())
+            }
             Self::Io { .. }
+            | Self::NotAFile { .. }
             | Self::NothingReadable { .. }
             | Self::TokenOutOfRange { .. }
             | Self::Panicked { .. }
             | Self::Open { .. } => None,
         }
     }
+}
+
+fn format_hint(problem: &FormatProblem) -> Option<String> {
+    Some(match problem {
+        FormatProblem::Label { .. } => SKIP,
+        FormatProblem::Fields { .. } => "`--set data.on_corrupt=skip` leaves the windows with such rows out",
+        FormatProblem::NotANumber { .. } => {
+            "choose columns of numbers by `data.columns`; `--set data.on_corrupt=skip` leaves the windows with such \
+             rows out"
+        }
+        FormatProblem::TooLarge { .. } => "raise it by `--set data.max_file_bytes=…`",
+        FormatProblem::NoColumn { .. } | FormatProblem::SameName { .. } => {
+            "`data.columns` and `data.targets` name columns as the first row of the file does"
+        }
+        FormatProblem::Channels { found, .. } => {
+            return Some(format!("`--set data.channels={found}` if they are right; see also `data.channel_order`"));
+        }
+        FormatProblem::Truncated { .. } => "was it copied or fetched whole?",
+        _ => return None,
+    }
+    .to_owned())
 }
 
 /// Names the classes of which only one part knows, a few of each kind.

@@ -1,10 +1,11 @@
 //! Data sources, transforms and the prefetching loader of oomph.
 //!
 //! - [`Source`]: a set of samples with a part to train on and a part held out. Implement it for your own data.
-//! - [`digits`], [`folder`], [`synthetic`]: the sources that come with oomph, read from the section `[data]`.
+//! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv`], [`synthetic`]: the sources that come with oomph, read from the section `[data]`.
 //! - [`Order`]: which samples make which batch of which epoch.
 //! - [`Loader`]: the [`Batch`]es of an epoch, loaded ahead by threads.
 //! - [`transform`]: crop, flip and normalisation of images.
+//! - [`mod@download`]: fetches a file that has a public home, where a user asks for it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,25 +44,40 @@
 //! What a batch holds follows from the settings, the seed, the epoch and its position: not from the number of
 //! threads, nor from what was loaded before.
 //!
-//! It makes numbers in host memory: it knows nothing of Burn and devices, never prints, never downloads.
+//! It makes numbers in host memory: it knows nothing of Burn and devices, never prints, and downloads
+//! nothing unless `data.download` is `true`.
 
 mod batch;
+mod cifar10;
 mod digits;
+pub mod download;
 mod error;
+mod flaw;
 mod folder;
+mod idx;
+mod images;
+mod input;
 mod loader;
 mod options;
 mod order;
+#[doc(hidden)]
+pub mod parsers;
+mod series;
 mod source;
 mod synthetic;
 pub mod transform;
 
 pub use batch::{Batch, Targets};
+pub use cifar10::cifar10;
 pub use digits::digits;
+pub use download::DownloadError;
 pub use error::{DataError, SampleError};
+pub use flaw::{Flaw, FormatError, FormatProblem};
 pub use folder::folder;
+pub use idx::idx;
 pub use loader::Loader;
 pub use options::{LoaderOptions, OnCorrupt};
 pub use order::{LastBatch, Order};
-pub use source::{OpenContext, OpenSource, Sample, Source, Target, Values};
+pub use series::csv;
+pub use source::{OpenContext, OpenEvent, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;

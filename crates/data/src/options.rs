@@ -1,6 +1,7 @@
 use std::thread;
 
 use oomph_config::{ConfigError, Section};
+use oomph_core::Bytes;
 
 use crate::LastBatch;
 
@@ -19,6 +20,11 @@ impl OnCorrupt {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         section.choice("on_corrupt", "fail", &[("fail", Self::Fail), ("skip", Self::Skip)])
     }
+}
+
+/// Reads `max_file_bytes` of a source whose files hold many samples: 4 GiB where it is not set.
+pub(crate) fn max_file_bytes(section: &Section) -> Result<Bytes, ConfigError> {
+    Ok(section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(4 << 10)))
 }
 
 /// How batches are loaded. None of it changes what is in them, save what is left out.

@@ -1,4 +1,8 @@
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split};
 
@@ -52,12 +56,74 @@ pub trait OpenSource {
 }
 
 /// What a source is opened with beside its own settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OpenContext {
     /// Where results that took long to compute are kept between runs. Created when first written to.
     pub cache_dir: PathBuf,
     /// The seed of the run.
     pub seed: u64,
+    observer: Option<Arc<OpenObserver>>,
+}
+
+/// Whoever is told what happens while data is opened.
+pub type OpenObserver = dyn Fn(&OpenEvent<'_>) + Send + Sync;
+
+impl OpenContext {
+    /// With nobody who is told what happens.
+    pub fn new(cache_dir: impl Into<PathBuf>, seed: u64) -> Self {
+        Self { cache_dir: cache_dir.into(), seed, observer: None }
+    }
+
+    /// With somebody who is told.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<OpenObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    /// Tells what happens.
+    pub fn tell(&self, event: &OpenEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+}
+
+impl fmt::Debug for OpenContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cache_dir, seed, .. } = self;
+        f.debug_struct("OpenContext")
+            .field("cache_dir", cache_dir)
+            .field("seed", seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What happens while a source is opened and may take long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenEvent<'a> {
+    /// A file is on its way.
+    Downloading {
+        /// Where it comes from.
+        url: &'a str,
+        /// Bytes that are here.
+        done: u64,
+        /// Bytes of the whole file.
+        total: u64,
+    },
+    /// A file is here, and is the right one.
+    Downloaded {
+        /// Where it comes from.
+        url: &'a str,
+        /// Its bytes.
+        bytes: u64,
+        /// Where it lies.
+        path: &'a Path,
+    },
+    /// The files of an archive are being taken out.
+    Unpacking {
+        /// The archive.
+        archive: &'a Path,
+    },
 }
 
 /// One sample: what the model is given and what its output is compared with.

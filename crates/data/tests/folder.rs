@@ -391,7 +391,7 @@ fn settings_and_loader_share_a_section() {
     );
     let section = Section::from_toml("data", &text).expect("valid TOML");
     let options = LoaderOptions::read(&section).expect("valid settings");
-    let context = oomph_data::OpenContext { cache_dir: photos.cache_dir(), seed: 0 };
+    let context = oomph_data::OpenContext::new(photos.cache_dir(), 0);
     let source: Arc<dyn Source> =
         oomph_data::folder(&section).expect("valid settings").open(&context).expect("a whole folder");
     let order = Order::train(source.len(Split::Train), 4, 0, options.last_batch);

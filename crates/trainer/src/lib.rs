@@ -56,6 +56,8 @@ mod memory_log;
 mod micro_batches;
 mod optimizer;
 mod out_of_memory;
+#[doc(hidden)]
+pub mod parsers;
 mod parts;
 mod planning;
 mod profile;

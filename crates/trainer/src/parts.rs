@@ -1,7 +1,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use oomph_config::Config;
-use oomph_data::{DataError, LoaderOptions, OpenContext, OpenSource, Source};
+use oomph_data::{DataError, LoaderOptions, OpenContext, OpenObserver, OpenSource, Source};
 use oomph_model::Architecture;
 
 /// What a configuration names, its settings read and nothing opened: see [`Registry::read`](crate::Registry::read).
@@ -11,15 +11,20 @@ pub struct Parts {
     /// How batches are loaded.
     pub loader: LoaderOptions,
     pub(crate) reader: Box<dyn OpenSource + Send + Sync>,
+    pub(crate) observer: Option<Arc<OpenObserver>>,
 }
 
 impl Parts {
-    /// Opens the data.
+    /// Opens the data, and tells whom the registry knows what of it takes long.
     ///
     /// # Errors
     /// Data that is missing or not laid out as expected.
     pub fn open_source(&self, config: &Config) -> Result<Arc<dyn Source>, DataError> {
-        self.reader.open(&OpenContext { cache_dir: cache_dir(), seed: config.train.seed })
+        let context = OpenContext::new(cache_dir(), config.train.seed);
+        self.reader.open(&match &self.observer {
+            Some(observer) => context.with_observer(observer.clone()),
+            None => context,
+        })
     }
 }
 

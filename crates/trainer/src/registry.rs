@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use oomph_config::{Config, ConfigError, DeviceName, Section};
 use oomph_core::TargetSpec;
-use oomph_data::{LoaderOptions, OpenSource};
+use oomph_data::{LoaderOptions, OpenEvent, OpenObserver, OpenSource};
 use oomph_model::{Architecture, Kernels};
 
 use crate::{
@@ -36,6 +36,7 @@ pub struct Registry {
     models: BTreeMap<String, Arc<ReadModel>>,
     sources: BTreeMap<String, Arc<ReadSource>>,
     tasks: BTreeMap<String, Arc<ReadTask>>,
+    observer: Option<Arc<OpenObserver>>,
 }
 
 impl Registry {
@@ -45,7 +46,7 @@ impl Registry {
     }
 
     /// One that knows oomph's own models (`resnet18` … `resnet152`, `lstm`), sources (`digits`, `folder`,
-    /// `synthetic`) and tasks (`classification`, `regression`).
+    /// `cifar10`, `idx`, `csv`, `synthetic`) and tasks (`classification`, `regression`).
     pub fn builtin() -> Self {
         let resnets = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"];
         let registry = resnets
@@ -55,6 +56,9 @@ impl Registry {
             .with_model("lstm", oomph_model::lstm)
             .with_source("digits", oomph_data::digits)
             .with_source("folder", oomph_data::folder)
+            .with_source("cifar10", oomph_data::cifar10)
+            .with_source("idx", oomph_data::idx)
+            .with_source("csv", oomph_data::csv)
             .with_source("synthetic", oomph_data::synthetic)
             .with_task("classification", |config| {
                 let kernels = match config.device.devices[0] {
@@ -100,6 +104,13 @@ impl Registry {
         self
     }
 
+    /// Tells `observer` what happens while data is opened: downloads, which take long. Nobody is told otherwise.
+    #[must_use]
+    pub fn with_open_observer(mut self, observer: impl Fn(&OpenEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
     /// The names of the models.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         names(&self.models)
@@ -120,6 +131,7 @@ impl Registry {
             architecture: self.architecture(&config.model)?,
             reader: self.source(&config.data)?,
             loader: LoaderOptions::read(&config.data)?,
+            observer: self.observer.clone(),
         };
         config.check_all_read()?;
         match &config.train.task {
@@ -177,6 +189,6 @@ impl fmt::Debug for Registry {
             .field("models", &self.models.keys())
             .field("sources", &self.sources.keys())
             .field("tasks", &self.tasks.keys())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

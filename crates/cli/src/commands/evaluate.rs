@@ -36,7 +36,7 @@ pub(crate) struct EvaluateArguments {
     device: DeviceArguments,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// One JSON line on standard output
     #[arg(long)]
     pub(crate) json: bool,

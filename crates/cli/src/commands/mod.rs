@@ -15,9 +15,17 @@ pub(crate) mod train;
 
 use oomph_trainer::Registry;
 
-use crate::{arguments::Command, error::CliError, exit::Exit, probe};
+use crate::{
+    arguments::Command,
+    error::CliError,
+    exit::Exit,
+    probe,
+    progress::{DownloadBar, Style},
+};
 
 pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliError> {
+    let downloads = DownloadBar::new(Style::choose(command.json(), command.quiet()));
+    let registry = &registry.clone().with_open_observer(move |event| downloads.show(event));
     match command {
         Command::Train(arguments) => train::run(arguments, registry),
         Command::Evaluate(arguments) => evaluate::run(arguments, registry),

@@ -54,7 +54,7 @@ pub(crate) struct ProfileArguments {
     device: DeviceArguments,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// One JSON object instead of the report
     #[arg(long)]
     pub(crate) json: bool,

@@ -48,7 +48,7 @@ pub(crate) struct TrainArguments {
     no_plan_check: bool,
     /// Only warnings and errors, on standard error
     #[arg(long, conflicts_with = "json")]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// What happens as JSON lines on standard output; the last one is `done` or `error`
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! What a training shows while it runs.
 
 mod bars;
+mod download;
 mod eta;
 mod header;
 mod json;
@@ -15,7 +16,7 @@ use oomph_trainer::{Event, Observer, Stop, Tick};
 use crate::{error::CliError, notices::Notices};
 
 use self::{bars::Bars, json::JsonLines, lines::Lines};
-pub(crate) use self::{probe::ProbeBar, profile::ProfileBar};
+pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::{Batch, DataError, LoaderOptions, Order, Source};
 /// use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, Order};
 ///
 /// let section = Section::from_toml("data", "classes = 3\ntrain_samples = 100")?;
-/// let context = OpenContext { cache_dir: std::env::temp_dir(), seed: 42 };
+/// let context = OpenContext::new(std::env::temp_dir(), 42);
 /// let source = oomph_data::synthetic(&section)?.open(&context)?;
 ///
 /// let order = Order::train(source.len(Split::Train), 32, 42, LastBatch::Keep);

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn open(text: &str, seed: u64) -> Arc<dyn Source> {
-        let context = OpenContext { cache_dir: "unused".into(), seed };
+        let context = OpenContext::new("unused", seed);
         let section = Section::from_toml("data", text).expect("valid TOML");
         synthetic(&section).expect("valid settings").open(&context).expect("nothing to open")
     }

@@ -98,7 +98,7 @@ impl Photos {
 pub(crate) fn open_folder(path: &Path, cache_dir: &Path, text: &str) -> Result<Arc<dyn Source>, DataError> {
     let text = format!("path = '{}'\n{text}", path.display());
     let section = Section::from_toml("data", &text).expect("valid TOML");
-    let context = OpenContext { cache_dir: cache_dir.to_owned(), seed: 0 };
+    let context = OpenContext::new(cache_dir.to_owned(), 0);
     oomph_data::folder(&section).expect("valid settings").open(&context)
 }
 

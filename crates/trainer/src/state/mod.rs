@@ -12,7 +12,7 @@ mod host_tensor;
 mod manifest;
 mod record;
 mod store;
-mod tensor_file;
+pub(crate) mod tensor_file;
 
 pub use checkpoint::Checkpoint;
 pub use error::StateError;
@@ -22,3 +22,4 @@ pub use record::{OptimizerRecord, Scalar, TrainState, model_record, restore_mode
 pub use store::{CheckpointStore, Found};
 
 pub(crate) use disk::write_file;
+pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

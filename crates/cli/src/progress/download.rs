@@ -1,0 +1,119 @@
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use oomph_core::Bytes;
+use oomph_data::OpenEvent;
+
+use super::Style;
+use crate::notices::Notices;
+
+/// What is fetched while data is opened: a bar on a terminal, a line at the beginning and the end elsewhere.
+pub(crate) struct DownloadBar {
+    style: Style,
+    /// The file that is on its way, and its bar where one is drawn.
+    current: Mutex<Option<(String, ProgressBar)>>,
+}
+
+impl DownloadBar {
+    pub(crate) fn new(style: Style) -> Self {
+        Self { style, current: Mutex::default() }
+    }
+
+    pub(crate) fn show(&self, event: &OpenEvent<'_>) {
+        if !self.style.talks() {
+            return;
+        }
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match *event {
+            OpenEvent::Downloading { url, done, total } => {
+                if current.as_ref().is_none_or(|(known, _)| known != url) {
+                    Self::clear(&mut current);
+                    *current = Some((url.to_owned(), self.start(url, done, total)));
+                }
+                if let Some((_, bar)) = &*current {
+                    bar.set_position(done);
+                }
+            }
+            OpenEvent::Downloaded { bytes, path, .. } => {
+                Self::clear(&mut current);
+                Notices::default().line(format!("downloaded {} to {}", Bytes::new(bytes), path.display()));
+            }
+            OpenEvent::Unpacking { archive } => {
+                Self::clear(&mut current);
+                Notices::default().line(format!("unpacking {}", archive.display()));
+            }
+        }
+    }
+
+    /// A bar that is drawn, or one that is not and a line instead.
+    fn start(&self, url: &str, done: u64, total: u64) -> ProgressBar {
+        if self.style == Style::Bars {
+            let bar = ProgressBar::new(total).with_position(done).with_style(style());
+            bar.reset_eta();
+            return bar.with_prefix(url.rsplit('/').next().unwrap_or(url).to_owned());
+        }
+        let rest = match done {
+            0 => String::new(),
+            done => format!(", of which {} are here already", Bytes::new(done)),
+        };
+        Notices::default().line(format!("downloading {url} ({}{rest})", Bytes::new(total)));
+        ProgressBar::hidden()
+    }
+
+    fn clear(current: &mut Option<(String, ProgressBar)>) {
+        if let Some((_, bar)) = current.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// However it ends, the bar goes too.
+impl Drop for DownloadBar {
+    fn drop(&mut self) {
+        Self::clear(self.current.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+const BAR: &str =
+    "{prefix:.bold} {wide_bar:.cyan/dim} {bytes:>10}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
+
+fn style() -> ProgressStyle {
+    // The template is a constant of this file, and its test draws it.
+    let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("━╸─")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_template_is_understood() {
+        assert!(ProgressStyle::with_template(BAR).is_ok());
+    }
+
+    #[test]
+    fn a_bar_is_there_from_the_first_bytes_to_the_last() {
+        for style in [Style::Bars, Style::Lines] {
+            let shown = DownloadBar::new(style);
+            let length = || shown.current.lock().expect("no panic").as_ref().map(|(url, _)| url.len());
+            for (url, done) in [("http://x/a", 0), ("http://x/a", 7), ("http://x/other", 3)] {
+                shown.show(&OpenEvent::Downloading { url, done, total: 10 });
+                assert_eq!(length(), Some(url.len()));
+            }
+            shown.show(&OpenEvent::Downloaded { url: "http://x/other", bytes: 10, path: Path::new("other") });
+            assert_eq!(length(), None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_shown_where_nothing_was_asked_for() {
+        for style in [Style::Json, Style::Quiet] {
+            let shown = DownloadBar::new(style);
+            shown.show(&OpenEvent::Downloading { url: "http://x/a", done: 0, total: 10 });
+            assert!(shown.current.lock().expect("no panic").is_none());
+        }
+    }
+}

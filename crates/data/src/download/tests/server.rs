@@ -1,0 +1,127 @@
+//! A server on this machine for tests, which behaves and misbehaves as it is told.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::download::Remote;
+
+/// How one request is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// With what is asked for, in ranges too.
+    Whole,
+    /// With so many bytes of it at most, and then the connection breaks.
+    Cut(usize),
+    /// With all of it, whatever range is asked for.
+    NoRanges,
+    /// With a range that begins elsewhere.
+    WrongRange,
+    /// With a status and nothing else.
+    Status(u16),
+    /// Without saying how much comes, and with so many bytes more.
+    Longer(usize),
+}
+
+/// Serves one file at any path. The first requests are answered as told, and those after them as the last of those.
+pub(crate) struct Server {
+    address: String,
+    /// For each request so far the first byte that was asked for.
+    requests: Arc<Mutex<Vec<usize>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start(file: Vec<u8>, answers: &[Answer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let (requests, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let thread = thread::spawn({
+            let (requests, stop, answers) = (requests.clone(), stop.clone(), answers.to_vec());
+            move || {
+                for connection in listener.incoming() {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let number = requests.lock().expect("no panic").len();
+                    let answer = answers[number.min(answers.len() - 1)];
+                    let connection = connection.expect("a connection");
+                    let start = serve(connection, &file, answer);
+                    requests.lock().expect("no panic").push(start);
+                }
+            }
+        });
+        Self { address, requests, stop, thread: Some(thread) }
+    }
+
+    /// The file under its own checksum.
+    pub(crate) fn remote(&self, file: &[u8]) -> Remote {
+        let checksum = format!("{:x}", Sha256::digest(file));
+        Remote::new(format!("http://{}/files/data.bin", self.address), file.len() as u64, checksum)
+    }
+
+    pub(crate) fn requests(&self) -> Vec<usize> {
+        self.requests.lock().expect("no panic").clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It looks up once more when somebody comes.
+        drop(TcpStream::connect(&self.address));
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// Answers one request, and says from which byte on the file was asked for.
+fn serve(mut connection: TcpStream, file: &[u8], answer: Answer) -> usize {
+    let mut start = 0;
+    let mut lines = BufReader::new(connection.try_clone().expect("a handle")).lines();
+    while let Some(Ok(line)) = lines.next().filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty())) {
+        let range = line.to_lowercase();
+        if let Some(range) = range.strip_prefix("range: bytes=") {
+            start = range.trim_end_matches('-').parse().expect("a range without an end");
+        }
+    }
+    let ranged = |from: usize| {
+        let rest = &file[from..];
+        let range = format!("Content-Range: bytes {from}-{}/{}\r\n", file.len() - 1, file.len());
+        match from {
+            0 => (format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", rest.len()), rest.to_vec()),
+            _ => (
+                format!("HTTP/1.1 206 Partial Content\r\n{range}Content-Length: {}\r\n", rest.len()),
+                rest.to_vec(),
+            ),
+        }
+    };
+    let (head, body) = match answer {
+        _ if start > file.len() => ("HTTP/1.1 416 Range Not Satisfiable\r\n".to_owned(), Vec::new()),
+        Answer::Whole => ranged(start),
+        Answer::Cut(bytes) => {
+            let (head, mut body) = ranged(start);
+            body.truncate(bytes);
+            (head, body)
+        }
+        Answer::NoRanges => ranged(0),
+        Answer::WrongRange => ranged(start + 1),
+        Answer::Status(status) => (format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n"), Vec::new()),
+        Answer::Longer(more) => {
+            let body = [file, &vec![0; more]].concat();
+            ("HTTP/1.1 200 OK\r\n".to_owned(), body)
+        }
+    };
+    // Whoever asked may have gone already.
+    let _ = connection.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes());
+    let _ = connection.write_all(&body);
+    start
+}

@@ -1,0 +1,200 @@
+mod arrange;
+mod homes;
+mod parse;
+mod settings;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub(crate) use self::parse::{Content, Idx};
+pub use self::settings::idx;
+use self::{arrange::arranged, homes::Known, settings::Settings};
+use crate::{
+    DataError, Flaw, FormatProblem, OpenContext, OpenSource, Source,
+    download::{Remote, download},
+    images::{Block, Classes, ImagePart, LabelRule, Labels, MemoryImages, file_name},
+    input::read_file,
+    transform::ImageShape,
+};
+
+impl OpenSource for Settings {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        self.fetch(&self.name.filter(|_| self.download).map(Known::files).unwrap_or_default(), context)?;
+        let find = |given: &Option<String>, stems: &[&'static str], kind: &'static str| match given {
+            Some(name) => Ok(self.path.join(name)),
+            None => find(&self.path, stems, kind, self.name.is_some()),
+        };
+        let train = Part {
+            images: find(&self.files.train_images, &["train-images"], "idx3")?,
+            labels: find(&self.files.train_labels, &["train-labels"], "idx1")?,
+        };
+        let test = Part {
+            images: find(&self.files.test_images, &["t10k-images", "test-images"], "idx3")?,
+            labels: find(&self.files.test_labels, &["t10k-labels", "test-labels"], "idx1")?,
+        };
+        let (train, test) = (train.read(self)?, test.read(self)?);
+        let shape = train.shape;
+        let class_names = self.name.map(Known::class_names);
+        let classes = self.classes.or(class_names.as_ref().map(Vec::len));
+        let classes = classes.unwrap_or_else(|| train.classes(self.first_label));
+        let names = class_names.filter(|names| names.len() == classes);
+        let test = test.labelled(self, classes, Some(shape))?;
+        let train = train.labelled(self, classes, None)?;
+        Ok(MemoryImages::open(train, test, shape, Classes { count: classes, names }, &self.transform))
+    }
+}
+
+impl Settings {
+    /// Fetches what is not there yet, packed or unpacked.
+    fn fetch(&self, files: &[(&'static str, Remote)], context: &OpenContext) -> Result<(), DataError> {
+        for (name, remote) in files {
+            let path = self.path.join(name);
+            if !path.exists() && !path.with_extension("").exists() {
+                download(remote, &path, &|event| context.tell(event))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file in `folder` that is called one of `stems`, as found in the wild.
+fn find(
+    folder: &Path,
+    stems: &[&'static str],
+    kind: &'static str,
+    can_be_fetched: bool,
+) -> Result<PathBuf, DataError> {
+    let kinds: &[&str] = if kind == "idx3" { &["idx3", "idx4"] } else { &[kind] };
+    for stem in stems {
+        for kind in kinds {
+            for name in [format!("{stem}-{kind}-ubyte"), format!("{stem}.{kind}-ubyte")] {
+                let spellings = [folder.join(&name), folder.join(format!("{name}.gz"))];
+                if let Some(path) = spellings.into_iter().find(|path| path.exists()) {
+                    return Ok(path);
+                }
+            }
+        }
+    }
+    let expected = format!("{}-{kind}-ubyte", stems[0]);
+    Err(DataError::NoFile { folder: folder.to_owned(), expected, can_be_fetched })
+}
+
+/// The files of one part.
+struct Part {
+    images: PathBuf,
+    labels: PathBuf,
+}
+
+/// What the files of one part hold.
+struct Read {
+    part: Part,
+    shape: ImageShape,
+    pixels: Vec<u8>,
+    labels: Vec<u8>,
+}
+
+impl Part {
+    fn read(self, settings: &Settings) -> Result<Read, DataError> {
+        let limit = settings.max_file_bytes;
+        let images = read_file(&self.images, limit, |input| Idx::read(input, Content::Images))?;
+        let labels = read_file(&self.labels, limit, |input| Idx::read(input, Content::Labels))?.values;
+        if labels.len() != images.dims[0] {
+            let (images_file, images) = (file_name(&self.images), images.dims[0]);
+            let problem = FormatProblem::Count { labels: labels.len(), images, images_file };
+            return Err(at_size(&self.labels, problem));
+        }
+        let (shape, pixels) = arranged(images, settings.arrangement);
+        if shape.channels != settings.channels {
+            let problem = FormatProblem::Channels { found: shape.channels, expected: settings.channels };
+            return Err(at_size(&self.images, problem));
+        }
+        Ok(Read { part: self, shape, pixels, labels })
+    }
+}
+
+impl Read {
+    /// How many classes the largest label asks for.
+    fn classes(&self, first_label: usize) -> usize {
+        let largest = self.labels.iter().max().copied().unwrap_or(0);
+        (usize::from(largest) + 1).saturating_sub(first_label).max(1)
+    }
+
+    fn labelled(
+        self,
+        settings: &Settings,
+        classes: usize,
+        expected: Option<ImageShape>,
+    ) -> Result<ImagePart, DataError> {
+        /// The labels stand behind the type and one dimension.
+        const LABELS_HEADER: usize = 8;
+        if let Some(expected) = expected.filter(|expected| *expected != self.shape) {
+            let (found, expected) = (in_words(self.shape), in_words(expected));
+            return Err(at_size(&self.part.images, FormatProblem::OtherSize { found, expected }));
+        }
+        let block = Block {
+            file: file_name(&self.part.images),
+            bytes: self.pixels,
+            first: 0,
+            stride: self.shape.elements(),
+            count: self.labels.len(),
+        };
+        let file = file_name(&self.part.labels);
+        let labels = Labels { file: &file, first_byte: LABELS_HEADER, stride: 1, labels: self.labels };
+        let rule = LabelRule { first: settings.first_label, classes, on_corrupt: settings.on_corrupt };
+        let mut part = ImagePart::default();
+        let pushed = part.push_labelled(block, labels, rule);
+        pushed.map_err(|flaw| DataError::Format(flaw.in_file(&self.part.labels)))?;
+        Ok(part)
+    }
+}
+
+/// A problem with the sizes in the header, which stand behind the first four bytes.
+fn at_size(path: &Path, problem: FormatProblem) -> DataError {
+    DataError::Format(Flaw::new(4u64, problem).in_file(path))
+}
+
+fn in_words(ImageShape { channels, height, width }: ImageShape) -> String {
+    format!("{channels}×{height}×{width}")
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_config::Section;
+
+    use super::*;
+    use crate::download::tests::server::{Answer, Server};
+
+    #[test]
+    fn a_file_is_fetched_where_neither_it_nor_its_content_is_there() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let server = Server::start(b"labels".to_vec(), &[Answer::Whole]);
+        let files = ["a.gz", "b.gz", "c.gz"].map(|name| (name, server.remote(b"labels")));
+        std::fs::write(place.path().join("b"), b"unpacked").expect("a file");
+        std::fs::write(place.path().join("c.gz"), b"packed").expect("a file");
+        let text = format!("path = '{}'", place.path().display());
+        let settings = Settings::read(&Section::from_toml("data", &text).expect("valid TOML"));
+        settings.expect("valid").fetch(&files, &OpenContext::new("unused", 0)).expect("fetched");
+        assert_eq!(std::fs::read(place.path().join("a.gz")).expect("fetched"), b"labels");
+        assert_eq!(server.requests(), [0]);
+    }
+
+    #[test]
+    fn every_file_at_home_is_looked_for_under_its_name() {
+        for known in [Known::Mnist, Known::FashionMnist] {
+            let place = tempfile::tempdir().expect("a temporary directory");
+            for (name, remote) in known.files() {
+                assert!(remote.url.starts_with("https://") && remote.url.ends_with(name));
+                assert_eq!(remote.sha256.len(), 64);
+                std::fs::write(place.path().join(name), b"").expect("a file");
+            }
+            for stem in ["train-images", "t10k-images"] {
+                assert!(find(place.path(), &[stem], "idx3", true).is_ok());
+            }
+            for stem in ["train-labels", "t10k-labels"] {
+                assert!(find(place.path(), &[stem], "idx1", true).is_ok());
+            }
+        }
+    }
+}

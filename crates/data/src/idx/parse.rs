@@ -1,0 +1,180 @@
+use crate::{Flaw, FormatProblem, input::Input};
+
+/// The content of an IDX file of unsigned bytes.
+///
+/// The format is that of [MNIST](http://yann.lecun.com/exdb/mnist/): two zero bytes, one for the type (8: unsigned
+/// byte), one for the number of dimensions, the dimensions as big-endian 32-bit integers, then the values, the last
+/// dimension running fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Idx {
+    /// The size of each dimension, of which the first counts the samples.
+    pub(crate) dims: Vec<usize>,
+    /// The values.
+    pub(crate) values: Vec<u8>,
+}
+
+/// The type of unsigned bytes.
+const UNSIGNED_BYTE: u8 = 8;
+
+/// What an IDX file is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// One label a sample.
+    Labels,
+    /// An image a sample: `[count, height, width]`, or with one more dimension for the channels.
+    Images,
+}
+
+impl Content {
+    fn ranks(self) -> &'static [u8] {
+        match self {
+            Self::Labels => &[1],
+            Self::Images => &[3, 4],
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Labels => "0x00000801, unsigned bytes in 1 dimension, for labels",
+            Self::Images => "0x00000803 or 0x00000804, unsigned bytes in 3 or 4 dimensions, for images",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Labels => "labels",
+            Self::Images => "pixels",
+        }
+    }
+}
+
+impl Idx {
+    /// Reads a whole file. What its header promises is allocated as it comes, and not before.
+    ///
+    /// # Errors
+    /// A file of another kind, one that is shorter or longer than its header says, or above the limit of `input`.
+    pub(crate) fn read(mut input: Input<'_>, content: Content) -> Result<Self, Flaw> {
+        let magic: [u8; 4] = input.array("its header")?;
+        let [0, 0, UNSIGNED_BYTE, rank] = magic else { return Err(wrong_magic(magic, content)) };
+        if !content.ranks().contains(&rank) {
+            return Err(wrong_magic(magic, content));
+        }
+        let mut dims = Vec::with_capacity(rank.into());
+        for _ in 0..rank {
+            dims.push(u32::from_be_bytes(input.array("its header")?));
+        }
+        if dims.contains(&0) {
+            return Err(input.flaw(FormatProblem::Nothing { what: content.what() }));
+        }
+        let count = dims.iter().try_fold(1u64, |count, &dim| count.checked_mul(dim.into()));
+        // Every size must be an index too: a `usize` of 32 bits holds each dimension, not each product.
+        let Some(count) = count.filter(|count| usize::try_from(*count).is_ok()) else {
+            return Err(input.flaw(FormatProblem::Overflow { dims }));
+        };
+        let values = input.exactly(count, content.what())?;
+        input.end()?;
+        Ok(Self { dims: dims.into_iter().map(|dim| dim as usize).collect(), values })
+    }
+}
+
+fn wrong_magic(magic: [u8; 4], content: Content) -> Flaw {
+    let found = u32::from_be_bytes(magic);
+    Flaw::new(0u64, FormatProblem::Magic { found, expected: content.expected() })
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::Bytes;
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn read(bytes: &[u8], content: Content) -> Result<Idx, Flaw> {
+        Idx::read(Input::new(bytes, bytes.len() as u64, Bytes::mib(1))?, content)
+    }
+
+    fn file(dims: &[u32], values: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0, 0, 8, dims.len() as u8];
+        bytes.extend(dims.iter().flat_map(|dim| dim.to_be_bytes()));
+        bytes.extend(values);
+        bytes
+    }
+
+    #[test]
+    fn a_file_is_its_dimensions_and_values() {
+        let images = read(&file(&[2, 1, 3], &[1, 2, 3, 4, 5, 6]), Content::Images).expect("whole");
+        assert_eq!(images, Idx { dims: vec![2, 1, 3], values: vec![1, 2, 3, 4, 5, 6] });
+        let labels = read(&file(&[3], &[7, 8, 9]), Content::Labels).expect("whole");
+        assert_eq!(labels.values, [7, 8, 9]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_byte() {
+        let check = |bytes: &[u8], content, says: &str| {
+            assert_eq!(read(bytes, content).expect_err(says).to_string(), says);
+        };
+        let labels = file(&[3], &[7, 8, 9]);
+        check(
+            &labels,
+            Content::Images,
+            "byte 0: it begins with 0x00000801; expected 0x00000803 or 0x00000804, unsigned bytes in 3 or 4 \
+             dimensions, for images",
+        );
+        check(
+            b"\x89PNG....",
+            Content::Labels,
+            "byte 0: it begins with 0x89504e47; expected 0x00000801, unsigned bytes in 1 dimension, for labels",
+        );
+        check(
+            &labels[..3],
+            Content::Labels,
+            "byte 3: the file ends here; expected 1 more bytes of its header",
+        );
+        check(
+            &labels[..6],
+            Content::Labels,
+            "byte 6: the file ends here; expected 2 more bytes of its header",
+        );
+        check(&labels[..9], Content::Labels, "byte 9: the file ends here; expected 2 more bytes of labels");
+        check(
+            &file(&[3], &[7, 8, 9, 0]),
+            Content::Labels,
+            "byte 11: the file goes on after all that its header asks for",
+        );
+        check(&file(&[0], &[]), Content::Labels, "byte 8: it holds no labels");
+        check(
+            &file(&[u32::MAX; 3], &[0; 100]),
+            Content::Images,
+            "byte 16: [4294967295, 4294967295, 4294967295] come to more bytes than can be counted",
+        );
+        check(
+            &file(&[1 << 10, 1 << 10, 2], &[0; 100]),
+            Content::Images,
+            "byte 16: it has 2.00 MiB or more, above `data.max_file_bytes` of 1.00 MiB",
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..100), images: bool) {
+            let content = if images { Content::Images } else { Content::Labels };
+            prop_assert!(read(&bytes, content).is_err() || bytes.starts_with(&[0, 0, 8]));
+        }
+
+        #[test]
+        fn any_header_is_read_or_refused(dims in vec(any::<u32>(), 3..=4), values in vec(any::<u8>(), 0..50)) {
+            prop_assert!(read(&file(&dims, &values), Content::Images).is_err());
+        }
+
+        #[test]
+        fn what_is_written_is_read((height, width) in (1u32..6, 1u32..6), values in vec(any::<u8>(), 1..90)) {
+            let count = values.len() as u32 / (height * width);
+            let values = &values[..(count * height * width) as usize];
+            let dims = [count, height, width];
+            match read(&file(&dims, values), Content::Images) {
+                Ok(idx) => prop_assert_eq!(&idx.values, values),
+                Err(_) => prop_assert_eq!(count, 0),
+            }
+        }
+    }
+}

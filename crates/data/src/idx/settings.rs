@@ -1,0 +1,141 @@
+use std::path::PathBuf;
+
+use oomph_config::{ConfigError, Section};
+use oomph_core::Bytes;
+
+use super::{arrange::Arrangement, homes::Known};
+use crate::{OnCorrupt, OpenSource, options::max_file_bytes, transform::TransformSettings};
+
+/// Reads the settings of images and labels in IDX files, the format of MNIST: plain or packed as `.gz`.
+///
+/// Images are unsigned bytes in three dimensions, or in four with the channels; labels unsigned bytes in one.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `path` | | the folder that holds the files |
+/// | `name` | `none` | `mnist` or `fashion-mnist`: names the classes, and says what `download` fetches |
+/// | `download` | `false` | fetches the four files of `name` into `path` where they are missing |
+/// | `train_images`, `train_labels`, `test_images`, `test_labels` | as MNIST calls them | names of files in `path` |
+/// | `classes` | one more than the largest training label | number of classes |
+/// | `first_label` | 0 | the label of the first class: 1 for the letters of EMNIST |
+/// | `channels` | 1 | channels of an image: more than one need four dimensions |
+/// | `channel_order` | `last` | with four dimensions: channels `last`, as numpy has pictures, or `first` |
+/// | `transpose` | `false` | columns come before rows in the file, as in EMNIST |
+/// | `max_file_bytes` | `4GiB` | a file that is larger, packed or unpacked, is refused |
+/// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
+/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
+///
+/// Without names the files are looked for as `train-images-idx3-ubyte`, `train-images.idx3-ubyte` and the same with
+/// `.gz`; those of the held-out part begin with `t10k` or `test`.
+///
+/// # Errors
+/// A value of the wrong type or out of its range. What is on disk is looked at by
+/// [`open`](crate::OpenSource::open).
+pub fn idx(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    Ok(Box::new(Settings::read(section)?))
+}
+
+/// What [`idx`] reads.
+pub(super) struct Settings {
+    pub(super) path: PathBuf,
+    pub(super) name: Option<Known>,
+    pub(super) download: bool,
+    pub(super) files: Names,
+    pub(super) classes: Option<usize>,
+    pub(super) first_label: usize,
+    pub(super) channels: usize,
+    pub(super) arrangement: Arrangement,
+    pub(super) max_file_bytes: Bytes,
+    pub(super) transform: TransformSettings,
+    pub(super) on_corrupt: OnCorrupt,
+}
+
+/// The names of the files, where the user gives them.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) train_images: Option<String>,
+    pub(super) train_labels: Option<String>,
+    pub(super) test_images: Option<String>,
+    pub(super) test_labels: Option<String>,
+}
+
+impl Settings {
+    pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
+        let name = section.choice(
+            "name",
+            "none",
+            &[("none", None), ("mnist", Some(Known::Mnist)), ("fashion-mnist", Some(Known::FashionMnist))],
+        )?;
+        let download = section.boolean("download", false)?;
+        let files = Names {
+            train_images: section.optional_string("train_images")?,
+            train_labels: section.optional_string("train_labels")?,
+            test_images: section.optional_string("test_images")?,
+            test_labels: section.optional_string("test_labels")?,
+        };
+        if download && name.is_none() {
+            return Err(section.invalid("download", "`false` without `name`, which says what is fetched"));
+        }
+        if download && files.any() {
+            return Err(section.invalid("download", "`false` where the files have names of their own"));
+        }
+        let channels = section.integer("channels", 1, 1..=1024)?;
+        Ok(Self {
+            path: section.required_string("path", "the folder that holds the IDX files")?.into(),
+            name,
+            download,
+            files,
+            classes: section.optional_integer("classes", 1..=256)?,
+            first_label: section.integer("first_label", 0, 0..=255)?,
+            channels,
+            arrangement: Arrangement {
+                channels_last: section.choice(
+                    "channel_order",
+                    "last",
+                    &[("last", true), ("first", false)],
+                )?,
+                transpose: section.boolean("transpose", false)?,
+            },
+            max_file_bytes: max_file_bytes(section)?,
+            transform: TransformSettings::read(section, channels)?,
+            on_corrupt: OnCorrupt::read(section)?,
+        })
+    }
+}
+
+impl Names {
+    fn any(&self) -> bool {
+        let Self { train_images, train_labels, test_images, test_labels } = self;
+        [train_images, train_labels, test_images, test_labels].iter().any(|name| name.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_without_the_data() {
+        let read = |text: &str| Settings::read(&Section::from_toml("data", text).expect("valid TOML"));
+        for text in [
+            "path = 'x'",
+            "path = 'x'\nname = 'mnist'\ndownload = true",
+            "path = 'x'\ntrain_images = 'letters.gz'\nfirst_label = 1\ntranspose = true\nclasses = 26",
+        ] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "path = 'x'\nname = 'cifar'",
+            "path = 'x'\ndownload = true",
+            "path = 'x'\nname = 'mnist'\ndownload = true\ntest_labels = 'y'",
+            "path = 'x'\nclasses = 0",
+            "path = 'x'\nfirst_label = 256",
+            "path = 'x'\nchannel_order = 'middle'",
+            "path = 'x'\nmax_file_bytes = 'much'",
+            "path = 'x'\nchannels = 3\nmean = [0.5]\nstd = [0.5]",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The parsers of data files over bytes in memory: what `tools/fuzz_parsers` feeds. Not part of the interface.
+
+use oomph_core::Bytes;
+
+use crate::{
+    Flaw, OnCorrupt,
+    cifar10::{self, CLASSES},
+    idx::{Content, Idx},
+    images::{ImagePart, LabelRule},
+    input::Input,
+    series::{Table, Wanted},
+};
+
+/// What a file may have, packed or unpacked.
+const LIMIT: Bytes = Bytes::mib(16);
+
+fn input(bytes: &[u8]) -> Result<Input<'_>, Flaw> {
+    Input::new(bytes, bytes.len() as u64, LIMIT)
+}
+
+/// Images in an IDX file, packed or not.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn idx_images(bytes: &[u8]) -> Result<(), Flaw> {
+    Idx::read(input(bytes)?, Content::Images).map(drop)
+}
+
+/// Labels in an IDX file, packed or not.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn idx_labels(bytes: &[u8]) -> Result<(), Flaw> {
+    Idx::read(input(bytes)?, Content::Labels).map(drop)
+}
+
+/// A file in CIFAR-10's binary format, leaving wrong labels out or refusing them.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn cifar10(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
+    let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
+    let rule = LabelRule { first: 0, classes: CLASSES, on_corrupt };
+    cifar10::read(input(bytes)?, "x".to_owned(), rule, &mut ImagePart::default())
+}
+
+/// The names of CIFAR-10's classes.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn cifar10_names(bytes: &[u8]) -> Result<(), Flaw> {
+    cifar10::class_names(bytes).map(drop)
+}
+
+/// All columns of a CSV file, leaving wrong rows out or refusing them.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
+    let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
+    let wanted = Wanted { columns: &[], delimiter: b',', on_corrupt };
+    let table = Table::read(input(bytes)?, wanted)?;
+    (0..table.rows()).for_each(|row| drop(table.row(row)));
+    Ok(())
+}

@@ -1,0 +1,154 @@
+mod settings;
+mod table;
+
+use std::sync::Arc;
+
+use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
+
+use self::settings::Settings;
+pub use self::settings::csv;
+pub(crate) use self::table::{Table, Wanted};
+use crate::{
+    DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    images::file_name, input::read_file,
+};
+
+impl OpenSource for Settings {
+    fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        if !self.path.exists() {
+            return Err(DataError::NoSeries { path: self.path.clone() });
+        }
+        let columns = self.all_columns();
+        let wanted = Wanted { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
+        let table = read_file(&self.path, self.max_file_bytes, |input| Table::read(input, wanted))?;
+        let inputs = if self.columns.is_empty() { table.names.len() } else { self.columns.len() };
+        let place = |name: &String| {
+            let missing = || FormatProblem::NoColumn { name: name.clone(), known: table.names.clone() };
+            let known = table.names.iter().position(|known| known == name);
+            known.ok_or_else(|| DataError::Format(Flaw::new(0u64, missing()).in_file(&self.path)))
+        };
+        let targets: Vec<_> = self.targets.iter().map(place).collect::<Result<_, _>>()?;
+        let targets = if targets.is_empty() { (0..inputs).collect() } else { targets };
+        let parts = self.parts(table.rows())?;
+        Ok(Arc::new(Series::new(table, self, parts, inputs, targets)))
+    }
+}
+
+/// The rows of the two parts: so many to train on, and the rest.
+#[derive(Clone, Copy)]
+struct Parts {
+    train_rows: usize,
+    rows: usize,
+}
+
+impl Settings {
+    /// Where the held-out part begins. No window reaches over that.
+    fn parts(&self, rows: usize) -> Result<Parts, DataError> {
+        let held_out = (rows as f64 * self.held_out).round() as usize;
+        let parts = Parts { train_rows: rows - held_out.min(rows), rows };
+        for split in [Split::Train, Split::Test] {
+            let (rows, needed) = (parts.range(split).len(), self.window());
+            let is_wanted = split == Split::Train || self.held_out > 0.0;
+            if is_wanted && rows < needed {
+                return Err(DataError::TooFewRows { path: self.path.clone(), split, rows, needed });
+            }
+        }
+        Ok(parts)
+    }
+}
+
+impl Parts {
+    fn range(self, split: Split) -> std::ops::Range<usize> {
+        match split {
+            Split::Train => 0..self.train_rows,
+            Split::Test => self.train_rows..self.rows,
+        }
+    }
+}
+
+/// Windows of a time series, each with what comes some rows after it.
+struct Series {
+    spec: SampleSpec,
+    file: String,
+    table: Table,
+    parts: Parts,
+    /// Rows of a window.
+    steps: usize,
+    /// Rows from the last of a window to its target.
+    horizon: usize,
+    /// The first columns are the inputs.
+    inputs: usize,
+    /// The columns that are foretold.
+    targets: Vec<usize>,
+}
+
+impl Series {
+    fn new(mut table: Table, settings: &Settings, parts: Parts, inputs: usize, targets: Vec<usize>) -> Self {
+        if settings.normalize {
+            let scales = scales(&table, parts.range(Split::Train));
+            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
+        }
+        Self {
+            spec: SampleSpec {
+                input: InputSpec::Sequence { steps: settings.steps, features: inputs },
+                target: TargetSpec::Values { features: targets.len() },
+            },
+            file: file_name(&settings.path),
+            table,
+            parts,
+            steps: settings.steps,
+            horizon: settings.horizon,
+            inputs,
+            targets,
+        }
+    }
+
+    fn row(&self, row: usize) -> Result<&[f32], SampleError> {
+        self.table.row(row).map_err(|reason| SampleError::new(&self.file, reason))
+    }
+}
+
+/// Mean and standard deviation of each column over the rows that can be read. A column that never changes has
+/// standard deviation 1.
+fn scales(table: &Table, rows: std::ops::Range<usize>) -> Vec<(f64, f64)> {
+    let readable = || rows.clone().filter_map(|row| table.row(row).ok());
+    let count = readable().count().max(1) as f64;
+    let mean = |of: &dyn Fn(&[f32]) -> f64| readable().map(of).sum::<f64>() / count;
+    let scale = |column: usize| {
+        let center = mean(&|row| f64::from(row[column]));
+        let std = mean(&|row| (f64::from(row[column]) - center).powi(2)).sqrt();
+        (center, if std > 0.0 && std.is_finite() { std } else { 1.0 })
+    };
+    (0..table.names.len()).map(scale).collect()
+}
+
+impl Source for Series {
+    fn spec(&self) -> &SampleSpec {
+        &self.spec
+    }
+
+    fn len(&self, split: Split) -> usize {
+        let window = self.steps + self.horizon;
+        (self.parts.range(split).len() + 1).saturating_sub(window)
+    }
+
+    fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
+        let first = self.parts.range(split).start + index;
+        let mut input = Vec::with_capacity(self.steps * self.inputs);
+        for row in first..first + self.steps {
+            input.extend(&self.row(row)?[..self.inputs]);
+        }
+        let target = self.row(first + self.steps - 1 + self.horizon)?;
+        let target = self.targets.iter().map(|&column| target[column]).collect();
+        Ok(Sample { input: Values::Floats(input), target: Target::Values(target) })
+    }
+
+    fn sample_name(&self, split: Split, index: usize) -> String {
+        let first = self.parts.range(split).start + index + 1;
+        format!("the window from row {first} on of `{}`", self.file)
+    }
+
+    fn host_bytes(&self) -> Bytes {
+        Bytes::new(self.table.bytes() as u64)
+    }
+}

@@ -1,0 +1,128 @@
+use std::path::PathBuf;
+
+use oomph_config::{ConfigError, Section};
+use oomph_core::Bytes;
+
+use crate::{OnCorrupt, OpenSource, options::max_file_bytes};
+
+/// Reads the settings of a time series in a CSV file, for regression: a window of rows, and the values of a row after
+/// it as target.
+///
+/// The first row of the file names the columns, the others are in the order of time. The end of the series is held
+/// out. No window and no target of one part reaches into the other, and what values are normalised by comes from the
+/// training part alone.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `path` | | the file; `.csv`, or packed as `.gz` |
+/// | `columns` | all | the columns that the model is given |
+/// | `targets` | `columns` | the columns that it foretells |
+/// | `steps` | 32 | rows of a window |
+/// | `horizon` | 1 | how many rows after the last of the window the target is |
+/// | `held_out` | 0.2 | the share of the rows, at the end, that is held out |
+/// | `normalize` | `auto` | each column by mean and standard deviation of its training rows; `none`: as they are |
+/// | `delimiter` | `,` | what stands between two fields: one ASCII character |
+/// | `max_file_bytes` | `4GiB` | a file that is larger, packed or unpacked, is refused |
+///
+/// A row with another number of fields than the header, or whose field of a chosen column is not a finite number,
+/// ends the run, or with `on_corrupt = "skip"` the windows that it lies in are left out.
+///
+/// # Errors
+/// A value of the wrong type or out of its range. What is on disk is looked at by
+/// [`open`](crate::OpenSource::open).
+pub fn csv(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    Ok(Box::new(Settings::read(section)?))
+}
+
+/// What [`csv`] reads.
+pub(super) struct Settings {
+    pub(super) path: PathBuf,
+    pub(super) columns: Vec<String>,
+    pub(super) targets: Vec<String>,
+    pub(super) steps: usize,
+    pub(super) horizon: usize,
+    pub(super) held_out: f64,
+    pub(super) normalize: bool,
+    pub(super) delimiter: u8,
+    pub(super) max_file_bytes: Bytes,
+    pub(super) on_corrupt: OnCorrupt,
+}
+
+impl Settings {
+    pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
+        let names = |key: &str| {
+            let names = section.strings(key, &[])?;
+            let is_first = |(index, name): (usize, &String)| !names[..index].contains(name);
+            match names.iter().enumerate().all(is_first) {
+                true => Ok(names),
+                false => Err(section.invalid(key, "each column once")),
+            }
+        };
+        let delimiter = section.string("delimiter", ",")?;
+        let &[delimiter @ (b'\t' | b' '..=b'~')] = delimiter.as_bytes() else {
+            return Err(section.invalid("delimiter", "one ASCII character"));
+        };
+        if delimiter.is_ascii_alphanumeric() || b"\"+-.".contains(&delimiter) {
+            return Err(section.invalid("delimiter", "a character that is no part of names and numbers"));
+        }
+        Ok(Self {
+            path: section.required_string("path", "the CSV file")?.into(),
+            columns: names("columns")?,
+            targets: names("targets")?,
+            steps: section.integer("steps", 32, 1..=65_536)?,
+            horizon: section.integer("horizon", 1, 1..=65_536)?,
+            held_out: section.number("held_out", 0.2, 0.0..1.0)?,
+            normalize: section.choice("normalize", "auto", &[("auto", true), ("none", false)])?,
+            delimiter,
+            max_file_bytes: max_file_bytes(section)?,
+            on_corrupt: OnCorrupt::read(section)?,
+        })
+    }
+
+    /// The columns that are read, inputs first; none stands for all.
+    pub(super) fn all_columns(&self) -> Vec<String> {
+        if self.columns.is_empty() {
+            return Vec::new();
+        }
+        let more = self.targets.iter().filter(|name| !self.columns.contains(name));
+        self.columns.iter().chain(more).cloned().collect()
+    }
+
+    /// Rows from the first of a window to its target.
+    pub(super) fn window(&self) -> usize {
+        self.steps + self.horizon
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, ConfigError> {
+        Settings::read(&Section::from_toml("data", text).expect("valid TOML"))
+    }
+
+    #[test]
+    fn inputs_come_before_what_is_only_foretold() {
+        let settings = read("path = 'x'\ncolumns = ['a', 'b']\ntargets = ['c', 'b']").expect("valid");
+        assert_eq!(settings.all_columns(), ["a", "b", "c"]);
+        assert_eq!(read("path = 'x'\ntargets = ['c']").expect("valid").all_columns(), [""; 0]);
+    }
+
+    #[test]
+    fn settings_are_checked_without_the_data() {
+        assert_eq!(read("path = 'x'\ndelimiter = \"\\t\"").expect("a tab").delimiter, b'\t');
+        for text in [
+            "",
+            "path = 'x'\ncolumns = ['a', 'a']",
+            "path = 'x'\nsteps = 0",
+            "path = 'x'\nhorizon = 0",
+            "path = 'x'\nheld_out = 1.0",
+            "path = 'x'\ndelimiter = ';;'",
+            "path = 'x'\ndelimiter = '.'",
+            "path = 'x'\nnormalize = 'given'",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
