@@ -84,7 +84,7 @@ fn what_is_wrong_with_a_text_is_said() {
     };
     assert!(message(&[]).contains("text `rhyme.txt` does not exist"));
     folder.write("rhyme.txt", b"fine so far \xff");
-    assert!(message(&[]).contains("`rhyme.txt` is not UTF-8 at byte 12"));
+    assert!(message(&[]).contains("`rhyme.txt`, byte 12: the text is not UTF-8"));
     folder.write("rhyme.txt", "short");
     let short = message(&[]);
     assert!(short.contains("has 4 tokens to train on and 1 held out, in 1 file"), "{short}");

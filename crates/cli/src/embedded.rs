@@ -10,6 +10,7 @@ macro_rules! embedded {
 pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet.toml",
     "lstm.toml",
+    "lstm-lm.toml",
     "mnist.toml",
     "resnet-folder.toml",
     "resnet18-cifar10.toml",

@@ -285,6 +285,10 @@ impl AnyTensor {
 
     /// The device it is on.
     pub fn device(&self) -> Device {
+        if !self.is_float() {
+            // Burn's primitives know no rank but that of their shape.
+            return Tensor::<1, Int>::from_bridge(self.bridge.clone()).device();
+        }
         with_rank!(self.clone(), tensor => tensor.device())
     }
 
