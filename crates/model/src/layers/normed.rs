@@ -110,7 +110,21 @@ impl Deferred {
         [self.input.into(), weight.into(), bias.into()]
     }
 
+    /// Whether there is nothing to go back through: in evaluation, and where a stage runs off the graph. Then nothing is
+    /// kept, and the normalised activation takes the place of the input.
+    fn is_plain(&self) -> bool {
+        !self.input.device().is_autodiff()
+    }
+
+    /// Off the graph, to be normalised in its place.
+    fn plain(self, addend: Addend, rectify: bool) -> Tensor<4> {
+        self.norm.apply(self.input, addend, rectify, self.policy.dtype(), self.policy.kernels)
+    }
+
     fn alone(self, rectify: bool) -> Tensor<4> {
+        if self.is_plain() {
+            return self.plain(Addend::Nothing, rectify);
+        }
         let (kept, norm, policy) = (self.kept(), self.norm.clone(), self.policy);
         let output = norm.apply(kept.clone(), Addend::Nothing, rectify, policy.dtype(), policy.kernels);
         ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
@@ -119,6 +133,9 @@ impl Deferred {
     }
 
     fn add_identity(self, shortcut: Tensor<4>) -> Tensor<4> {
+        if self.is_plain() {
+            return self.plain(Addend::Plain(Box::new(shortcut)), true);
+        }
         let (kept, norm, Policy { kernels, .. }) = (self.kept(), self.norm.clone(), self.policy);
         let addend = Addend::Plain(Box::new(autodiff::inner(shortcut.clone())));
         let output = norm.apply(kept.clone(), addend, true, self.policy.dtype(), kernels);
@@ -134,6 +151,9 @@ impl Deferred {
     }
 
     fn add_normed(self, shortcut: Self) -> Tensor<4> {
+        if self.is_plain() {
+            return self.plain(Addend::Normed(Box::new((shortcut.norm, shortcut.input))), true);
+        }
         let Policy { kernels, .. } = self.policy;
         let (kept, norm) = (self.kept(), self.norm.clone());
         let (other, other_norm) = (shortcut.kept(), shortcut.norm.clone());
@@ -153,6 +173,10 @@ impl Deferred {
 
     /// The convolution of the rectified activation. Keeps the input.
     pub(super) fn rectified_convolution(self, weight: Tensor<4>, options: ConvOptions<2>) -> Tensor<4> {
+        if self.is_plain() {
+            let kernels = self.policy.kernels;
+            return kernel::conv2d(self.plain(Addend::Nothing, true), weight, options, kernels);
+        }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let kept_weight = autodiff::inner(weight.clone());
@@ -181,6 +205,9 @@ impl Deferred {
 
     /// The maxima of the rectified activation. Keeps the input and where they were.
     pub(super) fn rectified_maxima(self, pool: &MaxPool2d) -> Tensor<4> {
+        if self.is_plain() {
+            return pool.maxima(self.plain(Addend::Nothing, true)).0;
+        }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);
