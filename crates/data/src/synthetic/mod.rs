@@ -87,17 +87,17 @@ enum Input {
 
 impl OpenSource for Settings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let (input, target, maker) = match &self.input {
-            &Input::Images { shape, ref transform, classes } => {
+        let (input, target, maker) = match self.input {
+            Input::Images { shape, ref transform, classes } => {
                 let maker = Maker::Images(Images::new(shape, transform)?);
                 (InputSpec::from(shape), TargetSpec::Class { count: classes }, maker)
             }
-            &Input::Sequences { sequences, classes } => {
+            Input::Sequences { sequences, classes } => {
                 let Sequences { steps, features } = sequences;
                 let target = TargetSpec::Class { count: classes };
                 (InputSpec::Sequence { steps, features }, target, Maker::Sequences(sequences))
             }
-            &Input::Tokens { tokens, carry } => {
+            Input::Tokens { tokens, carry } => {
                 let Tokens { steps, vocabulary } = tokens;
                 let target = TargetSpec::Tokens { steps, vocabulary };
                 (InputSpec::Tokens { steps, vocabulary }, target, Maker::Tokens { tokens, carry })

@@ -96,6 +96,10 @@ impl Conv2d {
 
     /// Keeps the input alone.
     fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Tensor<4> {
+        if !input.device().is_autodiff() && !weight.device().is_autodiff() {
+            // Nothing is kept: what the kernel has read can go.
+            return kernel::conv2d(input, weight, self.options(), policy.kernels);
+        }
         let (dims, dtype, options) = (input.dims(), input.dtype(), self.options());
         let [kept, kept_weight] = [input.clone(), weight.clone()].map(autodiff::inner);
         let kernels = policy.kernels;
