@@ -23,7 +23,7 @@ use crate::{
 /// Where a setting is not what it can be.
 pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read_any(settings)?;
-    let size = settings.integer("embedding", recurrent.hidden, 1..=65_536)?;
+    let size = settings.optional_integer("embedding", 1..=65_536)?.unwrap_or(recurrent.hidden);
     let tied = settings.boolean("tied", false)?;
     if tied && size != recurrent.hidden {
         let expected = format!("`model.hidden` (= {}) where weights are tied", recurrent.hidden);

@@ -1,5 +1,6 @@
 mod event_file;
 mod failure;
+mod restore;
 
 use std::{
     collections::HashSet,
@@ -30,7 +31,7 @@ use crate::{
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
-    state::{About, Checkpoint, HostTensor, Progress, StateError, TrainState, model_record, restore_model},
+    state::{About, Checkpoint, HostTensor, Progress, StateError, TrainState, model_record},
     tensorboard::EventFile,
 };
 
@@ -74,6 +75,20 @@ pub fn train(
             }
         }
     })
+}
+
+/// What can be known and refused before there is a run directory: the planned peak, and where training starts.
+fn prepare(session: &Session, options: &TrainOptions) -> Result<(Bytes, Start), TrainError> {
+    session.check_training()?;
+    if options.resume == Resume::No {
+        session.check_weights()?;
+    }
+    let planned = if options.skip_plan_check {
+        plan(session, PlanOptions::default())?.peak().categories.total()
+    } else {
+        check_plan(session, options.report.clone())?
+    };
+    Ok((planned, Start::find(session, &options.resume)?))
 }
 
 struct Training<'a> {
@@ -122,22 +137,11 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         // What prepares training is the program's; and what can be refused is, before there is a run directory that
         // nothing would ever be in.
-        let (planned_peak_bytes, start) = charge(Account::Host, || -> Result<_, TrainError> {
-            session.check_training()?;
-            if options.resume == Resume::No {
-                session.check_weights()?;
-            }
-            let planned = if options.skip_plan_check {
-                plan(session, PlanOptions::default())?.peak().categories.total()
-            } else {
-                check_plan(session, options.report.clone())?
-            };
-            Ok((planned, Start::find(session, &options.resume)?))
-        })?;
+        let (planned_peak_bytes, start) = charge(Account::Host, || prepare(session, options))?;
         let Start { run, checkpoint, warnings } = start;
         let mut memory_log = MemoryLog::start(session);
         let made = match &checkpoint {
-            Some(checkpoint) => restored(session, checkpoint),
+            Some(checkpoint) => restore::restored(session, checkpoint),
             None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),
         };
         let (mut stepper, mut progress) = made.map_err(|error| {
@@ -578,32 +582,4 @@ impl<'a> Training<'a> {
         self.tell(Event::Done(done.clone()))?;
         Ok(done)
     }
-}
-
-/// A stepper in the state of a checkpoint, and how far that is.
-fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<(Stepper, Progress), TrainError> {
-    let mut stepper = Stepper::to_restore(session)?;
-    let now = session.steps_per_epoch();
-    let _phase = phase(Phase::Init);
-    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
-    let mut state = charge(Account::Host, || checkpoint.state())?;
-    let Progress { batch, batches_per_epoch: before, .. } = state.progress;
-    if batch > 0 && before != now {
-        return Err(StateError::EpochChanged { batch, before, now }.into());
-    }
-    restore_model(&mut stepper.model, &state.model, &session.device)?;
-    // What was trained before and is frozen now needs no state any more.
-    stepper.model.visit(&mut |info, _| {
-        if !info.trainable {
-            state.optimizer.ranks.remove(info.name);
-        }
-    });
-    stepper.optimizer.restore(state.optimizer, &session.device)?;
-    // A training that was in another precision begins with a new one.
-    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
-    let carried = state.carried.iter();
-    let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
-    stepper.carried = stepper.carried.map(|_| carried);
-    out_of_memory::check()?;
-    Ok((stepper, state.progress))
 }

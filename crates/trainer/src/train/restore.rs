@@ -1,0 +1,38 @@
+use oomph_core::{Phase, phase};
+use oomph_memory::{Account, charge};
+
+use crate::{
+    Session, Stepper, TrainError, out_of_memory,
+    state::{Checkpoint, Progress, StateError, restore_model},
+};
+
+/// A stepper in the state of a checkpoint, and how far that is.
+pub(super) fn restored(
+    session: &Session,
+    checkpoint: &Checkpoint,
+) -> Result<(Stepper, Progress), TrainError> {
+    let mut stepper = Stepper::to_restore(session)?;
+    let now = session.steps_per_epoch();
+    let _phase = phase(Phase::Init);
+    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
+    let mut state = charge(Account::Host, || checkpoint.state())?;
+    let Progress { batch, batches_per_epoch: before, .. } = state.progress;
+    if batch > 0 && before != now {
+        return Err(StateError::EpochChanged { batch, before, now }.into());
+    }
+    restore_model(&mut stepper.model, &state.model, &session.device)?;
+    // What was trained before and is frozen now needs no state any more.
+    stepper.model.visit(&mut |info, _| {
+        if !info.trainable {
+            state.optimizer.ranks.remove(info.name);
+        }
+    });
+    stepper.optimizer.restore(state.optimizer, &session.device)?;
+    // A training that was in another precision begins with a new one.
+    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
+    let carried = state.carried.iter();
+    let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
+    stepper.carried = stepper.carried.map(|_| carried);
+    out_of_memory::check()?;
+    Ok((stepper, state.progress))
+}
