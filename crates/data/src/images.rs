@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
-    Flaw, FormatProblem, OnCorrupt, Sample, SampleError, Source, Target, Values,
+    Flaw, FormatProblem, ImageReader, OnCorrupt, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct MemoryImages {
     test: ImagePart,
     shape: ImageShape,
     transform: ImageTransform,
+    /// Where images have as many channels as a file can have.
+    reader: Option<ImageReader>,
 }
 
 /// What images belong to.
@@ -96,6 +98,7 @@ impl MemoryImages {
             spec: SampleSpec { input: shape.into(), target: TargetSpec::Class { count: classes.count } },
             class_names: classes.names,
             transform: ImageTransform::new(shape, settings, &statistics, u8::MAX),
+            reader: matches!(shape.channels, 1 | 3).then(|| ImageReader::new(shape, statistics)),
             train,
             test,
             shape,
@@ -117,6 +120,10 @@ impl Source for MemoryImages {
 
     fn class_names(&self) -> Option<&[String]> {
         self.class_names.as_deref()
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        self.reader.clone()
     }
 
     fn len(&self, split: Split) -> usize {

@@ -1,7 +1,7 @@
 //! Data sources, transforms and the prefetching loader of oomph.
 //!
 //! - [`Source`]: a set of samples with a part to train on and a part held out. Implement it for your own data.
-//! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv`], [`synthetic`], [`text`]: the sources that come with oomph, read
+//! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv()`], [`synthetic`], [`text`]: the sources that come with oomph, read
 //!   from the section `[data]`.
 //! - [`Order`]: which samples make which batch of which epoch.
 //! - [`Loader`]: the [`Batch`]es of an epoch, loaded ahead by threads.

@@ -132,6 +132,8 @@ fn samples_are_those_of_a_folder_with_the_same_pixels() {
     let idx = idx.open_idx(&format!("{AUGMENTED}\nchannels = 3")).expect("whole files");
     for source in [&cifar, &idx] {
         assert_eq!(source.spec(), folder.spec());
+        // A trained model is asked about files of images in the same way.
+        assert_eq!(source.image_reader(), folder.image_reader());
         for split in [Split::Train, Split::Test] {
             assert_eq!(source.len(split), folder.len(split));
             for index in 0..folder.len(split) {
