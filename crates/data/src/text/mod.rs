@@ -28,7 +28,8 @@ impl OpenSource for Settings {
         let held_out = (tokens.len() as f64 * self.held_out).round() as usize;
         let (train, test) = tokens.split_at(tokens.len() - held_out.min(tokens.len()));
         // Of a sample each token has the one after it for target, so one more than its steps is needed.
-        if train.len().min(test.len()) <= self.steps {
+        let too_short = |tokens: &[&str]| tokens.len() <= self.steps;
+        if too_short(train) || self.held_out > 0.0 && too_short(test) {
             return Err(DataError::TooShort {
                 path: self.path.clone(),
                 files,
@@ -149,6 +150,8 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+        let whole = open(&settings(&path, "steps = 7\nheld_out = 0.0")).expect("nothing is held out");
+        assert_eq!([Split::Train, Split::Test].map(|split| whole.len(split)), [14, 0]);
         assert!(matches!(open(&settings(&path, "steps = 80")), Err(DataError::TooShort { .. })));
     }
 
