@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use oomph_trainer::{
@@ -68,9 +68,7 @@ impl From<LayoutName> for Layout {
 }
 
 pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Exit, CliError> {
-    if !arguments.force && arguments.to.exists() {
-        return Err(CliError::FileExists { path: arguments.to.clone() });
-    }
+    arguments.check_target()?;
     let written = if arguments.weights.weights.is_some() {
         arguments.of_weights(registry)?
     } else {
@@ -85,6 +83,17 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
+    /// Writing renames into place, which would put a file where a link, a pipe or a device is: only files are replaced,
+    /// and only where that is asked for.
+    fn check_target(&self) -> Result<(), CliError> {
+        let path = self.to.clone();
+        match fs::symlink_metadata(&path) {
+            Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
+            Ok(_) if !self.force => Err(CliError::FileExists { path }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {
         let session = Session::open(self.config.load(&[self.weights.flag()])?, registry)?;
         let (exported, notices) = export_weights(&session, self.layout.into(), &self.to)?;
