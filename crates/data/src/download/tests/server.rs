@@ -55,8 +55,8 @@ impl Server {
                     let number = requests.lock().expect("no panic").len();
                     let answer = answers[number.min(answers.len() - 1)];
                     let connection = connection.expect("a connection");
-                    let start = serve(connection, &file, answer);
-                    requests.lock().expect("no panic").push(start);
+                    // Counted before it is answered: who has the answer may ask how many there were.
+                    serve(connection, &file, answer, |start| requests.lock().expect("no panic").push(start));
                 }
             }
         });
@@ -83,8 +83,8 @@ impl Drop for Server {
     }
 }
 
-/// Answers one request, and says from which byte on the file was asked for.
-fn serve(mut connection: TcpStream, file: &[u8], answer: Answer) -> usize {
+/// Answers one request, and says before from which byte on the file was asked for.
+fn serve(mut connection: TcpStream, file: &[u8], answer: Answer, asked: impl FnOnce(usize)) {
     let mut start = 0;
     let mut lines = BufReader::new(connection.try_clone().expect("a handle")).lines();
     while let Some(Ok(line)) = lines.next().filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty())) {
@@ -93,6 +93,7 @@ fn serve(mut connection: TcpStream, file: &[u8], answer: Answer) -> usize {
             start = range.trim_end_matches('-').parse().expect("a range without an end");
         }
     }
+    asked(start);
     let ranged = |from: usize| {
         let rest = &file[from..];
         let range = format!("Content-Range: bytes {from}-{}/{}\r\n", file.len() - 1, file.len());
@@ -123,5 +124,4 @@ fn serve(mut connection: TcpStream, file: &[u8], answer: Answer) -> usize {
     // Whoever asked may have gone already.
     let _ = connection.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes());
     let _ = connection.write_all(&body);
-    start
 }
