@@ -8,9 +8,10 @@ const IMPORTS: [(&str, &[&str]); 8] = [
     ("config", &["core"]),
     ("memory", &["core"]),
     ("plan", &["core", "memory"]),
+    ("parallel", &["core"]),
     ("model", &["core", "config"]),
     ("data", &["core", "config"]),
-    ("trainer", &["core", "config", "memory", "plan", "model", "data"]),
+    ("trainer", &["core", "config", "memory", "parallel", "plan", "model", "data"]),
     ("cli", &["core", "config", "memory", "model", "data", "trainer"]),
 ];
 /// The crates that know nothing of Burn.

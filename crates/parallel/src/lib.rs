@@ -1,0 +1,3 @@
+//! What several devices do together, without tensors.
+//!
+//! It knows nothing of Burn, of models or of the trainer, which brings tensors and stages to it.
