@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with those it may depend on. Imports point one way: only to crates further up in this list.
-const IMPORTS: [(&str, &[&str]); 8] = [
+const IMPORTS: [(&str, &[&str]); 9] = [
     ("core", &[]),
     ("config", &["core"]),
     ("memory", &["core"]),
@@ -15,7 +15,7 @@ const IMPORTS: [(&str, &[&str]); 8] = [
     ("cli", &["core", "config", "memory", "model", "data", "trainer"]),
 ];
 /// The crates that know nothing of Burn.
-const WITHOUT_BURN: [&str; 4] = ["core", "config", "memory", "data"];
+const WITHOUT_BURN: [&str; 5] = ["core", "config", "memory", "parallel", "data"];
 
 fn manifest(name: &str) -> (String, String) {
     let path = format!("crates/{name}/Cargo.toml");
