@@ -79,6 +79,18 @@ fn two_runs_are_compared_by_what_differs() {
 }
 
 #[test]
+fn a_log_that_is_a_pipe_is_passed_over() {
+    let folder = three_runs();
+    let log = folder.at("runs/first/metrics.jsonl");
+    std::fs::remove_file(&log).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
+    let found = runs(&folder, &["runs"]);
+    let passed_over = &found["passed_over"][0];
+    assert_eq!(passed_over["path"], "runs/first");
+    assert!(passed_over["reason"].as_str().unwrap().contains("cannot read"), "{passed_over}");
+}
+
+#[test]
 fn a_resumed_run_is_one_run() {
     let folder = three_runs();
     let before = runs(&folder, &["runs/second"]);

@@ -68,9 +68,96 @@ fn another_text_is_not_gone_on_with() {
     folder.write("rhyme.txt", "six seven eight nine ten,\nthen i let it go again\n".repeat(60));
     let resumed = folder.oomph(&["train", "--resume", "run", "--set", "train.steps=130"]);
     assert_eq!(resumed.code, Some(1));
-    let message = "the data's classes are not those of checkpoint `run/checkpoints/step-00000120`: number ";
+    let message = "the data is not what checkpoint `run/checkpoints/step-00000120` was trained on: token ";
     assert!(resumed.stderr.contains(message), "{}", resumed.stderr);
-    assert!(resumed.stderr.contains("hint: "), "{}", resumed.stderr);
+    let hint = "--set data.vocabulary_file=run/checkpoints/step-00000120/source.json`";
+    assert!(resumed.stderr.contains(hint), "{}", resumed.stderr);
+}
+
+#[test]
+fn weights_are_for_the_tokens_that_they_know() {
+    let folder = trained("char");
+    let loss = |more: &[&str]| {
+        let asked = [&["evaluate", "--json", "--config", "rhyme.toml"], more].concat();
+        folder.oomph(&asked).success().last_json()["eval_loss"].as_f64().expect("a loss")
+    };
+    let trained_loss = loss(&[]);
+    folder.oomph(&["export", "run", "--to", "rhyme.safetensors"]).success();
+    folder.oomph(&["export", "run", "--to", "again.safetensors"]).success();
+    let bytes = |name: &str| fs::read(folder.at(name)).unwrap();
+    assert!(bytes("rhyme.safetensors") == bytes("again.safetensors"), "the same weights are the same bytes");
+    assert_eq!(loss(&["--weights", "rhyme.safetensors"]), trained_loss);
+    folder.write("rhyme.txt", "six seven eight nine ten,\nthen i let it go again\n".repeat(60));
+    let tune = ["train", "--config", "rhyme.toml", "--set", "run.directory=tuned", "--set"];
+    let tuned =
+        |more: &[&str]| folder.oomph(&[&tune, &["model.weights=rhyme.safetensors"][..], more].concat());
+    let refused = tuned(&[]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("are for other tokens than the text has: token "), "{}", refused.stderr);
+    let cure = "data.vocabulary_file=rhyme.safetensors";
+    assert!(refused.stderr.contains(&format!("hint: `--set {cure}`")), "{}", refused.stderr);
+    assert!(!folder.at("tuned").exists());
+    tuned(&["--set", cure]).success();
+    // What was trained on from is known under the old vocabulary too.
+    let other =
+        folder.oomph(&["predict", "--run", "tuned", "--prompt", "six seven", "--length", "2"]).success();
+    assert!(other.stderr.contains("warning: the model does not know \"x\", \"s\""), "{}", other.stderr);
+    // A list of PyTorch's, which says nothing of `<unk>`.
+    folder.write("list.json", r#"["a", "b"]"#);
+    let short = folder.oomph(&[&tune[..4], &["--set", "data.vocabulary_file=list.json"]].concat());
+    assert!(
+        short.stderr.contains("the text has the token \"s\", which is not in the vocabulary"),
+        "{}",
+        short.stderr
+    );
+}
+
+#[test]
+fn a_tied_model_has_its_shared_weights_twice_for_pytorch() {
+    let folder = Folder::new();
+    folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
+    folder.write("rhyme.toml", CONFIG);
+    let train = |more: &[&str]| {
+        let tied = ["train", "--config", "rhyme.toml", "--set", "model.tied=true", "--set", "train.steps=2"];
+        folder.oomph(&[&tied, more].concat())
+    };
+    train(&[]).success();
+    folder.oomph(&["export", "run", "--to", "tied.safetensors"]).success();
+    let mut bytes = fs::read(folder.at("tied.safetensors")).unwrap();
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let values = |name: &str| file.tensor(name).unwrap().data().to_vec();
+    assert_eq!(values("encoder.weight"), values("decoder.weight"));
+    let weights = ["--set", "model.weights=tied.safetensors", "--set", "run.directory=again"];
+    let frozen = train(&[&weights[..], &["--set", "model.freeze=[\"head\"]"]].concat()).success();
+    let warned = "`head` is frozen, but computes with parameters of `embedding`, which train on";
+    assert!(frozen.stderr.contains(warned), "{}", frozen.stderr);
+    // Its last tensor is one of both.
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    folder.write("tied.safetensors", bytes);
+    let differs = train(&[&weights[..], &["--set", "run.directory=third"]].concat());
+    assert_eq!(differs.code, Some(1));
+    assert!(differs.stderr.contains("as one, and there they differ"), "{}", differs.stderr);
+    assert!(differs.stderr.contains("hint: set `model.tied=false`"), "{}", differs.stderr);
+}
+
+#[test]
+fn a_place_in_an_epoch_is_one_of_the_same_batches() {
+    let folder = trained("char");
+    // As many batches as before, but of other samples.
+    for (settings, changed) in [
+        (["train.batch=16", "data.steps=8"], "samples, in the order of the data, in batches of 8, and is "),
+        (
+            ["data.carry=false", "data.steps=16"],
+            "samples, in the order of the data, in batches of 8, and is ",
+        ),
+    ] {
+        let settings = settings.map(|setting| ["--set", setting]).concat();
+        let resumed = folder
+            .oomph(&[&["train", "--resume", "run", "--set", "train.steps=130"], &settings[..]].concat());
+        assert_eq!(resumed.code, Some(1), "{settings:?}: {}", resumed.stderr);
+        assert!(resumed.stderr.contains(changed), "{settings:?}: {}", resumed.stderr);
+    }
 }
 
 #[test]

@@ -62,9 +62,26 @@ fn data_files() -> Vec<Target> {
         plain("cifar10 skipping", |bytes| data::cifar10(bytes, true).is_ok(), vec![records(1), records(2)]),
         plain("cifar10 names", |bytes| data::cifar10_names(bytes).is_ok(), vec![NAMES.to_vec()]),
         plain("text", |bytes| data::text(bytes).is_ok(), vec!["to be, ō ∀ 𝄞\n".into()]),
+        Target {
+            words: JSON,
+            // Each token is in a list and in a map.
+            bound: |bytes| 256 * bytes.len() + 4 * KIB,
+            ..plain(
+                "vocabulary",
+                |bytes| data::vocabulary(bytes).is_ok(),
+                vec![br#"["<unk>","a"," "]"#.to_vec(), vocabulary_in_weights()],
+            )
+        },
         csv("csv", |bytes| data::csv(bytes, false).is_ok()),
         csv("csv skipping", |bytes| data::csv(bytes, true).is_ok()),
     ]
+}
+
+/// The header of a file of weights, which says what they were trained on.
+fn vocabulary_in_weights() -> Vec<u8> {
+    let source = r#"{\"spec\":{\"input\":{\"tokens\":{\"steps\":4,\"vocabulary\":2}},\"target\":{\"tokens\":{\"steps\":4,\"vocabulary\":2}}},\"class_names\":[\"<unk>\",\"a\"],\"level\":\"char\"}"#;
+    let header = format!(r#"{{"__metadata__":{{"oomph.source":"{source}"}}}}"#);
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
 }
 
 fn checkpoints() -> Vec<Target> {

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Train(TrainArguments),
     /// Measure a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
-    /// Ask a trained model: the classes of images, with their probabilities
+    /// Ask a trained model: the classes of images with their probabilities, or how a text goes on
     Predict(PredictArguments),
     /// List and compare runs: status, best evaluation, peak, speed, what differs in the config
     Runs(RunsArguments),

@@ -260,6 +260,7 @@ impl ConfigError {
                 let meant = nearest(&wrong, allowed())?;
                 Some(format!("did you mean `{meant}`?"))
             }
+            Self::WrongKind { setting, .. } => unquoted_list(setting),
             Self::Missing { key, .. } => Some(format!("set it in the config file or with `--set {key}=…`")),
             Self::UnknownKey { nearest: Some(meant), .. }
             | Self::OutsideSections { nearest: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
@@ -293,6 +294,15 @@ impl ConfigError {
             _ => None,
         }
     }
+}
+
+/// `[stem, layer1]` on the command line is no TOML, and so a word.
+fn unquoted_list(setting: &Setting) -> Option<String> {
+    let Value::String(text) = &setting.value else { return None };
+    let items = text.strip_prefix('[')?.strip_suffix(']')?;
+    let quoted: Vec<_> =
+        items.split(',').map(|item| format!("{:?}", item.trim().trim_matches('"'))).collect();
+    Some(format!("strings need their quotes: `--set '{}=[{}]'`", setting.key, quoted.join(", ")))
 }
 
 fn not_found_hint(name: &str, embedded: &[String]) -> String {

@@ -2,7 +2,7 @@ use std::{fmt::Display, io, path::PathBuf};
 
 use oomph_core::{InputSpec, Split, TargetSpec};
 
-use crate::{DownloadError, FormatError, FormatProblem};
+use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem};
 
 /// One sample that cannot be read: a file that is truncated, not an image, gone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,6 +141,22 @@ pub enum DataError {
         /// Tokens of a sample.
         steps: usize,
     },
+    /// A file gives no vocabulary.
+    #[error("`{}` gives no vocabulary: {problem}", path.display())]
+    Vocabulary {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: VocabularyProblem,
+    },
+    /// A token of the text is not in a vocabulary that has none for such.
+    #[error("the text has the token {token:?}, which is not in the vocabulary `{}`; nor is `<unk>`", path.display())]
+    UnknownToken {
+        /// The file of the vocabulary.
+        path: PathBuf,
+        /// The first such token.
+        token: String,
+    },
     /// The system refused to read a file or folder.
     #[error("`{}` could not be read", path.display())]
     Io {
@@ -243,6 +259,17 @@ impl DataError {
             ),
             Self::NoTexts { .. } => {
                 Some("`data.path` is a text file, or a folder with `.txt` files in it".to_owned())
+            }
+            Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {
+                Some(format!("set `data.level={}`", found.key()))
+            }
+            Self::Vocabulary { .. } => Some(
+                "`data.vocabulary_file` is a file that `oomph export` wrote, the `source.json` of a checkpoint, or a \
+                 list of tokens in JSON"
+                    .to_owned(),
+            ),
+            Self::UnknownToken { .. } => {
+                Some("a vocabulary that knows `<unk>` takes any text".to_owned())
             }
             Self::TooShort { .. } => {
                 Some("take a longer text, a smaller `data.steps`, or another `data.held_out`".to_owned())

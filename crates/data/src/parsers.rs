@@ -9,7 +9,7 @@ use crate::{
     images::{ImagePart, LabelRule},
     input::Input,
     series::{Table, Wanted},
-    text::corpus,
+    text::{Level, VocabularyProblem, corpus, vocabulary_file},
 };
 
 /// What a file may have, packed or unpacked.
@@ -71,4 +71,12 @@ pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
 /// What the parser refuses.
 pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
     corpus::decode(input(bytes)?).map(drop)
+}
+
+/// A file that a vocabulary is taken from.
+///
+/// # Errors
+/// What the parser refuses.
+pub fn vocabulary(bytes: &[u8]) -> Result<(), VocabularyProblem> {
+    vocabulary_file::parse(bytes, bytes.len() as u64, Level::Char).map(drop)
 }

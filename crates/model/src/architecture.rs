@@ -16,6 +16,7 @@ pub struct Architecture {
     name: String,
     build: Arc<Build>,
     pytorch_name: Arc<Rename>,
+    pytorch_twins: Vec<(String, String)>,
     frozen: Vec<String>,
 }
 
@@ -29,6 +30,7 @@ impl Architecture {
             name: name.into(),
             build: Arc::new(build),
             pytorch_name: Arc::new(str::to_owned),
+            pytorch_twins: Vec::new(),
             frozen: Vec::new(),
         }
     }
@@ -44,6 +46,14 @@ impl Architecture {
         self
     }
 
+    /// The same, whose parameter `name` PyTorch's network has once more as `twin`: of two layers that share it, both have
+    /// it in a state dict.
+    #[must_use]
+    pub fn with_pytorch_twin(mut self, name: impl Into<String>, twin: impl Into<String>) -> Self {
+        self.pytorch_twins.push((name.into(), twin.into()));
+        self
+    }
+
     /// The same, with the stages that `names` name, or are groups of, [frozen](Stages::freeze).
     #[must_use]
     pub fn with_frozen(mut self, names: Vec<String>) -> Self {
@@ -54,6 +64,11 @@ impl Architecture {
     /// The name that PyTorch's network of that kind gives to the parameter `name`.
     pub fn pytorch_name(&self, name: &str) -> String {
         (self.pytorch_name)(name)
+    }
+
+    /// Parameters that PyTorch's network of that kind has twice: our name, and PyTorch's second one.
+    pub fn pytorch_twins(&self) -> &[(String, String)] {
+        &self.pytorch_twins
     }
 
     /// The model's name, as in `model.name`.

@@ -42,6 +42,11 @@ pub trait Stage: Module + 'static {
         Named::new()
     }
 
+    /// What of other stages it computes with, by the names under which they [lend](Self::lends) it.
+    fn borrows(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recomputation, so that it
     /// need not be run again as a whole: a recurrent layer cuts time.
     fn recomputes_itself(&self, _policy: &Policy) -> bool {
@@ -53,6 +58,7 @@ pub trait Stage: Module + 'static {
 pub(crate) trait AnyStage: Send {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
     fn lends(&self) -> Named<AnyTensor>;
+    fn borrows(&self) -> Vec<String>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
     /// `at` is the stage's index in the chain and its name.
     fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
@@ -82,6 +88,10 @@ impl<S: Stage> AnyStage for Slot<S> {
 
     fn lends(&self) -> Named<AnyTensor> {
         self.stage().lends()
+    }
+
+    fn borrows(&self) -> Vec<String> {
+        self.stage().borrows()
     }
 
     fn recomputes_itself(&self, policy: &Policy) -> bool {

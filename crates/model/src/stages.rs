@@ -116,6 +116,17 @@ impl Stages {
         }
     }
 
+    /// Which stages compute with parameters of another: the index of the borrower, then of the lender.
+    pub fn borrowers(&self) -> Vec<(usize, usize)> {
+        let lenders: Vec<_> = self.chain.iter().map(|link| link.stage.lends()).collect();
+        let lender = |name: &String| lenders.iter().position(|lends| lends.contains_key(name));
+        let pairs = |(index, link): (usize, &Link)| {
+            let borrowed = link.stage.borrows();
+            borrowed.iter().filter_map(lender).map(|lender| (index, lender)).collect::<Vec<_>>()
+        };
+        self.chain.iter().enumerate().flat_map(pairs).collect()
+    }
+
     /// Runs the stage at `index` alone.
     ///
     /// # Errors

@@ -6,13 +6,14 @@ use std::{
 };
 
 use oomph_core::{Account, Bytes, charge};
+use oomph_data::SourceRecord;
 use oomph_model::{Architecture, Named};
 use serde::Serialize;
 
 use crate::{
     Session, TrainError,
     state::{
-        Checkpoint, HostTensor, StateError, model_record,
+        Checkpoint, HostTensor, StateError, encode_source, model_record,
         tensor_file::{self, Exported as Tensor},
     },
 };
@@ -55,7 +56,9 @@ pub fn export(
     path: &Path,
 ) -> Result<Exported, StateError> {
     charge(Account::Host, || {
-        write(architecture, &checkpoint.model()?, checkpoint.progress().step, layout, path)
+        let source = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
+        let target = Target { layout, path, source: source.as_ref() };
+        write(architecture, &checkpoint.model()?, checkpoint.progress().step, target)
     })
 }
 
@@ -71,9 +74,19 @@ pub fn export_weights(
 ) -> Result<(Exported, Vec<String>), TrainError> {
     let (model, weights) = session.model_of_weights()?;
     charge(Account::Host, || {
-        let exported = write(&session.architecture, &model_record(&model)?, 0, layout, path)?;
+        let source = SourceRecord::of(session.source.as_ref());
+        let target = Target { layout, path, source: Some(&source) };
+        let exported = write(&session.architecture, &model_record(&model)?, 0, target)?;
         Ok((exported, weights.notices))
     })
+}
+
+/// What is written where.
+struct Target<'a> {
+    layout: Layout,
+    path: &'a Path,
+    /// What the weights were trained on, where that is known.
+    source: Option<&'a SourceRecord>,
 }
 
 /// `steps` is how often batch normalisation saw a batch, as PyTorch counts it.
@@ -81,8 +94,7 @@ fn write(
     architecture: &Architecture,
     model: &Named<HostTensor>,
     steps: usize,
-    layout: Layout,
-    path: &Path,
+    Target { layout, path, source }: Target<'_>,
 ) -> Result<Exported, StateError> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut tensors: BTreeMap<String, Tensor<'_>> = BTreeMap::new();
@@ -101,7 +113,11 @@ fn write(
         }
         tensors.insert(name, Tensor::Floats(tensor));
     }
-    tensor_file::write(&tensors, path)?;
+    for (own, twin) in architecture.pytorch_twins().iter().filter(|_| layout == Layout::Pytorch) {
+        tensors.extend(model.get(own).map(|tensor| (twin.clone(), Tensor::Floats(tensor))));
+    }
+    let source = source.map(|source| encode_source(source, path)).transpose()?;
+    tensor_file::write(&tensors, source.map(|source| (SourceRecord::NOTE.to_owned(), source)), path)?;
     let bytes = path.metadata().map_err(StateError::io("read", path))?.len();
     Ok(Exported {
         path: path.to_owned(),

@@ -23,6 +23,7 @@ use crate::{
     open_device,
     parts::check_names,
     planning::{Choice, Occasion, choose, recomputed},
+    state::EpochCut,
 };
 
 /// A configuration with everything it names found, opened and checked against each other.
@@ -324,6 +325,15 @@ impl Session {
             leading_frozen: self.leading_frozen,
             choices: Mutex::default(),
         })
+    }
+
+    /// How an epoch is cut into batches.
+    pub(crate) fn epoch_cut(&self) -> EpochCut {
+        EpochCut {
+            batch: self.config.train.batch,
+            samples: self.source.len(Split::Train),
+            carry: self.source.is_continuous(),
+        }
     }
 
     /// Samples of the largest batch there will be: the configured one, or all there are.

@@ -7,9 +7,10 @@ use std::{
 };
 
 use oomph_core::{Account, charge};
+use oomph_data::SourceRecord;
 use oomph_model::{
     Stages, parameters_wanted,
-    weights::{Fit, WeightFile, WeightsError, fit, load, wanted},
+    weights::{Fit, Wanted, WeightFile, WeightsError, fit, load, wanted},
 };
 use sha2::{Digest, Sha256};
 
@@ -37,11 +38,7 @@ impl Session {
     pub fn initial_model(&self) -> Result<(Stages, Option<LoadedWeights>), SessionError> {
         let mut model = self.build()?;
         let Some(path) = &self.weights else { return Ok((model, None)) };
-        let (file, fit) = charge(Account::Host, || -> Result<_, WeightsError> {
-            let file = WeightFile::open(path)?;
-            let fit = fit(&file, &self.architecture, &wanted(&model))?;
-            Ok((file, fit))
-        })?;
+        let (file, fit) = charge(Account::Host, || self.fitted(path, &wanted(&model)))?;
         load(&mut model, &file, &fit, &self.device)?;
         let loaded = charge(Account::Host, || -> Result<_, WeightsError> {
             let sha256 = sha256_of(path).map_err(|source| WeightsError::Io { path: path.clone(), source })?;
@@ -71,8 +68,35 @@ impl Session {
     pub fn check_weights(&self) -> Result<(), SessionError> {
         let Some(path) = &self.weights else { return Ok(()) };
         let wanted = parameters_wanted(&self.architecture, self.spec())?;
-        fit(&WeightFile::open(path)?, &self.architecture, &wanted)?;
+        self.fitted(path, &wanted)?;
         Ok(())
+    }
+
+    /// What of the file goes where. A token is its place in the vocabulary, and a class its place among all: weights that
+    /// say what theirs are are held against the data.
+    fn fitted(&self, path: &Path, wanted: &[Wanted]) -> Result<(WeightFile, Fit), WeightsError> {
+        let file = WeightFile::open(path)?;
+        let record: Option<SourceRecord> = file.note(SourceRecord::NOTE)?;
+        let other = record.as_ref().and_then(|record| record.first_other_class(self.source.as_ref()));
+        let is_text = self.source.level().is_some();
+        if let (true, Some(other)) = (is_text, &other) {
+            return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string() });
+        }
+        let mut fit = fit(&file, &self.architecture, wanted)?;
+        let path = path.display();
+        if is_text && record.is_none() {
+            let count = self.spec().target.outputs();
+            fit.notices.push(format!(
+                "the weights `{path}` do not say which tokens they know: they are taken to be the {count} of the \
+                 vocabulary, in its order"
+            ));
+        }
+        if let Some(other) = other.filter(|_| fit.fresh.is_empty()) {
+            let why =
+                format!("the head of the weights `{path}` is for other classes: {other}; it starts new");
+            fit.drop_head(wanted, why);
+        }
+        Ok((file, fit))
     }
 }
 

@@ -90,6 +90,8 @@ impl ExportArguments {
         match fs::symlink_metadata(&path) {
             Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
             Ok(_) if !self.force => Err(CliError::FileExists { path }),
+            // A checkpoint knows the checksum of each of its files: with another it is lost.
+            Ok(_) if path.with_file_name("state.json").is_file() => Err(CliError::OutputExists { path }),
             Ok(_) | Err(_) => Ok(()),
         }
     }

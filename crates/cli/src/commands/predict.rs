@@ -66,7 +66,14 @@ struct TextArguments {
     #[arg(long, value_name = "N", default_value_t = 200, requires = "prompt")]
     length: usize,
     /// Below 1 likely tokens get likelier; at 0 it is always the likeliest
-    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature, requires = "prompt")]
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 1.0,
+        value_parser = temperature,
+        requires = "prompt",
+        allow_negative_numbers = true
+    )]
     temperature: f64,
     /// Of so many of the likeliest tokens alone [default: of all]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), requires = "prompt")]
@@ -94,11 +101,17 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     for warning in found.warnings() {
         Notices::default().warning(warning);
     }
-    for key in without_effect(&config) {
-        Notices::default().warning(format!("`{key}` has no effect: images are read as in training"));
-    }
     let checkpoint = found.checkpoint;
     let source = checkpoint.source()?;
+    let inputs = if source.level.is_some() { "a text is" } else { "images are" };
+    for key in without_effect(&config) {
+        Notices::default().warning(format!("`{key}` has no effect: {inputs} read as in training"));
+    }
+    if arguments.run.is_none() {
+        let step = checkpoint.progress().step;
+        Notices::default()
+            .note(format!("the model is that of `{}`, step {step}", checkpoint.path().display()));
+    }
     // What a model can be asked about follows from what it was trained on.
     match (&arguments.text.prompt, &source) {
         (Some(prompt), SourceRecord { level: Some(_), .. }) => {

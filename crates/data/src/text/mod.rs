@@ -3,6 +3,7 @@ mod homes;
 mod prompt;
 mod settings;
 mod vocabulary;
+pub(crate) mod vocabulary_file;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ pub use self::{
     prompt::Prompt,
     settings::text,
     vocabulary::{Level, Vocabulary},
+    vocabulary_file::VocabularyProblem,
 };
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
@@ -24,22 +26,43 @@ impl OpenSource for Settings {
             download(remote, &self.path, &|event| context.tell(event))?;
         }
         let Corpus { text, files } = corpus::read(&self.path, self.max_file_bytes)?;
-        let tokens: Vec<&str> = self.level.tokens(&text).collect();
-        let held_out = (tokens.len() as f64 * self.held_out).round() as usize;
-        let (train, test) = tokens.split_at(tokens.len() - held_out.min(tokens.len()));
+        // Counted before they are looked at: a list of them would take many times what the text does.
+        let count = self.level.tokens(&text).count();
+        let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
+        let in_train = count - held_out;
         // Of a sample each token has the one after it for target, so one more than its steps is needed.
-        let too_short = |tokens: &[&str]| tokens.len() <= self.steps;
-        if too_short(train) || self.held_out > 0.0 && too_short(test) {
+        let too_short = |tokens: usize| tokens <= self.steps;
+        if too_short(in_train) || self.held_out > 0.0 && too_short(held_out) {
             return Err(DataError::TooShort {
                 path: self.path.clone(),
                 files,
-                tokens: [train.len(), test.len()],
+                tokens: [in_train, held_out],
                 steps: self.steps,
             });
         }
-        let vocabulary = Vocabulary::of(self.level, train, self.min_count, self.vocabulary);
-        let parts = [train, test].map(|tokens| vocabulary.indices(tokens.iter().copied()));
-        Ok(Arc::new(Text::new(parts, vocabulary, self)))
+        let vocabulary = self.vocabulary(&text, in_train)?;
+        let mut train = vocabulary.encode(&text);
+        let test = train.split_off(in_train);
+        train.shrink_to_fit();
+        Ok(Arc::new(Text::new([train, test], vocabulary, self)))
+    }
+}
+
+impl Settings {
+    /// That of the file that is named, or of the first tokens of the text.
+    fn vocabulary(&self, text: &str, in_train: usize) -> Result<Vocabulary, DataError> {
+        let Some(path) = &self.vocabulary_file else {
+            let train = self.level.tokens(text).take(in_train);
+            return Ok(Vocabulary::of(self.level, train, self.min_count, self.vocabulary));
+        };
+        let vocabulary = vocabulary_file::read(path, self.level)?;
+        if vocabulary.knows(Vocabulary::UNKNOWN) {
+            return Ok(vocabulary);
+        }
+        match vocabulary.unknown_in(text).first() {
+            Some(token) => Err(DataError::UnknownToken { path: path.clone(), token: (*token).to_owned() }),
+            None => Ok(vocabulary),
+        }
     }
 }
 

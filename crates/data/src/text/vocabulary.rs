@@ -1,4 +1,7 @@
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +15,24 @@ pub enum Level {
     Word,
 }
 
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Char => "character",
+            Self::Word => "word",
+        })
+    }
+}
+
 impl Level {
+    /// What `data.level` calls it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Char => "char",
+            Self::Word => "word",
+        }
+    }
+
     /// The tokens of `text`.
     ///
     /// ```
@@ -32,13 +52,12 @@ impl Level {
     }
 }
 
-/// The tokens that a model knows, by index. The first stands for all others.
+/// The tokens that a model knows, by index. One of them, `<unk>`, stands for all others.
 ///
 /// ```
 /// use oomph_data::{Level, Vocabulary};
 ///
-/// let words: Vec<_> = Level::Word.tokens("the cat saw the dog").collect();
-/// let vocabulary = Vocabulary::of(Level::Word, &words, 1, 100);
+/// let vocabulary = Vocabulary::of(Level::Word, Level::Word.tokens("the cat saw the dog"), 1, 100);
 /// assert_eq!(vocabulary.tokens(), ["<unk>", "the", "cat", "dog", "saw"]);
 /// assert_eq!(vocabulary.encode("the mouse saw"), [1, 0, 4]);
 /// assert_eq!(vocabulary.decode(&[1, 2]), "the cat");
@@ -48,6 +67,8 @@ pub struct Vocabulary {
     level: Level,
     tokens: Vec<String>,
     indices: HashMap<String, i32>,
+    /// The index of [`UNKNOWN`](Self::UNKNOWN); the first where a foreign vocabulary does not have it.
+    unknown: i32,
 }
 
 impl Vocabulary {
@@ -56,10 +77,15 @@ impl Vocabulary {
 
     /// The tokens that `text` has at least `min_count` times, the most frequent first and alphabetically among those
     /// alike, at most `most` with the unknown one.
-    pub fn of(level: Level, text: &[&str], min_count: usize, most: usize) -> Self {
+    pub fn of<'a>(
+        level: Level,
+        text: impl IntoIterator<Item = &'a str>,
+        min_count: usize,
+        most: usize,
+    ) -> Self {
         let mut counts = HashMap::new();
         for token in text {
-            *counts.entry(*token).or_insert(0usize) += 1;
+            *counts.entry(token).or_insert(0usize) += 1;
         }
         counts.remove(Self::UNKNOWN);
         let mut known: Vec<_> = counts.into_iter().filter(|(_, count)| *count >= min_count).collect();
@@ -71,8 +97,10 @@ impl Vocabulary {
 
     /// A vocabulary as it was saved: [`tokens`](Self::tokens).
     pub fn new(level: Level, tokens: Vec<String>) -> Self {
-        let indices = tokens.iter().enumerate().map(|(index, token)| (token.clone(), index as i32)).collect();
-        Self { level, tokens, indices }
+        let indices: HashMap<_, _> =
+            tokens.iter().enumerate().map(|(index, token)| (token.clone(), index as i32)).collect();
+        let unknown = indices.get(Self::UNKNOWN).copied().unwrap_or(0);
+        Self { level, tokens, indices, unknown }
     }
 
     /// What its tokens are.
@@ -85,9 +113,28 @@ impl Vocabulary {
         &self.tokens
     }
 
-    /// The indices of tokens, 0 for those that are not known.
+    /// Whether it has that token.
+    pub fn knows(&self, token: &str) -> bool {
+        self.indices.contains_key(token)
+    }
+
+    /// The indices of tokens, that of the unknown one for those that are not known.
     pub fn indices<'a>(&self, tokens: impl IntoIterator<Item = &'a str>) -> Vec<i32> {
-        tokens.into_iter().map(|token| self.indices.get(token).copied().unwrap_or(0)).collect()
+        tokens.into_iter().map(|token| self.indices.get(token).copied().unwrap_or(self.unknown)).collect()
+    }
+
+    /// The tokens of `text` that are not known, each once, in their order.
+    ///
+    /// ```
+    /// use oomph_data::{Level, Vocabulary};
+    ///
+    /// let vocabulary = Vocabulary::of(Level::Char, Level::Char.tokens("to be"), 1, 100);
+    /// assert_eq!(vocabulary.unknown_in("to see"), ["s"]);
+    /// ```
+    pub fn unknown_in<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let mut seen = HashSet::new();
+        let tokens = self.level.tokens(text);
+        tokens.filter(|token| !self.knows(token) && seen.insert(*token)).collect()
     }
 
     /// The indices of the tokens of `text`.
@@ -126,8 +173,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_text_of_known_characters_comes_back(text in "\\PC{0,40}") {
-            let tokens: Vec<_> = Level::Char.tokens(&text).collect();
-            let vocabulary = Vocabulary::of(Level::Char, &tokens, 1, usize::MAX);
+            let vocabulary = Vocabulary::of(Level::Char, Level::Char.tokens(&text), 1, usize::MAX);
             prop_assert_eq!(vocabulary.decode(&vocabulary.encode(&text)), text);
         }
 
@@ -135,7 +181,7 @@ mod tests {
         fn words_come_back_with_single_spaces(words in prop::collection::vec("[a-z,]{1,5}|\n", 0..20)) {
             let text = words.join(" ");
             let tokens: Vec<_> = Level::Word.tokens(&text).collect();
-            let vocabulary = Vocabulary::of(Level::Word, &tokens, 1, usize::MAX);
+            let vocabulary = Vocabulary::of(Level::Word, tokens.iter().copied(), 1, usize::MAX);
             let again = vocabulary.decode(&vocabulary.encode(&text));
             prop_assert_eq!(Level::Word.tokens(&again).collect::<Vec<_>>(), tokens);
         }
@@ -143,15 +189,17 @@ mod tests {
 
     #[test]
     fn rare_tokens_are_unknown() {
-        let tokens: Vec<_> = Level::Char.tokens("aaabbc").collect();
-        assert_eq!(Vocabulary::of(Level::Char, &tokens, 2, 100).tokens(), ["<unk>", "a", "b"]);
-        assert_eq!(Vocabulary::of(Level::Char, &tokens, 1, 2).tokens(), ["<unk>", "a"]);
+        let of = |min_count, most| {
+            let vocabulary = Vocabulary::of(Level::Char, Level::Char.tokens("aaabbc"), min_count, most);
+            vocabulary.tokens().to_vec()
+        };
+        assert_eq!(of(2, 100), ["<unk>", "a", "b"]);
+        assert_eq!(of(1, 2), ["<unk>", "a"]);
     }
 
     #[test]
     fn a_text_that_marks_the_unknown_itself_has_it_once() {
-        let tokens: Vec<_> = Level::Word.tokens("a <unk> a").collect();
-        let vocabulary = Vocabulary::of(Level::Word, &tokens, 1, 100);
+        let vocabulary = Vocabulary::of(Level::Word, Level::Word.tokens("a <unk> a"), 1, 100);
         assert_eq!(vocabulary.tokens(), ["<unk>", "a"]);
         assert_eq!(vocabulary.encode("<unk> b"), [0, 0]);
     }

@@ -31,14 +31,21 @@ pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
     }
     let architecture =
         Architecture::new("lstm-lm", move |spec, init| build(recurrent, (size, tied), spec, init));
-    Ok(architecture.with_pytorch_names(torch_name))
+    let architecture = architecture.with_pytorch_names(torch_name);
+    Ok(match tied {
+        true => architecture.with_pytorch_twin(SHARED, "decoder.weight"),
+        false => architecture,
+    })
 }
+
+/// The parameter that a tied head has too.
+const SHARED: &str = "embedding.embedding.weight";
 
 /// As the language model among PyTorch's examples has it: `encoder`, `rnn`, `decoder`.
 fn torch_name(name: &str) -> String {
     match name.strip_prefix("head.") {
         Some(leaf) => format!("decoder.{leaf}"),
-        None if name == "embedding.embedding.weight" => "encoder.weight".into(),
+        None if name == SHARED => "encoder.weight".into(),
         None => pytorch_name(name, "rnn"),
     }
 }
@@ -112,6 +119,10 @@ struct HeadStage {
 }
 
 impl Stage for HeadStage {
+    fn borrows(&self) -> Vec<String> {
+        self.weight.is_none().then(|| TIED.to_owned()).into_iter().collect()
+    }
+
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = pass.activation::<3>(input)?;
         let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));

@@ -39,6 +39,27 @@ pub enum WeightsError {
         /// The tensor.
         name: String,
     },
+    /// The weights are of a model that knows other tokens.
+    #[error("the weights `{}` are for other tokens than the text has: {difference}", path.display())]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// The first token that differs, in words.
+        difference: String,
+    },
+    /// One parameter of the model is two different ones in the file.
+    #[error(
+        "the model has `{first}` and `{second}` of the weights `{}` as one, and there they differ",
+        path.display()
+    )]
+    NotTied {
+        /// The file.
+        path: PathBuf,
+        /// A tensor.
+        first: String,
+        /// Another.
+        second: String,
+    },
     /// The head is not in the file, and what is asked for needs it.
     #[error(
         "the weights `{}` have no head that fits the model: {} would be left as drawn, and there is no training here",
@@ -62,9 +83,19 @@ impl WeightsError {
             }
             Self::Io { .. } | Self::NotFinite { .. } => None,
             Self::Format { problem, .. } => problem.hint().map(str::to_owned),
+            Self::Mismatch { model, .. } if model.starts_with("lstm") => Some(
+                "`model.name`, `model.hidden`, `model.layers`, `model.embedding` and `model.tied` must be those of the \
+                 network that the weights are of"
+                    .into(),
+            ),
             Self::Mismatch { .. } => Some(
                 "`model.name` and its settings must be those of the network that the weights are of".into(),
             ),
+            Self::Tokens { path, .. } => Some(format!(
+                "`--set data.vocabulary_file={}` reads any text with the tokens that the weights know",
+                path.display()
+            )),
+            Self::NotTied { .. } => Some("set `model.tied=false`".into()),
             Self::NoHead { .. } => {
                 Some("train it first, or take data with the classes that the weights know".into())
             }
@@ -109,6 +140,14 @@ pub enum FormatError {
     /// The header of a safetensors file is not one.
     #[error("its header is no header of safetensors: {source}")]
     Header {
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// What it says beside its tensors is not what it should be.
+    #[error("its `{key}` cannot be read: {source}")]
+    Note {
+        /// Under which key.
+        key: &'static str,
         /// What is wrong with it.
         source: serde_json::Error,
     },

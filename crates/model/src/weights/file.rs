@@ -1,9 +1,11 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     fs::File,
     path::{Path, PathBuf},
 };
+
+use serde::de::DeserializeOwned;
 
 use super::{
     error::{FormatError, WeightsError},
@@ -38,7 +40,21 @@ use super::{
 pub struct WeightFile {
     path: PathBuf,
     bytes: Box<dyn ReadAt + Send + Sync>,
-    tensors: BTreeMap<String, Stored>,
+    contents: Contents,
+}
+
+/// What is in a file.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) tensors: BTreeMap<String, Stored>,
+    /// What safetensors says beside them.
+    pub(super) notes: HashMap<String, String>,
+}
+
+impl From<BTreeMap<String, Stored>> for Contents {
+    fn from(tensors: BTreeMap<String, Stored>) -> Self {
+        Self { tensors, notes: HashMap::new() }
+    }
 }
 
 /// A tensor in a file.
@@ -62,11 +78,11 @@ impl WeightFile {
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let refused = |source| WeightsError::Io { path: path.to_owned(), source };
         let bytes = File::open(path).and_then(FileBytes::new).map_err(refused)?;
-        let tensors = index(&bytes).map_err(|problem| match problem {
+        let contents = index(&bytes).map_err(|problem| match problem {
             FormatError::Io(source) => refused(source),
             problem => WeightsError::Format { path: path.to_owned(), problem },
         })?;
-        Ok(Self { path: path.to_owned(), bytes: Box::new(bytes), tensors })
+        Ok(Self { path: path.to_owned(), bytes: Box::new(bytes), contents })
     }
 
     /// Where it is.
@@ -76,7 +92,7 @@ impl WeightFile {
 
     /// What is in it, in the order of names.
     pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
-        self.tensors.iter().map(|(name, stored)| StoredTensor {
+        self.contents.tensors.iter().map(|(name, stored)| StoredTensor {
             name,
             shape: &stored.shape,
             kind: stored.element.name(),
@@ -86,9 +102,23 @@ impl WeightFile {
 
     /// The tensor of that name.
     pub fn tensor(&self, name: &str) -> Option<StoredTensor<'_>> {
-        let (name, stored) = self.tensors.get_key_value(name)?;
+        let (name, stored) = self.contents.tensors.get_key_value(name)?;
         let element = stored.element;
         Some(StoredTensor { name, shape: &stored.shape, kind: element.name(), is_float: element.is_float() })
+    }
+
+    /// What the file says beside its tensors under `key`, from JSON: in safetensors alone.
+    ///
+    /// # Errors
+    /// Where it is not what is asked for.
+    pub fn note<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, WeightsError> {
+        let read = |note: &String| {
+            serde_json::from_str(note).map_err(|source| WeightsError::Format {
+                path: self.path.clone(),
+                problem: FormatError::Note { key, source },
+            })
+        };
+        self.contents.notes.get(key).map(read).transpose()
     }
 
     /// All elements of a tensor of floats in row-major order, in 32 bits; `None` where there is none of that name.
@@ -96,7 +126,7 @@ impl WeightFile {
     /// # Errors
     /// Where the system refuses, or the file was cut short since it was opened.
     pub fn read(&self, name: &str) -> Result<Option<Vec<f32>>, WeightsError> {
-        let Some(stored) = self.tensors.get(name).filter(|stored| stored.element.is_float()) else {
+        let Some(stored) = self.contents.tensors.get(name).filter(|stored| stored.element.is_float()) else {
             return Ok(None);
         };
         let read = stored.read(&*self.bytes);
@@ -106,7 +136,10 @@ impl WeightFile {
 
 impl fmt::Debug for WeightFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeightFile").field("path", &self.path).field("tensors", &self.tensors.len()).finish()
+        f.debug_struct("WeightFile")
+            .field("path", &self.path)
+            .field("tensors", &self.contents.tensors.len())
+            .finish()
     }
 }
 
@@ -116,20 +149,21 @@ impl fmt::Debug for WeightFile {
 /// # Errors
 /// What is wrong with them.
 pub fn read_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
-    let tensors = index(&bytes)?;
-    tensors
+    let contents = index(&bytes)?;
+    contents
+        .tensors
         .values()
         .try_fold(0usize, |elements, stored| Ok(elements.saturating_add(stored.read(&bytes)?.len())))
 }
 
-fn index(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, FormatError> {
+fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     /// Enough for what every kind of file begins with, a tar archive too.
     const HEAD: usize = 262;
     let head = head::<HEAD>(bytes)?;
     match head.as_slice() {
         [] => Err(FormatError::Empty),
-        head if pytorch::is_archive(head) => pytorch::index_archive(bytes),
-        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes),
+        head if pytorch::is_archive(head) => pytorch::index_archive(bytes).map(Contents::from),
+        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).map(Contents::from),
         head if safetensors::is_safetensors(head, bytes.len()) => safetensors::index(bytes),
         head if head.ends_with(b"ustar") => Err(FormatError::Tar),
         [0x80, 2..=5, ..] => Err(FormatError::BarePickle),

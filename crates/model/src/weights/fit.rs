@@ -36,10 +36,24 @@ pub fn wanted(model: &Stages) -> Vec<Wanted> {
 pub struct Fit {
     /// The name in the file of every parameter that it has values for.
     pub(super) sources: Named<String>,
+    /// Names in the file of pairs that are one parameter of the model.
+    pub(super) twins: Vec<(String, String)>,
     /// Parameters of the head that keep their drawn values, since the file's are for other classes or not there.
     pub fresh: Vec<String>,
     /// What somebody should know of it.
     pub notices: Vec<String>,
+}
+
+impl Fit {
+    /// Leaves the head as drawn, since the file's is for other classes, though as many: `why`.
+    pub fn drop_head(&mut self, wanted: &[Wanted], why: String) {
+        for Wanted { name, .. } in wanted.iter().filter(|wanted| wanted.is_of_head) {
+            if self.sources.remove(name).is_some() {
+                self.fresh.push(name.clone());
+            }
+        }
+        self.notices.push(why);
+    }
 }
 
 /// What of a file does not fit a model.
@@ -109,7 +123,9 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
         compared.add(wanted, naming.in_file(&wanted.name), &tensors);
     }
     let mut fit = compared.settled(wanted);
-    let known: BTreeSet<&str> = naming.names.values().map(String::as_str).collect();
+    fit.twins = naming.twins(architecture, &tensors);
+    let twins = fit.twins.iter().map(|(_, twin)| twin.as_str());
+    let known: BTreeSet<&str> = naming.names.values().map(String::as_str).chain(twins).collect();
     let (unexpected, aside) = compared.unexpected(&tensors, &known, naming.prefix.len());
     compared.mismatch.unexpected = unexpected;
     if !compared.mismatch.is_none() {
@@ -167,6 +183,20 @@ impl Naming {
             }
             prefix = longer_prefix(tensors, &prefix)?;
         }
+    }
+
+    /// What the file has twice and the model once.
+    fn twins(
+        &self,
+        architecture: &Architecture,
+        tensors: &BTreeMap<&str, StoredTensor<'_>>,
+    ) -> Vec<(String, String)> {
+        let pair = |(own, twin): &(String, String)| {
+            let first = self.names.get(own).filter(|first| **first != *own)?;
+            let twin = format!("{}{twin}", self.prefix);
+            tensors.contains_key(twin.as_str()).then(|| (first.clone(), twin))
+        };
+        architecture.pytorch_twins().iter().filter_map(pair).collect()
     }
 
     fn in_file<'a>(&'a self, name: &'a str) -> &'a str {

@@ -10,6 +10,12 @@ use crate::{AnyTensor, Stages};
 /// # Errors
 /// Where the file cannot be read, or a value is not finite; a part of the model has new values then.
 pub fn load(model: &mut Stages, file: &WeightFile, fit: &Fit, device: &Device) -> Result<(), WeightsError> {
+    for (first, second) in &fit.twins {
+        if values(file, first)? != values(file, second)? {
+            let [first, second] = [first, second].map(|name| super::error::shown(name));
+            return Err(WeightsError::NotTied { path: file.path().to_owned(), first, second });
+        }
+    }
     let mut failed = None;
     model.map(&mut |info, tensor| {
         let Some(name) = fit.sources.get(info.name).filter(|_| failed.is_none()) else { return tensor };

@@ -1,12 +1,11 @@
 //! The safetensors format: a header in JSON, then the tensors' values.
 
-use std::collections::BTreeMap;
-
 use safetensors::{Dtype, tensor::Metadata};
 
 use super::{
     element::Element,
     error::FormatError,
+    file::Contents,
     source::{ReadAt, array},
     stored::Stored,
 };
@@ -22,8 +21,8 @@ pub(super) fn is_safetensors(head: &[u8], len: u64) -> bool {
     rest.first() == Some(&b'{') && u64::from_le_bytes(*length) <= len
 }
 
-/// The tensors that it has.
-pub(super) fn index(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, FormatError> {
+/// What it has.
+pub(super) fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     let length = u64::from_le_bytes(array(bytes, 0)?);
     if length > LONGEST_HEADER {
         return Err(FormatError::Unexpected { at: 0, expected: "a header of at most 100 MB" });
@@ -45,7 +44,8 @@ pub(super) fn index(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, Form
         let at = start + info.data_offsets.0 as u64;
         (name, Stored::contiguous(element(info.dtype), info.shape.clone(), at))
     });
-    Ok(stored.collect())
+    let notes = metadata.metadata().clone().unwrap_or_default();
+    Ok(Contents { tensors: stored.collect(), notes })
 }
 
 fn element(dtype: Dtype) -> Element {

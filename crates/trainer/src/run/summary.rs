@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
 };
 
@@ -77,6 +77,9 @@ pub struct RunEvaluation {
     pub eval_loss: f64,
     /// Share of them that the model was right about.
     pub eval_accuracy: Option<f64>,
+    /// Of a language model, the exponential of the loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_perplexity: Option<f64>,
 }
 
 /// A line of `metrics.jsonl`, as far as it is of interest here. Numbers that are not finite are written as `null`.
@@ -99,6 +102,7 @@ enum Line {
         step: usize,
         eval_loss: Option<f64>,
         eval_accuracy: Option<f64>,
+        eval_perplexity: Option<f64>,
     },
     Done {
         step: usize,
@@ -154,7 +158,8 @@ impl RunSummary {
 
 /// When the last process of the run in a directory started, by its `environment.json`.
 fn started(path: &Path) -> Option<u64> {
-    let text = fs::read(path.join("environment.json")).ok()?;
+    let file = path.join("environment.json");
+    let text = file.is_file().then(|| fs::read(file).ok())??;
     serde_json::from_slice::<serde_json::Value>(&text).ok()?["started_unix_seconds"].as_u64()
 }
 
@@ -185,6 +190,10 @@ struct Read {
 impl Read {
     fn file(&mut self, path: &Path) -> Result<(), RunError> {
         let refused = || StateError::io("read", path);
+        // Before opening it: to open a pipe is to wait for who writes to it.
+        if !fs::metadata(path).map_err(refused())?.is_file() {
+            return Err(refused()(io::Error::other("it is not a file")).into());
+        }
         let mut lines = BufReader::new(File::open(path).map_err(refused())?);
         let mut line = Vec::new();
         for number in 1.. {
@@ -214,8 +223,9 @@ impl Read {
             Line::Step { step, loss, samples_per_second, peak_in_use_bytes, seconds } => {
                 self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);
             }
-            Line::Eval { step, eval_loss: Some(eval_loss), eval_accuracy } => {
-                self.evaluations.push(RunEvaluation { step, eval_loss, eval_accuracy });
+            Line::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity } => {
+                let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
+                self.evaluations.push(evaluation);
             }
             Line::Done { step, loss, samples_per_second, peak_in_use_bytes, seconds, ended } => {
                 self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);

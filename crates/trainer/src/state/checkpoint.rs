@@ -86,7 +86,7 @@ impl Checkpoint {
         }
         put(CONFIG, about.config.as_bytes())?;
         if let Some(source) = about.source {
-            put(SOURCE, &encode(source, &path.join(SOURCE))?)?;
+            put(SOURCE, encode_source(source, &path.join(SOURCE))?.as_bytes())?;
         }
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
@@ -140,30 +140,27 @@ impl Checkpoint {
     /// Where the checkpoint does not have it, or the file was damaged since the checkpoint was opened.
     pub fn source(&self) -> Result<SourceRecord, StateError> {
         let path = self.path.join(SOURCE);
-        if !self.manifest.files.contains_key(SOURCE) {
+        if !self.has_source() {
             return Err(StateError::NoSource { checkpoint: self.path.clone() });
         }
         serde_json::from_slice(&self.read(SOURCE)?)
             .map_err(|error| StateError::Malformed { path, reason: error.to_string() })
     }
 
-    /// Whether the classes of `source` are those that the model was trained on, in the same order: a class is its place
-    /// among all, and so is a token. Of a checkpoint that does not know them nothing is asked.
+    /// Whether it has what is needed of the data: those of versions before it do not.
+    pub fn has_source(&self) -> bool {
+        self.has(SOURCE)
+    }
+
+    /// Whether the classes of `source` are those that the model was trained on, in the same order. Of a checkpoint that does not know them nothing is asked.
     pub(crate) fn check_classes(&self, source: &dyn Source) -> Result<(), StateError> {
-        if !self.has(SOURCE) {
+        if !self.has_source() {
             return Ok(());
         }
-        let record = self.source()?;
-        let (Some(before), Some(now)) = (record.class_names, source.class_names()) else { return Ok(()) };
-        let differs = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index));
-        differs.map_or(Ok(()), |index| {
-            Err(StateError::ClassesChanged {
-                checkpoint: self.path.clone(),
-                index,
-                before: before.get(index).cloned(),
-                now: now.get(index).cloned(),
-            })
-        })
+        match self.source()?.first_other_class(source) {
+            Some(class) => Err(StateError::ClassesChanged { checkpoint: self.path.clone(), class }),
+            None => Ok(()),
+        }
     }
 
     /// Parameters and running statistics by name.
@@ -209,8 +206,9 @@ impl Checkpoint {
     }
 }
 
-fn encode(source: &SourceRecord, path: &Path) -> Result<Vec<u8>, StateError> {
-    serde_json::to_vec_pretty(source)
+/// JSON for `path`.
+pub(crate) fn encode_source(source: &SourceRecord, path: &Path) -> Result<String, StateError> {
+    serde_json::to_string_pretty(source)
         .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 

@@ -1,5 +1,9 @@
 use std::{io, path::PathBuf};
 
+use oomph_data::OtherClass;
+
+use super::EpochCut;
+
 /// What can be wrong with a checkpoint, or with writing one.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -111,7 +115,7 @@ pub enum StateError {
         /// The tensor.
         name: String,
     },
-    /// The checkpoint is from the middle of an epoch that is now cut otherwise.
+    /// The checkpoint is from the middle of an epoch that is now of another length.
     #[error(
         "the checkpoint is at batch {batch} of an epoch of {before} batches, but an epoch has {now} now: \
          `train.batch`, the data or `data.last_batch` changed"
@@ -124,20 +128,23 @@ pub enum StateError {
         /// Batches that it has.
         now: usize,
     },
+    /// The checkpoint is from the middle of an epoch that is now cut otherwise into as many batches.
+    #[error("the checkpoint is at batch {batch} of an epoch that was {before}, and is {now} now")]
+    CutChanged {
+        /// Batches done in the epoch.
+        batch: usize,
+        /// How the epoch was cut.
+        before: EpochCut,
+        /// How it is.
+        now: EpochCut,
+    },
     /// The data has other classes than the model was trained on, or has them in another order.
-    #[error(
-        "the data's classes are not those of checkpoint `{}`: number {index} was {}, and is {} now",
-        checkpoint.display(), class(before), class(now)
-    )]
+    #[error("the data is not what checkpoint `{}` was trained on: {class}", checkpoint.display())]
     ClassesChanged {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The first class that differs, from 0.
-        index: usize,
-        /// What it was called, if it was there.
-        before: Option<String>,
-        /// What it is called, if it is there.
-        now: Option<String>,
+        /// The first class that differs.
+        class: OtherClass,
     },
     /// The device failed as the state was read from it.
     #[error(transparent)]
@@ -156,15 +163,21 @@ impl StateError {
             Self::NotACheckpoint { .. } => {
                 Some("name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`".into())
             }
-            Self::ClassesChanged { .. } => Some(
-                "a class is its place among all: go on with the data of the training, or start a new run".into(),
-            ),
+            Self::ClassesChanged { checkpoint, class } => Some(match class.what {
+                "token" => format!(
+                    "`--set data.vocabulary_file={}` reads any text with the tokens that the model knows",
+                    checkpoint.join("source.json").display()
+                ),
+                _ => "a class is its place among all: go on with the data of the training, or start a new run with \
+                      `model.weights`"
+                    .into(),
+            }),
             Self::Parameters { .. } | Self::OptimizerState { .. } => Some(
                 "the `config.toml` in the checkpoint is the one that it was trained with; use its `[model]` and \
                  `[optimizer]`"
                     .into(),
             ),
-            Self::EpochChanged { .. } => {
+            Self::EpochChanged { .. } | Self::CutChanged { .. } => {
                 Some("put them back as they were, or resume from a checkpoint at the end of an epoch".into())
             }
             Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => Some(
@@ -180,11 +193,6 @@ impl StateError {
             _ => None,
         }
     }
-}
-
-/// A class in words.
-fn class(name: &Option<String>) -> String {
-    name.as_ref().map_or_else(|| "not there".to_owned(), |name| format!("{name:?}"))
 }
 
 /// Steps in words.

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use oomph_config::Interval;
 use serde::{Deserialize, Serialize};
@@ -7,6 +7,24 @@ use sha2::{Digest, Sha256};
 
 use super::{Scalar, StateError};
 use crate::{LossScale, early_stopping::EarlyStopping};
+
+/// How an epoch is cut into batches: where one of these changes, a place in an epoch means nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochCut {
+    /// Samples of a batch.
+    pub batch: usize,
+    /// Samples of the training part.
+    pub samples: usize,
+    /// Whether samples follow one another as in the data, and a recurrent model carries its state.
+    pub carry: bool,
+}
+
+impl fmt::Display for EpochCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.carry { "in the order of the data" } else { "shuffled" };
+        write!(f, "{} samples, {order}, in batches of {}", self.samples, self.batch)
+    }
+}
 
 /// How far a training is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +37,9 @@ pub struct Progress {
     pub batch: usize,
     /// Batches of an epoch.
     pub batches_per_epoch: usize,
+    /// How an epoch is cut into them. Missing in checkpoints of the versions before it.
+    #[serde(default)]
+    pub cut: Option<EpochCut>,
     /// Whether an evaluation was due and did not come to its end.
     pub evaluation_due: bool,
     /// Mean training loss when it was last read.

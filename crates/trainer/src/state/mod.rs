@@ -14,10 +14,11 @@ mod record;
 mod store;
 pub(crate) mod tensor_file;
 
+pub(crate) use checkpoint::encode_source;
 pub use checkpoint::{About, Checkpoint};
 pub use error::StateError;
 pub use host_tensor::HostTensor;
-pub use manifest::Progress;
+pub use manifest::{EpochCut, Progress};
 pub use record::{OptimizerRecord, Scalar, TrainState, model_record, restore_model};
 pub use store::{CheckpointStore, Found, Which};
 

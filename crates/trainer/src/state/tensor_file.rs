@@ -1,4 +1,8 @@
-use std::{borrow::Cow, collections::BTreeMap, path::Path};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use oomph_model::Named;
 use safetensors::{Dtype, SafeTensorError, SafeTensors, View, serialize, serialize_to_file};
@@ -21,9 +25,13 @@ pub(crate) enum Exported<'a> {
     Count(i64),
 }
 
-/// Writes a safetensors file that is whole or not there, tensor by tensor.
-pub(crate) fn write(tensors: &BTreeMap<String, Exported<'_>>, path: &Path) -> Result<(), StateError> {
-    let metadata = Some([("format".to_owned(), "pt".to_owned())].into());
+/// Writes a safetensors file that is whole or not there, tensor by tensor, with a note of ours beside PyTorch's.
+pub(crate) fn write(
+    tensors: &BTreeMap<String, Exported<'_>>,
+    note: Option<(String, String)>,
+    path: &Path,
+) -> Result<(), StateError> {
+    let metadata = Some(ordered(note));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let written = serialize_to_file(tensors.iter(), metadata, &beside)
@@ -36,6 +44,19 @@ pub(crate) fn write(tensors: &BTreeMap<String, Exported<'_>>, path: &Path) -> Re
         // Half a file is of no use; where it cannot be removed either, the first error is the one to tell.
         let _ = std::fs::remove_file(&beside);
     })
+}
+
+/// PyTorch's note and ours, as a map that has them in this order: the library writes them as they come, and the same
+/// weights are to give the same bytes. A map of two comes out right every second time.
+fn ordered(note: Option<(String, String)>) -> HashMap<String, String> {
+    const FIRST: &str = "format";
+    loop {
+        let mut notes = HashMap::from([(FIRST.to_owned(), "pt".to_owned())]);
+        notes.extend(note.clone());
+        if notes.keys().next().is_some_and(|key| key == FIRST) {
+            return notes;
+        }
+    }
 }
 
 /// The tensors of a safetensors file.

@@ -148,6 +148,7 @@ impl<'a> Training<'a> {
             failure::at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref())
         })?;
         progress.batches_per_epoch = session.steps_per_epoch();
+        progress.cut = Some(session.epoch_cut());
         if let Some(log) = &mut memory_log {
             log.follow(&mut stepper);
         }
@@ -203,7 +204,7 @@ impl<'a> Training<'a> {
             Some(weights) => weights.notices,
             None => self.frozen_as_drawn().into_iter().collect(),
         };
-        for message in warnings.into_iter().chain(notices) {
+        for message in warnings.into_iter().chain(notices).chain(self.frozen_but_trained()) {
             self.tell(Event::Warning { message })?;
         }
         Ok(())
@@ -215,6 +216,19 @@ impl<'a> Training<'a> {
         (is_new && self.stepper.model.frozen_elements() > 0).then(|| {
             "`model.freeze` keeps stages as they were drawn: there is no `model.weights` to start from".into()
         })
+    }
+
+    /// A frozen stage that computes with a trained stage's parameters is not what was frozen: those train on.
+    fn frozen_but_trained(&self) -> Vec<String> {
+        let model = &self.stepper.model;
+        let names: Vec<&str> = model.names().collect();
+        let trained = |(_, lender): &(usize, usize)| !model.is_frozen(*lender);
+        let pairs = model.borrowers().into_iter().filter(|(borrower, _)| model.is_frozen(*borrower));
+        let message = |(borrower, lender): (usize, usize)| {
+            let (borrower, lender) = (names[borrower], names[lender]);
+            format!("`{borrower}` is frozen, but computes with parameters of `{lender}`, which train on")
+        };
+        pairs.filter(trained).map(message).collect()
     }
 
     fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {

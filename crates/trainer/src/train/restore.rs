@@ -12,14 +12,10 @@ pub(super) fn restored(
     checkpoint: &Checkpoint,
 ) -> Result<(Stepper, Progress), TrainError> {
     let mut stepper = Stepper::to_restore(session)?;
-    let now = session.steps_per_epoch();
     let _phase = phase(Phase::Init);
     charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
     let mut state = charge(Account::Host, || checkpoint.state())?;
-    let Progress { batch, batches_per_epoch: before, .. } = state.progress;
-    if batch > 0 && before != now {
-        return Err(StateError::EpochChanged { batch, before, now }.into());
-    }
+    check_place(session, &state.progress)?;
     restore_model(&mut stepper.model, &state.model, &session.device)?;
     // What was trained before and is frozen now needs no state any more.
     stepper.model.visit(&mut |info, _| {
@@ -35,4 +31,21 @@ pub(super) fn restored(
     stepper.carried = stepper.carried.map(|_| carried);
     out_of_memory::check()?;
     Ok((stepper, state.progress))
+}
+
+/// A place in the middle of an epoch is one only while epochs are cut into the same batches.
+fn check_place(session: &Session, progress: &Progress) -> Result<(), StateError> {
+    let Progress { batch, batches_per_epoch: before, cut, .. } = *progress;
+    let now = session.steps_per_epoch();
+    if batch == 0 {
+        return Ok(());
+    }
+    if before != now {
+        return Err(StateError::EpochChanged { batch, before, now });
+    }
+    let now = session.epoch_cut();
+    match cut.filter(|before| *before != now) {
+        Some(before) => Err(StateError::CutChanged { batch, before, now }),
+        None => Ok(()),
+    }
 }

@@ -4,12 +4,12 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_data::{Prompt, SourceRecord};
+use oomph_data::{Prompt, SourceRecord, Vocabulary};
 use oomph_trainer::{Registry, Sampling, Session, continue_text, state::Checkpoint};
 use serde::Serialize;
 
 use super::PredictArguments;
-use crate::{error::CliError, exit::Exit, output};
+use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 pub(super) fn run(
     arguments: &PredictArguments,
@@ -34,16 +34,21 @@ pub(super) fn run(
     // The first token may need a space before it, so it goes on from the prompt as it was read.
     let mut text = vocabulary.decode(tokens.tokens());
     let start_of_continuation = text.len();
-    if !arguments.json {
-        output::print(prompt)?;
-    }
+    warn_of_unknown(&vocabulary, prompt);
     let work = (options.length, sampling);
+    // Shown with the first token: a model that cannot be loaded says so and nothing else.
+    let mut unshown = Some(prompt);
     continue_text(&session, &tokens, work, checkpoint, Some(report), |token| -> Result<(), CliError> {
         let shown = text.len();
         vocabulary.append(&mut text, token);
-        if arguments.json { Ok(()) } else { output::print(&text[shown..]) }
+        if arguments.json {
+            return Ok(());
+        }
+        output::print(unshown.take().unwrap_or_default())?;
+        output::print(&text[shown..])
     })?;
     if !arguments.json {
+        output::print(unshown.take().unwrap_or_default())?;
         output::print("\n")?;
         return Ok(Exit::Success);
     }
@@ -57,6 +62,22 @@ pub(super) fn run(
         checkpoint: checkpoint.path(),
     })?;
     Ok(Exit::Success)
+}
+
+/// What the model does not know it takes for `<unk>`, which it may never have seen.
+fn warn_of_unknown(vocabulary: &Vocabulary, prompt: &str) {
+    const SHOWN: usize = 8;
+    let unknown = vocabulary.unknown_in(prompt);
+    let quoted: Vec<_> = unknown.iter().take(SHOWN).map(|token| format!("{token:?}")).collect();
+    let more = match unknown.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    if !unknown.is_empty() {
+        let quoted = quoted.join(", ");
+        Notices::default()
+            .warning(format!("the model does not know {quoted}{more}: each is read as `<unk>`"));
+    }
 }
 
 /// What `--json` says.

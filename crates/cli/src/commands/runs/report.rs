@@ -88,8 +88,11 @@ fn status(status: RunStatus) -> &'static str {
 }
 
 fn evaluation(evaluation: &RunEvaluation) -> String {
+    let perplexity =
+        evaluation.eval_perplexity.map(|perplexity| format!(", perplexity {}", decimal(perplexity)));
     let accuracy = evaluation.eval_accuracy.map(|accuracy| format!(", {}", percent(accuracy)));
-    format!("{}{}", decimal(evaluation.eval_loss), accuracy.unwrap_or_default())
+    let more = [perplexity, accuracy].map(Option::unwrap_or_default).concat();
+    format!("{}{more}", decimal(evaluation.eval_loss))
 }
 
 fn differing(differences: &[Difference]) -> String {

@@ -1,0 +1,190 @@
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use serde::Deserialize;
+
+use super::{Level, Vocabulary};
+use crate::{DataError, SourceRecord};
+
+/// No vocabulary takes more bytes.
+const MOST_BYTES: u64 = 256 << 20;
+/// The most tokens, as in `data.vocabulary`.
+const MOST_TOKENS: usize = 1 << 24;
+
+/// Why a file gives no vocabulary.
+#[derive(Debug, thiserror::Error)]
+pub enum VocabularyProblem {
+    /// The system refused.
+    #[error("it could not be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is a folder, a pipe or a device.
+    #[error("it is not a file")]
+    NotAFile,
+    /// It is something else.
+    #[error("it is neither JSON nor safetensors")]
+    Unknown,
+    /// It is larger than any vocabulary.
+    #[error("it has {0} bytes where a vocabulary has at most {MOST_BYTES}")]
+    TooLarge(u64),
+    /// It ends before its header does.
+    #[error("it ends before its header does")]
+    Truncated,
+    /// Its JSON is none, or says something else.
+    #[error("it is no list of tokens, no `source.json` of a checkpoint, and no header of weights: {0}")]
+    Json(serde_json::Error),
+    /// Weights that do not say what they were trained on.
+    #[error("its weights do not say which tokens they know; those that `oomph export` writes do")]
+    Silent,
+    /// What was trained was no model of text.
+    #[error("it is of a model that was not trained on text")]
+    NotOfText,
+    /// Its tokens are something else.
+    #[error("its tokens are {found}s, and those of `data.level` are {level}s")]
+    OtherLevel {
+        /// What they are.
+        found: Level,
+        /// What they should be.
+        level: Level,
+    },
+    /// It has none, or more than can be.
+    #[error("it has {0} tokens; expected 2 to {MOST_TOKENS}")]
+    Count(usize),
+    /// The same token has two indices.
+    #[error("the token {0:?} is in it twice")]
+    Twice(String),
+}
+
+/// The header of a file of weights.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(default, rename = "__metadata__")]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default, rename = "oomph.source")]
+    source: Option<String>,
+}
+
+/// The vocabulary that the file at `path` has: weights as `oomph export` writes them, a checkpoint's `source.json`, or a
+/// list of tokens in JSON. Of weights the header alone is read.
+pub(super) fn read(path: &Path, level: Level) -> Result<Vocabulary, DataError> {
+    let read = || -> Result<Vocabulary, VocabularyProblem> {
+        // Before opening it: to open a pipe is to wait for who writes to it.
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
+            return Err(VocabularyProblem::NotAFile);
+        }
+        parse(File::open(path)?, metadata.len(), level)
+    };
+    read().map_err(|problem| DataError::Vocabulary { path: path.to_owned(), problem })
+}
+
+/// The vocabulary in a file of `len` bytes.
+pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocabulary, VocabularyProblem> {
+    let mut first = [0; 8];
+    let known = (len as usize).min(first.len());
+    file.read_exact(&mut first[..known])?;
+    let (json, start): (u64, &[u8]) = match first[..known].trim_ascii_start().first() {
+        Some(b'{' | b'[') => (len, &first[..known]),
+        _ if len > 8 => (u64::from_le_bytes(first), &[]),
+        _ => return Err(VocabularyProblem::Unknown),
+    };
+    if start.is_empty() && json > len - 8 {
+        return Err(if json > MOST_BYTES {
+            VocabularyProblem::Unknown
+        } else {
+            VocabularyProblem::Truncated
+        });
+    }
+    if json > MOST_BYTES {
+        return Err(VocabularyProblem::TooLarge(json));
+    }
+    let mut bytes = start.to_vec();
+    file.take(json - start.len() as u64).read_to_end(&mut bytes)?;
+    let (found, tokens) = decode(&bytes, !start.is_empty())?;
+    match found {
+        Some(found) if found != level => return Err(VocabularyProblem::OtherLevel { found, level }),
+        _ if !(2..=MOST_TOKENS).contains(&tokens.len()) => {
+            return Err(VocabularyProblem::Count(tokens.len()));
+        }
+        _ => {}
+    }
+    let mut seen = HashSet::new();
+    match tokens.iter().find(|token| !seen.insert(token.as_str())) {
+        Some(twice) => Err(VocabularyProblem::Twice(twice.clone())),
+        None => Ok(Vocabulary::new(level, tokens)),
+    }
+}
+
+/// The tokens that JSON has, and what they are, where it says that.
+fn decode(json: &[u8], is_whole: bool) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
+    let refused = VocabularyProblem::Json;
+    if is_whole && json.trim_ascii_start().starts_with(b"[") {
+        return Ok((None, serde_json::from_slice(json).map_err(refused)?));
+    }
+    let record: SourceRecord = if is_whole {
+        serde_json::from_slice(json).map_err(refused)?
+    } else {
+        let Header { metadata } = serde_json::from_slice(json).map_err(refused)?;
+        serde_json::from_str(&metadata.source.ok_or(VocabularyProblem::Silent)?).map_err(refused)?
+    };
+    let tokens = record.class_names.filter(|_| record.level.is_some());
+    Ok((record.level, tokens.ok_or(VocabularyProblem::NotOfText)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+
+    use super::*;
+
+    fn parsed(bytes: &[u8]) -> Result<Vocabulary, String> {
+        parse(bytes, bytes.len() as u64, Level::Char).map_err(|problem| problem.to_string())
+    }
+
+    fn record(level: Option<Level>) -> String {
+        let spec = SampleSpec {
+            input: InputSpec::Tokens { steps: 4, vocabulary: 3 },
+            target: TargetSpec::Tokens { steps: 4, vocabulary: 3 },
+        };
+        let class_names = Some(["<unk>", "b", "a"].map(str::to_owned).to_vec());
+        serde_json::to_string(&SourceRecord { spec, class_names, images: None, level }).expect("it is JSON")
+    }
+
+    fn weights(header: &str) -> Vec<u8> {
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 12]].concat()
+    }
+
+    #[test]
+    fn a_vocabulary_comes_from_a_list_a_record_or_weights() {
+        let list = br#" ["<unk>", "b", "a"]"#;
+        let source = serde_json::to_string(&record(Some(Level::Char))).expect("it is JSON");
+        let header = format!(r#"{{"__metadata__":{{"format":"pt","oomph.source":{source}}}}}"#);
+        for bytes in [list.to_vec(), record(Some(Level::Char)).into_bytes(), weights(&header)] {
+            assert_eq!(parsed(&bytes).expect("a vocabulary").tokens(), ["<unk>", "b", "a"]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_vocabulary_is_refused_with_its_reason() {
+        let has = |bytes: &[u8], reason: &str| {
+            let found = parsed(bytes).expect_err("no vocabulary");
+            assert!(found.contains(reason), "{found:?} has no {reason:?}");
+        };
+        has(b"", "neither JSON nor safetensors");
+        has(b"to be, or not to be", "neither JSON nor safetensors");
+        has(br#"["a"]"#, "it has 1 tokens");
+        has(br#"["a","b","a"]"#, "\"a\" is in it twice");
+        has(br#"["a",1]"#, "no list of tokens");
+        has(&weights("{}"), "do not say which tokens");
+        has(&weights("{}")[..9], "ends before its header");
+        has(record(None).as_bytes(), "not trained on text");
+        has(record(Some(Level::Word)).as_bytes(), "its tokens are words");
+    }
+}
