@@ -9,7 +9,7 @@ impl Session {
     /// `bf16 · recompute stages`.
     pub fn describe_policy(&self, backend: Backend, limit_bytes: Option<Bytes>) -> String {
         let memory = &self.config.memory;
-        let occasion = Occasion { batch: self.largest_train_batch(), backend, limit_bytes };
+        let occasion = Occasion { batch: self.share_of(self.largest_train_batch()), backend, limit_bytes };
         // What cannot be chosen is an error where it is planned.
         let choice = self.choice(occasion).ok();
         let recompute = match &memory.recompute {

@@ -1,7 +1,9 @@
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
+use oomph_config::DeviceName;
 use oomph_data::DataError;
 use oomph_model::ModelError;
+use oomph_parallel::group::GroupError;
 
 use crate::{OutOfMemory, RunError, SessionError, TaskError, state::StateError};
 
@@ -35,6 +37,36 @@ pub enum TrainError {
         /// What it said first.
         message: String,
     },
+    /// Between the devices or processes that train together.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// One of several devices failed, and training with it.
+    #[error("rank {rank} on `{device}` failed")]
+    Rank {
+        /// Its number, from 0.
+        rank: usize,
+        /// Its device.
+        device: DeviceName,
+        /// How.
+        source: Box<TrainError>,
+    },
+    /// The replicas do not have the same parameters any more.
+    #[error("after step {step} the parameters of rank 0 are not those of {}", ranks(.ranks))]
+    ReplicasDiffer {
+        /// Steps done.
+        step: usize,
+        /// Those that differ from rank 0.
+        ranks: Vec<usize>,
+    },
+    /// Rank 0 says what this rank does not understand.
+    #[error("rank {rank} does not understand rank 0: they are not of the same version of oomph")]
+    OtherVersion {
+        /// This rank.
+        rank: usize,
+    },
+    /// A thread could not be started.
+    #[error("the system refuses to start a thread for a device")]
+    Thread(#[source] io::Error),
     /// There is nothing to evaluate on.
     #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate {
@@ -87,6 +119,11 @@ pub enum TrainError {
     },
 }
 
+fn ranks(ranks: &[usize]) -> String {
+    let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
+    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers.join(", "))
+}
+
 fn kept(checkpoint: Option<&PathBuf>) -> String {
     match checkpoint {
         Some(path) => format!("the last good checkpoint is `{}`", path.display()),
@@ -98,6 +135,14 @@ impl TrainError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Rank { source, .. } => source.hint(),
+            Self::Group(error) => error.hint(),
+            Self::ReplicasDiffer { .. } => Some(
+                "a device computes wrongly, or a kernel is not deterministic; go on from the last checkpoint, and compare \
+                 more often with `device.check_every` to find out when it happens"
+                    .into(),
+            ),
+            Self::OtherVersion { .. } | Self::Thread(_) => None,
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),

@@ -167,11 +167,9 @@ pub(crate) fn evaluate_batches(
         let mut sums = Sums::default();
         let mut batch_index = 0;
         while batch_index < batches
+            && stop.reason().is_none()
             && let Some(batch) = charge(Account::Host, || loader.next())
         {
-            if stop.reason().is_some() {
-                return Ok(None);
-            }
             let batch = batch?;
             record::mark_step(batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
@@ -182,7 +180,7 @@ pub(crate) fn evaluate_batches(
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
         let perplexed = session.task.has_perplexity(&session.spec().target);
-        sums.finish(start, perplexed).map(Some)
+        sums.finish(session, batch_index < batches, (start, perplexed))
     });
     evaluated.map_err(|mut error| {
         if let TrainError::OutOfMemory(error) = &mut error {
@@ -229,20 +227,41 @@ impl Sums {
         out_of_memory::check()
     }
 
-    fn finish(self, start: Instant, perplexed: bool) -> Result<Evaluation, TrainError> {
-        if self.samples == 0 {
-            return Err(TrainError::NothingToEvaluate { unreadable: self.skipped.len() });
+    /// `None` where this rank, or another, was asked to stop before it was done.
+    fn finish(
+        self,
+        session: &Session,
+        stopped: bool,
+        (start, perplexed): (Instant, bool),
+    ) -> Result<Option<Evaluation>, TrainError> {
+        let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
+        let tells = !self.correct.is_empty();
+        let here = [
+            sum(read_all(self.loss)?),
+            sum(read_all(self.correct)?),
+            f64::from(tells),
+            self.samples as f64,
+            self.skipped.len() as f64,
+            f64::from(stopped),
+        ];
+        let all = session.replicas.sum(&here)?;
+        let [loss, correct, tells, samples, unreadable, stopped] = all[..] else {
+            unreachable!("as many sums come back as go in")
+        };
+        if stopped > 0.0 {
+            return Ok(None);
         }
-        let mean = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>() / self.samples as f64;
-        let accuracy = if self.correct.is_empty() { None } else { Some(mean(read_all(self.correct)?)) };
-        let loss = mean(read_all(self.loss)?);
-        Ok(Evaluation {
+        if samples == 0.0 {
+            return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
+        }
+        let loss = loss / samples;
+        Ok(Some(Evaluation {
             loss,
-            accuracy,
+            accuracy: (tells > 0.0).then(|| correct / samples),
             perplexity: perplexed.then(|| loss.exp()),
-            samples: self.samples,
+            samples: samples as usize,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),
-        })
+        }))
     }
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Tensor;
 use oomph_model::{AnyTensor, ModelError};
 
-use crate::{StepOutcome, TrainError};
+use crate::{StepOutcome, TrainError, parallel::Replicas};
 
 /// Reads one-element tensors from the device, all at once.
 pub(crate) fn read_all(tensors: Vec<Tensor<1>>) -> Result<Vec<f32>, ModelError> {
@@ -51,33 +51,47 @@ impl Interval {
         self.taken.extend(loss.map(|loss| Taken { step, lr, samples, is_skipped, loss, correct }));
     }
 
+    /// Whether there is nothing to read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
     /// Waits for the device and reads; `None` where there was no sample. The inner error names the first bad loss.
     ///
-    /// A skipped step changed nothing: where its loss is not finite it is left out.
-    pub(crate) fn read(&mut self) -> Result<Result<Option<Means>, NonFinite>, TrainError> {
+    /// A skipped step changed nothing: where its loss is not finite it is left out. Each replica has the losses of its own
+    /// samples, weighed by their share of the batch: all of them together are the batch's.
+    pub(crate) fn read(
+        &mut self,
+        replicas: &Replicas,
+    ) -> Result<Result<Option<Means>, NonFinite>, TrainError> {
         let taken = std::mem::take(&mut self.taken);
-        let losses = read_all(taken.iter().map(|taken| taken.loss.clone()).collect())?;
+        let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
+        let told = taken.iter().filter(|taken| taken.correct.is_some()).count();
         let mut right = Vec::new();
         let (mut total, mut count) = (0.0, 0);
         for (Taken { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses) {
             match (loss.is_finite(), is_skipped) {
                 (true, _) => {
-                    total += f64::from(loss) * samples as f64;
+                    total += loss * samples as f64;
                     count += samples;
                     right.extend(correct);
                 }
                 (false, true) => {}
-                (false, false) => return Ok(Err(NonFinite { step, loss: f64::from(loss), lr })),
+                (false, false) => return Ok(Err(NonFinite { step, loss, lr })),
             }
         }
+        let right = floats(right)?.into_iter().sum::<f64>();
+        let sums = replicas.sum(&[right, told as f64])?;
         if count == 0 {
             return Ok(Ok(None));
         }
-        let right = read_all(right)?;
-        let accuracy =
-            (!right.is_empty()).then(|| right.into_iter().map(f64::from).sum::<f64>() / count as f64);
+        let accuracy = (sums[1] > 0.0).then(|| sums[0] / count as f64);
         Ok(Ok(Some(Means { loss: total / count as f64, accuracy })))
     }
+}
+
+fn floats(tensors: Vec<Tensor<1>>) -> Result<Vec<f64>, ModelError> {
+    Ok(read_all(tensors)?.into_iter().map(f64::from).collect())
 }
 
 /// Times training, evaluation and saving left out.

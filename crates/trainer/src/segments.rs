@@ -49,6 +49,9 @@ struct Left {
     output: Option<AnyTensor>,
 }
 
+/// Told of a segment by its index, and of all gradients there are.
+pub(crate) type Passed<'a> = dyn FnMut(usize, &mut Named<AnyTensor>) -> Result<(), TrainError> + 'a;
+
 /// What forward leaves.
 pub(crate) struct Trail {
     left: Vec<Left>,
@@ -56,12 +59,13 @@ pub(crate) struct Trail {
 
 impl Segments {
     /// Cuts `model` for `recompute`, which says it of each stage. The last stage is never run again: backward comes to
-    /// it first, while everything is there.
+    /// it first, while everything is there. It is cut behind the stages `ends` too, where there is reason to.
     pub(crate) fn new(
         model: &Stages,
         mut recompute: Vec<bool>,
         policy: &Policy,
         seeded: Option<Device>,
+        ends: &[usize],
     ) -> Self {
         if let Some(last) = recompute.last_mut() {
             *last = *last && model.recomputes_itself(model.len() - 1, policy);
@@ -77,13 +81,20 @@ impl Segments {
                 false => Kind::Kept,
             };
             match segments.last_mut() {
-                Some(segment) if kind == segment.kind && kind != Kind::Recomputed => {
-                    segment.stages.end = stage + 1
+                Some(segment)
+                    if kind == segment.kind && kind != Kind::Recomputed && !ends.contains(&(stage - 1)) =>
+                {
+                    segment.stages.end = stage + 1;
                 }
                 _ => segments.push(Segment { stages: stage..stage + 1, kind }),
             }
         }
         Self { segments, recompute, seeded }
+    }
+
+    /// The stages of each segment.
+    pub(crate) fn stages_of_each(&self) -> impl Iterator<Item = Range<usize>> {
+        self.segments.iter().map(|segment| segment.stages.clone())
     }
 
     /// Runs the model, and looks at the limit after each stage. Gives the output on the graph, and what backward needs.
@@ -169,6 +180,8 @@ impl Segments {
     /// graph, of those before it one by one, with the gradient of what they put out. What a segment that is run again
     /// draws, measures and starts from is that of the pass of the first time, [`again`](Pass::again).
     ///
+    /// `passed` is told of each segment that backward has passed, and may take its gradients.
+    ///
     /// # Errors
     /// A stage's error, and [`TrainError::OutOfMemory`].
     pub(crate) fn backward(
@@ -177,6 +190,7 @@ impl Segments {
         trail: Trail,
         loss: Tensor<1>,
         again: &Pass,
+        passed: &mut Passed<'_>,
     ) -> Result<Named<AnyTensor>, TrainError> {
         let mut left = trail.left;
         let mut loss = Some(loss);
@@ -204,6 +218,7 @@ impl Segments {
             };
             let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
             accumulate(&mut gradients, of_segment);
+            passed(left.len(), &mut gradients)?;
             gradient = input;
             out_of_memory::check()?;
         }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use burn::tensor::Device;
-use oomph_config::{Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
+use oomph_config::{
+    Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sharing, Sources,
+};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
 use oomph_model::{
@@ -23,6 +25,7 @@ use crate::{
     open_device,
     parts::check_names,
     planning::{Choice, Occasion, choose, recomputed},
+    parallel::Replicas,
     state::EpochCut,
 };
 
@@ -48,6 +51,8 @@ pub struct Session {
     pub(crate) stages: Vec<String>,
     /// How many of them are frozen before the first that is trained.
     pub(crate) leading_frozen: usize,
+    /// Those that train together, of which this is one.
+    pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
     choices: Mutex<HashMap<Occasion, Choice>>,
 }
@@ -216,6 +221,7 @@ impl Session {
             weights,
             stages,
             leading_frozen,
+            replicas: Replicas::alone(),
             choices,
         };
         session.check_stages()?;
@@ -249,8 +255,8 @@ impl Session {
 
     /// The smaller micro-batches that every batch, and the last batch of an epoch, leave over.
     fn rests(&self) -> Vec<(usize, Leaves)> {
-        let (batch, micro_batch) = (self.config.train.batch, self.micro_batch());
-        let last_batch = self.train_order().len() % batch;
+        let (whole, micro_batch) = (self.config.train.batch, self.micro_batch());
+        let (batch, last_batch) = (self.share_of(whole), self.share_of(self.train_order().len() % whole));
         let rests =
             [(batch % micro_batch, Leaves::EveryBatch), (last_batch % micro_batch, Leaves::LastBatch)];
         rests.into_iter().filter(|(rest, _)| *rest > 0).collect()
@@ -312,19 +318,68 @@ impl Session {
         for (key, value) in settings {
             sources = sources.set(&format!("{key}={value}"))?;
         }
-        Ok(Self {
-            config: Config::load(&sources)?,
+        Ok(self.with(Config::load(&sources)?, self.device.clone()))
+    }
+
+    /// The same with another configuration and device.
+    fn with(&self, config: Config, device: Device) -> Self {
+        Self {
+            config,
+            device,
             architecture: self.architecture.clone(),
             source: self.source.clone(),
             task: self.task.clone(),
             loader: self.loader.clone(),
-            device: self.device.clone(),
             limit_bytes: self.limit_bytes,
             weights: self.weights.clone(),
             stages: self.stages.clone(),
             leading_frozen: self.leading_frozen,
+            replicas: self.replicas.clone(),
             choices: Mutex::default(),
-        })
+        }
+    }
+
+    /// The same for one of several replicas, on a device of its own.
+    ///
+    /// # Errors
+    /// Where the device cannot be opened.
+    pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
+        let mut config = self.config.clone();
+        config.device.devices = vec![name];
+        Ok(Self { replicas, ..self.with(config, open_device(name)?) })
+    }
+
+    /// How many replicas train together.
+    pub fn world_size(&self) -> usize {
+        match &self.config.device.sharing {
+            _ if !self.replicas.is_alone() => self.replicas.world_size(),
+            sharing if sharing.is_of_replicas() => self.config.device.devices.len(),
+            _ => 1,
+        }
+    }
+
+    /// Samples that one device has of a batch of so many, the most that any has.
+    pub(crate) fn share_of(&self, batch: usize) -> usize {
+        batch.div_ceil(self.world_size())
+    }
+
+    /// The last stages of the runs whose gradients are to travel together, where there is more than one replica: behind
+    /// each of them backward stops for a moment.
+    pub(crate) fn bucket_ends(&self, model: &Stages) -> Vec<usize> {
+        let Sharing::Ddp(ddp) = &self.config.device.sharing else { return Vec::new() };
+        if self.world_size() == 1 {
+            return Vec::new();
+        }
+        let mut bytes = vec![0; model.len()];
+        model.visit(&mut |info, tensor| {
+            if info.trainable {
+                bytes[info.stage] += (tensor.elements() * size_of::<f32>()) as u64;
+            }
+        });
+        // In the order in which backward comes to them.
+        let sizes: Vec<_> = bytes.into_iter().rev().map(Bytes::new).collect();
+        let runs = oomph_parallel::buckets(&sizes, ddp.bucket);
+        runs.iter().skip(1).map(|run| model.len() - 1 - run.start).collect()
     }
 
     /// How an epoch is cut into batches.
@@ -346,8 +401,9 @@ impl Session {
         self.micro_batch_of(self.config.train.batch)
     }
 
-    /// Samples of one forward-backward, were the batch of another size.
+    /// Samples of one forward-backward on one device, were the batch of another size.
     pub fn micro_batch_of(&self, batch: usize) -> usize {
+        let batch = self.share_of(batch);
         let occasion = Occasion { batch, backend: backend(self), limit_bytes: self.limit_bytes };
         // What a model refuses is told where it is planned or trained.
         self.choice(occasion).map_or(batch, |choice| choice.micro_batch)
@@ -395,28 +451,36 @@ impl Session {
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
     }
 
-    /// Samples of one forward of evaluation.
+    /// Samples of one forward of evaluation, on one device.
     pub fn eval_batch(&self) -> usize {
         self.config.train.eval_batch.unwrap_or_else(|| self.micro_batch())
     }
 
-    /// The order in which the training data is seen.
+    /// The order in which the training data is seen: of several replicas, by this one.
     pub fn train_order(&self) -> Order {
         let train = &self.config.train;
         let samples = self.source.len(Split::Train);
-        if self.source.is_continuous() {
-            return Order::streams(samples, train.batch, self.loader.last_batch);
-        }
-        Order::train(samples, train.batch, train.seed, self.loader.last_batch)
+        let order = match self.source.is_continuous() {
+            true => Order::streams(samples, train.batch, self.loader.last_batch),
+            false => Order::train(samples, train.batch, train.seed, self.loader.last_batch),
+        };
+        self.sharded(order)
     }
 
     /// The order in which the held-out data is seen.
     pub fn eval_order(&self) -> Order {
         let samples = self.source.len(Split::Test);
-        if self.source.is_continuous() {
-            return Order::streams(samples, self.eval_batch(), LastBatch::Keep);
-        }
-        Order::eval(samples, self.eval_batch())
+        let batch = self.eval_batch() * self.replicas.world_size();
+        let order = match self.source.is_continuous() {
+            true => Order::streams(samples, batch, LastBatch::Keep),
+            false => Order::eval(samples, batch),
+        };
+        self.sharded(order)
+    }
+
+    /// What of every batch this replica has.
+    fn sharded(&self, order: Order) -> Order {
+        order.shard(self.replicas.rank(), self.replicas.world_size())
     }
 
     /// Optimizer steps of an epoch.

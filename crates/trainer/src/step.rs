@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use burn::tensor::{Device, Tensor};
 use oomph_config::{Clip, DeviceName, Precision};
@@ -11,8 +11,9 @@ use crate::{
     DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
     gradients::{accumulate, each},
     loss_scale, out_of_memory,
+    parallel::{Bucket, Reduction, Replicas, buckets},
     planning::{Choice, Occasion},
-    segments::Segments,
+    segments::{Passed, Segments},
     tensorboard::Histogram,
     unfinished::{Keeping, Unfinished},
     upload::upload,
@@ -36,6 +37,9 @@ pub struct Stepper {
     micro_batch: usize,
     policy: Policy,
     segments: Segments,
+    replicas: Replicas,
+    /// What of the gradients travels together, by segment, where there are other replicas.
+    buckets: Arc<[Bucket]>,
     clip: Option<Clip>,
     /// Whether operations are executed, so that there is something to read. Else they are recorded.
     executes: bool,
@@ -117,7 +121,7 @@ impl Stepper {
         out_of_memory::check()?;
         let backend = backend(session);
         let occasion =
-            Occasion { batch: session.largest_train_batch(), backend, limit_bytes: session.limit_bytes };
+            Occasion { batch: session.share_of(session.largest_train_batch()), backend, limit_bytes: session.limit_bytes };
         let choice = session.choice(occasion)?;
         let (device, policy) = (session.tracked(&session.device), session.policy(backend));
         Ok(Self::with_model(session, model, device, (policy, choice), true))
@@ -143,14 +147,21 @@ impl Stepper {
     ) -> Self {
         // A recording device has no generator.
         let seeded = executes.then(|| device.clone());
-        let segments = Segments::new(&model, choice.recompute, &policy, seeded);
+        let replicas = session.replicas.clone();
+        let ends = session.bucket_ends(&model);
+        let segments = Segments::new(&model, choice.recompute, &policy, seeded, &ends);
+        let buckets = buckets(&model, segments.stages_of_each()).into();
+        let key = Key::new(session.config.train.seed).with_name("step");
         Self {
             model,
+            replicas: replicas.clone(),
+            buckets,
             weights: None,
             segments,
             optimizer: Optimizer::new(&session.config.optimizer),
             device,
-            key: Key::new(session.config.train.seed).with_name("step"),
+            // Rank 0 draws what one alone does.
+            key: if replicas.rank() == 0 { key } else { key.with_name("rank").with(replicas.rank() as u64) },
             micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
@@ -220,7 +231,7 @@ impl Stepper {
         lr: f64,
         task: &dyn Task,
     ) -> Result<StepOutcome, TrainError> {
-        let samples = batch.size;
+        let samples = self.replicas.samples(batch.size)?;
         if samples == 0 {
             return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
         }
@@ -237,7 +248,7 @@ impl Stepper {
     /// The step itself: what the trainer executes and the planner records.
     pub(crate) fn run(
         &mut self,
-        micro_batches: impl IntoIterator<Item = DeviceBatch>,
+        micro_batches: impl ExactSizeIterator<Item = DeviceBatch>,
         context: StepContext<'_>,
     ) -> Result<StepOutcome, TrainError> {
         let mut unfinished = Unfinished::new(self.keeping);
@@ -250,7 +261,7 @@ impl Stepper {
 
     fn forward_backward_step(
         &mut self,
-        micro_batches: impl IntoIterator<Item = DeviceBatch>,
+        mut micro_batches: impl ExactSizeIterator<Item = DeviceBatch>,
         context: StepContext<'_>,
         unfinished: &mut Unfinished,
     ) -> Result<StepOutcome, TrainError> {
@@ -258,16 +269,23 @@ impl Stepper {
             StepOutcome { loss: None, correct: None, samples: context.samples, is_skipped: false };
         let mut gradients = Named::new();
         let (mut left, mut samples) = (Vec::new(), 0);
-        let mut micro_batches = micro_batches.into_iter();
-        for index in 0.. {
+        let (replicas, buckets) = (self.replicas.clone(), self.buckets.clone());
+        let mut reduction = (!replicas.is_alone()).then(|| Reduction::new(&replicas, &buckets));
+        let count = micro_batches.len();
+        for index in 0..count {
             let uploading = phase(Phase::Data);
             let Some(micro_batch) = micro_batches.next() else { break };
             drop(uploading);
             out_of_memory::check()?;
             let rows = samples..samples + micro_batch.size;
             samples = rows.end;
+            // What backward has passed for the last time in this step goes to the other replicas at once.
+            let mut passed = |segment: usize, newest: &mut Named<AnyTensor>| match &mut reduction {
+                Some(reduction) if index + 1 == count => reduction.pass(segment, &mut gradients, newest),
+                _ => Ok(()),
+            };
             let MicroOutcome { loss, correct, gradients: more, carried } =
-                self.forward_backward(micro_batch, (index, rows), context, unfinished)?;
+                self.forward_backward(micro_batch, (index, rows), context, unfinished, &mut passed)?;
             {
                 let _phase = phase(Phase::Backward);
                 accumulate(&mut gradients, more);
@@ -275,6 +293,12 @@ impl Stepper {
             left.extend(carried);
             outcome.loss = Some(sum(outcome.loss, loss));
             outcome.correct = correct.map(|correct| sum(outcome.correct.take(), correct));
+        }
+        if let Some(reduction) = reduction {
+            let device = self.device.clone().inner();
+            gradients = reduction.finish(gradients, &device)?;
+            // A rank without samples has seen nothing.
+            outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &device));
         }
         let _phase = phase(Phase::Step);
         if let Some(watch) = &mut self.watch {
@@ -339,6 +363,7 @@ impl Stepper {
         (index, rows): (usize, Range<usize>),
         context: StepContext<'_>,
         unfinished: &mut Unfinished,
+        passed: &mut Passed<'_>,
     ) -> Result<MicroOutcome, TrainError> {
         let key = self.key.with(context.step as u64).with(index as u64);
         let recording = phase(Phase::Forward);
@@ -367,7 +392,7 @@ impl Stepper {
         self.boundary();
         drop(recording);
         let _phase = phase(Phase::Backward);
-        let gradients = self.segments.backward(&self.model, trail, loss, &again)?;
+        let gradients = self.segments.backward(&self.model, trail, loss, &again, passed)?;
         self.boundary();
         out_of_memory::check()?;
         Ok(MicroOutcome { loss: plain, correct, gradients, carried })

@@ -38,7 +38,7 @@ pub fn largest_batch(
     };
     let peak = |batch: usize| {
         // Micro-batches may leave a rest that the model cannot be trained on; what is whole takes as much.
-        let rest = batch % session.micro_batch_of(batch).max(1);
+        let rest = session.share_of(batch) % session.micro_batch_of(batch).max(1);
         peak_of(batch).or_else(|error| if rest == 0 { Err(error) } else { peak_of(batch - rest) })
     };
     let (smallest, first) = match peak(1) {

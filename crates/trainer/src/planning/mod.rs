@@ -53,9 +53,10 @@ pub(crate) fn plan_steps(
     let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-    let mut choice = session.choice(Occasion { batch, backend, limit_bytes })?;
-    choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(batch);
-    let work = Work { steps, eval_batches, ..Work::of_steps(session, batch, choice) };
+    let share = session.share_of(batch);
+    let mut choice = session.choice(Occasion { batch: share, backend, limit_bytes })?;
+    choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(share);
+    let work = Work { steps, eval_batches, ..Work::of_steps(session, share, choice) };
     let mut timeline = replayed(session, &record(session, &work, backend)?, batch, backend);
     timeline.limit_bytes = limit_bytes;
     Ok(timeline)

@@ -12,7 +12,7 @@ pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f
 
 /// About how long a sample takes. Micro-batches alike take as long as each other, so that of many two are looked at.
 pub(crate) fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
-    let batch = session.largest_train_batch();
+    let batch = session.share_of(session.largest_train_batch());
     let occasion = Occasion { batch, backend, limit_bytes: session.limit_bytes };
     let choice = session.choice(occasion).ok()?;
     let micro_batch = choice.micro_batch;

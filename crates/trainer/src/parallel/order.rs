@@ -1,0 +1,44 @@
+/// What rank 0 has all replicas do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Train on the next batch.
+    Step,
+    /// Sum the losses of the steps since they were last read.
+    Losses,
+    /// Evaluate, with the running statistics of rank 0.
+    Evaluate,
+    /// Give rank 0 what recurrent layers carry on each rank.
+    Carried,
+    /// Compare the parameters.
+    Check,
+    /// Training is over.
+    End,
+}
+
+impl Order {
+    const ALL: [Self; 6] =
+        [Self::Step, Self::Losses, Self::Evaluate, Self::Carried, Self::Check, Self::End];
+
+    pub(super) fn bytes(self) -> Vec<u8> {
+        vec![self as u8]
+    }
+
+    /// `None` of what rank 0 of another version says.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.bytes() == bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_understood() {
+        for order in Order::ALL {
+            assert_eq!(Order::from_bytes(&order.bytes()), Some(order));
+        }
+        assert_eq!(Order::from_bytes(&[]), None);
+        assert_eq!(Order::from_bytes(&[77]), None);
+    }
+}
