@@ -91,7 +91,7 @@ mod tests {
             "`layer2.0` does not come after `layer2` in the model; cuts are in its order"
         );
         let error = cut_by_names(&STAGES, &["head".to_owned()], 3).unwrap_err();
-        assert_eq!(error.to_string(), "1 cuts make 2 parts, and there are 3 devices");
+        assert_eq!(error.to_string(), "the cuts are for 2 devices, and there are 3");
         assert_eq!(cut_by_names(&[], &[], 1), Err(CutError::TooFewStages { stages: 0, devices: 1 }));
     }
 }

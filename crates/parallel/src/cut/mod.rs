@@ -18,7 +18,7 @@ pub enum CutError {
         devices: usize,
     },
     /// Each device after the first begins at a cut.
-    #[error("{cuts} cuts make {} parts, and there are {devices} devices", cuts + 1)]
+    #[error("the cuts are for {} devices, and there are {devices}", cuts + 1)]
     WrongCount {
         /// The cuts given.
         cuts: usize,
