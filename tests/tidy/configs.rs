@@ -89,6 +89,7 @@ fn resolve(sets: &[String]) -> Vec<Config> {
         "schedule.every_epochs=1",
         "schedule.milestones_epochs=[1]",
         "schedule.warmup_steps=1",
+        "device.devices=cpu,cpu",
     ];
     let with = |need: &&str| -> Option<Config> {
         let need = Some((*need).to_owned()).filter(|need| !need.is_empty());

@@ -60,7 +60,7 @@ impl Config {
             optimizer: Optimizer::read(optimizer)?,
             schedule: Schedule::read(schedule)?,
             memory: Memory::read(memory, train, typed_train.batch)?,
-            device: DeviceConfig::read(device)?,
+            device: DeviceConfig::read(device, train, typed_train.batch)?,
             run: Run::read(run)?,
             train: typed_train,
             name: sources.name(),

@@ -59,6 +59,7 @@ pub use sections::{
     optimizer::{Clip, Moments, Optimizer, OptimizerKind},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
+    sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing},
     train::{Length, Train},
 };
 pub use setting::Setting;

@@ -22,18 +22,24 @@ impl Section {
     pub(crate) fn keep_applicable(&self, chooser: &str, owners: &Owners) -> Result<(), ConfigError> {
         let Some(choice) = self.setting(chooser) else { return Ok(()) };
         let chosen = choice.value.shown();
-        for (key, owners) in owners.iter().filter(|(_, owners)| !owners.contains(&chosen.as_str())) {
-            match self.given(key) {
-                Some(setting) if setting.origin.layer() >= choice.origin.layer() => {
-                    let (setting, chooser) = (Box::new(setting), Box::new(choice));
-                    let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
-                    return Err(ConfigError::DoesNotApply { setting, chooser, owners });
-                }
-                Some(_) => self.set_aside(key, choice.clone()),
-                None => {}
+        let mut others = owners.iter().filter(|(_, owners)| !owners.contains(&chosen.as_str()));
+        others.try_for_each(|(key, owners)| self.refuse_for(key, owners, &choice))
+    }
+
+    /// Refuses, or sets aside, a key that applies to `owners` only, none of which `choice` chose.
+    pub(crate) fn refuse_for(&self, key: &str, owners: &[&str], choice: &Setting) -> Result<(), ConfigError> {
+        match self.given(key) {
+            Some(setting) if setting.origin.layer() >= choice.origin.layer() => {
+                let (setting, chooser) = (Box::new(setting), Box::new(choice.clone()));
+                let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
+                Err(ConfigError::DoesNotApply { setting, chooser, owners })
             }
+            Some(_) => {
+                self.set_aside(key, choice.clone());
+                Ok(())
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Sets aside the keys that nobody asked for and that a choice of `chooser` in a higher layer left behind: the keys

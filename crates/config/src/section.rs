@@ -166,11 +166,12 @@ impl Section {
 
     /// A size such as `"24GiB"`, or an integer that counts bytes; it may be absent.
     pub fn bytes(&self, key: &str) -> Result<Option<Bytes>, ConfigError> {
-        self.read(key, "a size such as `512MiB` or `24GiB`", |value| match value {
-            Value::String(text) => text.parse().map_err(|_| Refused::Value),
-            Value::Integer(count) => u64::try_from(*count).map(Bytes::new).map_err(|_| Refused::Value),
-            _ => Err(Refused::Kind),
-        })
+        self.read(key, A_SIZE, as_bytes)
+    }
+
+    /// The same with a default.
+    pub(crate) fn bytes_or(&self, key: &str, default: Bytes) -> Result<Bytes, ConfigError> {
+        self.or(key, default, A_SIZE, as_bytes)
     }
 
     /// The error for a check of the reader's own: it names the value that `key` has and where that comes from.
@@ -255,6 +256,17 @@ fn as_number(value: &Value, range: &impl RangeBounds<f64>) -> Result<f64, Refuse
         _ => return Err(Refused::Kind),
     };
     if range.contains(&number) { Ok(number) } else { Err(Refused::Value) }
+}
+
+/// What [`as_bytes`] takes.
+const A_SIZE: &str = "a size such as `512MiB` or `24GiB`";
+
+fn as_bytes(value: &Value) -> Result<Bytes, Refused> {
+    match value {
+        Value::String(text) => text.parse().map_err(|_| Refused::Value),
+        Value::Integer(count) => u64::try_from(*count).map(Bytes::new).map_err(|_| Refused::Value),
+        _ => Err(Refused::Kind),
+    }
 }
 
 fn as_list<T>(value: &Value, item: impl Fn(&Value) -> Result<T, Refused>) -> Result<Vec<T>, Refused> {

@@ -5,6 +5,7 @@ pub(crate) mod memory;
 pub(crate) mod optimizer;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod sharing;
 pub(crate) mod train;
 
 use std::ops::Bound;

@@ -1,11 +1,13 @@
 //! What is accepted, which layer wins, and how the result is reported.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use oomph_config::{
-    Anneal, Clip, Config, ConfigFile, DeviceName, Drops, Interval, Length, MicroBatch, Moments,
-    OptimizerKind, Origin, Precision, Recompute, ScheduleKind, Sources, Strategy, Value, Warmup,
+    Anneal, Balance, Clip, Config, ConfigFile, Cut, Ddp, DeviceName, Drops, Interval, Length, MicroBatch,
+    Moments, OptimizerKind, Origin, PipelineSchedule, Precision, Recompute, ScheduleKind, Sharing, Sources,
+    Strategy, Value, Warmup,
 };
+use oomph_core::Bytes;
 
 fn load(toml: &str, sets: &[&str]) -> Config {
     let mut sources = Sources::new(ConfigFile::from_text("configs/x.toml", toml));
@@ -63,6 +65,74 @@ fn every_key_of_the_typed_sections_is_read() {
     assert_eq!(config.run.directory.as_deref(), Some(Path::new("runs/x")));
     assert_eq!(config.run.save_every, Interval::Minutes(10.0));
     assert_eq!(config.name(), "x");
+}
+
+#[test]
+fn several_devices_share_the_work_by_ddp_unless_told_otherwise() {
+    let sharing = |toml: &str, sets: &[&str]| load(toml, sets).device.sharing;
+    let balanced = Cut::Balanced(Balance::Memory);
+    assert_eq!(sharing("", &[]), Sharing::Alone);
+    assert_eq!(sharing("", &["device.devices=cpu,cpu"]), Sharing::Ddp(Ddp::default()));
+    assert_eq!(
+        Ddp::default(),
+        Ddp { sync_batch_norm: false, bucket: Bytes::mib(25), check_every: Interval::Steps(100) }
+    );
+    // One device is one replica, among those of other processes maybe.
+    assert_eq!(sharing("device.strategy = 'ddp'", &[]), Sharing::Ddp(Ddp::default()));
+    let two = &["device.devices=cuda:0,cuda:1"];
+    assert_eq!(sharing("device.strategy = 'dp'", two), Sharing::Dp { coordinator_share: None });
+    assert_eq!(sharing("device.strategy = 'model'", two), Sharing::Model { cut: balanced.clone() });
+    let schedule = PipelineSchedule::OneForwardOneBackward;
+    assert_eq!(sharing("device.strategy = 'pipeline'", two), Sharing::Pipeline { cut: balanced, schedule });
+}
+
+#[test]
+fn every_key_of_a_strategy_is_read() {
+    let device = |lines: &str| load(&format!("[device]\ndevices = 'cpu,cpu,cpu'\n{lines}"), &[]).device;
+    let sharing = |lines: &str| device(lines).sharing;
+    let ddp = Ddp { sync_batch_norm: true, bucket: Bytes::mib(1), check_every: Interval::Never };
+    assert_eq!(
+        sharing("strategy = 'ddp'\nsync_batch_norm = true\nbucket = '1MiB'\ncheck_every = 'never'"),
+        Sharing::Ddp(ddp)
+    );
+    assert_eq!(
+        sharing("strategy = 'dp'\ncoordinator_share = 0.25"),
+        Sharing::Dp { coordinator_share: Some(0.25) }
+    );
+    let cut = Cut::At(vec!["layer2".to_owned(), "layer3.1".to_owned()]);
+    assert_eq!(
+        sharing("strategy = 'model'\ncut = ['layer2', 'layer3.1']"),
+        Sharing::Model { cut: cut.clone() }
+    );
+    let schedule = PipelineSchedule::GPipe;
+    assert_eq!(
+        sharing("strategy = 'pipeline'\nschedule = 'gpipe'\ncut = 'layer2, layer3.1'"),
+        Sharing::Pipeline { cut, schedule }
+    );
+    assert_eq!(
+        sharing("strategy = 'model'\nbalance = 'time'"),
+        Sharing::Model { cut: Cut::Balanced(Balance::Time) }
+    );
+    assert_eq!(device("").timeout, Duration::from_secs(600));
+    assert_eq!(device("timeout = 5").timeout, Duration::from_secs(5));
+}
+
+#[test]
+fn devices_of_a_higher_layer_set_aside_what_is_not_for_as_many() {
+    let file = "[device]\nstrategy = 'pipeline'\ndevices = 'cpu,cpu'\ncut = 'layer3'\nschedule = 'gpipe'";
+    let aside = |sets: &[&str]| {
+        let config = load(file, sets);
+        let keys = config.set_aside().into_iter().map(|it| it.setting.key).collect::<Vec<_>>();
+        (config.device.sharing.name(), keys)
+    };
+    assert_eq!(aside(&[]), (Some("pipeline"), vec![]));
+    assert_eq!(aside(&["device.devices=cpu,cpu,cpu"]), (Some("pipeline"), vec!["device.cut".to_owned()]));
+    let all = ["device.cut", "device.schedule", "device.strategy"].map(str::to_owned).to_vec();
+    assert_eq!(aside(&["device.devices=cpu"]), (None, all));
+    let keys = ["device.cut", "device.schedule"].map(str::to_owned).to_vec();
+    assert_eq!(aside(&["device.strategy=ddp"]), (Some("ddp"), keys));
+    let ddp = load("[device]\ndevices = 'cpu,cpu'\nbucket = '1MiB'", &["device.devices=cpu"]);
+    assert_eq!(ddp.device.sharing, Sharing::Alone);
 }
 
 #[test]

@@ -239,10 +239,10 @@ fn device_and_run_are_checked() {
             ("[device]\ndevices = 'gpu'", &[]),
             ("[device]\ndevices = []", &[]),
             ("[device]\ndevices = 0", &[]),
-            ("[device]\ndevices = ['cuda:0', 'cuda:1']", &[]),
-            ("[device]\nstrategy = 'ddp'", &[]),
+            ("[device]\ndevices = ['cuda:0', 'cuda:1', 'cuda']", &[]),
             ("[device]\nstrategy = 'fsdp'", &[]),
             ("[device]\nthreads = 0", &[]),
+            ("[device]\ntimeout = 0", &[]),
             ("[run]\nsave_every = '1 hour'", &[]),
             ("[run]\nkeep_last = 0", &[]),
             ("[run]\nlog_every = '10 steps'", &[]),
@@ -251,6 +251,36 @@ fn device_and_run_are_checked() {
             ("[run]\nhistograms = '10 minutes'", &[]),
             ("[run]\ntensorboard = false\nhistograms = '1 epoch'", &[]),
             ("[run]\ntensorboard = 'no'", &[]),
+        ],
+    );
+}
+
+#[test]
+fn strategies_are_checked_with_what_belongs_to_them() {
+    snapshot(
+        "strategies",
+        &[
+            ("[device]\nstrategy = 'pipeline'", &[]),
+            ("[device]\nstrategy = 'dp'\ndevices = 'cuda:3'", &[]),
+            ("[device]\nsync_batch_norm = true", &[]),
+            ("[device]\ndevices = 'cpu'\nbucket = '1MiB'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\ncut = ['layer3']", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\nschedule = 'gpipe'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'dp'\nbucket = '1MiB'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\ncoordinator_share = 0.2", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'dp'\ncoordinator_share = 1", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nbucket = 0", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\ncheck_every = 100", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nschedule = 'zero-bubble'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nbalance = 'time'\ncut = 'layer3'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\ncut = ['layer2', 'layer3']", &[]),
+            ("[device]\ndevices = 'cpu,cpu,cpu'\nstrategy = 'model'\ncut = 'layer2'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = []", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = [3]", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = 'layer2,,layer3'", &[]),
+            ("[device]\ndevices = 'cpu,cpu,cpu'\n[train]\nbatch = 2", &[]),
+            ("[device]\ndevices = 'cpu,cpu,cpu'\n", &["train.batch=2"]),
+            ("[train]\nbatch = 1", &["device.devices=cpu,cpu"]),
         ],
     );
 }

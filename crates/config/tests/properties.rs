@@ -4,7 +4,7 @@ use oomph_config::{Config, ConfigError, ConfigFile, Sources, Value};
 use proptest::prelude::*;
 
 /// Assignments that are right by themselves; together some of them clash.
-const ASSIGNMENTS: [&str; 48] = [
+const ASSIGNMENTS: [&str; 61] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -47,6 +47,19 @@ const ASSIGNMENTS: [&str; 48] = [
     "schedule.anneal=linear",
     "memory.micro_batch=20",
     "device.devices=cuda:1",
+    "device.devices=cpu,cpu",
+    "device.devices=cuda:0,cuda:1,cpu",
+    "device.strategy=dp",
+    "device.strategy=ddp",
+    "device.strategy=model",
+    "device.strategy=pipeline",
+    "device.cut=layer3",
+    "device.balance=time",
+    "device.schedule=gpipe",
+    "device.coordinator_share=0.25",
+    "device.bucket=1MiB",
+    "device.check_every=never",
+    "device.timeout=30",
     "device.threads=2",
     "run.directory=runs/a b",
     "run.save_every=0.1 minutes",

@@ -1,26 +1,35 @@
+use std::time::Duration;
+
+use super::sharing::Sharing;
 use crate::{
     device_name::DeviceName,
     error::ConfigError,
+    precedence::{Rule, clash},
     section::{Refused, Section},
     value::Value,
 };
 
 /// `[device]`: where a run computes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DeviceConfig {
-    /// `devices`: a list, or names with commas between; at least one, default `cpu`. Whether this build and machine
-    /// have them is seen when the run starts.
+    /// `devices`: a list, or names with commas between; at least one, default `cpu`. The CPU may be named several times,
+    /// to rehearse several devices; a GPU may not. Whether this build and machine have them is seen when the run starts.
     pub devices: Vec<DeviceName>,
-    /// `strategy`: `auto`, `dp`, `ddp`, `model` or `pipeline`; default `auto`.
+    /// `strategy`: `auto`, `dp`, `ddp`, `model` or `pipeline`; default `auto`. What comes of it is `sharing`.
     pub strategy: Strategy,
+    /// The strategy in force, with the settings of its own.
+    pub sharing: Sharing,
     /// `threads`: threads that compute on the CPU, from 1 to 1,024; by default one a core.
     pub threads: Option<usize>,
+    /// `timeout`: whole seconds after which a device or process that does not answer the others ends the run; from 1 to a
+    /// year, default 600, as PyTorch's for NCCL.
+    pub timeout: Duration,
 }
 
 /// How several devices share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// `auto`: whatever suits the devices; one device needs none.
+    /// `auto`: none for one device, `ddp` for several.
     Auto,
     /// `dp`: replicas under one coordinator.
     Dp,
@@ -43,22 +52,66 @@ const STRATEGIES: [(&str, Strategy); 5] = [
     ("pipeline", Strategy::Pipeline),
 ];
 
-impl DeviceConfig {
-    pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
-        let expected = "devices such as `cpu`, `cuda` or `cuda:0,cuda:1`";
-        let device = Self {
-            devices: section.or("devices", vec![DeviceName::Cpu], expected, as_devices)?,
-            strategy: section.choice("strategy", "auto", &STRATEGIES)?,
-            threads: section.optional_integer("threads", 1..=MOST_THREADS)?,
-        };
-        if device.devices.len() > 1 {
-            return Err(section.not_yet("devices", "one device"));
+/// A year.
+const MOST_SECONDS: usize = 31_536_000;
+
+impl Strategy {
+    /// The name, as `device.strategy` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Dp => "dp",
+            Self::Ddp => "ddp",
+            Self::Model => "model",
+            Self::Pipeline => "pipeline",
         }
-        if device.strategy != Strategy::Auto {
-            return Err(section.not_yet("strategy", "`auto`"));
-        }
-        Ok(device)
     }
+
+    pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
+        section.choice("strategy", "auto", &STRATEGIES)
+    }
+}
+
+impl DeviceConfig {
+    /// Reads the section; `batch` is `train.batch` with its setting in `train`.
+    pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
+        let expected = "devices such as `cpu`, `cuda` or `cuda:0,cuda:1`";
+        let devices = section.or("devices", vec![DeviceName::Cpu], expected, as_devices)?;
+        check_distinct(section, &devices)?;
+        let (strategy, sharing) = Sharing::read(section, devices.len())?;
+        if sharing.is_of_replicas()
+            && devices.len() > batch
+            && let (Some(devices), Some(batch)) = (section.given("devices"), train.setting("batch"))
+        {
+            return Err(clash(devices, batch, &A_SAMPLE_EACH));
+        }
+        Ok(Self {
+            devices,
+            strategy,
+            sharing,
+            threads: section.optional_integer("threads", 1..=MOST_THREADS)?,
+            // A usize has at most 64 bits on every machine Rust supports.
+            timeout: Duration::from_secs(section.integer("timeout", 600, 1..=MOST_SECONDS)? as u64),
+        })
+    }
+}
+
+const A_SAMPLE_EACH: Rule = Rule {
+    says: "each device has at least one sample of the batch",
+    fix: "raise `train.batch` or name fewer devices",
+};
+
+/// Refuses the same GPU twice.
+fn check_distinct(section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
+    let is_twice = |(index, device): (usize, &DeviceName)| {
+        *device != DeviceName::Cpu && devices[..index].contains(device)
+    };
+    if devices.iter().enumerate().any(is_twice) {
+        let expected = "each GPU once, as two parts on one would share its memory and take turns; `cpu,cpu` \
+                        rehearses several devices";
+        return Err(section.invalid("devices", expected));
+    }
+    Ok(())
 }
 
 fn as_devices(value: &Value) -> Result<Vec<DeviceName>, Refused> {
