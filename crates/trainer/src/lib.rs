@@ -60,6 +60,7 @@ mod memory_log;
 mod micro_batches;
 mod optimizer;
 mod out_of_memory;
+mod parallel;
 #[doc(hidden)]
 pub mod parsers;
 mod parts;

@@ -2,6 +2,7 @@ use std::{
     collections::HashMap,
     fmt,
     num::NonZeroUsize,
+    ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -356,6 +357,19 @@ impl Session {
             sharing if sharing.is_of_replicas() => self.config.device.devices.len(),
             _ => 1,
         }
+    }
+
+    /// The device, or all of them with commas between.
+    pub(crate) fn device_names(&self) -> String {
+        let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
+        names.join(",")
+    }
+
+    /// The places of a whole batch whose samples are this replica's.
+    pub(crate) fn own_rows(&self) -> Range<usize> {
+        let (rank, world) = (self.replicas.rank(), self.replicas.world_size());
+        let batch = self.config.train.batch;
+        batch * rank / world..batch * (rank + 1) / world
     }
 
     /// Samples that one device has of a batch of so many, the most that any has.

@@ -2,13 +2,15 @@ mod event_file;
 mod failure;
 mod restore;
 
+pub(crate) use restore::restored;
+
 use std::{
     collections::HashSet,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use oomph_config::Interval;
+use oomph_config::{Interval, Sharing};
 use oomph_core::{Bytes, Phase, Split, phase};
 use oomph_data::{Loader, SampleError, SourceRecord};
 use oomph_memory::{
@@ -27,7 +29,9 @@ use crate::{
     event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
-    out_of_memory, plan,
+    out_of_memory,
+    parallel::{Order, train_on_replicas},
+    plan,
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
@@ -64,6 +68,21 @@ pub fn train(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Done, TrainError> {
+    match session.config.device.sharing {
+        Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
+            train_on_replicas(session, stop, |session| lead(session, options, observer, stop))
+        }
+        _ => lead(session, options, observer, stop),
+    }
+}
+
+/// Trains on one device, or as the first of several replicas.
+fn lead(
+    session: &Session,
+    options: &TrainOptions,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Done, TrainError> {
     charge(Account::Device, || {
         let mut training = Training::open(session, options, observer, stop)?;
         match device_failure::caught(|| training.run()) {
@@ -89,6 +108,16 @@ fn prepare(session: &Session, options: &TrainOptions) -> Result<(Bytes, Start), 
         check_plan(session, options.report.clone())?
     };
     Ok((planned, Start::find(session, &options.resume)?))
+}
+
+/// The other replicas start where this one does.
+fn tell_where_to_start(session: &Session, checkpoint: Option<&Checkpoint>) -> Result<(), TrainError> {
+    if session.replicas.is_alone() {
+        return Ok(());
+    }
+    let path = checkpoint.map(|checkpoint| checkpoint.path().display().to_string());
+    session.replicas.told(path.as_deref())?;
+    Ok(())
 }
 
 struct Training<'a> {
@@ -139,9 +168,10 @@ impl<'a> Training<'a> {
         // nothing would ever be in.
         let (planned_peak_bytes, start) = charge(Account::Host, || prepare(session, options))?;
         let Start { run, checkpoint, warnings } = start;
+        tell_where_to_start(session, checkpoint.as_ref())?;
         let mut memory_log = MemoryLog::start(session);
         let made = match &checkpoint {
-            Some(checkpoint) => restore::restored(session, checkpoint),
+            Some(checkpoint) => restored(session, checkpoint),
             None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),
         };
         let (mut stepper, mut progress) = made.map_err(|error| {
@@ -195,7 +225,7 @@ impl<'a> Training<'a> {
     fn describe(&mut self, checkpoint: Option<&Checkpoint>, warnings: Vec<String>) -> Result<(), TrainError> {
         // What a crash or a full disk left there may be what keeps the next lines from being written.
         self.run.checkpoints().clear_leftovers()?;
-        let device = self.session.config.device.devices[0].to_string();
+        let device = self.session.device_names();
         let weights = self.stepper.weights.take();
         self.run.describe(&self.config, &environment(&device, weights.as_ref()))?;
         self.begin_event_file()?;
@@ -354,6 +384,7 @@ impl<'a> Training<'a> {
             log.step_begins(&self.stepper);
         }
         record::mark_step(step as u64 + 1, StepKind::Train);
+        self.session.replicas.order(Order::Step)?;
         self.stepper.take_histograms_next(self.histograms_are_due_next());
         let outcome = self.stepper.step_unchecked(batch, step, lr, self.session.task.as_ref())?;
         let samples = outcome.samples;
@@ -397,7 +428,20 @@ impl<'a> Training<'a> {
         if self.stop.take_timeline() {
             self.show_timeline()?;
         }
+        self.check_replicas()?;
         Ok(None)
+    }
+
+    /// Compares the replicas, where it is time for it.
+    fn check_replicas(&self) -> Result<(), TrainError> {
+        let replicas = &self.session.replicas;
+        match &self.session.config.device.sharing {
+            Sharing::Ddp(ddp) if !replicas.is_alone() && self.progress.ends(ddp.check_every) => {
+                replicas.order(Order::Check)?;
+                replicas.check(&self.stepper.model, self.progress.step)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn is_due(&self, interval: Interval) -> bool {
@@ -451,7 +495,11 @@ impl<'a> Training<'a> {
     /// # Errors
     /// [`TrainError::NonFiniteLoss`]: nothing that came of such a loss is saved, since every save reads first.
     fn read_losses(&mut self) -> Result<Option<progress::Means>, TrainError> {
-        match self.interval.read()? {
+        let replicas = &self.session.replicas;
+        if !self.interval.is_empty() {
+            replicas.order(Order::Losses)?;
+        }
+        match self.interval.read(replicas)? {
             Ok(means) => {
                 self.progress.loss = means.map(|means| means.loss).or(self.progress.loss);
                 Ok(means)
@@ -478,6 +526,8 @@ impl<'a> Training<'a> {
         self.log()?;
         self.stopwatch.pause();
         let mut observer = self.leaks.watching(Some(self.progress.step), self.observer);
+        self.session.replicas.order(Order::Evaluate)?;
+        self.session.replicas.share_statistics(&mut self.stepper.model)?;
         let model = &self.stepper.model;
         self.cleaner.at(Moment::Evaluation);
         let evaluation = evaluate_batches(self.session, model, usize::MAX, &mut observer, self.stop);
@@ -562,17 +612,26 @@ impl<'a> Training<'a> {
             });
         }
         let optimizer = self.stepper.optimizer.record()?;
-        let carried = self.stepper.carried.iter().flat_map(Carried::tensors);
+        let carried = self.carried()?;
+        let carried = carried.iter().flat_map(Carried::tensors);
         let carried = carried.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
         let carried = carried.collect::<Result<_, StateError>>()?;
         let (progress, loss_scale) = (self.progress.clone(), self.stepper.loss_scale);
         Ok(TrainState { progress, model, optimizer, loss_scale, carried })
     }
 
+    /// What recurrent layers carry, of all replicas.
+    fn carried(&self) -> Result<Option<Carried>, TrainError> {
+        let (replicas, Some(carried)) = (&self.session.replicas, &self.stepper.carried) else { return Ok(None) };
+        replicas.order(Order::Carried)?;
+        replicas.gather_carried(carried).map(Some)
+    }
+
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
         // Where nothing was saved in between, the end may be the best.
         let best = self.changed && self.progress.early_stopping.best_step == Some(self.progress.step);
         self.save(best)?;
+        self.session.replicas.order(Order::End)?;
         let progress = self.progress.clone();
         let checkpoint = self.saved.take().unwrap_or_default();
         let perplexed = self.session.task.has_perplexity(&self.session.spec().target);

@@ -1,5 +1,6 @@
 use oomph_core::{Phase, phase};
 use oomph_memory::{Account, charge};
+use oomph_model::Carried;
 
 use crate::{
     Session, Stepper, TrainError, out_of_memory,
@@ -7,7 +8,7 @@ use crate::{
 };
 
 /// A stepper in the state of a checkpoint, and how far that is.
-pub(super) fn restored(
+pub(crate) fn restored(
     session: &Session,
     checkpoint: &Checkpoint,
 ) -> Result<(Stepper, Progress), TrainError> {
@@ -28,7 +29,10 @@ pub(super) fn restored(
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     let carried = state.carried.iter();
     let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
-    stepper.carried = stepper.carried.map(|_| carried);
+    let carried: Carried = carried;
+    // Of several replicas each has its own streams.
+    let rows = session.own_rows();
+    stepper.carried = stepper.carried.map(|_| carried.rows(rows));
     out_of_memory::check()?;
     Ok((stepper, state.progress))
 }
