@@ -5,6 +5,7 @@
 //!   and [`diagram`] draws that for a terminal.
 //! - [`rows`] and [`rows_with_coordinator`]: which rows of a batch a rank has.
 //! - [`buckets`]: which gradients are reduced together.
+//! - [`group`]: ranks that train together, as threads or as processes, and their all-reduce.
 //!
 //! ```
 //! use oomph_parallel::{Course, CutError, Schedule, Work, best_cut};
@@ -26,6 +27,7 @@ mod buckets;
 mod course;
 mod cut;
 mod diagram;
+pub mod group;
 mod schedule;
 mod shares;
 
@@ -33,5 +35,6 @@ pub use buckets::buckets;
 pub use course::{Course, Span};
 pub use cut::{CutError, best_cut, cut_by_names};
 pub use diagram::{Diagram, Drawn, Line, Piece, diagram};
+pub use group::{Group, GroupError};
 pub use schedule::{Schedule, Work};
 pub use shares::{rows, rows_with_coordinator};

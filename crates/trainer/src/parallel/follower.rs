@@ -6,7 +6,7 @@ use oomph_memory::{Account, charge};
 
 use super::Order;
 use crate::{
-    Ignored, Schedule, Session, Stepper, Stop, TrainError,
+    Quiet, Schedule, Session, Stepper, Stop, TrainError,
     evaluate::evaluate_batches,
     progress::Interval,
     state::{Checkpoint, Progress},
@@ -83,7 +83,7 @@ impl<'a> Follower<'a> {
 
     fn evaluate(&mut self) -> Result<(), TrainError> {
         self.session.replicas.share_statistics(&mut self.stepper.model)?;
-        evaluate_batches(self.session, &self.stepper.model, usize::MAX, &mut Ignored, self.stop)?;
+        evaluate_batches(self.session, &self.stepper.model, usize::MAX, &mut Quiet, self.stop)?;
         Ok(())
     }
 }

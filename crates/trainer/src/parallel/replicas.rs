@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Carried, Stages};
@@ -8,8 +8,11 @@ use sha2::{Digest, Sha256};
 use super::Order;
 use crate::{
     TrainError,
-    state::{HostTensor, decode_tensors, encode_tensors},
+    state::{HostTensor, StateError, tensor_file},
 };
+
+/// How an error calls what a rank carries.
+const CARRIED: &str = "carried state";
 
 /// The replicas that train together, seen from one of them. One alone is the usual case, in which nothing is exchanged.
 #[derive(Clone)]
@@ -125,11 +128,12 @@ impl Replicas {
             let tensors = carried.tensors().iter().map(|(name, tensor)| {
                 Ok((name.clone(), HostTensor::from_tensor(tensor)?))
             });
-            let bytes = encode_tensors(&tensors.collect::<Result<_, crate::state::StateError>>()?)?;
+            let tensors = tensors.collect::<Result<_, StateError>>()?;
+            let bytes = tensor_file::encode(&tensors, Path::new(CARRIED))?;
             let gathered = self.group.all_gather(bytes)?;
             let Some(device) = device.filter(|_| self.rank() == 0) else { return Ok(Carried::new()) };
             let part = |bytes: &Vec<u8>| -> Result<Carried, TrainError> {
-                let tensors = decode_tensors(bytes)?;
+                let tensors = tensor_file::decode(bytes, Path::new(CARRIED))?;
                 Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.to_tensor(&device))).collect())
             };
             Ok(Carried::joined(gathered.iter().map(part).collect::<Result<_, _>>()?))

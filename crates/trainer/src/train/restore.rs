@@ -30,9 +30,11 @@ pub(crate) fn restored(
     let carried = state.carried.iter();
     let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
     let carried: Carried = carried;
-    // Of several replicas each has its own streams.
-    let rows = session.own_rows();
-    stepper.carried = stepper.carried.map(|_| carried.rows(rows));
+    stepper.carried = stepper.carried.map(|_| match session.replicas.is_alone() {
+        true => carried,
+        // Each has its own streams.
+        false => carried.rows(session.own_rows()),
+    });
     out_of_memory::check()?;
     Ok((stepper, state.progress))
 }

@@ -1,0 +1,91 @@
+//! The one order of summation that all groups have.
+
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+};
+
+/// As many values as fit the innermost cache beside the parts they are summed from.
+const BLOCK: usize = 1024;
+/// What one thread takes at a time: 512 KiB of each part.
+const TASK: usize = 128 << 10;
+
+/// Sums equally long parts, one a rank: `((first + second) + third) + …` for each place, and writes the sums over the
+/// parts in `into`.
+pub(super) fn sum(parts: &mut [&mut [f32]], into: Range<usize>) {
+    let length = parts.first().map_or(0, |part| part.len());
+    let mut sums = [0.0; BLOCK];
+    for start in (0..length).step_by(BLOCK) {
+        let block = start..length.min(start + BLOCK);
+        let sums = &mut sums[..block.len()];
+        sums.copy_from_slice(&parts[0][block.clone()]);
+        for part in &parts[1..] {
+            for (sum, value) in sums.iter_mut().zip(&part[block.clone()]) {
+                *sum += value;
+            }
+        }
+        for part in &mut parts[into.clone()] {
+            part[block.clone()].copy_from_slice(sums);
+        }
+    }
+}
+
+/// [`sum`] into all parts, by this thread and, where there is much to do, by others up to `threads`.
+pub(super) fn sum_by_threads(parts: &mut [Vec<f32>], threads: usize) {
+    let length = parts.first().map_or(0, Vec::len);
+    let mut tasks: Vec<Vec<&mut [f32]>> = Vec::new();
+    tasks.resize_with(length.div_ceil(TASK), || Vec::with_capacity(parts.len()));
+    for part in parts.iter_mut() {
+        for (task, slice) in tasks.iter_mut().zip(part.chunks_mut(TASK)) {
+            task.push(slice);
+        }
+    }
+    let helpers = threads.min(tasks.len()).saturating_sub(1);
+    let tasks = Mutex::new(tasks);
+    let work = || {
+        loop {
+            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut task) = task else { break };
+            let all = 0..task.len();
+            sum(&mut task, all);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            // Where the system has no thread to give, this one does their work.
+            _ = std::thread::Builder::new().name("oomph-sum".into()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_ranks_decides_the_bits() {
+        // 1 is lost beside 2²⁴ where it comes second, and not where it comes last.
+        let (large, one) = (16_777_216.0_f32, 1.0_f32);
+        let of = |mut parts: [Vec<f32>; 3]| {
+            sum_by_threads(&mut parts, 2);
+            parts[2][0]
+        };
+        assert_eq!(of([vec![large], vec![one], vec![-large]]), 0.0);
+        assert_eq!(of([vec![large], vec![-large], vec![one]]), 1.0);
+    }
+
+    #[test]
+    fn many_threads_sum_as_one_does() {
+        let parts = || -> Vec<Vec<f32>> {
+            (1..4)
+                .map(|rank| (0..3 * TASK + 77).map(|place| (place as f32).sin() * rank as f32).collect())
+                .collect()
+        };
+        let (mut by_one, mut by_three) = (parts(), parts());
+        sum_by_threads(&mut by_one, 1);
+        sum_by_threads(&mut by_three, 3);
+        assert_eq!(by_one, by_three);
+        assert_eq!(by_one[0][5], (5_f32.sin() + 5_f32.sin() * 2.0) + 5_f32.sin() * 3.0);
+    }
+}
