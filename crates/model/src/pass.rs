@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use burn::{
     module::{Param, ParamId},
     tensor::{Int, Tensor},
@@ -5,7 +7,7 @@ use burn::{
 use oomph_core::{Generator, Key, Mode};
 
 use crate::{
-    AnyTensor, Carried, ModelError, Named, Policy, autodiff,
+    AnyTensor, Carried, ModelError, Named, Peers, Policy, autodiff,
     trace::{LayerKind, Trace},
 };
 
@@ -24,6 +26,7 @@ pub struct Pass {
     carried: Option<[Carried; 2]>,
     /// Parameters that one stage lends to others.
     lent: Named<AnyTensor>,
+    peers: Option<Arc<dyn Peers>>,
     pub(crate) trace: Option<Trace>,
 }
 
@@ -38,6 +41,7 @@ impl Pass {
             updates: Vec::new(),
             carried: None,
             lent: Named::new(),
+            peers: None,
             trace: None,
         }
     }
@@ -60,6 +64,17 @@ impl Pass {
         Self { carried: Some([carried, Carried::default()]), ..self }
     }
 
+    /// The same, one of several at the same time: statistics of a batch are taken over all of them.
+    #[must_use]
+    pub fn with_peers(self, peers: Option<Arc<dyn Peers>>) -> Self {
+        Self { peers, ..self }
+    }
+
+    /// Those who run the same forward at the same time on other parts of the batch.
+    pub fn peers(&self) -> Option<&Arc<dyn Peers>> {
+        self.peers.as_ref()
+    }
+
     /// A pass for the same forward once more, which draws, starts from and borrows what this one did.
     #[must_use]
     pub fn again(&self) -> Self {
@@ -72,6 +87,7 @@ impl Pass {
             updates: Vec::new(),
             carried,
             lent: self.lent.clone(),
+            peers: self.peers.clone(),
             trace: None,
         }
     }

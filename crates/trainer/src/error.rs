@@ -136,7 +136,12 @@ impl TrainError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Rank { source, .. } => source.hint(),
-            Self::Group(error) => error.hint(),
+            Self::Group(GroupError::Timeout { .. }) => Some(
+                "it hangs, or is that slow: `device.timeout` says how long the others wait; the last checkpoint serves to \
+                 start again"
+                    .into(),
+            ),
+            Self::Group(_) => None,
             Self::ReplicasDiffer { .. } => Some(
                 "a device computes wrongly, or a kernel is not deterministic; go on from the last checkpoint, and compare \
                  more often with `device.check_every` to find out when it happens"

@@ -14,8 +14,8 @@ use oomph_config::{
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
 use oomph_model::{
-    Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
-    weights::WeightsError,
+    Architecture, Init, Kernels, ModelError, Peers, Policy, Stages, Summary, SummaryRow, check_training,
+    summarize, weights::WeightsError,
 };
 
 use oomph_plan::Backend;
@@ -24,9 +24,9 @@ use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
     device_memory::install_pool,
     open_device,
+    parallel::Replicas,
     parts::check_names,
     planning::{Choice, Occasion, choose, recomputed},
-    parallel::Replicas,
     state::EpochCut,
 };
 
@@ -92,6 +92,17 @@ pub enum SessionError {
         /// Why not.
         source: ModelError,
     },
+    /// Replicas would not meet in every micro-batch.
+    #[error(
+        "a batch of {samples} gives {world} replicas different numbers of micro-batches, in each of which \
+         `device.sync_batch_norm` needs all of them"
+    )]
+    Uneven {
+        /// Samples of the batch.
+        samples: usize,
+        /// How many replicas there are.
+        world: usize,
+    },
     /// A part of the data is empty, or becomes empty by the policy for the last batch.
     #[error("the {split} data has {samples} samples, from which no batch of {batch} can be made")]
     NoBatches {
@@ -139,6 +150,10 @@ impl SessionError {
             Self::Rest { leaves: Leaves::LastBatch, .. } => {
                 Some("set `data.last_batch=drop`, or change `train.batch`".into())
             }
+            Self::Uneven { .. } => Some(
+                "set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch` so that all have as many"
+                    .into(),
+            ),
             Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
         }
     }
@@ -248,6 +263,7 @@ impl Session {
         }
         let check = |batch| check_training(&self.architecture, self.spec(), batch);
         check(self.micro_batch())?;
+        self.check_micro_batches()?;
         for (rest, leaves) in self.rests() {
             check(rest).map_err(|source| SessionError::Rest { samples: rest, leaves, source })?;
         }
@@ -363,6 +379,32 @@ impl Session {
     pub(crate) fn device_names(&self) -> String {
         let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
         names.join(",")
+    }
+
+    /// Those that batch normalisation shares its statistics with, where `device.sync_batch_norm` is set.
+    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        match &self.config.device.sharing {
+            Sharing::Ddp(ddp) if ddp.sync_batch_norm => self.replicas.peers(),
+            _ => None,
+        }
+    }
+
+    /// Replicas that share statistics do so in every micro-batch: all of them must have as many.
+    fn check_micro_batches(&self) -> Result<(), SessionError> {
+        let world = self.world_size();
+        match &self.config.device.sharing {
+            Sharing::Ddp(ddp) if ddp.sync_batch_norm && world > 1 => {}
+            _ => return Ok(()),
+        }
+        let (batch, order) = (self.config.train.batch, self.train_order());
+        let whole = (order.len() >= batch).then_some(batch);
+        for samples in [whole, Some(order.len() % batch).filter(|rest| *rest > 0)].into_iter().flatten() {
+            let [most, least] = [samples.div_ceil(world), samples / world];
+            if least == 0 || most.div_ceil(self.micro_batch()) != least.div_ceil(self.micro_batch()) {
+                return Err(SessionError::Uneven { samples, world });
+            }
+        }
+        Ok(())
     }
 
     /// The places of a whole batch whose samples are this replica's.

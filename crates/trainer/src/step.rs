@@ -5,7 +5,7 @@ use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Policy, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Peers, Policy, Stages, autodiff};
 
 use crate::{
     DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
@@ -38,6 +38,8 @@ pub struct Stepper {
     policy: Policy,
     segments: Segments,
     replicas: Replicas,
+    /// Those that batch normalisation shares its statistics with.
+    peers: Option<Arc<dyn Peers>>,
     /// What of the gradients travels together, by segment, where there are other replicas.
     buckets: Arc<[Bucket]>,
     clip: Option<Clip>,
@@ -120,8 +122,11 @@ impl Stepper {
     fn of(session: &Session, model: Stages) -> Result<Self, TrainError> {
         out_of_memory::check()?;
         let backend = backend(session);
-        let occasion =
-            Occasion { batch: session.share_of(session.largest_train_batch()), backend, limit_bytes: session.limit_bytes };
+        let occasion = Occasion {
+            batch: session.share_of(session.largest_train_batch()),
+            backend,
+            limit_bytes: session.limit_bytes,
+        };
         let choice = session.choice(occasion)?;
         let (device, policy) = (session.tracked(&session.device), session.policy(backend));
         Ok(Self::with_model(session, model, device, (policy, choice), true))
@@ -155,6 +160,7 @@ impl Stepper {
         Self {
             model,
             replicas: replicas.clone(),
+            peers: session.peers(),
             buckets,
             weights: None,
             segments,
@@ -368,7 +374,7 @@ impl Stepper {
         let key = self.key.with(context.step as u64).with(index as u64);
         let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
-        let mut pass = Pass::train(key).with_policy(self.policy);
+        let mut pass = Pass::train(key).with_policy(self.policy).with_peers(self.peers.clone());
         if let Some(carried) = &self.carried {
             pass = pass.with_carried(if context.continues { carried.rows(rows) } else { Carried::new() });
         }

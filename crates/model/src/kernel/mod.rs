@@ -28,7 +28,7 @@ pub(crate) use conv::{conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use dropout::{Mask, dropped};
 pub(crate) use lstm::{LstmSteps, Recurrent, lstm_backward, lstm_forward, operand};
-pub(crate) use norm::{Addend, Norm, NormGradients, moments, rectified_gradient};
+pub(crate) use norm::{Addend, Norm, NormGradients, Shared, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};
 
 /// Which kernels there are where it computes.

@@ -2,9 +2,9 @@
 //!
 //! Letters: B batch, C channels, S = H·W positions. A row is one channel of one sample.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -13,7 +13,7 @@ use super::{
     Kernels, Own, cast,
     rows::{BLOCK, Values, change_rows, sum, vector},
 };
-use crate::AnyTensor;
+use crate::{AnyTensor, ModelError, Peers};
 
 /// Mean and biased variance of each channel of `[B, C, H, W]`, as `[C]` of 32 bits.
 pub(crate) fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
@@ -116,6 +116,63 @@ pub(crate) struct Norm {
     pub(crate) inverse: Tensor<1>,
     pub(crate) weight: Tensor<1>,
     pub(crate) shift: Tensor<1>,
+    /// Over whose samples the statistics are, where not over those of the input alone.
+    pub(crate) shared: Option<Shared>,
+}
+
+/// Statistics over the samples of several replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) peers: Arc<dyn Peers>,
+    /// Values of each channel, of all replicas.
+    pub(crate) count: f64,
+}
+
+impl Shared {
+    /// The moments over all replicas, of those over `count` values of this one. The sums of squares are of 64 bits, in
+    /// which those of 32 bits lose nothing that counts.
+    pub(crate) fn moments(
+        peers: &Arc<dyn Peers>,
+        [mean, variance]: [Tensor<1>; 2],
+        count: usize,
+    ) -> Result<(Self, [Tensor<1>; 2]), ModelError> {
+        let device = mean.device();
+        let [means, variances] = [AnyTensor::from(mean).to_host()?, AnyTensor::from(variance).to_host()?];
+        let channels = means.len();
+        let weigh = |value: f64| value * count as f64;
+        let mut sums = vec![count as f64];
+        sums.extend(means.iter().map(|mean| weigh(f64::from(*mean))));
+        let squares = means.iter().zip(&variances);
+        sums.extend(squares.map(|(mean, variance)| weigh(f64::from(*variance) + f64::from(*mean).powi(2))));
+        peers.sum(&mut sums);
+        let count = sums[0];
+        let (means, squares) = sums[1..].split_at(channels);
+        let mean = |channel: usize| means[channel] / count;
+        let variance = |channel: usize| (squares[channel] / count - mean(channel).powi(2)).max(0.0);
+        let vector = |of: &dyn Fn(usize) -> f64| {
+            let values: Vec<f32> = (0..channels).map(|channel| of(channel) as f32).collect();
+            Tensor::from_data(TensorData::new(values, [channels]), &device)
+        };
+        Ok((Self { peers: peers.clone(), count }, [vector(&mean), vector(&variance)]))
+    }
+
+    /// The sums over all replicas, as if they were over the `count` values of this one.
+    fn spread(&self, weight: &[f32], shift: &[f32], count: f64) -> [Vec<f32>; 2] {
+        let mut sums: Vec<f64> = weight.iter().chain(shift).map(|sum| f64::from(*sum)).collect();
+        self.peers.sum(&mut sums);
+        let share = count / self.count;
+        let (weight, shift) = sums.split_at(weight.len());
+        [weight, shift].map(|sums| sums.iter().map(|sum| (sum * share) as f32).collect())
+    }
+
+    fn spread_vectors(&self, weight: Tensor<3>, shift: Tensor<3>, count: f64) -> [Tensor<3>; 2] {
+        let (dims, device) = (weight.dims(), weight.device());
+        let host = |tensor: &Tensor<3>| AnyTensor::from(tensor.clone()).to_host();
+        // A device that failed says so again where the step is looked at.
+        let (Ok(weights), Ok(shifts)) = (host(&weight), host(&shift)) else { return [weight, shift] };
+        self.spread(&weights, &shifts, count)
+            .map(|sums| Tensor::from_data(TensorData::new(sums, dims), &device))
+    }
 }
 
 /// What is added to a normalised activation.
@@ -230,7 +287,7 @@ impl Norm {
         }
     }
 
-    /// With n = B·S values a channel and x̂ the input normalised: shift′ = Σg, weight′ = Σg·x̂,
+    /// With n = B·S values a channel, of all replicas where statistics are over those, and x̂ the input normalised: shift′ = Σg, weight′ = Σg·x̂,
     /// input′ = scale · (g − shift′/n − x̂ · weight′/n).
     fn backward_composed(&self, input: Tensor<4>, gradient: Tensor<4>, rectified: bool) -> NormGradients {
         let (dims, dtype) = (input.dims(), input.dtype());
@@ -243,8 +300,12 @@ impl Norm {
         let normed = (rows_of(input) - over_rows(self.mean.clone())) * over_rows(self.inverse.clone());
         let shift = gradient.clone().sum_dim(2).sum_dim(0);
         let weight = (gradient.clone() * normed.clone()).sum_dim(2).sum_dim(0);
-        let from_weight = normed * weight.clone().div_scalar(count);
-        let input = (gradient - from_weight - shift.clone().div_scalar(count)) * over_rows(self.scale());
+        let [spread_weight, spread_shift] = match &self.shared {
+            Some(shared) => shared.spread_vectors(weight.clone(), shift.clone(), count),
+            None => [weight.clone(), shift.clone()],
+        };
+        let from_weight = normed * spread_weight.div_scalar(count);
+        let input = (gradient - from_weight - spread_shift.div_scalar(count)) * over_rows(self.scale());
         let input = cast(input.reshape(dims), dtype, Kernels::Composed);
         NormGradients { input, weight: vector(weight), shift: vector(shift) }
     }
@@ -254,6 +315,7 @@ impl Norm {
         let (dims, dtype) = (input.dims().to_vec(), input.dtype());
         let of_channels = (vec![shape.channels], DType::F32);
         let [mean, scale, shift] = self.vectors();
+        let shared = self.shared.clone();
         let operation = Own {
             name: "normalise_backward",
             outputs: vec![(dims, dtype), of_channels.clone(), of_channels],
@@ -272,7 +334,10 @@ impl Norm {
             let (weight, shift) = kernel.sums(Values::of(&inputs[0]));
             // The only one that is left.
             let gradient = inputs.swap_remove(0);
-            let input = kernel.input_gradient(gradient, dtype, &weight, &shift);
+            let spread = shared.map(|shared| shared.spread(&weight, &shift, shape.count()));
+            let [of_weight, of_shift] =
+                spread.as_ref().map_or([&weight, &shift], |[weight, shift]| [weight, shift]);
+            let input = kernel.input_gradient(gradient, dtype, of_weight, of_shift);
             vec![input, vector(weight), vector(shift)]
         });
         let [weight, shift] = vectors(outputs.split_off(1));

@@ -7,7 +7,7 @@ use oomph_core::Mode;
 use super::Normed;
 use crate::{
     Init, LayerKind, ModelError, Pass, autodiff,
-    kernel::{self, Norm},
+    kernel::{self, Norm, Shared},
 };
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
@@ -15,6 +15,9 @@ use crate::{
 /// y = (x − μ) / √(σ² + ε) · weight + bias for each channel. In training μ and σ² are the mean and the biased variance
 /// of the micro-batch, and the running statistics move towards them (the variance's unbiased) by `momentum`; in
 /// evaluation they are the running statistics. As PyTorch's `BatchNorm2d`, with ε 1e-5 and momentum 0.1.
+///
+/// Where the pass has [`Peers`](crate::Peers), the micro-batch is that of all replicas together: what PyTorch's
+/// `SyncBatchNorm` does.
 ///
 /// Unlike `burn::nn::BatchNorm`, it goes by the [`Pass`]'s mode and not by whether autodiff is on, and keeps its
 /// statistics as parameters without gradient: a forward asks for their update and changes nothing itself.
@@ -74,23 +77,36 @@ impl BatchNorm {
         let [channels] = self.weight.val().dims();
         pass.expect_shape(found == channels, &format!("[B, {channels}, H, W]"), &dims)?;
         let count = batch * height * width;
-        if pass.mode() == Mode::Train {
+        if pass.mode() == Mode::Train && pass.peers().is_none() {
             pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
         }
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
         // Through an evaluation's statistics no gradient of ours goes.
         let is_lean = pass.policy().lean && (pass.mode() == Mode::Train || !input.device().is_autodiff());
-        Ok(if is_lean { self.deferred(input, count, pass) } else { self.composed(input, count, pass) })
+        if is_lean {
+            return self.deferred(input, count, pass);
+        }
+        // Burn's operations go back through the statistics by themselves, and know of no other replica.
+        pass.expect_shape(pass.peers().is_none(), "lean layers where statistics are shared", &dims)?;
+        Ok(self.composed(input, count, pass))
     }
 
-    fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Normed {
+    fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Result<Normed, ModelError> {
         let policy = pass.policy();
+        let mut shared = None;
         let [mean, variance] = match pass.mode() {
             Mode::Train => {
-                let moments @ [mean, variance] =
-                    &kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
+                let mut moments = kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
+                let mut count = count as f64;
+                if let Some(peers) = pass.peers() {
+                    let (of_all, moments_of_all) = Shared::moments(peers, moments, count as usize)?;
+                    (count, moments) = (of_all.count, moments_of_all);
+                    shared = Some(of_all);
+                }
+                pass.expect_shape(count > 1.0, "more than one value a channel in training", &input.dims())?;
+                let [mean, variance] = &moments;
                 self.update_running(mean, variance, count, pass);
-                moments.clone()
+                moments
             }
             Mode::Eval => {
                 [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val()))
@@ -101,8 +117,9 @@ impl BatchNorm {
             inverse: variance.add_scalar(self.epsilon).sqrt().recip(),
             weight: autodiff::inner(self.weight.val()),
             shift: autodiff::inner(self.bias.val()),
+            shared,
         };
-        Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy)
+        Ok(Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy))
     }
 
     /// By Burn's operations, in 32 bits.
@@ -117,7 +134,7 @@ impl BatchNorm {
                 let centered = flat - mean.clone();
                 let variance = centered.clone().square().mean_dim(2).mean_dim(0);
                 let vector = |moment: &Tensor<3>| moment.clone().detach().reshape([channels]);
-                self.update_running(&vector(&mean), &vector(&variance), count, pass);
+                self.update_running(&vector(&mean), &vector(&variance), count as f64, pass);
                 (centered, variance)
             }
             Mode::Eval => {
@@ -131,8 +148,8 @@ impl BatchNorm {
         Normed::made(policy.narrow(output.reshape(dims)))
     }
 
-    fn update_running(&self, mean: &Tensor<1>, variance: &Tensor<1>, count: usize, pass: &mut Pass) {
-        let unbiased = count as f64 / (count - 1) as f64;
+    fn update_running(&self, mean: &Tensor<1>, variance: &Tensor<1>, count: f64, pass: &mut Pass) {
+        let unbiased = count / (count - 1.0);
         let moved = |running: &Param<Tensor<1>>, batch: &Tensor<1>, factor: f64| {
             let [running, batch] = [running.val(), batch.clone()].map(autodiff::inner);
             running.mul_scalar(1.0 - self.momentum) + batch.mul_scalar(self.momentum * factor)

@@ -50,7 +50,8 @@ pub(crate) fn train_on_replicas<T>(
         drop(first);
         let mut failed = Vec::new();
         for (rank, follower) in (1..).zip(followers) {
-            let ended = follower.and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            let ended =
+                follower.and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             failed.extend(ended.err().map(|error| (rank, error)));
         }
         first_cause(led, failed, &devices)

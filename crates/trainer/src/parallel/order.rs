@@ -16,8 +16,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    const ALL: [Self; 6] =
-        [Self::Step, Self::Losses, Self::Evaluate, Self::Carried, Self::Check, Self::End];
+    const ALL: [Self; 6] = [Self::Step, Self::Losses, Self::Evaluate, Self::Carried, Self::Check, Self::End];
 
     pub(super) fn bytes(self) -> Vec<u8> {
         vec![self as u8]

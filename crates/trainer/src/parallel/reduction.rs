@@ -84,11 +84,7 @@ fn room(bucket: &Bucket) -> usize {
     bucket.iter().map(|(_, shape)| shape.iter().product::<usize>() + 1).sum()
 }
 
-fn write(
-    gradient: Option<AnyTensor>,
-    shape: &[usize],
-    values: &mut Vec<f32>,
-) -> Result<(), TrainError> {
+fn write(gradient: Option<AnyTensor>, shape: &[usize], values: &mut Vec<f32>) -> Result<(), TrainError> {
     match gradient {
         Some(gradient) => {
             values.extend(gradient.to_host()?);

@@ -1,7 +1,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, Stages};
+use oomph_model::{AnyTensor, Carried, Peers, Stages};
 use oomph_parallel::group::{Alone, Group};
 use sha2::{Digest, Sha256};
 
@@ -75,6 +75,11 @@ impl Replicas {
         Ok(self.group.all_reduce_f64(values)?)
     }
 
+    /// Those that layers share statistics with, where there is somebody.
+    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        (!self.is_alone()).then(|| Arc::new(OtherReplicas(self.group.clone())) as Arc<dyn Peers>)
+    }
+
     /// Text of rank 0.
     pub(super) fn told(&self, text: Option<&str>) -> Result<String, TrainError> {
         let bytes = self.group.broadcast(0, text.unwrap_or_default().as_bytes().to_vec())?;
@@ -125,9 +130,10 @@ impl Replicas {
         }
         charge(Account::Host, || {
             let device = carried.tensors().values().next().map(AnyTensor::device);
-            let tensors = carried.tensors().iter().map(|(name, tensor)| {
-                Ok((name.clone(), HostTensor::from_tensor(tensor)?))
-            });
+            let tensors = carried
+                .tensors()
+                .iter()
+                .map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
             let tensors = tensors.collect::<Result<_, StateError>>()?;
             let bytes = tensor_file::encode(&tensors, Path::new(CARRIED))?;
             let gathered = self.group.all_gather(bytes)?;
@@ -150,11 +156,23 @@ impl Replicas {
         }
         let digest = charge(Account::Host, || digest(model))?;
         let digests = self.group.all_gather(digest)?;
-        let differing: Vec<_> =
-            (1..digests.len()).filter(|rank| digests[*rank] != digests[0]).collect();
+        let differing: Vec<_> = (1..digests.len()).filter(|rank| digests[*rank] != digests[0]).collect();
         match differing.is_empty() {
             true => Ok(()),
             false => Err(TrainError::ReplicasDiffer { step, ranks: differing }),
+        }
+    }
+}
+
+/// The other replicas, as layers see them.
+#[derive(Debug)]
+struct OtherReplicas(Arc<dyn Group>);
+
+impl Peers for OtherReplicas {
+    fn sum(&self, values: &mut [f64]) {
+        // A group that failed stays failed, so that the step ends in its error.
+        if let Ok(sums) = self.0.all_reduce_f64(values) {
+            values.copy_from_slice(&sums);
         }
     }
 }

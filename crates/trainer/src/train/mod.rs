@@ -622,7 +622,9 @@ impl<'a> Training<'a> {
 
     /// What recurrent layers carry, of all replicas.
     fn carried(&self) -> Result<Option<Carried>, TrainError> {
-        let (replicas, Some(carried)) = (&self.session.replicas, &self.stepper.carried) else { return Ok(None) };
+        let (replicas, Some(carried)) = (&self.session.replicas, &self.stepper.carried) else {
+            return Ok(None);
+        };
         replicas.order(Order::Carried)?;
         replicas.gather_carried(carried).map(Some)
     }
