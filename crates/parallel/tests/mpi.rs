@@ -12,7 +12,10 @@ use oomph_parallel::group::{Group, GroupError, MpiGroup, launched_world_size, mp
 
 /// What a rank is to do.
 const PART: &str = "OOMPH_TEST_PART";
+/// What the user may have to wait until a job that failed is over.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long ranks wait for each other; enough for a busy machine to start them all.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Job {
     code: Option<i32>,
@@ -81,14 +84,11 @@ fn a_killed_rank_ends_the_job_and_is_named() {
 #[test]
 fn a_rank_that_hangs_is_named_by_all_others() {
     for ranks in [2, 4] {
-        let Some(job) = job(ranks, "hang") else { return };
-        assert_ne!(job.code, Some(0), "{job}");
-        assert!(job.took < LIMIT, "{job}");
-        let says = "did not come to an all-reduce of 5 values, collective 2, within 1s";
-        assert!(job.text.contains(says), "{job}");
-        // A rank may hear that another gave up before its own time is over; what it hears has the name too.
-        let names = job.text.lines().filter(|line| line.contains(says) && line.contains("rank 1 on `"));
-        assert_eq!(names.count(), ranks - 1, "{job}");
+        all_others_say(
+            ranks,
+            "hang",
+            "did not come to an all-reduce of 5 values, collective 2, within 2s; later: rank 1",
+        );
     }
 }
 
@@ -127,7 +127,7 @@ fn a_job_can_be_ended_with_a_code() {
 fn ranks_that_are_done_wait_for_one_that_is_busy() {
     let Some(job) = job(3, "late end") else { return };
     assert_eq!(job.code, Some(0), "{job}");
-    assert!(job.took > Duration::from_secs(2), "{job}");
+    assert!(job.took > TIMEOUT, "{job}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn mpi_is_initialized_once() {
 #[test]
 fn a_rank_plays_its_part() {
     let Ok(part) = env::var(PART) else { return };
-    let timeout = (part != "kill").then_some(Duration::from_secs(1));
+    let timeout = (part != "kill").then_some(TIMEOUT);
     let group = mpi_group(timeout).unwrap();
     group.barrier().unwrap();
     let is_other = group.rank() != 1;
@@ -168,7 +168,7 @@ fn a_rank_plays_its_part() {
         "mismatch" if is_other => fail(&group, group.all_reduce(vec![1.0; 5]).map(drop)),
         "mismatch" => fail(&group, group.barrier()),
         "late end" if is_other => {}
-        "late end" => sleep(Duration::from_secs(2)),
+        "late end" => sleep(TIMEOUT + TIMEOUT / 2),
         "twice" => assert!(matches!(mpi_group(None), Err(GroupError::MpiInitialized))),
         part => panic!("there is no part `{part}`"),
     }

@@ -70,6 +70,7 @@ pub trait Group: fmt::Debug + Send + Sync {
     fn start_all_reduce(&self, values: Vec<f32>) -> Pending;
 
     /// What the other collectives are made of: every rank gives bytes and gets those of all, in the order of ranks.
+    /// Nothing is held beside what is given and what is got.
     ///
     /// # Errors
     /// See [`GroupError`].

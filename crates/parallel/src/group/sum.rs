@@ -9,6 +9,9 @@ use std::{
 const BLOCK: usize = 1024;
 /// What one thread takes at a time: 512 KiB of each part.
 const TASK: usize = 128 << 10;
+/// One more thread for as many tasks: one thread alone takes about a millisecond for them, starting another up to that
+/// where the cores are busy.
+const TASKS_A_THREAD: usize = 8;
 
 /// Sums equally long parts, one a rank: `((first + second) + third) + …` for each place, and writes the sums over the
 /// parts in `into`.
@@ -40,7 +43,7 @@ pub(super) fn sum_by_threads(parts: &mut [Vec<f32>], threads: usize) {
             task.push(slice);
         }
     }
-    let helpers = threads.min(tasks.len()).saturating_sub(1);
+    let helpers = threads.saturating_sub(1).min(tasks.len() / TASKS_A_THREAD);
     let tasks = Mutex::new(tasks);
     let work = || {
         loop {
@@ -79,7 +82,11 @@ mod tests {
     fn many_threads_sum_as_one_does() {
         let parts = || -> Vec<Vec<f32>> {
             (1..4)
-                .map(|rank| (0..3 * TASK + 77).map(|place| (place as f32).sin() * rank as f32).collect())
+                .map(|rank| {
+                    (0..2 * TASKS_A_THREAD * TASK + 77)
+                        .map(|place| (place as f32).sin() * rank as f32)
+                        .collect()
+                })
                 .collect()
         };
         let (mut by_one, mut by_three) = (parts(), parts());

@@ -305,12 +305,13 @@ impl Engine {
                     Message { peer: *peer, is_coming: false, request }
                 }));
             }
-            let mut backoff = Backoff::new();
+            let values_move = tag == VALUES;
+            let mut backoff = if values_move { Backoff::for_values() } else { Backoff::for_ranks() };
             while !messages.is_empty() {
                 let before = messages.len();
                 messages = messages.into_iter().filter_map(Message::still_under_way).collect();
                 if messages.len() < before {
-                    backoff = Backoff::new();
+                    backoff.reset();
                     continue;
                 }
                 if let Err(error) = self.look_around(&messages, backoff.idle()) {
@@ -363,11 +364,12 @@ impl Engine {
             let Some(message) = from.immediate_matched_probe_with_tag(FAREWELLS) else { return Ok(()) };
             let (bytes, status) = message.matched_receive_vec::<u8>();
             let peer = status.source_rank() as usize;
-            match Farewell::decode(&bytes) {
-                Farewell::Done(collectives) => self.done[peer] = Some(collectives),
-                Farewell::GaveUp(reason) => {
-                    return Err(GroupError::Aborted { rank: self.hosts.member(peer), reason });
-                }
+            let farewell = Farewell::decode(&bytes);
+            if let Farewell::Done(collectives) = farewell {
+                self.done[peer] = Some(collectives);
+            }
+            if let Some(error) = farewell.error(peer, &self.hosts) {
+                return Err(error);
             }
         }
     }
@@ -379,7 +381,7 @@ impl Engine {
         let done = Farewell::Done(self.collective.number).encode();
         let outgoing: Vec<_> = self.peers().map(|peer| (peer, &done[..])).collect();
         self.transfer(FAREWELLS, &outgoing, Vec::new());
-        let backoff = Backoff::new();
+        let backoff = Backoff::for_ranks();
         while self.peers().any(|peer| self.done[peer].is_none()) {
             if let Err(error) = self.read_commands().and_then(|()| self.read_farewells()) {
                 self.fail(error);
@@ -403,7 +405,7 @@ impl Engine {
                     Message { peer, is_coming: false, request }
                 }));
             }
-            let backoff = Backoff::new();
+            let backoff = Backoff::for_ranks();
             while !messages.is_empty() && backoff.idle() < TELL {
                 messages = messages.into_iter().filter_map(Message::still_under_way).collect();
                 backoff.pause();

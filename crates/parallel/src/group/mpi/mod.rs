@@ -6,7 +6,7 @@ mod wire;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        mpsc::{Receiver, Sender, channel},
     },
     thread,
     time::Duration,
@@ -132,6 +132,6 @@ impl Drop for MpiGroup {
         }
         let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Either way the thread needs nothing of this process any more; the memory that MPI may still read stays its.
-        while let Err(RecvTimeoutError::Timeout) = closed.recv_timeout(TELL) {}
+        _ = closed.recv();
     }
 }

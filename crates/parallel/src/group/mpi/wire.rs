@@ -1,6 +1,6 @@
 //! What ranks tell each other beside values.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::group::{Exchange, GroupError, Member, Operation};
 
@@ -30,41 +30,6 @@ pub(super) fn operation([code, detail, _]: Header) -> Operation {
     }
 }
 
-/// What a rank says that comes to no more collectives.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Farewell {
-    /// It is done, after so many collectives.
-    Done(u64),
-    /// Something failed.
-    GaveUp(String),
-}
-
-impl Farewell {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Done(collectives) => [&[0], collectives.to_le_bytes().as_slice()].concat(),
-            Self::GaveUp(reason) => [&[1], reason.as_bytes()].concat(),
-        }
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Self {
-        match bytes {
-            [0, count @ ..] if let Ok(count) = count.try_into() => Self::Done(u64::from_le_bytes(count)),
-            [_, reason @ ..] => Self::GaveUp(String::from_utf8_lossy(reason).into_owned()),
-            [] => Self::GaveUp(String::new()),
-        }
-    }
-
-    /// What a rank that failed by `error` says. `None` where the others know by themselves.
-    pub(super) fn after(error: &GroupError, own_rank: usize) -> Option<Self> {
-        match error {
-            GroupError::Aborted { rank, .. } if rank.rank != own_rank => None,
-            GroupError::Aborted { reason, .. } => Some(Self::GaveUp(reason.clone())),
-            error => Some(Self::GaveUp(error.to_string())),
-        }
-    }
-}
-
 /// The ranks of the job and where they run.
 #[derive(Debug, Clone)]
 pub(super) struct Hosts(pub(super) Vec<Arc<str>>);
@@ -72,6 +37,78 @@ pub(super) struct Hosts(pub(super) Vec<Arc<str>>);
 impl Hosts {
     pub(super) fn member(&self, rank: usize) -> Member {
         Member { rank, host: self.0.get(rank).cloned() }
+    }
+}
+
+/// What a rank says that comes to no more collectives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Farewell {
+    /// It is done, after so many collectives.
+    Done(u64),
+    /// It gives up, for a reason of its own.
+    GaveUp(String),
+    /// A collective failed because of other ranks: they left, or did not come in so many milliseconds.
+    Missed { ranks: Vec<usize>, operation: Operation, number: u64, waited_ms: Option<u64> },
+}
+
+impl Farewell {
+    /// What a rank says after `error`. `None` where the others know by themselves.
+    pub(super) fn after(error: &GroupError, own_rank: usize) -> Option<Self> {
+        let (ranks, &operation, &number, waited_ms) = match error {
+            GroupError::Aborted { rank, reason } if rank.rank == own_rank => {
+                return Some(Self::GaveUp(reason.clone()));
+            }
+            GroupError::Gone { rank, operation, number } => (vec![rank.rank], operation, number, None),
+            GroupError::Timeout { missing, operation, number, waited } => {
+                let ranks = missing.iter().map(|member| member.rank).collect();
+                (ranks, operation, number, Some(waited.as_millis() as u64))
+            }
+            _ => return None,
+        };
+        Some(Self::Missed { ranks, operation, number, waited_ms })
+    }
+
+    /// The error of a rank that is told so by `from`, where it is one.
+    pub(super) fn error(self, from: usize, hosts: &Hosts) -> Option<GroupError> {
+        let (ranks, operation, number, waited_ms) = match self {
+            Self::Done(_) => return None,
+            Self::GaveUp(reason) => return Some(GroupError::Aborted { rank: hosts.member(from), reason }),
+            Self::Missed { ranks, operation, number, waited_ms } => (ranks, operation, number, waited_ms),
+        };
+        let mut missing: Vec<_> = ranks.into_iter().map(|rank| hosts.member(rank)).collect();
+        match waited_ms.map(Duration::from_millis) {
+            Some(waited) => Some(GroupError::Timeout { missing, operation, number, waited }),
+            None => missing.pop().map(|rank| GroupError::Gone { rank, operation, number }),
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let (kind, words) = match self {
+            Self::GaveUp(reason) => return [&[0], reason.as_bytes()].concat(),
+            Self::Done(collectives) => (1, vec![*collectives]),
+            Self::Missed { ranks, operation, number, waited_ms } => {
+                let [code, detail, _] = header(*operation, 0);
+                let head = [code, detail, *number, waited_ms.unwrap_or(u64::MAX)];
+                (2, head.into_iter().chain(ranks.iter().map(|rank| *rank as u64)).collect())
+            }
+        };
+        std::iter::once(kind).chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
+    }
+
+    /// Ranks run the same program, so what is not one of the above was not written by [`Self::encode`].
+    pub(super) fn decode(bytes: &[u8]) -> Self {
+        let Some((kind, rest)) = bytes.split_first() else { return Self::GaveUp(String::new()) };
+        let words: Vec<_> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        match (kind, &words[..]) {
+            (1, [collectives]) => Self::Done(*collectives),
+            (2, &[code, detail, number, waited, ref ranks @ ..]) => Self::Missed {
+                ranks: ranks.iter().map(|rank| *rank as usize).collect(),
+                operation: operation([code, detail, 0]),
+                number,
+                waited_ms: (waited != u64::MAX).then_some(waited),
+            },
+            _ => Self::GaveUp(String::from_utf8_lossy(rest).into_owned()),
+        }
     }
 }
 
@@ -94,8 +131,31 @@ mod tests {
 
     #[test]
     fn farewells_are_read_as_they_were_written() {
-        for said in [Farewell::Done(300), Farewell::GaveUp("out of memory".into())] {
+        let operation = Operation::AllReduce { length: 9 };
+        for said in [
+            Farewell::Done(300),
+            Farewell::GaveUp("out of memory".into()),
+            Farewell::Missed { ranks: vec![3], operation, number: 8, waited_ms: None },
+            Farewell::Missed { ranks: vec![3, 5], operation, number: 8, waited_ms: Some(1500) },
+        ] {
             assert_eq!(Farewell::decode(&said.encode()), said);
         }
+    }
+
+    #[test]
+    fn a_failure_reaches_other_ranks_as_it_was() {
+        let hosts = Hosts(["a", "b", "b"].map(Arc::from).to_vec());
+        let operation = Operation::Exchange(Exchange::Barrier);
+        let waited = Duration::from_millis(2500);
+        for error in [
+            GroupError::Aborted { rank: hosts.member(1), reason: "out of memory".into() },
+            GroupError::Gone { rank: hosts.member(2), operation, number: 4 },
+            GroupError::Timeout { missing: vec![hosts.member(0)], operation, number: 4, waited },
+        ] {
+            let told = Farewell::after(&error, 1).unwrap().error(1, &hosts).unwrap();
+            assert_eq!(told.to_string(), error.to_string());
+        }
+        let heard = GroupError::Aborted { rank: hosts.member(0), reason: "out of memory".into() };
+        assert_eq!(Farewell::after(&heard, 1), None);
     }
 }
