@@ -51,7 +51,7 @@ pub enum TrainError {
         source: Box<TrainError>,
     },
     /// The replicas do not have the same parameters any more.
-    #[error("after step {step} the parameters of rank 0 are not those of {}", ranks(.ranks))]
+    #[error("after step {step} the parameters of rank 0 are not those of {}", listed(.ranks))]
     ReplicasDiffer {
         /// Steps done.
         step: usize,
@@ -119,7 +119,7 @@ pub enum TrainError {
     },
 }
 
-fn ranks(ranks: &[usize]) -> String {
+fn listed(ranks: &[usize]) -> String {
     let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
     format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }

@@ -169,7 +169,7 @@ mod tests {
     fn of_a_skipped_step_a_loss_that_is_not_finite_is_left_out() {
         let mut interval = Interval::default();
         interval.add(1, 0.1, outcome(f32::NAN, 4.0, true));
-        assert!(interval.read().unwrap().unwrap().is_none());
+        assert!(interval.read(&Replicas::alone()).unwrap().unwrap().is_none());
         for (step, (loss, correct, is_skipped)) in
             [(1.0, 1.0, false), (f32::INFINITY, 4.0, true), (3.0, 2.0, true), (2.0, 3.0, false)]
                 .into_iter()
@@ -177,7 +177,7 @@ mod tests {
         {
             interval.add(step, 0.1, outcome(loss, correct, is_skipped));
         }
-        let means = interval.read().unwrap().unwrap().unwrap();
+        let means = interval.read(&Replicas::alone()).unwrap().unwrap().unwrap();
         assert_eq!((means.loss, means.accuracy), (2.0, Some(0.5)));
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let mut interval = Interval::default();
         interval.add(6, 0.1, outcome(f32::INFINITY, 4.0, true));
         interval.add(7, 0.1, outcome(f32::NAN, 4.0, false));
-        assert_eq!(interval.read().unwrap().unwrap_err().step, 7);
+        assert_eq!(interval.read(&Replicas::alone()).unwrap().unwrap_err().step, 7);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Replicas {
     }
 
     /// Text of rank 0.
-    pub(super) fn told(&self, text: Option<&str>) -> Result<String, TrainError> {
+    pub(crate) fn told(&self, text: Option<&str>) -> Result<String, TrainError> {
         let bytes = self.group.broadcast(0, text.unwrap_or_default().as_bytes().to_vec())?;
         String::from_utf8(bytes).map_err(|_| TrainError::OtherVersion { rank: self.rank() })
     }

@@ -128,7 +128,8 @@ fn train(
     });
     let context =
         StepContext { step, lr: 0.1, samples: batch, continues: step > 0, task: session.task.as_ref() };
-    stepper.run(batches, context).map(drop)
+    let batches: Vec<_> = batches.collect();
+    stepper.run(batches.into_iter(), context).map(drop)
 }
 
 fn evaluate(

@@ -1,0 +1,75 @@
+//! Replicas of a model on parts of each batch.
+
+use oomph::{SessionError, TrainError};
+
+use crate::support::{LANGUAGE, LSTM, RESNET, Runs};
+
+/// Sums over samples are made in another order; 20 steps carry that on.
+const TOLERANCE: f64 = 1e-5;
+
+fn devices(count: usize) -> String {
+    format!("device.devices = '{}'\n", vec!["cpu"; count].join(","))
+}
+
+#[test]
+fn any_number_of_replicas_trains_the_same_weights() {
+    for recipe in [LSTM, LANGUAGE] {
+        let runs = Runs::new(recipe);
+        let alone = runs.trained("alone", 20, "");
+        for count in 2..=4 {
+            // Batches of 20 give 3 replicas 6, 7 and 7 samples.
+            let replicas = runs.trained(&format!("replicas-{count}"), 20, &devices(count));
+            replicas.check(&alone, TOLERANCE, &format!("{count} replicas"));
+        }
+        let more = "memory.micro_batch = 4\ndevice.bucket = 1000\ndevice.check_every = '2 steps'\n";
+        let in_pieces = runs.trained("pieces", 20, &(devices(2) + more));
+        in_pieces.check(&alone, TOLERANCE, "2 replicas in micro-batches, small buckets");
+    }
+}
+
+#[test]
+fn synchronised_batch_normalisation_sees_the_whole_batch() {
+    let runs = Runs::new(RESNET);
+    let alone = runs.trained("alone", 20, "");
+    for count in 2..=4 {
+        let more = devices(count) + "device.sync_batch_norm = true\n";
+        // An epoch ends with a batch of 21.
+        let replicas = runs.trained(&format!("replicas-{count}"), 20, &more);
+        replicas.check(&alone, TOLERANCE, &format!("{count} replicas"));
+    }
+    let recomputed = devices(2) + "device.sync_batch_norm = true\nmemory.recompute = 'stages'\n";
+    runs.trained("recomputed", 20, &recomputed).check(&alone, TOLERANCE, "recomputed");
+    // Without it each replica normalises by its own samples, which is another training.
+    let own = runs.trained("own", 20, &devices(2));
+    let name = "layer4.1.bn2.running_mean";
+    assert_ne!(own.tensors[name], alone.tensors[name]);
+}
+
+#[test]
+fn a_run_goes_on_with_another_number_of_replicas() {
+    for recipe in [LSTM, LANGUAGE] {
+        let runs = Runs::new(recipe);
+        let alone = runs.trained("alone", 20, "");
+        runs.trained("changing", 7, &devices(4));
+        runs.resumed("changing", 12, &devices(2));
+        runs.resumed("changing", 15, "");
+        runs.resumed("changing", 20, &devices(3)).check(&alone, TOLERANCE, "resumed with 2, 1 and 3");
+    }
+}
+
+#[test]
+fn replicas_end_with_the_same_bytes_every_time() {
+    let runs = Runs::new(RESNET);
+    let state = |name: &str| runs.trained(name, 6, &devices(3)).tensors;
+    assert_eq!(state("one"), state("other"));
+}
+
+#[test]
+fn shared_statistics_need_as_many_micro_batches_everywhere() {
+    let runs = Runs::new(RESNET);
+    // Of an epoch's last batch of 21 one replica has 11 samples, in 2 micro-batches, and the other 10, in one.
+    let more = devices(2) + "device.sync_batch_norm = true\nmemory.micro_batch = 10\ntrain.steps = 2\n";
+    let error = runs.try_train("uneven", &more, false).expect_err("it is refused");
+    assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 21, world: 2 })), "{error}");
+    assert!(!runs.path("uneven").exists());
+}

@@ -1,0 +1,4 @@
+//! Several devices train what one device does: the same weights after the same steps.
+
+mod ddp;
+mod support;

@@ -1,0 +1,115 @@
+//! Trains, and compares what came of it.
+
+use std::{collections::BTreeMap, path::Path};
+
+use oomph::{
+    Config, Done, Quiet, Registry, Resume, Session, Stop, TrainError, TrainOptions, state::Checkpoint, train,
+};
+
+/// No batch normalisation: micro-batches and replicas train the same.
+pub(crate) const LSTM: &str = "
+    model = { name = 'lstm', hidden = 12, layers = 2 }
+    data = { source = 'digits', layout = 'rows', workers = 0 }
+    train.batch = 20
+    train.eval_every = '10 steps'
+    train.seed = 5
+    optimizer = { name = 'sgd', lr = 0.1, momentum = 0.9, clip_global_norm = 1.0 }
+    ";
+
+/// Batch normalisation, whose statistics are those of what is seen at once.
+pub(crate) const RESNET: &str = "
+    model = { name = 'resnet18', stem = 'small', width = 4 }
+    data = { source = 'digits', workers = 0 }
+    train.batch = 24
+    train.eval_every = '10 steps'
+    train.seed = 3
+    optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9 }
+    ";
+
+/// Its state goes from batch to batch; its head is tied.
+pub(crate) const LANGUAGE: &str = "
+    model = { name = 'lstm-lm', hidden = 12, layers = 2, tied = true }
+    data = { source = 'synthetic', kind = 'tokens', steps = 12, train_samples = 200, test_samples = 60, workers = 0 }
+    train.batch = 20
+    train.eval_every = '10 steps'
+    train.seed = 5
+    optimizer = { name = 'adamw', lr = 3e-3 }
+    ";
+
+/// A folder for runs, and how they are configured.
+pub(crate) struct Runs {
+    folder: tempfile::TempDir,
+    recipe: &'static str,
+}
+
+impl Runs {
+    pub(crate) fn new(recipe: &'static str) -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary directory"), recipe }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn session(&self, name: &str, more: &str) -> Session {
+        let text = format!("{}\nrun.directory = '{}'\n{more}", self.recipe, self.path(name).display());
+        Session::open(Config::from_toml(name, &text).expect(&text), &Registry::builtin()).expect(&text)
+    }
+
+    pub(crate) fn try_train(&self, name: &str, more: &str, resume: bool) -> Result<Done, TrainError> {
+        let session = self.session(name, more);
+        let resume = if resume { Resume::Latest } else { Resume::No };
+        let options = TrainOptions { resume, ..TrainOptions::default() };
+        train(&session, &options, &mut Quiet, &Stop::new())
+    }
+
+    /// The state after so many steps.
+    pub(crate) fn trained(&self, name: &str, steps: usize, more: &str) -> State {
+        let more = format!("train.steps = {steps}\n{more}");
+        let done = self.try_train(name, &more, false).unwrap_or_else(|error| panic!("{name}: {error}"));
+        State::of(&done, &self.path(name))
+    }
+
+    pub(crate) fn resumed(&self, name: &str, steps: usize, more: &str) -> State {
+        let more = format!("train.steps = {steps}\n{more}");
+        let done = self.try_train(name, &more, true).unwrap_or_else(|error| panic!("{name}: {error}"));
+        State::of(&done, &self.path(name))
+    }
+}
+
+/// What a training ends with.
+pub(crate) struct State {
+    pub(crate) tensors: BTreeMap<String, Vec<f32>>,
+    pub(crate) loss: f64,
+    pub(crate) eval_loss: f64,
+}
+
+impl State {
+    fn of(done: &Done, run: &Path) -> Self {
+        let state = Checkpoint::find(run).expect("a checkpoint").checkpoint.state().expect("a state");
+        let model = state.model.into_iter().map(|(name, tensor)| (name, tensor.values));
+        let carried = state.carried.into_iter().map(|(name, tensor)| (format!("carried {name}"), tensor.values));
+        Self {
+            tensors: model.chain(carried).collect(),
+            loss: done.loss.expect("a loss"),
+            eval_loss: done.eval_loss.expect("an evaluation"),
+        }
+    }
+
+    /// Whether it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.
+    pub(crate) fn check(&self, other: &Self, tolerance: f64, what: &str) {
+        assert!(self.tensors.keys().eq(other.tensors.keys()), "{what}: other tensors");
+        for (name, values) in &self.tensors {
+            let others = &other.tensors[name];
+            assert_eq!(values.len(), others.len(), "{what}: {name}");
+            let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+            let pairs = values.iter().zip(others);
+            let difference = norm(&mut pairs.map(|(one, other)| f64::from(one - other)));
+            let whole = norm(&mut others.iter().map(|value| f64::from(*value)));
+            assert!(difference <= tolerance * whole.max(1e-3), "{what}: {name} differs by {}", difference / whole);
+        }
+        for (one, other) in [(self.loss, other.loss), (self.eval_loss, other.eval_loss)] {
+            assert!((one - other).abs() <= 10.0 * tolerance * other.abs(), "{what}: a loss of {one}, not {other}");
+        }
+    }
+}
