@@ -108,7 +108,9 @@ fn weights_are_for_the_tokens_that_they_know() {
     );
     // A list of PyTorch's, which says nothing of `<unk>`.
     folder.write("list.json", r#"["a", "b"]"#);
-    let short = folder.oomph(&[&tune[..4], &["--set", "data.vocabulary_file=list.json"]].concat());
+    let short = folder.oomph(
+        &[&tune[..3], &["--set", "data.vocabulary_file=list.json", "--set", "run.directory=short"]].concat(),
+    );
     assert!(
         short.stderr.contains("the text has the token \"s\", which is not in the vocabulary"),
         "{}",
