@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     children::{check_that_signals_leave_none, child_of, wait_for},
     photos,
-    support::{Case, Folder, check, snapshot, without_numbers},
+    support::{Case, Folder, check, limit, snapshot, without_numbers},
 };
 
 /// An LSTM on the digits, whose peaks are the same in every run, with comments and sections written in several ways. It
@@ -32,7 +32,10 @@ batch = 32      # to be found
 steps = 8
 ";
 
-const LIMIT: &str = "8MiB";
+/// A limit that some hundred samples are above.
+fn most() -> String {
+    limit(8 << 10)
+}
 
 fn folder() -> Folder {
     let folder = Folder::new();
@@ -61,7 +64,7 @@ fn the_command_explains_itself() {
 #[test]
 fn what_is_found_was_tried_fits_and_is_the_largest() {
     let folder = folder();
-    let found = find(&folder, &["--memory-limit", LIMIT]);
+    let found = find(&folder, &["--memory-limit", &most()]);
     let largest = number(&found, "largest_batch");
     let tried = batches(&found);
     assert!(tried.len() <= 6 && tried.contains(&largest) && tried.contains(&(largest + 1)), "{found}");
@@ -78,7 +81,7 @@ fn what_is_found_was_tried_fits_and_is_the_largest() {
             "--config",
             "net.toml",
             "--memory-limit",
-            LIMIT,
+            &most(),
             "--no-plan-check",
             "--quiet",
             "--set",
@@ -93,22 +96,22 @@ fn what_is_found_was_tried_fits_and_is_the_largest() {
 fn nothing_is_changed_by_a_search() {
     let folder = folder();
     let before = folder.read("net.toml");
-    find(&folder, &["--memory-limit", LIMIT]);
+    find(&folder, &["--memory-limit", &most()]);
     assert_eq!(folder.read("net.toml"), before);
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "net.toml" || name == "tiny.toml" || name == "cache"), "{left:?}");
     // Nor does it depend on what was searched before.
     assert_eq!(
-        number(&find(&folder, &["--memory-limit", LIMIT]), "largest_batch"),
-        number(&find(&folder, &["--memory-limit", LIMIT]), "largest_batch")
+        number(&find(&folder, &["--memory-limit", &most()]), "largest_batch"),
+        number(&find(&folder, &["--memory-limit", &most()]), "largest_batch")
     );
 }
 
 #[test]
 fn the_largest_batch_asked_for_is_tried_before_it_is_the_answer() {
     let folder = folder();
-    let found = find(&folder, &["--memory-limit", LIMIT, "--max", "40"]);
+    let found = find(&folder, &["--memory-limit", &most(), "--max", "40"]);
     assert_eq!((number(&found, "largest_batch"), batches(&found)), (40, vec![40]), "{found}");
     assert_eq!(
         (&found["is_proven"], &found["capped"]),
@@ -127,14 +130,14 @@ fn no_batch_is_larger_than_the_data() {
 #[test]
 fn multiples_margins_and_bounds_are_kept_to() {
     let folder = folder();
-    let all = number(&find(&folder, &["--memory-limit", LIMIT]), "largest_batch");
-    let found = find(&folder, &["--memory-limit", LIMIT, "--multiple-of", "7"]);
+    let all = number(&find(&folder, &["--memory-limit", &most()]), "largest_batch");
+    let found = find(&folder, &["--memory-limit", &most(), "--multiple-of", "7"]);
     assert_eq!(number(&found, "largest_batch"), all / 7 * 7);
     assert!(batches(&found).iter().all(|batch| batch % 7 == 0), "{found}");
-    let found = find(&folder, &["--memory-limit", LIMIT, "--margin", "25%"]);
+    let found = find(&folder, &["--memory-limit", &most(), "--margin", "25%"]);
     assert!(number(&found, "largest_batch") < all * 4 / 5, "{found} of {all}");
-    assert_eq!(number(&found, "limit_bytes"), (8 << 20) / 4 * 3);
-    let found = find(&folder, &["--memory-limit", LIMIT, "--min", "10", "--max", "10"]);
+    assert_eq!(number(&found, "limit_bytes"), most().parse::<u64>().unwrap() / 4 * 3);
+    let found = find(&folder, &["--memory-limit", &most(), "--min", "10", "--max", "10"]);
     assert_eq!(batches(&found), [10]);
 }
 
@@ -151,13 +154,14 @@ fn a_batch_whose_rest_cannot_be_trained_on_is_passed_over() {
 #[test]
 fn a_batch_can_be_kept_in_micro_batches() {
     let folder = folder();
-    let found = find(&folder, &["--memory-limit", LIMIT, "--effective-batch", "1000"]);
+    let found = find(&folder, &["--memory-limit", &most(), "--effective-batch", "1000"]);
     let (size, count) = (number(&found, "micro_batch"), number(&found, "micro_batches"));
     assert_eq!((number(&found, "largest_batch"), count), (1000, 1000u64.div_ceil(size)), "{found}");
     assert!(batches(&found).contains(&size) && size < 1000, "{found}");
     // Of as many they are as even as can be.
     assert_eq!(size, 1000u64.div_ceil(count));
-    let (micro_batch, limit) = (format!("memory.micro_batch={size}"), ["--memory-limit", LIMIT]);
+    let (micro_batch, most) = (format!("memory.micro_batch={size}"), most());
+    let limit = ["--memory-limit", most.as_str()];
     let arguments =
         ["train", "--config", "net.toml", "--quiet", "--set", "train.batch=1000", "--set", &micro_batch];
     assert_eq!(folder.oomph(&[&arguments[..], &limit].concat()).code, Some(0));
@@ -166,7 +170,8 @@ fn a_batch_can_be_kept_in_micro_batches() {
 #[test]
 fn micro_batches_are_multiples_too() {
     let folder = folder();
-    let found = find(&folder, &["--memory-limit", LIMIT, "--effective-batch", "1000", "--multiple-of", "16"]);
+    let found =
+        find(&folder, &["--memory-limit", &most(), "--effective-batch", "1000", "--multiple-of", "16"]);
     assert_eq!(number(&found, "micro_batch") % 16, 0, "{found}");
     assert!(batches(&found).iter().all(|size| size % 16 == 0), "{found}");
 }
@@ -174,7 +179,8 @@ fn micro_batches_are_multiples_too() {
 #[test]
 fn where_the_smallest_of_all_is_refused_the_next_one_is_explained() {
     // Batch normalisation wants two values a channel.
-    let answer = Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", "4MiB"]);
+    let answer =
+        Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", &limit(4 << 10)]);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(
         answer.stderr.starts_with("error: not even batch 2 fits") && answer.stderr.contains("--set"),
@@ -196,7 +202,7 @@ fn what_somebody_writes_into_the_config_meanwhile_stays() {
 fn what_was_found_is_written_and_comments_stay() {
     let folder = folder();
     let found =
-        find(&folder, &["--memory-limit", LIMIT, "--write", "--effective-batch", "64", "--max", "24"]);
+        find(&folder, &["--memory-limit", &most(), "--write", "--effective-batch", "64", "--max", "24"]);
     assert_eq!(found["written"], "net.toml");
     let text = String::from_utf8(folder.read("net.toml")).unwrap();
     snapshot("find_batch_written", &text);
@@ -206,14 +212,14 @@ fn what_was_found_is_written_and_comments_stay() {
 fn where_not_even_the_smallest_fits_it_says_what_would() {
     let folder = folder();
     let arguments =
-        ["find-batch", "--config", "net.toml", "--memory-limit", "3300KiB", "--json", "--min", "16"];
+        ["find-batch", "--config", "net.toml", "--memory-limit", &limit(3300), "--json", "--min", "16"];
     let answer = folder.oomph(&arguments);
     assert_eq!(answer.code, Some(75), "{answer}");
     let found = &answer.json_lines()[0];
     assert_eq!((&found["largest_batch"], batches(found).contains(&16)), (&Value::Null, true), "{found}");
     let probe = found["probes"].as_array().unwrap().iter().find(|probe| probe["batch"] == 16).unwrap();
     let report = &probe["out_of_memory"];
-    assert!(number(report, "planned_peak_bytes") > 3300 << 10, "{report}");
+    assert!(number(report, "planned_peak_bytes") > limit(3300).parse().unwrap(), "{report}");
     assert!(!report["levers"].as_array().unwrap().is_empty() || report["least"].is_object(), "{report}");
     assert!(folder.at("out-of-memory/net/timeline.html").is_file());
     assert!(
@@ -221,7 +227,7 @@ fn where_not_even_the_smallest_fits_it_says_what_would() {
         "{answer}"
     );
     let text =
-        folder.oomph(&["find-batch", "--config", "net.toml", "--memory-limit", "3300KiB", "--min", "16"]);
+        folder.oomph(&["find-batch", "--config", "net.toml", "--memory-limit", &limit(3300), "--min", "16"]);
     snapshot("find_batch_nothing", &without_numbers(&text.stdout));
 }
 

@@ -6,6 +6,8 @@ mod doctor;
 mod evaluate;
 mod find_batch;
 mod help;
+#[path = "../machine/limits.rs"]
+mod limits;
 mod malformed;
 mod monitor;
 mod out_of_memory;

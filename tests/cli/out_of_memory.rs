@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Answer, Folder, snapshot, without_numbers};
+use crate::support::{Answer, Folder, limit, percent_of_peak, snapshot, without_numbers};
 
 /// No batch normalisation, so that micro-batches train the same; not lean, so that its batch needs some MiB.
 const LSTM: &str = "\
@@ -57,7 +57,7 @@ fn shape(text: &str) -> String {
 #[test]
 fn what_cannot_fit_is_refused_with_what_would() {
     let folder = folder();
-    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let limit = percent_of_peak(planned_peak(&folder), 80);
     let answer = train(&folder, &["--memory-limit", &limit]);
     assert_eq!((answer.code, answer.stdout.as_str()), (Some(75), ""), "{answer}");
     assert!(!folder.at("run").exists(), "nothing was begun");
@@ -76,7 +76,7 @@ fn what_cannot_fit_is_refused_with_what_would() {
 #[test]
 fn what_runs_out_while_it_trains_says_where_and_keeps_the_last_step() {
     let folder = folder();
-    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let limit = percent_of_peak(planned_peak(&folder), 80);
     let answer = train(&folder, &["--memory-limit", &limit, "--no-plan-check", "--quiet"]);
     assert_eq!(answer.code, Some(75), "{answer}");
     snapshot("out_of_memory_in_training", &shape(&answer.stderr));
@@ -93,14 +93,14 @@ fn evaluation_and_profile_say_the_same() {
     let folder = folder();
     train(&folder, &["--quiet"]).success();
     let evaluate =
-        ["evaluate", "--checkpoint", "run", "--set", "train.eval_batch=359", "--memory-limit", "5MiB"];
+        ["evaluate", "--checkpoint", "run", "--set", "train.eval_batch=359", "--memory-limit", &limit(5120)];
     let answer = folder.oomph(&evaluate);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("error: out of memory in eval at `lstm.0"), "{answer}");
     assert!(answer.stderr.contains("train.eval_batch="), "{answer}");
     assert!(folder.at("out-of-memory/run/timeline.html").is_file(), "{answer}");
 
-    let limit = (planned_peak(&folder) * 8 / 10).to_string();
+    let limit = percent_of_peak(planned_peak(&folder), 80);
     let answer = folder.oomph(&["profile", "--config", "net.toml", "--memory-limit", &limit]);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("error: out of memory in forward"), "{answer}");
@@ -125,7 +125,7 @@ fn assert_same_loss(one: &Value, other: &Value) {
 fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
     let whole = folder();
     let enough = end(train(&whole, &["--json"]));
-    let limit = (planned_peak(&whole) * 8 / 10).to_string();
+    let limit = percent_of_peak(planned_peak(&whole), 80);
     let adapt = ["--memory-limit", &limit, "--set", "memory.on_oom=adapt", "--json"];
 
     // By plan, before it begins.
@@ -163,7 +163,7 @@ fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
 #[test]
 fn what_no_micro_batch_helps_is_told_and_ends() {
     let folder = folder();
-    let arguments = ["--memory-limit", "3MiB", "--set", "memory.on_oom=adapt", "--no-plan-check"];
+    let arguments = ["--memory-limit", &limit(3072), "--set", "memory.on_oom=adapt", "--no-plan-check"];
     let answer = train(&folder, &arguments);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(answer.stderr.contains("nothing that can be changed makes it fit"), "{answer}");
@@ -175,7 +175,7 @@ fn a_training_that_adapts_goes_on_from_where_it_was_resumed() {
     train(&folder, &["--quiet", "--set", "train.batch=64", "--set", "train.eval_batch=359"]).success();
     let elsewhere =
         ["train", "--resume", "run", "--set", "run.directory='else where'", "--set", "train.steps=16"];
-    let evaluation = ["--set", "train.eval_batch=8", "--memory-limit", "3600KiB"];
+    let evaluation = ["--set", "train.eval_batch=8", "--memory-limit", &limit(3600)];
     let adapt = ["--set", "memory.on_oom=adapt", "--no-plan-check", "--json"];
     let answer = folder.oomph(&[&elsewhere[..], &evaluation, &adapt].concat()).success();
     let started: Vec<_> =
@@ -190,7 +190,8 @@ fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
     let folder = folder();
     // Either alone leaves the other above the limit.
     let lean = ["--set", "memory.lean=true"];
-    let arguments = [&lean[..], &["--set", "train.eval_batch=359", "--memory-limit", "3800KiB"]].concat();
+    let most = limit(3800);
+    let arguments = [&lean[..], &["--set", "train.eval_batch=359", "--memory-limit", &most]].concat();
     let answer = train(&folder, &[&arguments[..], &["--json"]].concat());
     let levers = answer.last_json()["out_of_memory"]["levers"].as_array().expect("levers").clone();
     let settings = levers[0]["settings"].as_array().expect("settings").clone();
@@ -203,7 +204,7 @@ fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
     // No smaller than they have to be.
     assert!(flags[0] != "memory.micro_batch=1", "{flags:?}");
     let sets: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
-    let last = [&sets[..], &lean, &["--memory-limit", "3800KiB", "--no-plan-check", "--quiet"]].concat();
+    let last = [&sets[..], &lean, &["--memory-limit", &most, "--no-plan-check", "--quiet"]].concat();
     train(&folder, &last).success();
 }
 
@@ -215,7 +216,7 @@ fn text(value: &Value) -> &str {
 fn an_evaluation_is_advised_about_itself() {
     let folder = folder();
     train(&folder, &["--quiet"]).success();
-    let evaluate = ["evaluate", "--checkpoint", "run", "--memory-limit", "3500KiB"];
+    let evaluate = ["evaluate", "--checkpoint", "run", "--memory-limit", &limit(3500)];
     let answer = folder.oomph(&[&evaluate[..], &["--set", "train.eval_batch=359", "--json"]].concat());
     let report = &answer.last_json()["out_of_memory"];
     assert_eq!((answer.code, &report["title"]), (Some(75), &Value::from("lstm · evaluation batch 359")));

@@ -10,6 +10,8 @@ use std::{
 
 use serde_json::Value;
 
+pub(crate) use crate::limits::limit;
+
 /// A model that trains in no time: an LSTM of 8 units on the rows of the digits, 45 steps an epoch.
 pub(crate) const TINY: &str = "\
 [model]
@@ -28,6 +30,12 @@ steps = 6
 directory = 'run'
 log_every = 2
 ";
+
+/// So many percent of a peak, without what matrix products hold on this machine: a limit that it is above.
+pub(crate) fn percent_of_peak(peak_bytes: u64, percent: i64) -> String {
+    let held = crate::limits::held_here();
+    ((peak_bytes as i64 - held) * percent / 100 + held).to_string()
+}
 
 /// A temporary folder in which the binary runs. There is no `configs/` in it.
 pub(crate) struct Folder(tempfile::TempDir);

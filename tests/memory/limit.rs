@@ -2,13 +2,15 @@
 
 use oomph::{Config, Phase, Quiet, Registry, Session, Shortage, Stop, TrainError, TrainOptions, train};
 
+use crate::limits::limit;
+
 fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, TrainError>) {
     let directory = tempfile::tempdir().unwrap();
     let text = format!(
         "model = {{ name = 'resnet18', stem = 'small', width = 16 }}\n\
          data = {{ source = 'digits', workers = 0 }}\n\
          train = {{ steps = 3, batch = 32, eval_every = 'never' }}\n\
-         memory = {{ limit = '{limit}', record = {record} }}\n\
+         memory = {{ limit = {limit}, record = {record} }}\n\
          run = {{ directory = '{}' }}",
         directory.path().join("run").display()
     );
@@ -23,7 +25,7 @@ fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, Tr
 #[test]
 fn a_step_above_the_limit_ends_in_an_error_that_says_where() {
     let _alone = crate::alone();
-    let (directory, result) = run("6MiB", 100_000);
+    let (directory, result) = run(&limit(6 << 10), 100_000);
     let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
     assert_eq!((error.phase, error.step), (Phase::Forward, Some(1)));
     assert!(!error.scope.is_empty(), "{error}");
@@ -43,7 +45,7 @@ fn a_step_above_the_limit_ends_in_an_error_that_says_where() {
 #[test]
 fn what_is_not_recorded_is_not_shown() {
     let _alone = crate::alone();
-    let (_directory, result) = run("6MiB", 0);
+    let (_directory, result) = run(&limit(6 << 10), 0);
     let Err(TrainError::OutOfMemory(error)) = result else { panic!("{result:?}") };
     let report = error.report.expect("the training explains it");
     assert!(!report.is_measured);

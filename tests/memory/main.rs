@@ -4,6 +4,8 @@ mod accuracy;
 mod categories;
 mod leaks;
 mod limit;
+#[path = "../machine/limits.rs"]
+mod limits;
 mod out_of_memory;
 mod weights;
 

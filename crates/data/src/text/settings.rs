@@ -20,7 +20,7 @@ use crate::{OpenSource, download::Remote};
 /// | `steps` | 128 | tokens of a sample |
 /// | `held_out` | 0.1 | the share at the end of the text that is held out |
 /// | `vocabulary` | 65,536 | the most different tokens there are; the rarer ones are unknown |
-/// | `vocabulary_file` | none | takes the vocabulary of this file and not that of the text: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
+/// | `vocabulary_file` | none | takes the vocabulary of this file and not that of the text, whatever `vocabulary` and `min_count` say: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
 /// | `min_count` | 1 | tokens that the training part has less often are unknown |
 /// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; else they are shuffled, and each starts anew |
 /// | `max_file_bytes` | `1GiB` | a larger file is refused |
@@ -60,12 +60,6 @@ impl Settings {
             return Err(section.invalid("download", "`false` without `name`, which says what is fetched"));
         }
         let vocabulary_file = section.optional_string("vocabulary_file")?;
-        let its_own = ["vocabulary", "min_count"].into_iter().find(|key| section.contains(key));
-        if let (Some(key), Some(_)) = (its_own, &vocabulary_file) {
-            return Err(
-                section.invalid(key, "nothing beside `vocabulary_file`, which says which tokens there are")
-            );
-        }
         Ok(Self {
             vocabulary_file: vocabulary_file.map(PathBuf::from),
             home: name.filter(|_| download).map(Known::file),
@@ -98,7 +92,6 @@ mod tests {
             assert!(!read(settings), "{settings}");
         }
         assert!(read("path = 'x'\nvocabulary_file = 'weights.safetensors'"));
-        assert!(!read("path = 'x'\nvocabulary_file = 'weights.safetensors'\nmin_count = 2"));
         for settings in ["held_out = 1.0", "held_out = -0.1", "vocabulary = 1", "min_count = 0", "carry = 1"]
         {
             assert!(!read(&format!("path = 'x'\n{settings}")), "{settings}");
