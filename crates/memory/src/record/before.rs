@@ -23,8 +23,8 @@ pub(super) fn explain(
     let (stale, current): (Vec<&Note>, Vec<&Note>) =
         notes.held.iter().partition(|note| note.next_event < recording.first_event);
     let current = current.into_iter().filter_map(|note| {
-        let event = u32::try_from(note.next_event - recording.first_event).ok()?;
-        (event as usize <= recording.events.len()).then_some((event, note))
+        let event = u32::try_from(recording.events_before(note.next_event)).ok()?;
+        (note.next_event <= recording.end_event).then_some((event, note))
     });
     let current: Vec<(u32, &Note)> = current.collect();
     let mut held: Vec<Held> = current.iter().map(|&(event, note)| note.held(event, names)).collect();
