@@ -311,7 +311,10 @@ fn notes_and_numbers_find_the_events_of_a_device(pools: &[ComputePool; 2]) {
     let noise = || pools[1].install(|| drop(made_of(64)));
     noise();
     let mut held = vec![note(&before, "before")];
+    set_device_limit(1, Some(Bytes::new(0)));
     let made = pools[0].install(|| made_of(6000));
+    let crossed = on_device(1, take_crossing).unwrap();
+    set_device_limit(1, None);
     held.push(note(&made, "made"));
     noise();
     let moment = record::next_event();
@@ -329,12 +332,13 @@ fn notes_and_numbers_find_the_events_of_a_device(pools: &[ComputePool; 2]) {
         .collect();
     named.sort_unstable();
     assert_eq!(named, [("before", 5000, 0, None), ("made", 6000, 1, Some(2))]);
-    // The moment is before the free, with which the block at this address went.
+    // The moment is before the free.
     assert_eq!(recording.events[1].change, Change::Free { address, bytes: 6000 });
-    assert_eq!(recording.timeline_event(moment), Some(2));
-    assert_eq!(recording.timeline_event(recording.first_event), Some(1));
-    assert_eq!(recording.timeline_event(recording.end_event), Some(3));
-    assert_eq!(recording.first_event.checked_sub(1).and_then(|it| recording.timeline_event(it)), None);
+    assert_eq!(recording.events_before(moment), 1);
+    assert_eq!(recording.events_before(recording.first_event), 0);
+    assert_eq!(recording.events_before(recording.end_event), 2);
+    // What crossed had happened when the number was noted.
+    assert_eq!((crossed.requested_bytes.get(), recording.events_before(crossed.event)), (6000, 1));
     record::stop();
     drop(before);
 }

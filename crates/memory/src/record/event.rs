@@ -97,17 +97,12 @@ pub(super) fn device_of(words: Words) -> usize {
 }
 
 impl Recording {
-    /// The event of the [timeline](Self::timeline) at which event `number` was over: that one, or the next one of this
-    /// device. What [`next_event`](super::next_event) gave becomes a point of the timeline by it. `None` where that is
-    /// older than the recording; of what is younger it is the end.
-    pub fn timeline_event(&self, number: u64) -> Option<u32> {
-        number.checked_sub(self.first_event)?;
-        u32::try_from(self.events_before(number) + 1).ok()
-    }
-
-    /// How many of the events come before event `number`.
-    pub(super) fn events_before(&self, number: u64) -> usize {
-        self.events.partition_point(|event| event.number < number)
+    /// How many of the events come before event `number`. So it is also the event of the [timeline](Self::timeline)
+    /// that had happened when [`next_event`](super::next_event) gave that number, be the next one of this device or of
+    /// another.
+    pub fn events_before(&self, number: u64) -> u32 {
+        // A ring has fewer than a `u32` can count.
+        self.events.partition_point(|event| event.number < number) as u32
     }
 }
 
