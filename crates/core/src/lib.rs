@@ -5,6 +5,7 @@
 //! - [`Generator`]: randomness that is a function of a key such as (seed, step, rank, stage), never of history.
 //! - [`Place`]: where a run is, phase and scope; [`scope`] names a part of a model for every report.
 //! - [`Account`]: whom an allocation is charged to, the host or the device; [`charge`] says it.
+//! - [`on_device`]: which of several CPU devices a thread works for.
 //! - [`Split`] and [`Mode`]: the training or the test part of the data; training or evaluating.
 //!
 //! ```
@@ -24,12 +25,17 @@
 
 mod account;
 mod bytes;
+mod device;
 mod generator;
 mod place;
 mod sample;
 
 pub use account::{Account, charge, charge_thread, charged_account};
 pub use bytes::{Bytes, ParseBytesError};
+pub use device::{MOST_DEVICES, current_device, device_count, device_thread, on_device};
 pub use generator::{Generator, Key};
-pub use place::{Phase, Place, PlaceGuard, is_within, phase, place, scope, shared_place, watch_places};
+pub use place::{
+    Phase, Place, PlaceGuard, at_place, is_within, phase, place, scope, shared_place, shared_place_of,
+    watch_places,
+};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

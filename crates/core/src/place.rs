@@ -12,7 +12,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{Account, charge};
+use crate::{
+    account::{Account, charge},
+    device::{MOST_DEVICES, current_device},
+};
 
 /// What a run is doing: the coarse half of a [`Place`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -124,8 +127,17 @@ struct Names {
 
 static NAMES: Mutex<Names> = Mutex::new(Names { paths: Vec::new(), numbers: None });
 
-/// Where the thread that moved last is: for threads that compute for it.
-static SHARED: AtomicU32 = AtomicU32::new(0);
+/// Where the thread of a device that moved last is: for threads that compute for it. On lines of its own, since the
+/// threads of several devices move at the same time.
+#[repr(align(128))]
+struct Shared(AtomicU32);
+
+static SHARED: [Shared; MOST_DEVICES] = [const { Shared(AtomicU32::new(0)) }; MOST_DEVICES];
+
+/// Of a device by its index, as [`on_device`](crate::on_device) takes it.
+fn shared(device: usize) -> &'static AtomicU32 {
+    &SHARED[device.min(MOST_DEVICES - 1)].0
+}
 
 type Watcher = Rc<dyn Fn(Place)>;
 
@@ -150,9 +162,35 @@ pub fn place() -> Place {
     Place(CURRENT.get())
 }
 
-/// Where the thread that entered or left something last is. Threads that compute for others ask this.
+/// Where the thread that entered or left something last is, of those that work for the same device as this one.
+/// Threads that compute for others ask this.
 pub fn shared_place() -> Place {
-    Place(SHARED.load(Relaxed))
+    shared_place_of(current_device())
+}
+
+/// The same of those that work for the device of that index.
+pub fn shared_place_of(device: usize) -> Place {
+    Place(shared(device).load(Relaxed))
+}
+
+/// Runs `work` where another thread is that waits for it: for a compute thread that was handed all that is to do.
+/// Afterwards the thread is back where it was, and what its device [shares](shared_place) is what it was.
+pub fn at_place<R>(place: Place, work: impl FnOnce() -> R) -> R {
+    struct Restore {
+        outer: Place,
+        device: usize,
+        shared: Place,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            go(self.outer);
+            shared(self.device).store(self.shared.0, Relaxed);
+        }
+    }
+    let device = current_device();
+    let _restore = Restore { outer: self::place(), device, shared: shared_place_of(device) };
+    go(place);
+    work()
 }
 
 /// Names what follows, until the guard is dropped, in every report: the stage, the layer, or a part of one.
@@ -214,7 +252,7 @@ impl Drop for PlaceGuard {
 
 fn go(place: Place) {
     CURRENT.set(place.0);
-    SHARED.store(place.0, Relaxed);
+    shared(current_device()).store(place.0, Relaxed);
     // Cloned, so that the watcher may itself be replaced while it runs.
     let watcher = WATCHER.with_borrow(Clone::clone);
     if let Some(watcher) = watcher {
@@ -251,6 +289,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::on_device;
 
     #[test]
     fn a_place_has_phase_and_scope_and_is_left_again() {
@@ -276,6 +315,43 @@ mod tests {
             })
             .collect();
         assert_eq!(words[0], words[1]);
+    }
+
+    #[test]
+    fn each_device_shares_the_place_of_its_own_threads() {
+        // Devices of this test alone: others run at the same time.
+        let [one, other] = [MOST_DEVICES - 2, MOST_DEVICES - 3];
+        let inner = on_device(one, || {
+            let _phase = phase(Phase::Forward);
+            let _scope = scope("shared");
+            on_device(other, || {
+                let _phase = phase(Phase::Backward);
+                [one, other].map(|device| shared_place_of(device).phase())
+            })
+        });
+        assert_eq!(inner, [Phase::Forward, Phase::Backward]);
+        assert_eq!(on_device(one, shared_place), Place::default());
+    }
+
+    #[test]
+    fn work_that_is_handed_over_is_where_it_was_asked_for() {
+        let device = MOST_DEVICES - 4;
+        let asking = {
+            let _phase = phase(Phase::Eval);
+            let _scope = scope("asking");
+            place()
+        };
+        let seen = std::thread::spawn(move || {
+            crate::device_thread(device);
+            let _own = phase(Phase::Data);
+            let inner = at_place(asking, || {
+                let _scope = scope("part");
+                (place().scope(), shared_place_of(device).scope())
+            });
+            (inner, place().phase(), shared_place().phase())
+        });
+        let inner = ("asking.part".to_owned(), "asking.part".to_owned());
+        assert_eq!(seen.join().unwrap(), (inner, Phase::Data, Phase::Data));
     }
 
     #[test]

@@ -6,20 +6,18 @@ use std::{
     },
 };
 
-use crate::{
-    account::{self, Account},
-    limit,
-    record::Claim,
-};
+use oomph_core::MOST_DEVICES;
+
+use crate::{account::Owner, limit, record::Claim};
 
 /// The system's allocator, counting. See [`install_meter!`](crate::install_meter).
 ///
-/// Each allocation carries a header that names its account, as long as the alignment and at least 16 bytes. Counts are
+/// Each allocation carries a header that names its owner, as long as the alignment and at least 16 bytes. Counts are
 /// of the bytes asked for; header and the system's own rounding are not counted.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// The figures of the device. Two cache lines, which processors fetch as a pair, and no others on them.
+/// The figures of a device. Two cache lines, which processors fetch as a pair, and no others on them.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Device {
@@ -36,25 +34,36 @@ pub(crate) struct Host {
 }
 
 pub(crate) static HOST: Host = Host { live: AtomicU64::new(0) };
-pub(crate) static DEVICE: Device =
-    Device { live: AtomicU64::new(0), peak: AtomicU64::new(0), allocations: AtomicU64::new(0) };
+static DEVICES: [Device; MOST_DEVICES] = [const { Device::new() }; MOST_DEVICES];
 
 impl Device {
-    /// Counts an allocation of `size` bytes, in place of one of `replaced` bytes where it is a block that grew.
-    fn born(&self, size: usize, replaced: usize) {
-        self.allocations.fetch_add(1, Relaxed);
-        // Wraps where the block shrank. `Release`, so that a recording that reads the level knows of the event.
-        let change = (size as u64).wrapping_sub(replaced as u64);
-        let live = self.live.fetch_add(change, Release).wrapping_add(change);
-        // The plain load keeps the shared line readable in the usual case, where the peak is not exceeded.
-        if live > self.peak.load(Relaxed) {
-            self.peak.fetch_max(live, Relaxed);
-        }
-        limit::check(size as u64, live);
+    const fn new() -> Self {
+        Self { live: AtomicU64::new(0), peak: AtomicU64::new(0), allocations: AtomicU64::new(0) }
     }
 
-    fn died(&self, size: usize) {
-        self.live.fetch_sub(size as u64, Release);
+    /// Those of a device by its index, as [`on_device`](oomph_core::on_device) takes it.
+    #[inline]
+    pub(crate) fn of(device: usize) -> &'static Self {
+        &DEVICES[device.min(MOST_DEVICES - 1)]
+    }
+
+    /// Counts an allocation of `size` bytes on a device, in place of one of `replaced` bytes where it is a block that
+    /// grew.
+    fn born(device: usize, size: usize, replaced: usize) {
+        let figures = Self::of(device);
+        figures.allocations.fetch_add(1, Relaxed);
+        // Wraps where the block shrank. `Release`, so that a recording that reads the level knows of the event.
+        let change = (size as u64).wrapping_sub(replaced as u64);
+        let live = figures.live.fetch_add(change, Release).wrapping_add(change);
+        // The plain load keeps the shared line readable in the usual case, where the peak is not exceeded.
+        if live > figures.peak.load(Relaxed) {
+            figures.peak.fetch_max(live, Relaxed);
+        }
+        limit::check(device, size as u64, live);
+    }
+
+    fn died(device: usize, size: usize) {
+        Self::of(device).live.fetch_sub(size as u64, Release);
     }
 }
 
@@ -133,20 +142,20 @@ unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
         return start;
     }
     let size = layout.size();
-    let account = if holds_tensor(layout) { account::current() } else { Account::Host };
+    let owner = if holds_tensor(layout) { Owner::current() } else { Owner::HOST };
     // SAFETY: the header's bytes are inside the allocation, the last 16 of them aligned to 16.
     let user = unsafe {
         let user = start.add(header);
-        user.sub(HEADER).cast::<u64>().write(account as u64);
+        user.sub(HEADER).cast::<u64>().write(owner.word());
         user
     };
-    match account {
-        Account::Host => _ = HOST.live.fetch_add(size as u64, Relaxed),
-        Account::Device => {
+    match owner.device() {
+        None => _ = HOST.live.fetch_add(size as u64, Relaxed),
+        Some(device) => {
             let claim = Claim::take();
-            DEVICE.born(size, 0);
+            Device::born(device, size, 0);
             if let Some(claim) = claim {
-                claim.alloc(user.addr(), size);
+                claim.alloc(device, user.addr(), size);
             }
         }
     }
@@ -154,29 +163,26 @@ unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
 }
 
 /// Counts the end of an allocation, before the system may give its place to another thread.
-fn close(account: Account, user: *mut u8, size: usize) {
-    match account {
-        Account::Host => _ = HOST.live.fetch_sub(size as u64, Relaxed),
-        Account::Device => {
+fn close(owner: Owner, user: *mut u8, size: usize) {
+    match owner.device() {
+        None => _ = HOST.live.fetch_sub(size as u64, Relaxed),
+        Some(device) => {
             let claim = Claim::take();
-            DEVICE.died(size);
+            Device::died(device, size);
             if let Some(claim) = claim {
-                claim.free(user.addr(), size);
+                claim.free(device, user.addr(), size);
             }
         }
     }
 }
 
-/// The account that the header of an allocation names.
+/// Whom the header of an allocation names: its end is counted there, whichever thread frees it.
 ///
 /// # Safety
 /// `user` came from `open`.
-unsafe fn account_of(user: *mut u8) -> Account {
+unsafe fn owner_of(user: *mut u8) -> Owner {
     // SAFETY: `open` wrote the word there.
-    match unsafe { user.sub(HEADER).cast::<u64>().read() } {
-        word if word == Account::Device as u64 => Account::Device,
-        _ => Account::Host,
-    }
+    Owner::from_word(unsafe { user.sub(HEADER).cast::<u64>().read() })
 }
 
 // SAFETY: all requests go to the system's allocator with a layout that is larger by the header; the address given out
@@ -199,7 +205,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let Some((whole, header)) = with_header(layout) else { return };
         // SAFETY: `user` came from `alloc` with this layout.
         unsafe {
-            close(account_of(user), user, layout.size());
+            close(owner_of(user), user, layout.size());
             System.dealloc(user.sub(header), whole);
         }
     }
@@ -211,29 +217,29 @@ unsafe impl GlobalAlloc for CountingAllocator {
         };
         // SAFETY: `user` came from `alloc` with `layout`; the header moves along with the contents. Where there is no
         // more memory the block stays as it was.
-        let (account, resize) = unsafe {
+        let (owner, resize) = unsafe {
             let resize = || match System.realloc(user.sub(header), whole, grown.size()) {
                 start if start.is_null() => (user, layout.size(), start),
                 start => (start.add(header), size, start.add(header)),
             };
-            (account_of(user), resize)
+            (owner_of(user), resize)
         };
         // Where the system moves the block it holds both for a moment; that is not counted.
-        match account {
-            Account::Host => {
+        match owner.device() {
+            None => {
                 let (_, size, result) = resize();
                 HOST.live.fetch_add((size as u64).wrapping_sub(layout.size() as u64), Relaxed);
                 result
             }
-            Account::Device => {
+            Some(device) => {
                 // Before, since the system may give the old place to another thread at once.
                 let freed = Claim::take();
                 let (address, size, result) = resize();
                 let made = freed.as_ref().map(|_| Claim::next());
-                DEVICE.born(size, layout.size());
+                Device::born(device, size, layout.size());
                 if let (Some(freed), Some(made)) = (freed, made) {
-                    freed.free(user.addr(), layout.size());
-                    made.alloc(address.addr(), size);
+                    freed.free(device, user.addr(), layout.size());
+                    made.alloc(device, address.addr(), size);
                 }
                 result
             }

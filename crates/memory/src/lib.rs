@@ -4,6 +4,7 @@
 //!   bytes in two accounts: what compute threads allocate is **in use** on the CPU device, everything else is **host**.
 //! - [`Account`] and [`charge`]: which account the current thread's allocations go to.
 //! - [`Reading`]: the figures of one moment; [`read`] takes them.
+//! - [`ComputePool`]: the compute threads of one of several CPU devices, each of which is counted apart.
 //! - [`set_limit`] and [`take_crossing`]: rehearse a smaller device; [`default_limit`] is what this machine leaves.
 //! - [`record`]: the newest allocations one by one, from which a [`Timeline`] is made.
 //! - [`leak`]: compares successive steps, and says what is never given back.
@@ -44,10 +45,12 @@ mod timeline;
 
 pub use account::{Account, charge};
 pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
-pub use limit::{Crossing, crossing, limit, set_limit, take_crossing};
+pub use limit::{Crossing, crossing, limit, set_device_limit, set_limit, take_crossing};
 pub use machine::{DefaultLimit, LimitReason, Machine, default_limit, machine};
-pub use reading::{Reading, is_installed, read, restart_peak};
-pub use threads::{ThreadsError, compute_threads, on_compute_threads, running_threads};
+pub use reading::{Reading, is_installed, read, read_device, restart_peak};
+pub use threads::{
+    ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
+};
 pub use timeline::{
     Block, Category, Clock, Draft, Held, Holder, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split,
     Timeline,

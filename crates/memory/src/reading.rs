@@ -1,13 +1,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, current_device};
 
 use crate::{
     account::{Account, charge},
-    allocator::{DEVICE, HOST},
+    allocator::{Device, HOST},
 };
 
-/// The figures of one moment, of the whole process.
+/// The figures of one moment: of one CPU device, and of the program that all of them share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Bytes of tensors and kernel workspaces on the CPU device now.
@@ -20,19 +20,28 @@ pub struct Reading {
     pub allocations: u64,
 }
 
-/// Reads the meter. All zero where [`install_meter!`](crate::install_meter) is missing: see [`is_installed`].
+/// Reads the meter of the CPU device that this thread works for: the only one, where nobody said
+/// [another](oomph_core::on_device). All zero where [`install_meter!`](crate::install_meter) is missing: see
+/// [`is_installed`].
 pub fn read() -> Reading {
+    read_device(current_device())
+}
+
+/// Reads the meter of the CPU device of that index.
+pub fn read_device(device: usize) -> Reading {
+    let figures = Device::of(device);
     Reading {
-        in_use_bytes: Bytes::new(DEVICE.live.load(Relaxed)),
-        peak_in_use_bytes: Bytes::new(DEVICE.peak.load(Relaxed)),
+        in_use_bytes: Bytes::new(figures.live.load(Relaxed)),
+        peak_in_use_bytes: Bytes::new(figures.peak.load(Relaxed)),
         host_bytes: Bytes::new(HOST.live.load(Relaxed)),
-        allocations: DEVICE.allocations.load(Relaxed),
+        allocations: figures.allocations.load(Relaxed),
     }
 }
 
-/// Starts a new peak from what is in use now.
+/// Starts a new peak of this thread's device from what is in use on it now.
 pub fn restart_peak() {
-    DEVICE.peak.store(DEVICE.live.load(Relaxed), Relaxed);
+    let figures = Device::of(current_device());
+    figures.peak.store(figures.live.load(Relaxed), Relaxed);
 }
 
 /// Whether the counting allocator is this program's. Without it CPU memory is not measured.

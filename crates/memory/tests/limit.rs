@@ -55,6 +55,7 @@ fn the_first_crossing_is_kept_until_it_is_taken() {
         (device(|| made_of(50_000)), oomph_core::place())
     };
     let expected = Crossing {
+        device: 0,
         requested_bytes: Bytes::new(50_000),
         in_use_bytes: Bytes::new(limit_bytes.get() + 10_000),
         limit_bytes,

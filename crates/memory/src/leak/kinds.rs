@@ -38,9 +38,9 @@ pub(super) fn grown_kinds(recording: &Recording, marks: &[u64]) -> Vec<GrownKind
         return Vec::new();
     };
     let mut alive: HashMap<u64, (usize, u64, Place)> = HashMap::new();
-    for (number, event) in (recording.first_event..end).zip(&recording.events) {
+    for event in recording.events.iter().take_while(|event| event.number < end) {
         // The step that begins with the last mark before it.
-        let step = marks.partition_point(|mark| *mark <= number);
+        let step = marks.partition_point(|mark| *mark <= event.number);
         match event.change {
             Change::Alloc { address, bytes } if (1..=steps).contains(&step) => {
                 alive.insert(address, (step, bytes, event.place));
@@ -84,7 +84,7 @@ mod tests {
     use crate::record::Event;
 
     fn event(change: Change, place: Place) -> Event {
-        Event { change, nanoseconds: 0, place }
+        Event { change, nanoseconds: 0, number: 0, place }
     }
 
     fn forward() -> Place {
@@ -114,6 +114,7 @@ mod tests {
             }
             marks.push(100 + events.len() as u64);
         }
+        (100..).zip(&mut events).for_each(|(number, event)| event.number = number);
         (Recording { events, first_event: 100, ..Recording::default() }, marks)
     }
 

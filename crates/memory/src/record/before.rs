@@ -22,11 +22,9 @@ pub(super) fn explain(
 ) -> Vec<Held> {
     let (stale, current): (Vec<&Note>, Vec<&Note>) =
         notes.held.iter().partition(|note| note.next_event < recording.first_event);
-    let current = current.into_iter().filter_map(|note| {
-        let event = u32::try_from(note.next_event - recording.first_event).ok()?;
-        (event as usize <= recording.events.len()).then_some((event, note))
-    });
-    let current: Vec<(u32, &Note)> = current.collect();
+    let current = current.into_iter().filter(|note| note.next_event <= recording.end_event);
+    let current: Vec<(u32, &Note)> =
+        current.map(|note| (recording.events_before(note.next_event), note)).collect();
     let mut held: Vec<Held> = current.iter().map(|&(event, note)| note.held(event, names)).collect();
     add_noted(recording, blocks, &current, &held);
     held.extend(still_true(blocks, stale, names));

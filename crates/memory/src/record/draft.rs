@@ -19,7 +19,7 @@ pub struct Notes {
     pub limit_bytes: Option<Bytes>,
     /// The names of the model's stages.
     pub stages: Vec<String>,
-    /// Which tensors lay where, and when.
+    /// Which tensors lay where, and when: those of the recording's device.
     pub held: Vec<Note>,
 }
 

@@ -4,16 +4,21 @@ use oomph_core::{Bytes, Place};
 
 use super::ring::Words;
 
-/// What was recorded: all events from the first one kept to the last.
+/// What was recorded of one CPU device: all its events from the first one kept to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
+    /// The index of the device.
+    pub device: usize,
     /// The events, in order.
     pub events: Vec<Event>,
-    /// The number of the first of them; see [`next_event`](super::next_event).
+    /// The number from which on the events are there; see [`next_event`](super::next_event). Where there is one device
+    /// it is that of the first of them.
     pub first_event: u64,
-    /// Older events of this recording that the ring no longer had.
+    /// The number up to which they are there: that of the first one behind them.
+    pub end_event: u64,
+    /// Older events of this recording that the ring no longer had, be they of this device or of another.
     pub lost_events: u64,
-    /// What was in use before the first of the events.
+    /// What was in use on the device before the first of the events.
     pub in_use_bytes: Bytes,
     /// When the recording was started; `None` where there was none.
     pub started: Option<SystemTime>,
@@ -26,11 +31,13 @@ pub struct Event {
     pub change: Change,
     /// When, since the start of the recording. Threads that allocate at the same time may be out of order.
     pub nanoseconds: u64,
-    /// Where the run was.
+    /// Its number among the events of all devices; see [`next_event`](super::next_event).
+    pub number: u64,
+    /// Where the run was, on the device.
     pub place: Place,
 }
 
-/// What happened to the memory of the CPU device.
+/// What happened to the memory of a CPU device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Memory was given out.
@@ -65,7 +72,7 @@ pub enum StepKind {
     Eval,
 }
 
-/// The kinds of events as the ring has them.
+/// The kinds of events as the ring has them: with the device in one word.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -75,11 +82,35 @@ pub(super) enum Kind {
     EvalBatch,
 }
 
+/// The bits of the word that say the kind; those above say the device.
+const KIND_BITS: u32 = 8;
+
+impl Kind {
+    pub(super) fn on(self, device: usize) -> u32 {
+        (device as u32) << KIND_BITS | self as u32
+    }
+}
+
+/// The device of an event that the ring has.
+pub(super) fn device_of(words: Words) -> usize {
+    (words.kind >> KIND_BITS) as usize
+}
+
+impl Recording {
+    /// How many of the events come before event `number`. So it is also the event of the [timeline](Self::timeline)
+    /// that had happened when [`next_event`](super::next_event) gave that number, be the next one of this device or of
+    /// another.
+    pub fn events_before(&self, number: u64) -> u32 {
+        // A ring has fewer than a `u32` can count.
+        self.events.partition_point(|event| event.number < number) as u32
+    }
+}
+
 impl Event {
     /// The event that these words say; `None` where they say none.
-    pub(super) fn of(words: Words, started_nanoseconds: u64) -> Option<Self> {
+    pub(super) fn of(number: u64, words: Words, started_nanoseconds: u64) -> Option<Self> {
         let Words { kind, place, address, bytes, nanoseconds } = words;
-        let change = match kind {
+        let change = match kind & ((1 << KIND_BITS) - 1) {
             kind if kind == Kind::Alloc as u32 => Change::Alloc { address, bytes },
             kind if kind == Kind::Free as u32 => Change::Free { address, bytes },
             kind if kind == Kind::TrainStep as u32 => Change::Step { number: address, kind: StepKind::Train },
@@ -87,7 +118,7 @@ impl Event {
             _ => return None,
         };
         let nanoseconds = nanoseconds.saturating_sub(started_nanoseconds);
-        Some(Self { change, nanoseconds, place: Place::from_word(place) })
+        Some(Self { change, nanoseconds, number, place: Place::from_word(place) })
     }
 
     /// What the event adds to the level.

@@ -13,6 +13,9 @@
 //! # }
 //! ```
 //!
+//! Events of several CPU devices stand in one order; a [`Recording`] has those of one of them, with the level of that
+//! device: [`dump`] of the one that the thread works for, [`dump_device`] of any, [`dump_devices`] of all at one moment.
+//!
 //! Recording neither waits nor allocates in the allocator; while it is off it costs one load an allocation. There is
 //! one ring in a program, as there is one allocator.
 
@@ -22,6 +25,7 @@ mod event;
 mod ring;
 
 use std::{
+    ops::Range,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{
@@ -33,16 +37,18 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use oomph_core::{Bytes, Place};
+use oomph_core::{
+    Bytes, MOST_DEVICES, Place, current_device, device_count, place, shared_place, shared_place_of,
+};
 
 pub use draft::{Note, Notes};
 pub use event::{Change, Event, Recording, StepKind};
 
 use crate::{
     account::{Account, charge},
-    allocator::DEVICE,
+    allocator::Device,
 };
-use event::Kind;
+use event::{Kind, device_of};
 use ring::{Found, Ring, Words};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -55,10 +61,19 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 struct Session {
     /// The number of its first event. Numbers are the process's: they never start anew.
     first_event: u64,
-    /// The first number after it and what was in use then, where it was stopped.
-    stopped: Option<(u64, u64)>,
+    /// How it ended, where it was stopped.
+    stopped: Option<Settled>,
     started: SystemTime,
     started_nanoseconds: u64,
+}
+
+/// A moment between two events.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    /// The number of the first event that is not over yet.
+    end: u64,
+    /// What was in use on each device before it.
+    levels: [u64; MOST_DEVICES],
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
@@ -114,18 +129,19 @@ fn oldest(first_event: u64) -> u64 {
     first_event.max(RING.next().saturating_sub(RING.capacity()))
 }
 
-/// Notes that an optimizer step or an evaluation batch begins here; the one before ends.
+/// Notes that an optimizer step or an evaluation batch begins here on this thread's device; the one before ends.
 pub fn mark_step(number: u64, kind: StepKind) {
     if let Some(claim) = Claim::take() {
         let kind = match kind {
             StepKind::Train => Kind::TrainStep,
             StepKind::Eval => Kind::EvalBatch,
         };
-        claim.write(kind, number, 0);
+        claim.write(kind, current_device(), number, 0);
     }
 }
 
-/// What was recorded so far; empty where nothing was. Recording goes on meanwhile.
+/// What was recorded so far of the CPU device that this thread works for; empty where nothing was. Recording goes on
+/// meanwhile.
 ///
 /// Where other threads allocate at the same time, the recording ends at a moment at which all events are complete and
 /// belong to the level. After some seconds without one the level is off by what was on its way.
@@ -135,56 +151,85 @@ pub fn dump() -> Recording {
 
 /// The same without the events before number `event`, see [`next_event`]: they count as lost.
 pub fn dump_since(event: u64) -> Recording {
-    charge(Account::Host, || {
-        let session = session();
-        let Some(session) = session.as_ref() else { return Recording::default() };
-        let oldest_event = oldest(session.first_event).max(event);
-        let (end, in_use) = session.stopped.unwrap_or_else(|| settle(oldest_event));
-        let mut first_event = oldest_event;
-        let mut events = Vec::with_capacity(end.saturating_sub(oldest_event) as usize);
-        for number in oldest_event..end {
-            let event = match RING.read(number) {
-                Found::Event(words) => Event::of(words, session.started_nanoseconds),
-                Found::Pending | Found::Overwritten => None,
-            };
-            match event {
-                Some(event) => events.push(event),
-                None => {
-                    // Others wrote on: what is older is lost as well, so that no event is missing in between.
-                    events.clear();
-                    first_event = number + 1;
-                }
+    dump_device(current_device(), event)
+}
+
+/// The same of the CPU device of that index.
+pub fn dump_device(device: usize, since: u64) -> Recording {
+    let device = device.min(MOST_DEVICES - 1);
+    charge(Account::Host, || gather(device..device + 1, since).pop().unwrap_or_default())
+}
+
+/// The same of every CPU device that a thread worked for, by index, all of them up to the same moment.
+pub fn dump_devices(since: u64) -> Vec<Recording> {
+    charge(Account::Host, || gather(0..device_count(), since))
+}
+
+/// The recordings of some devices.
+fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
+    let session = session();
+    let Some(session) = session.as_ref() else {
+        return devices.map(|device| Recording { device, ..Recording::default() }).collect();
+    };
+    let oldest_event = oldest(session.first_event).max(since);
+    let Settled { end, levels } = session.stopped.unwrap_or_else(|| settle(oldest_event));
+    let mut first_event = oldest_event;
+    let share = end.saturating_sub(oldest_event) as usize / device_count();
+    let mut events: Vec<Vec<Event>> = devices.clone().map(|_| Vec::with_capacity(share)).collect();
+    for number in oldest_event..end {
+        let found = match RING.read(number) {
+            Found::Event(words) => {
+                Event::of(number, words, session.started_nanoseconds).zip(Some(device_of(words)))
+            }
+            Found::Pending | Found::Overwritten => None,
+        };
+        match found {
+            Some((event, device)) if devices.contains(&device) => events[device - devices.start].push(event),
+            Some(_) => {}
+            None => {
+                // Others wrote on: what is older is lost as well, so that no event is missing in between.
+                events.iter_mut().for_each(Vec::clear);
+                first_event = number + 1;
             }
         }
+    }
+    let recording = |(device, events): (usize, Vec<Event>)| {
         let since_first: i128 = events.iter().map(Event::bytes_change).sum();
-        let before = i128::from(in_use) - since_first;
+        let before = i128::from(levels[device]) - since_first;
         Recording {
+            device,
             events,
             first_event,
+            end_event: end,
             lost_events: first_event - session.first_event,
             in_use_bytes: Bytes::new(u64::try_from(before).unwrap_or(0)),
             started: Some(session.started),
         }
-    })
+    };
+    devices.zip(events).map(recording).collect()
 }
 
-/// The number of the first event that is not over yet, and what is in use before it.
+/// The last moment whose events are all over, and what is in use on each device then.
 ///
 /// An event changes the level after it claimed its number and before it is written. So where all claimed ones are
 /// written, and none is claimed while the level is read, the level is that of these events.
-fn settle(first_event: u64) -> (u64, u64) {
+fn settle(first_event: u64) -> Settled {
     const TURNS_BETWEEN_PAUSES: u32 = 64;
     const MOST_PAUSES: u32 = 10_000;
     let mut end = first_event;
+    let mut levels = [0; MOST_DEVICES];
     let mut turns = 0;
     loop {
         let next = RING.next();
         while end < next && RING.is_written(end) {
             end += 1;
         }
-        let in_use = DEVICE.live.load(Acquire);
+        // A device that a thread works for only from now on has no level yet, or an event after `end`.
+        for (device, level) in levels.iter_mut().enumerate().take(device_count()) {
+            *level = Device::of(device).live.load(Acquire);
+        }
         if RING.next() == end || turns > TURNS_BETWEEN_PAUSES * MOST_PAUSES {
-            return (end, in_use);
+            return Settled { end, levels };
         }
         turns += 1;
         if turns % TURNS_BETWEEN_PAUSES == 0 {
@@ -194,10 +239,14 @@ fn settle(first_event: u64) -> (u64, u64) {
     }
 }
 
-/// Where the thread is, or, where it never went anywhere (a thread that computes for another), where the run is.
-pub(crate) fn place_of_thread() -> Place {
-    let own = oomph_core::place();
-    if own == Place::default() { oomph_core::shared_place() } else { own }
+/// Where the run is on a device: where this thread is, or, where it never went anywhere (a thread that computes for
+/// another) or works for another device (and frees a block of this one), where the thread is that moved last there.
+pub(crate) fn place_on(device: usize) -> Place {
+    if device != current_device() {
+        return shared_place_of(device);
+    }
+    let own = place();
+    if own == Place::default() { shared_place() } else { own }
 }
 
 /// Of the process: an event's time must not change with a new recording.
@@ -225,17 +274,17 @@ impl Claim {
         Self(RING.claim())
     }
 
-    pub(crate) fn alloc(self, address: usize, bytes: usize) {
-        self.write(Kind::Alloc, address as u64, bytes as u64);
+    pub(crate) fn alloc(self, device: usize, address: usize, bytes: usize) {
+        self.write(Kind::Alloc, device, address as u64, bytes as u64);
     }
 
-    pub(crate) fn free(self, address: usize, bytes: usize) {
-        self.write(Kind::Free, address as u64, bytes as u64);
+    pub(crate) fn free(self, device: usize, address: usize, bytes: usize) {
+        self.write(Kind::Free, device, address as u64, bytes as u64);
     }
 
     #[cold]
-    fn write(self, kind: Kind, address: u64, bytes: u64) {
-        let (kind, place) = (kind as u32, place_of_thread().word());
+    fn write(self, kind: Kind, device: usize, address: u64, bytes: u64) {
+        let (kind, place) = (kind.on(device), place_on(device).word());
         RING.write(self.0, Words { kind, place, address, bytes, nanoseconds: nanoseconds() });
     }
 }

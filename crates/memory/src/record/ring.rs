@@ -17,6 +17,7 @@ pub(super) const MOST_SLOTS: u64 = PART_SLOTS * PARTS as u64;
 /// What the allocator notes of an event: plain words, since it must not allocate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
+    /// What happened, and on which device.
     pub(super) kind: u32,
     pub(super) place: u32,
     pub(super) address: u64,
