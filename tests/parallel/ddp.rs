@@ -67,9 +67,9 @@ fn replicas_end_with_the_same_bytes_every_time() {
 #[test]
 fn shared_statistics_need_as_many_micro_batches_everywhere() {
     let runs = Runs::new(RESNET);
-    // Of an epoch's last batch of 21 one replica has 11 samples, in 2 micro-batches, and the other 10, in one.
-    let more = devices(2) + "device.sync_batch_norm = true\nmemory.micro_batch = 10\ntrain.steps = 2\n";
+    // Of an epoch's last batch of 22 one replica has 8 samples, in 2 micro-batches, and the others 7, in one.
+    let more = devices(3) + "device.sync_batch_norm = true\nmemory.micro_batch = 7\ntrain.steps = 2\n";
     let error = runs.try_train("uneven", &more, false).expect_err("it is refused");
-    assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 21, world: 2 })), "{error}");
+    assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 22, world: 3 })), "{error}");
     assert!(!runs.path("uneven").exists());
 }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use oomph::{
-    Config, Done, Quiet, Registry, Resume, Session, Stop, TrainError, TrainOptions, state::Checkpoint, train,
+    Config, Done, Quiet, Registry, Resume, Session, Stop, TrainError, TrainOptions, train,
+    trainer::state::Checkpoint,
 };
 
 /// No batch normalisation: micro-batches and replicas train the same.
@@ -16,14 +17,15 @@ pub(crate) const LSTM: &str = "
     optimizer = { name = 'sgd', lr = 0.1, momentum = 0.9, clip_global_norm = 1.0 }
     ";
 
-/// Batch normalisation, whose statistics are those of what is seen at once.
+/// Batch normalisation, whose statistics are those of what is seen at once. It learns slowly: where a step is large, one
+/// rectifier that opens or closes by the rounding of a sum makes it another training.
 pub(crate) const RESNET: &str = "
-    model = { name = 'resnet18', stem = 'small', width = 4 }
+    model = { name = 'resnet18', stem = 'small', width = 8 }
     data = { source = 'digits', workers = 0 }
     train.batch = 24
     train.eval_every = '10 steps'
     train.seed = 3
-    optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9 }
+    optimizer = { name = 'sgd', lr = 0.002, momentum = 0.9 }
     ";
 
 /// Its state goes from batch to batch; its head is tied.
@@ -80,7 +82,6 @@ impl Runs {
 /// What a training ends with.
 pub(crate) struct State {
     pub(crate) tensors: BTreeMap<String, Vec<f32>>,
-    pub(crate) loss: f64,
     pub(crate) eval_loss: f64,
 }
 
@@ -88,12 +89,9 @@ impl State {
     fn of(done: &Done, run: &Path) -> Self {
         let state = Checkpoint::find(run).expect("a checkpoint").checkpoint.state().expect("a state");
         let model = state.model.into_iter().map(|(name, tensor)| (name, tensor.values));
-        let carried = state.carried.into_iter().map(|(name, tensor)| (format!("carried {name}"), tensor.values));
-        Self {
-            tensors: model.chain(carried).collect(),
-            loss: done.loss.expect("a loss"),
-            eval_loss: done.eval_loss.expect("an evaluation"),
-        }
+        let carried =
+            state.carried.into_iter().map(|(name, tensor)| (format!("carried {name}"), tensor.values));
+        Self { tensors: model.chain(carried).collect(), eval_loss: done.eval_loss.expect("an evaluation") }
     }
 
     /// Whether it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.
@@ -102,14 +100,21 @@ impl State {
         for (name, values) in &self.tensors {
             let others = &other.tensors[name];
             assert_eq!(values.len(), others.len(), "{what}: {name}");
-            let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+            let norm =
+                |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
             let pairs = values.iter().zip(others);
             let difference = norm(&mut pairs.map(|(one, other)| f64::from(one - other)));
             let whole = norm(&mut others.iter().map(|value| f64::from(*value)));
-            assert!(difference <= tolerance * whole.max(1e-3), "{what}: {name} differs by {}", difference / whole);
+            assert!(
+                difference <= tolerance * whole.max(1e-3),
+                "{what}: {name} differs by {}",
+                difference / whole
+            );
         }
-        for (one, other) in [(self.loss, other.loss), (self.eval_loss, other.eval_loss)] {
-            assert!((one - other).abs() <= 10.0 * tolerance * other.abs(), "{what}: a loss of {one}, not {other}");
-        }
+        let (one, other) = (self.eval_loss, other.eval_loss);
+        assert!(
+            (one - other).abs() <= 10.0 * tolerance * other.abs(),
+            "{what}: a loss of {one}, not {other}"
+        );
     }
 }

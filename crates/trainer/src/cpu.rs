@@ -1,7 +1,7 @@
 use std::{cell::Cell, sync::Once};
 
 use burn::tensor::{Device, Tensor};
-use oomph_memory::{Account, charge, keep_freed_memory, on_compute_threads};
+use oomph_memory::{Account, ComputePool, charge, keep_freed_memory, on_compute_threads};
 
 /// Has freed memory kept, and gives every thread that computes, this one among them, its lasting buffer now: the first
 /// larger matrix product of a thread allocates one of the size of its L2 cache and keeps it as long as it lives. So what
@@ -18,6 +18,11 @@ pub(crate) fn prepare() {
     if !THIS_THREAD.replace(true) {
         charge(Account::Device, product);
     }
+}
+
+/// The same for the threads of a device of their own.
+pub(crate) fn prepare_pool(pool: &ComputePool) {
+    pool.on_every_thread(product);
 }
 
 /// The least product for which the kernels of gemm take the buffer, on one thread.

@@ -65,6 +65,9 @@ impl Interval {
         replicas: &Replicas,
     ) -> Result<Result<Option<Means>, NonFinite>, TrainError> {
         let taken = std::mem::take(&mut self.taken);
+        if taken.is_empty() {
+            return Ok(Ok(None));
+        }
         let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
         let told = taken.iter().filter(|taken| taken.correct.is_some()).count();
         let mut right = Vec::new();

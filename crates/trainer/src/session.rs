@@ -187,9 +187,8 @@ impl Session {
         registry: &Registry,
         source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
-        let threads = config.device.threads.and_then(NonZeroUsize::new);
         let device = |config: &Config| -> Result<_, SessionError> {
-            oomph_memory::compute_threads(threads)?;
+            oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new))?;
             let name = config.device.devices[0];
             let device = open_device(name)?;
             install_pool(&device, config.memory.pool)
@@ -215,6 +214,7 @@ impl Session {
         device: impl FnOnce(&Config) -> Result<(Device, Option<Bytes>), SessionError>,
         source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
+        check_sharing(&config)?;
         let parts = registry.read(&config)?;
         let (device, limit_bytes) = device(&config)?;
         let source = source(&parts, &config)?;
@@ -262,8 +262,8 @@ impl Session {
             self.check_batches(Split::Test, self.eval_order().batches(), self.eval_batch())?;
         }
         let check = |batch| check_training(&self.architecture, self.spec(), batch);
-        check(self.micro_batch())?;
         self.check_micro_batches()?;
+        check(self.micro_batch())?;
         for (rest, leaves) in self.rests() {
             check(rest).map_err(|source| SessionError::Rest { samples: rest, leaves, source })?;
         }
@@ -362,6 +362,7 @@ impl Session {
     /// Where the device cannot be opened.
     pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
         let mut config = self.config.clone();
+        config.device.threads = threads_of_each(&config);
         config.device.devices = vec![name];
         Ok(Self { replicas, ..self.with(config, open_device(name)?) })
     }
@@ -559,12 +560,40 @@ impl Session {
     }
 }
 
-/// Sets the limit that the meter looks at. Of a GPU it is what its driver says that nobody holds.
+/// Refuses what no runner is there for.
+fn check_sharing(config: &Config) -> Result<(), ConfigError> {
+    match &config.device.sharing {
+        Sharing::Alone | Sharing::Ddp(_) => Ok(()),
+        Sharing::Dp { .. } | Sharing::Model { .. } | Sharing::Pipeline { .. } => {
+            Err(config.invalid("device.strategy", "`auto` or `ddp`: this version of oomph runs no other"))
+        }
+    }
+}
+
+/// How many threads compute for each of the devices on the CPU, which share those that there are; `None` for one a core.
+pub(crate) fn threads_of_each(config: &Config) -> Option<usize> {
+    let cpus = cpus(config);
+    match config.device.threads {
+        Some(threads) => Some((threads / cpus).max(1)),
+        None if cpus == NonZeroUsize::MIN => None,
+        None => Some(oomph_memory::threads_per_device(cpus).get()),
+    }
+}
+
+/// How many of the devices are the CPU, one at least.
+fn cpus(config: &Config) -> NonZeroUsize {
+    let cpus = config.device.devices.iter().filter(|device| **device == DeviceName::Cpu).count();
+    NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Sets the limit that the meter looks at, on each device. Of a GPU it is what its driver says that nobody holds.
 fn limit(config: &Config) -> Option<Bytes> {
     if config.device.devices[0] != DeviceName::Cpu {
         return crate::free_bytes(config.device.devices[0]);
     }
-    let limit_bytes = config.memory.limit.or_else(|| Some(oomph_memory::default_limit()?.bytes));
+    // What the machine has is there for all of them.
+    let share = |bytes: Bytes| Bytes::new(bytes.get() / cpus(config).get() as u64);
+    let limit_bytes = config.memory.limit.or_else(|| Some(share(oomph_memory::default_limit()?.bytes)));
     oomph_memory::set_limit(limit_bytes);
     limit_bytes
 }

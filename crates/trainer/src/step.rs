@@ -152,7 +152,11 @@ impl Stepper {
     ) -> Self {
         // A recording device has no generator.
         let seeded = executes.then(|| device.clone());
-        let replicas = session.replicas.clone();
+        // What is recorded is one replica's step: the others are other devices'.
+        let (replicas, peers) = match executes {
+            true => (session.replicas.clone(), session.peers()),
+            false => (Replicas::alone(), None),
+        };
         let ends = session.bucket_ends(&model);
         let segments = Segments::new(&model, choice.recompute, &policy, seeded, &ends);
         let buckets = buckets(&model, segments.stages_of_each()).into();
@@ -160,7 +164,7 @@ impl Stepper {
         Self {
             model,
             replicas: replicas.clone(),
-            peers: session.peers(),
+            peers,
             buckets,
             weights: None,
             segments,

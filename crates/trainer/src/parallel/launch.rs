@@ -1,14 +1,17 @@
 use std::{
+    num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     thread,
 };
 
 use oomph_config::DeviceName;
+use oomph_core::on_device;
+use oomph_memory::ComputePool;
 use oomph_parallel::group::{Group, threads};
 
 use super::{Replicas, follower::follow};
-use crate::{Session, Stop, TrainError};
+use crate::{Session, SessionError, Stop, TrainError, cpu::prepare_pool};
 
 /// Trains on all devices of the session, each with a replica of its own in a thread of its own: `lead` is rank 0, in the
 /// caller's thread.
@@ -36,9 +39,9 @@ pub(crate) fn train_on_replicas<T>(
             .map(|session| {
                 let name = format!("oomph-rank-{}", session.replicas.rank());
                 let failed = session.replicas.clone();
-                let follower = thread::Builder::new()
-                    .name(name)
-                    .spawn_scoped(scope, move || guarded(&session, |session| follow(session, stop)));
+                let follower = thread::Builder::new().name(name).spawn_scoped(scope, move || {
+                    guarded(&session, |session| on_own_threads(session, || follow(session, stop)))
+                });
                 follower.map_err(|error| {
                     failed.group().abort(&error.to_string());
                     TrainError::Thread(error)
@@ -56,6 +59,22 @@ pub(crate) fn train_on_replicas<T>(
         }
         first_cause(led, failed, &devices)
     })
+}
+
+/// Computes on threads that belong to the rank's device alone, where that is the CPU: so that what they allocate is
+/// counted as its.
+fn on_own_threads<T: Send>(
+    session: &Session,
+    work: impl FnOnce() -> Result<T, TrainError> + Send,
+) -> Result<T, TrainError> {
+    let rank = session.replicas.rank();
+    if session.config.device.devices != [DeviceName::Cpu] {
+        return on_device(rank, work);
+    }
+    let threads = session.config.device.threads.and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN);
+    let pool = ComputePool::new(rank, threads).map_err(SessionError::from)?;
+    prepare_pool(&pool);
+    pool.install(work)
 }
 
 /// Has the others end with this rank, and know why.

@@ -10,7 +10,7 @@ use oomph_core::{Bytes, Split};
 use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, Recording, replay};
 
-use crate::{Session, TrainError};
+use crate::{Session, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
@@ -84,7 +84,7 @@ pub(crate) fn plan_evaluation(session: &Session, options: PlanOptions) -> Result
 pub fn backend(session: &Session) -> Backend {
     match session.config.device.devices[0] {
         DeviceName::Cpu => {
-            let threads = session.config.device.threads;
+            let threads = threads_of_each(&session.config);
             Backend::Cpu { threads: threads.unwrap_or_else(oomph_memory::running_threads) }
         }
         DeviceName::Cuda(_) => Backend::Cuda,
