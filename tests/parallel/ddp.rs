@@ -13,16 +13,16 @@ fn devices(count: usize) -> String {
 
 #[test]
 fn any_number_of_replicas_trains_the_same_weights() {
-    for recipe in [LSTM, LANGUAGE] {
+    for (recipe, own) in [(LSTM, ""), (LANGUAGE, "model.tied = true\n")] {
         let runs = Runs::new(recipe);
-        let alone = runs.trained("alone", 20, "");
+        let alone = runs.trained("alone", 20, own);
         for count in 2..=4 {
             // Batches of 20 give 3 replicas 6, 7 and 7 samples.
-            let replicas = runs.trained(&format!("replicas-{count}"), 20, &devices(count));
+            let replicas = runs.trained(&format!("replicas-{count}"), 20, &(devices(count) + own));
             replicas.check(&alone, TOLERANCE, &format!("{count} replicas"));
         }
         let more = "memory.micro_batch = 4\ndevice.bucket = 1000\ndevice.check_every = '2 steps'\n";
-        let in_pieces = runs.trained("pieces", 20, &(devices(2) + more));
+        let in_pieces = runs.trained("pieces", 20, &(devices(2) + more + own));
         in_pieces.check(&alone, TOLERANCE, "2 replicas in micro-batches, small buckets");
     }
 }
@@ -33,7 +33,6 @@ fn synchronised_batch_normalisation_sees_the_whole_batch() {
     let alone = runs.trained("alone", 20, "");
     for count in 2..=4 {
         let more = devices(count) + "device.sync_batch_norm = true\n";
-        // An epoch ends with a batch of 21.
         let replicas = runs.trained(&format!("replicas-{count}"), 20, &more);
         replicas.check(&alone, TOLERANCE, &format!("{count} replicas"));
     }
@@ -67,8 +66,9 @@ fn replicas_end_with_the_same_bytes_every_time() {
 #[test]
 fn shared_statistics_need_as_many_micro_batches_everywhere() {
     let runs = Runs::new(RESNET);
-    // Of an epoch's last batch of 22 one replica has 8 samples, in 2 micro-batches, and the others 7, in one.
-    let more = devices(3) + "device.sync_batch_norm = true\nmemory.micro_batch = 7\ntrain.steps = 2\n";
+    // One replica has 8 samples, in 2 micro-batches, and the others 7, in one.
+    let more = devices(3)
+        + "device.sync_batch_norm = true\nmemory.micro_batch = 7\ntrain.batch = 22\ntrain.steps = 2\n";
     let error = runs.try_train("uneven", &more, false).expect_err("it is refused");
     assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 22, world: 3 })), "{error}");
     assert!(!runs.path("uneven").exists());

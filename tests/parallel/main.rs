@@ -1,4 +1,5 @@
 //! Several devices train what one device does: the same weights after the same steps.
 
+mod chain;
 mod ddp;
 mod support;

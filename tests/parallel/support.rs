@@ -11,7 +11,6 @@ use oomph::{
 pub(crate) const LSTM: &str = "
     model = { name = 'lstm', hidden = 12, layers = 2 }
     data = { source = 'digits', layout = 'rows', workers = 0 }
-    train.batch = 20
     train.eval_every = '10 steps'
     train.seed = 5
     optimizer = { name = 'sgd', lr = 0.1, momentum = 0.9, clip_global_norm = 1.0 }
@@ -20,19 +19,23 @@ pub(crate) const LSTM: &str = "
 /// Batch normalisation, whose statistics are those of what is seen at once. It learns slowly: where a step is large, one
 /// rectifier that opens or closes by the rounding of a sum makes it another training.
 pub(crate) const RESNET: &str = "
-    model = { name = 'resnet18', stem = 'small', width = 8 }
-    data = { source = 'digits', workers = 0 }
-    train.batch = 24
+    model.name = 'resnet18'
+    model.stem = 'small'
+    model.width = 8
+    data = { source = 'digits', workers = 0, last_batch = 'drop' }
     train.eval_every = '10 steps'
     train.seed = 3
-    optimizer = { name = 'sgd', lr = 0.002, momentum = 0.9 }
+    optimizer.name = 'sgd'
+    optimizer.lr = 0.002
+    optimizer.momentum = 0.9
     ";
 
-/// Its state goes from batch to batch; its head is tied.
+/// Its state goes from batch to batch.
 pub(crate) const LANGUAGE: &str = "
-    model = { name = 'lstm-lm', hidden = 12, layers = 2, tied = true }
+    model.name = 'lstm-lm'
+    model.hidden = 12
+    model.layers = 2
     data = { source = 'synthetic', kind = 'tokens', steps = 12, train_samples = 200, test_samples = 60, workers = 0 }
-    train.batch = 20
     train.eval_every = '10 steps'
     train.seed = 5
     optimizer = { name = 'adamw', lr = 3e-3 }
@@ -54,7 +57,8 @@ impl Runs {
     }
 
     pub(crate) fn session(&self, name: &str, more: &str) -> Session {
-        let text = format!("{}\nrun.directory = '{}'\n{more}", self.recipe, self.path(name).display());
+        let batch = if more.contains("train.batch") { "" } else { "train.batch = 20\n" };
+        let text = format!("{}\n{batch}run.directory = '{}'\n{more}", self.recipe, self.path(name).display());
         Session::open(Config::from_toml(name, &text).expect(&text), &Registry::builtin()).expect(&text)
     }
 

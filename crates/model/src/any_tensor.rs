@@ -229,6 +229,46 @@ impl AnyTensor {
         with_rank!(self, tensor => tensor.mul_scalar(0.0).sum())
     }
 
+    /// Its elements in host memory, as they are: what [`from_data`](Self::from_data) makes it of again.
+    ///
+    /// # Errors
+    /// The device's own error, such as one left by an earlier kernel.
+    pub fn into_data(self) -> Result<TensorData, crate::ModelError> {
+        with_rank!(self, tensor => autodiff::inner(tensor).try_into_data())
+            .map_err(|error| crate::ModelError::Device { reason: format!("{error:?}") })
+    }
+
+    /// A float tensor of the elements and in the format of `data`.
+    ///
+    /// # Panics
+    /// Panics if its rank is not 1 to 6.
+    pub fn from_data(data: TensorData, device: &Device) -> Self {
+        let options = (device, data.dtype);
+        match data.shape.len() {
+            1 => Tensor::<1>::from_data(data, options).into(),
+            2 => Tensor::<2>::from_data(data, options).into(),
+            3 => Tensor::<3>::from_data(data, options).into(),
+            4 => Tensor::<4>::from_data(data, options).into(),
+            5 => Tensor::<5>::from_data(data, options).into(),
+            6 => Tensor::<6>::from_data(data, options).into(),
+            // Stated above: what is taken off a device had such a rank.
+            rank => panic!("a tensor of rank {rank} is not supported; expected 1 to 6"),
+        }
+    }
+
+    /// The same on another device, or once more on its own, in memory that is charged to the calling thread. A tensor of a
+    /// device that records stays as it is.
+    #[must_use]
+    pub fn moved(self, device: &Device) -> Self {
+        if !self.is_float() {
+            return self;
+        }
+        match self.clone().into_data() {
+            Ok(data) => Self::from_data(data.clone(), device),
+            Err(_) => self,
+        }
+    }
+
     /// All float elements on the host, in row-major order.
     ///
     /// # Errors

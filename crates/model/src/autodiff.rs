@@ -60,7 +60,7 @@ pub fn resume(output: AnyTensor, gradient: AnyTensor) -> Tensor<1> {
 }
 
 /// What [`backward_to`] gives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BackwardOutcome {
     /// The gradients of parameters by name.
     pub gradients: Named<AnyTensor>,

@@ -1,6 +1,8 @@
 use std::ops::Range;
 
-use crate::{AnyTensor, Named};
+use oomph_core::is_within;
+
+use crate::{AnyTensor, Named, Stages};
 
 /// What the recurrent layers of a model keep from one batch to the next: tensors `[B, …]` off the graph, by layer.
 ///
@@ -42,6 +44,24 @@ impl Carried {
             joined.entry(name).or_default().push(tensor);
         }
         Self(joined.into_iter().map(|(name, parts)| (name, AnyTensor::joined(parts))).collect())
+    }
+
+    /// What the layers of these stages left.
+    #[must_use]
+    pub fn of_stages(&self, stages: &Stages) -> Self {
+        let is_theirs = |layer: &str| stages.names().any(|stage| is_within(layer, stage));
+        Self(
+            self.0
+                .iter()
+                .filter(|(name, _)| is_theirs(name))
+                .map(|(name, tensor)| (name.clone(), tensor.clone()))
+                .collect(),
+        )
+    }
+
+    /// With what other layers left.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<AnyTensor> {

@@ -60,6 +60,22 @@ impl Stages {
         self
     }
 
+    /// Takes the stages from `at` on out of the chain.
+    ///
+    /// # Panics
+    /// Panics if there are fewer.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        Self { chain: self.chain.split_off(at) }
+    }
+
+    /// The chain with the stages of another behind its own.
+    #[must_use]
+    pub fn followed_by(mut self, rest: Self) -> Self {
+        self.chain.extend(rest.chain);
+        self
+    }
+
     /// A model of one stage: for one that cannot be cut.
     pub fn single(stage: impl Stage) -> Self {
         Self::new().with("model", stage)

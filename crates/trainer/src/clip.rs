@@ -1,6 +1,6 @@
 use burn::tensor::Tensor;
 use oomph_config::Clip;
-use oomph_model::{AnyTensor, Named};
+use oomph_model::{AnyTensor, ModelError, Named};
 
 use crate::gradients::each;
 
@@ -24,6 +24,23 @@ pub fn clip(gradients: Named<AnyTensor>, clip: Clip) -> Named<AnyTensor> {
             each(gradients, |gradient| gradient.scale_by(factor.clone()))
         }
     }
+}
+
+/// The same of gradients that lie on several devices, one map each: a norm of all is made on the host.
+pub(crate) fn clip_parts(
+    parts: Vec<Named<AnyTensor>>,
+    limit: Clip,
+) -> Result<Vec<Named<AnyTensor>>, ModelError> {
+    let (Clip::GlobalNorm(limit), true) = (limit, parts.len() > 1) else {
+        return Ok(parts.into_iter().map(|gradients| clip(gradients, limit)).collect());
+    };
+    let mut total = 0.0;
+    for gradient in parts.iter().flat_map(Named::values) {
+        let square = AnyTensor::from(gradient.clone().sum_of_squares()).to_host()?;
+        total += square.into_iter().map(f64::from).sum::<f64>();
+    }
+    let factor = (limit / (total.sqrt() + 1e-6)).min(1.0) as f32;
+    Ok(parts.into_iter().map(|gradients| each(gradients, |gradient| gradient.scale(factor))).collect())
 }
 
 /// min(1, limit / (√squares + 1e-6)); the small number keeps a gradient of zeros from dividing by zero.

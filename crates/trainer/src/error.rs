@@ -1,4 +1,4 @@
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use oomph_config::DeviceName;
 use oomph_data::DataError;
@@ -49,6 +49,30 @@ pub enum TrainError {
         device: DeviceName,
         /// How.
         source: Box<TrainError>,
+    },
+    /// One of the devices that a model lies on failed, and the step with it.
+    #[error("device {index} (`{device}`) failed")]
+    Part {
+        /// Its number, from 0.
+        index: usize,
+        /// Its name.
+        device: String,
+        /// How.
+        source: Box<TrainError>,
+    },
+    /// The device before or after in a chain of devices has ended.
+    #[error("device {device} ended in the middle of a step")]
+    Neighbour {
+        /// Its number, from 0.
+        device: usize,
+    },
+    /// The device before or after in a chain of devices does not answer.
+    #[error("device {device} did not hand anything over within {waited:?}")]
+    Silent {
+        /// Its number, from 0.
+        device: usize,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// The replicas do not have the same parameters any more.
     #[error("after step {step} the parameters of rank 0 are not those of {}", listed(.ranks))]
@@ -135,7 +159,9 @@ impl TrainError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Rank { source, .. } => source.hint(),
+            Self::Rank { source, .. } | Self::Part { source, .. } => source.hint(),
+            Self::Neighbour { .. } => None,
+            Self::Silent { .. } => Some("where micro-batches take that long, raise `device.timeout`".into()),
             Self::Group(GroupError::Timeout { .. }) => Some(
                 "it hangs, or is that slow: `device.timeout` says how long the others wait; the last checkpoint serves to \
                  start again"

@@ -77,6 +77,7 @@ mod session;
 pub mod state;
 mod step;
 mod stop;
+mod stretch;
 mod task;
 mod tensorboard;
 mod train;

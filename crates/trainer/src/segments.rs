@@ -38,6 +38,27 @@ pub(crate) struct Segments {
     /// What is seeded before each stage, for layers that draw from Burn's own generator, such as its dropout: so that a
     /// resumed run draws what an uninterrupted one does, and a stage that runs again what it drew before.
     seeded: Option<Device>,
+    position: Position,
+}
+
+/// Where the stages are in the whole model, of which a device may have a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// How many stages come before.
+    pub(crate) first_stage: usize,
+    /// Whether some of those are trained, so that the gradient of the input is wanted.
+    pub(crate) continues: bool,
+    /// Whether stages follow, on another device.
+    pub(crate) is_continued: bool,
+}
+
+/// Where backward starts.
+#[derive(Debug)]
+pub(crate) enum Root {
+    /// From the loss.
+    Loss(Tensor<1>),
+    /// From the gradient of what the last stage put out, which the stages behind it gave.
+    Gradient(AnyTensor),
 }
 
 /// What forward leaves of a segment for backward: of frozen ones nothing.
@@ -59,18 +80,20 @@ pub(crate) struct Trail {
 
 impl Segments {
     /// Cuts `model` for `recompute`, which says it of each stage. The last stage is never run again: backward comes to
-    /// it first, while everything is there. It is cut behind the stages `ends` too, where there is reason to.
+    /// it first, while everything is there, unless others follow it on another device. It is cut behind the stages `ends` too, where there is reason to.
     pub(crate) fn new(
         model: &Stages,
         mut recompute: Vec<bool>,
         policy: &Policy,
         seeded: Option<Device>,
         ends: &[usize],
+        position: Position,
     ) -> Self {
-        if let Some(last) = recompute.last_mut() {
+        if let Some(last) = recompute.last_mut().filter(|_| !position.is_continued) {
             *last = *last && model.recomputes_itself(model.len() - 1, policy);
         }
-        let frozen = model.leading_frozen();
+        // The gradient of the input goes through frozen stages too.
+        let frozen = if position.continues { 0 } else { model.leading_frozen() };
         // They keep nothing that could be computed again.
         recompute.iter_mut().take(frozen).for_each(|recompute| *recompute = false);
         let mut segments: Vec<Segment> = Vec::new();
@@ -89,7 +112,7 @@ impl Segments {
                 _ => segments.push(Segment { stages: stage..stage + 1, kind }),
             }
         }
-        Self { segments, recompute, seeded }
+        Self { segments, recompute, seeded, position }
     }
 
     /// The stages of each segment.
@@ -137,19 +160,23 @@ impl Segments {
                     };
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
                     // What 16 bits put out last is widened, and not needed itself any more.
-                    let is_last = index + 1 == self.segments.len();
+                    let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
                     (Left { input, output: (!is_last).then(|| output.clone()) }, output)
                 }
             };
             left.push(kept);
             activation = output;
         }
-        Ok((activation.widened(pass.policy()), Trail { left }))
+        let output = match self.position.is_continued {
+            true => activation.inner(),
+            false => activation.widened(pass.policy()),
+        };
+        Ok((output, Trail { left }))
     }
 
     /// Whether the input of a segment has a gradient: not where it is the data, or what frozen stages make of it.
     fn wants_gradient(&self, index: usize) -> bool {
-        self.segments[..index].iter().any(|segment| segment.kind != Kind::Frozen)
+        self.position.continues || self.segments[..index].iter().any(|segment| segment.kind != Kind::Frozen)
     }
 
     /// One segment's stages.
@@ -165,7 +192,12 @@ impl Segments {
         for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
             pass.set_recompute(self.recompute[stage]);
             if let Some(device) = &self.seeded {
-                device.seed(Generator::at(pass.key().with_name("burn").with(stage as u64)).bits());
+                device.seed(
+                    Generator::at(
+                        pass.key().with_name("burn").with((self.position.first_stage + stage) as u64),
+                    )
+                    .bits(),
+                );
             }
             activation = model.forward_stage(stage, activation, pass)?;
             out_of_memory::check()?;
@@ -176,7 +208,7 @@ impl Segments {
         Ok(activation)
     }
 
-    /// The gradients of a loss that was computed of the output of [`forward`](Self::forward): of the last segment by its
+    /// The gradients, and that of the input where it is wanted, of a loss that was computed of the output of [`forward`](Self::forward): of the last segment by its
     /// graph, of those before it one by one, with the gradient of what they put out. What a segment that is run again
     /// draws, measures and starts from is that of the pass of the first time, [`again`](Pass::again).
     ///
@@ -188,13 +220,15 @@ impl Segments {
         &self,
         model: &Stages,
         trail: Trail,
-        loss: Tensor<1>,
+        root: Root,
         again: &Pass,
         passed: &mut Passed<'_>,
-    ) -> Result<Named<AnyTensor>, TrainError> {
+    ) -> Result<BackwardOutcome, TrainError> {
         let mut left = trail.left;
-        let mut loss = Some(loss);
-        let mut gradient = None;
+        let (mut loss, mut gradient) = match root {
+            Root::Loss(loss) => (Some(loss), None),
+            Root::Gradient(gradient) => (None, Some(gradient)),
+        };
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];
@@ -214,7 +248,10 @@ impl Segments {
                 (Some(loss), _, _) => loss,
                 (None, Some(gradient), Some(output)) => autodiff::resume(output, gradient),
                 // Nothing before depends on parameters.
-                _ => break,
+                _ => {
+                    gradient = None;
+                    break;
+                }
             };
             let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
             accumulate(&mut gradients, of_segment);
@@ -222,6 +259,6 @@ impl Segments {
             gradient = input;
             out_of_memory::check()?;
         }
-        Ok(gradients)
+        Ok(BackwardOutcome { gradients, input: gradient })
     }
 }

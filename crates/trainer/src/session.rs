@@ -9,7 +9,8 @@ use std::{
 
 use burn::tensor::Device;
 use oomph_config::{
-    Config, ConfigError, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sharing, Sources,
+    Config, ConfigError, ConfigFile, Cut, DeviceName, Interval, MicroBatch, PipelineSchedule, Recompute,
+    Sharing, Sources,
 };
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
@@ -18,15 +19,21 @@ use oomph_model::{
     summarize, weights::WeightsError,
 };
 
+use oomph_memory::{ComputePool, ThreadsError};
+use oomph_parallel::{CutError, Schedule as PipelineOrder, cut_by_names};
 use oomph_plan::Backend;
 
 use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
+    cpu::prepare_pool,
     device_memory::install_pool,
     open_device,
-    parallel::Replicas,
+    parallel::{
+        Replicas,
+        chain::{Chain, Place},
+    },
     parts::check_names,
-    planning::{Choice, Occasion, choose, recomputed},
+    planning::{Choice, Occasion, balanced, choose, recomputed},
     state::EpochCut,
 };
 
@@ -79,9 +86,12 @@ pub enum SessionError {
     /// Between the task and the data.
     #[error(transparent)]
     Task(#[from] crate::TaskError),
+    /// Where the model is to be cut.
+    #[error(transparent)]
+    Cut(#[from] CutError),
     /// In the compute threads.
     #[error(transparent)]
-    Threads(#[from] oomph_memory::ThreadsError),
+    Threads(#[from] ThreadsError),
     /// The model cannot be trained on what the micro-batches of a batch leave over.
     #[error("the model cannot be trained on a micro-batch of {samples}, which {leaves} leaves over")]
     Rest {
@@ -143,7 +153,7 @@ impl SessionError {
             Self::Weights(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
-            Self::Threads(_) => None,
+            Self::Threads(_) | Self::Cut(_) => None,
             Self::Rest { leaves: Leaves::EveryBatch, .. } => {
                 Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
             }
@@ -188,7 +198,7 @@ impl Session {
         source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
         let device = |config: &Config| -> Result<_, SessionError> {
-            oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new))?;
+            start_threads(config)?;
             let name = config.device.devices[0];
             let device = open_device(name)?;
             install_pool(&device, config.memory.pool)
@@ -382,6 +392,51 @@ impl Session {
         names.join(",")
     }
 
+    /// The devices that the model is cut over, with threads of their own, where it is.
+    ///
+    /// # Errors
+    /// Where it cannot be cut so, or a device not be opened.
+    pub(crate) fn open_chain(&self) -> Result<Option<Chain>, TrainError> {
+        let device = &self.config.device;
+        let (cut, schedule) = match &device.sharing {
+            Sharing::Model { cut } => (cut, PipelineOrder::Sequential),
+            Sharing::Pipeline { cut, schedule: PipelineSchedule::GPipe } => (cut, PipelineOrder::GPipe),
+            Sharing::Pipeline { cut, .. } => (cut, PipelineOrder::OneForwardOneBackward),
+            Sharing::Alone | Sharing::Dp { .. } | Sharing::Ddp(_) => return Ok(None),
+        };
+        let stages = self.cut(cut)?;
+        let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
+        let place =
+            |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
+                let pool = match name {
+                    DeviceName::Cpu if index > 0 => {
+                        let pool = ComputePool::new(index, threads.unwrap_or(NonZeroUsize::MIN))?;
+                        prepare_pool(&pool);
+                        Some(pool)
+                    }
+                    _ => None,
+                };
+                let device = if index == 0 { self.device.clone() } else { open_device(*name)? };
+                Ok(Place { index, name: name.to_string(), tracked: self.tracked(&device), stages, pool })
+            };
+        let places = stages.into_iter().zip(&device.devices).enumerate().map(place);
+        let places = places.collect::<Result<Vec<_>, _>>()?.into();
+        Ok(Some(Chain { places, schedule, timeout: device.timeout }))
+    }
+
+    /// The stages of each device.
+    fn cut(&self, cut: &Cut) -> Result<Vec<Range<usize>>, TrainError> {
+        let devices = self.config.device.devices.len();
+        let names: Vec<&str> = self.stages.iter().map(String::as_str).collect();
+        match cut {
+            Cut::At(at) => {
+                check_names(&self.config, "device.cut", at, &names).map_err(SessionError::from)?;
+                Ok(cut_by_names(&names, at, devices).map_err(SessionError::from)?)
+            }
+            Cut::Balanced(balance) => balanced(self, *balance, devices),
+        }
+    }
+
     /// Those that batch normalisation shares its statistics with, where `device.sync_batch_norm` is set.
     pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
         match &self.config.device.sharing {
@@ -563,10 +618,20 @@ impl Session {
 /// Refuses what no runner is there for.
 fn check_sharing(config: &Config) -> Result<(), ConfigError> {
     match &config.device.sharing {
-        Sharing::Alone | Sharing::Ddp(_) => Ok(()),
-        Sharing::Dp { .. } | Sharing::Model { .. } | Sharing::Pipeline { .. } => {
-            Err(config.invalid("device.strategy", "`auto` or `ddp`: this version of oomph runs no other"))
-        }
+        Sharing::Alone | Sharing::Ddp(_) | Sharing::Model { .. } | Sharing::Pipeline { .. } => Ok(()),
+        Sharing::Dp { .. } => Err(config.invalid(
+            "device.strategy",
+            "`ddp`, `model` or `pipeline`: this version of oomph has no `dp` yet",
+        )),
+    }
+}
+
+/// Starts the threads that compute, as many as are asked for. Where nobody asks, those that run already are right.
+fn start_threads(config: &Config) -> Result<(), ThreadsError> {
+    let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
+    match config.device.threads {
+        Some(_) => started.map(drop),
+        None => Ok(()),
     }
 }
 

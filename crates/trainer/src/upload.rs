@@ -8,14 +8,23 @@ use crate::DeviceTargets;
 ///
 /// It is a copy on the CPU too: what the loader's threads allocated is host memory, what a step computes on is in use.
 pub(crate) fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTargets) {
-    let input = match &batch.input {
+    (upload_input(batch, device), upload_targets(batch, device))
+}
+
+/// The inputs alone.
+pub(crate) fn upload_input(batch: &Batch, device: &Device) -> AnyTensor {
+    match &batch.input {
         Values::Floats(values) => AnyTensor::floats(values.clone(), &batch.shape, device),
         Values::Tokens(tokens) => {
             let shape = [batch.shape[0], batch.shape[1..].iter().product()];
             Tensor::<2, Int>::from_data(TensorData::new(tokens.clone(), shape), device).into()
         }
-    };
-    let targets = match &batch.targets {
+    }
+}
+
+/// The targets alone.
+pub(crate) fn upload_targets(batch: &Batch, device: &Device) -> DeviceTargets {
+    match &batch.targets {
         Targets::Classes(classes) => {
             let data = TensorData::new(classes.clone(), [classes.len()]);
             DeviceTargets::Classes(Tensor::from_data(data, device))
@@ -28,6 +37,5 @@ pub(crate) fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTarget
             let shape = [data.len() / (*steps).max(1), *steps];
             DeviceTargets::Tokens(Tensor::from_data(TensorData::new(data.clone(), shape), device))
         }
-    };
-    (input, targets)
+    }
 }

@@ -4,6 +4,7 @@
 //! next, writes and tells; the others follow its [orders](order::Order). Gradients are summed over all ranks while backward
 //! goes on, so that every rank takes the same optimizer step.
 
+pub(crate) mod chain;
 mod follower;
 mod launch;
 mod order;

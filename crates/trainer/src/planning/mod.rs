@@ -1,6 +1,7 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
 mod choice;
+mod cut;
 mod largest;
 mod record;
 mod speed;
@@ -12,6 +13,7 @@ use oomph_plan::{Backend, Head, Recording, replay};
 
 use crate::{Session, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
+pub(crate) use cut::balanced;
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

@@ -1,3 +1,5 @@
+mod on_chain;
+
 use std::{ops::Range, sync::Arc};
 
 use burn::tensor::{Device, Tensor};
@@ -5,15 +7,18 @@ use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Peers, Policy, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Peers, Policy, Stages};
 
+use self::on_chain::OnChain;
 use crate::{
-    DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend, clip,
+    DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend,
+    clip::clip_parts,
     gradients::{accumulate, each},
     loss_scale, out_of_memory,
-    parallel::{Bucket, Reduction, Replicas, buckets},
+    parallel::{Bucket, Reduction, Replicas, buckets, chain::Chain},
     planning::{Choice, Occasion},
-    segments::{Passed, Segments},
+    segments::{Passed, Position, Segments},
+    stretch::{Comparison, Forwarded, Stretch},
     tensorboard::Histogram,
     unfinished::{Keeping, Unfinished},
     upload::upload,
@@ -43,6 +48,8 @@ pub struct Stepper {
     /// What of the gradients travels together, by segment, where there are other replicas.
     buckets: Arc<[Bucket]>,
     clip: Option<Clip>,
+    /// Where the model lies on several devices.
+    on_chain: Option<OnChain>,
     /// Whether operations are executed, so that there is something to read. Else they are recorded.
     executes: bool,
     /// How a step is taken back that ends in an error or is skipped.
@@ -91,11 +98,18 @@ pub(crate) struct StepContext<'a> {
 /// What one micro-batch gave.
 struct MicroOutcome {
     /// Weighted, off the graph.
-    loss: Tensor<1>,
+    loss: Option<Tensor<1>>,
     /// How many samples the model was right about.
     correct: Option<Tensor<1>>,
     gradients: Named<AnyTensor>,
     carried: Option<Carried>,
+}
+
+impl StepOutcome {
+    /// Of a step that saw nothing.
+    fn nothing(samples: usize) -> Self {
+        Self { loss: None, correct: None, samples, is_skipped: false }
+    }
 }
 
 impl Stepper {
@@ -129,7 +143,9 @@ impl Stepper {
         };
         let choice = session.choice(occasion)?;
         let (device, policy) = (session.tracked(&session.device), session.policy(backend));
-        Ok(Self::with_model(session, model, device, (policy, choice), true))
+        let mut model = model;
+        let on_chain = OnChain::new(session, &mut model, &choice.recompute, &policy)?;
+        Ok(Self { on_chain, ..Self::with_model(session, model, device, (policy, choice), true) })
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.
@@ -158,7 +174,7 @@ impl Stepper {
             false => (Replicas::alone(), None),
         };
         let ends = session.bucket_ends(&model);
-        let segments = Segments::new(&model, choice.recompute, &policy, seeded, &ends);
+        let segments = Segments::new(&model, choice.recompute, &policy, seeded, &ends, Position::default());
         let buckets = buckets(&model, segments.stages_of_each()).into();
         let key = Key::new(session.config.train.seed).with_name("step");
         Self {
@@ -175,6 +191,7 @@ impl Stepper {
             micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
+            on_chain: None,
             loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
             carried: session.source.is_continuous().then(Carried::new),
             executes,
@@ -243,16 +260,20 @@ impl Stepper {
     ) -> Result<StepOutcome, TrainError> {
         let samples = self.replicas.samples(batch.size)?;
         if samples == 0 {
-            return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
+            return Ok(StepOutcome::nothing(samples));
         }
         let continues = batch.continues;
         let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
+        let context = StepContext { step, lr, samples, continues, task };
+        if self.on_chain.is_some() {
+            return self.step_on_chain(&micro_batches, context);
+        }
         let device = self.device.clone();
         let micro_batches = micro_batches.into_iter().map(|batch| {
             let (input, targets) = upload(&batch, &device);
             DeviceBatch { input, targets, size: batch.size }
         });
-        self.run(micro_batches, StepContext { step, lr, samples, continues, task })
+        self.run(micro_batches, context)
     }
 
     /// The step itself: what the trainer executes and the planner records.
@@ -275,8 +296,7 @@ impl Stepper {
         context: StepContext<'_>,
         unfinished: &mut Unfinished,
     ) -> Result<StepOutcome, TrainError> {
-        let mut outcome =
-            StepOutcome { loss: None, correct: None, samples: context.samples, is_skipped: false };
+        let mut outcome = StepOutcome::nothing(context.samples);
         let mut gradients = Named::new();
         let (mut left, mut samples) = (Vec::new(), 0);
         let (replicas, buckets) = (self.replicas.clone(), self.buckets.clone());
@@ -301,7 +321,7 @@ impl Stepper {
                 accumulate(&mut gradients, more);
             }
             left.extend(carried);
-            outcome.loss = Some(sum(outcome.loss, loss));
+            outcome.loss = loss.map(|loss| sum(outcome.loss.take(), loss));
             outcome.correct = correct.map(|correct| sum(outcome.correct.take(), correct));
         }
         if let Some(reduction) = reduction {
@@ -314,22 +334,9 @@ impl Stepper {
         if let Some(watch) = &mut self.watch {
             watch::gradients(watch.as_mut(), &gradients);
         }
-        match self.unscaled(gradients, context)? {
-            Some(mut gradients) => {
-                if let Some(taken) = &mut self.histograms {
-                    histograms(&gradients, taken)?;
-                }
-                if let Some(limit) = self.clip {
-                    gradients = clip(gradients, limit);
-                }
-                self.optimizer.step(context.lr, &mut self.model, gradients);
-                // A step that is skipped leaves this, too, as it was: what overflowed may have gone into it.
-                self.carried = self.carried.take().map(|_| Carried::joined(left));
-            }
-            None => {
-                unfinished.take_back(&mut self.model, &self.device);
-                outcome.is_skipped = true;
-            }
+        outcome.is_skipped = !self.finish(vec![gradients], Carried::joined(left), context)?;
+        if outcome.is_skipped {
+            unfinished.take_back(&mut self.model, &self.device);
         }
         if let Some(watch) = &mut self.watch {
             watch::parameters(watch.as_mut(), &self.model);
@@ -338,18 +345,57 @@ impl Stepper {
         Ok(outcome)
     }
 
+    /// What follows on the gradients, those of each device: unscaling, clipping, the optimizer. Whether they were good:
+    /// where they overflowed the step is skipped.
+    fn finish(
+        &mut self,
+        gradients: Vec<Named<AnyTensor>>,
+        left: Carried,
+        context: StepContext<'_>,
+    ) -> Result<bool, TrainError> {
+        let Some(mut gradients) = self.unscaled(gradients, context)? else { return Ok(false) };
+        if let Some(taken) = &mut self.histograms {
+            gradients.iter().try_for_each(|gradients| histograms(gradients, taken))?;
+        }
+        if let Some(limit) = self.clip {
+            gradients = clip_parts(gradients, limit)?;
+        }
+        match &self.on_chain {
+            Some(on_chain) => {
+                let optimizer = &mut self.optimizer;
+                let parts = on_chain.chain.cut(std::mem::take(&mut self.model));
+                let places = on_chain.chain.places.iter().zip(parts).zip(gradients);
+                let done = places.map(|((place, mut part), gradients)| {
+                    place.run(|| optimizer.step(context.lr, &mut part, gradients));
+                    part
+                });
+                self.model = Chain::joined(done.collect::<Vec<_>>());
+            }
+            None => {
+                let gradients = gradients.into_iter().flatten().collect();
+                self.optimizer.step(context.lr, &mut self.model, gradients);
+            }
+        }
+        // A step that is skipped leaves this, too, as it was: what overflowed may have gone into it.
+        self.carried = self.carried.take().map(|_| left);
+        Ok(true)
+    }
+
     /// The gradients of the loss itself, of those that backward gave; `None` where they overflowed, so that the step is
     /// skipped. Changes the scale for the next step.
     fn unscaled(
         &mut self,
-        gradients: Named<AnyTensor>,
+        gradients: Vec<Named<AnyTensor>>,
         context: StepContext<'_>,
-    ) -> Result<Option<Named<AnyTensor>>, TrainError> {
+    ) -> Result<Option<Vec<Named<AnyTensor>>>, TrainError> {
         let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
-        let check = loss_scale::zero_if_finite(&gradients);
+        let checks: Vec<_> = gradients.iter().map(loss_scale::zero_if_finite).collect();
         let scale = loss_scale.scale();
         // Of recorded gradients nobody knows. What a good step takes is more than what a skipped one does.
-        if self.executes && !loss_scale::is_finite(check)? {
+        let mut checks = checks.into_iter().filter(|_| self.executes);
+        if !checks
+            .try_fold(true, |finite, check| Ok::<_, TrainError>(finite & loss_scale::is_finite(check)?))?
+        {
             if loss_scale.overflowed() {
                 return Ok(None);
             }
@@ -357,7 +403,8 @@ impl Stepper {
             return Err(TrainError::LossScale { step: step + 1, scale, lr, checkpoint: None });
         }
         loss_scale.succeeded();
-        Ok(Some(each(gradients, |gradient| gradient.scale(scale.recip()))))
+        let unscaled = |gradients| each(gradients, |gradient| gradient.scale(scale.recip()));
+        Ok(Some(gradients.into_iter().map(unscaled).collect()))
     }
 
     fn boundary(&mut self) {
@@ -376,36 +423,27 @@ impl Stepper {
         passed: &mut Passed<'_>,
     ) -> Result<MicroOutcome, TrainError> {
         let key = self.key.with(context.step as u64).with(index as u64);
-        let recording = phase(Phase::Forward);
         let DeviceBatch { input, targets, size } = batch;
         let mut pass = Pass::train(key).with_policy(self.policy).with_peers(self.peers.clone());
         if let Some(carried) = &self.carried {
             pass = pass.with_carried(if context.continues { carried.rows(rows) } else { Carried::new() });
         }
-        let (output, trail) =
-            self.segments.forward(&self.model, input, &mut pass, self.watch.as_deref_mut())?;
-        let (again, carried) = (pass.again(), pass.take_carried());
-        let updates = pass.into_updates();
-        unfinished.keep(&self.model, &updates)?;
-        self.model.apply(updates);
-        let loss = context.task.loss(&output, &targets)?;
-        let correct = context.task.correct(&output, &targets).map(autodiff::inner);
-        drop((output, targets));
-        // A weight of one changes no bit.
-        let weight = size as f32 / context.samples as f32;
-        let loss = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
-        let plain = autodiff::inner(loss.clone());
-        let loss = match &self.loss_scale {
-            Some(loss_scale) => loss.mul_scalar(loss_scale.scale()),
-            None => loss,
+        let comparison = Comparison {
+            task: context.task,
+            targets,
+            weight: size as f32 / context.samples as f32,
+            loss_scale: self.loss_scale.map(|loss_scale| loss_scale.scale()),
         };
-        self.boundary();
-        drop(recording);
-        let _phase = phase(Phase::Backward);
-        let gradients = self.segments.backward(&self.model, trail, loss, &again, passed)?;
-        self.boundary();
-        out_of_memory::check()?;
-        Ok(MicroOutcome { loss: plain, correct, gradients, carried })
+        let mut stretch = Stretch {
+            model: &mut self.model,
+            segments: &self.segments,
+            unfinished,
+            watch: self.watch.as_deref_mut(),
+        };
+        let Forwarded { loss, correct, carried, in_flight, .. } =
+            stretch.forward(input, pass, Some(comparison))?;
+        let gradients = stretch.backward(in_flight, None, passed)?.gradients;
+        Ok(MicroOutcome { loss, correct, gradients, carried })
     }
 }
 

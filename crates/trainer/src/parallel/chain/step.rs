@@ -1,0 +1,202 @@
+use std::{ops::Range, panic::resume_unwind, thread, time::Instant};
+
+use burn::tensor::Tensor;
+use oomph_core::{Phase, phase};
+use oomph_data::Batch;
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Carried, Named, Stages};
+use oomph_parallel::{Course, Span, Work};
+
+use super::{
+    Chain, Part, PartContext, Place,
+    handover::{Handed, Links, links},
+};
+use crate::{
+    TrainError, out_of_memory,
+    segments::Segments,
+    unfinished::{Keeping, Unfinished},
+    upload::{upload_input, upload_targets},
+};
+
+/// A step of all parts.
+pub(crate) struct ChainStep<'a> {
+    pub(crate) chain: &'a Chain,
+    /// Of each part.
+    pub(crate) segments: &'a [Segments],
+    pub(crate) micro_batches: &'a [Batch],
+    pub(crate) keeping: Keeping,
+    pub(crate) context: PartContext<'a>,
+}
+
+/// What forward and backward of a step gave, on the devices.
+pub(crate) struct ChainDone {
+    /// The parts, with what they know of the unfinished step.
+    pub(crate) model: Vec<Stages>,
+    pub(crate) unfinished: Vec<Unfinished>,
+    pub(crate) outcome: Result<ChainOutcome, TrainError>,
+}
+
+/// What there is where no part failed.
+pub(crate) struct ChainOutcome {
+    /// Of each part.
+    pub(crate) gradients: Vec<Named<AnyTensor>>,
+    pub(crate) loss: Option<Tensor<1>>,
+    pub(crate) correct: Option<Tensor<1>>,
+    /// What recurrent layers leave.
+    pub(crate) left: Carried,
+    /// Who did what when.
+    pub(crate) course: Course,
+}
+
+impl ChainStep<'_> {
+    /// Runs all parts, each where its device computes, the first in this thread.
+    pub(crate) fn run(&self, model: Stages, carried: Option<&Carried>) -> ChainDone {
+        let parts: Vec<_> = self
+            .chain
+            .cut(model)
+            .into_iter()
+            .zip(self.segments)
+            .map(|(model, segments)| {
+                let carried = carried.map(|carried| carried.of_stages(&model));
+                Part::new(model, segments, Unfinished::new(self.keeping), carried)
+            })
+            .collect();
+        let start = Instant::now();
+        let done: Vec<_> = thread::scope(|scope| {
+            let work = |place: &Place, part, links| place.run(|| self.of_device(place, part, links, start));
+            let mut devices = self.chain.places.iter().zip(parts).zip(links(self.chain.places.len()));
+            // There is a first device.
+            let ((first, part), link) = devices.next().expect("a chain has devices");
+            let others: Vec<_> =
+                devices.map(|((place, part), links)| scope.spawn(move || work(place, part, links))).collect();
+            let first = work(first, part, link);
+            let others =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            std::iter::once(first).chain(others).collect()
+        });
+        self.collected(done)
+    }
+
+    fn collected<'p>(&self, done: Vec<(Part<'p>, Result<Vec<Span>, TrainError>)>) -> ChainDone {
+        let (mut model, mut unfinished, mut gradients) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut course, mut errors) = (Course::default(), Vec::new());
+        let (mut loss, mut correct) = (None, None);
+        let mut left = Carried::new();
+        for (index, (part, spans)) in done.into_iter().enumerate() {
+            model.push(part.model);
+            unfinished.push(part.unfinished);
+            gradients.push(part.gradients);
+            loss = loss.or(part.loss);
+            correct = correct.or(part.correct);
+            left.extend(Carried::joined(part.left));
+            match spans {
+                Ok(spans) => course.devices.push(spans),
+                Err(error) => errors.push((index, error)),
+            }
+        }
+        let outcome = match self.first_cause(errors) {
+            Some(error) => Err(error),
+            None => Ok(ChainOutcome { gradients, loss, correct, left, course }),
+        };
+        ChainDone { model, unfinished, outcome }
+    }
+
+    /// Of several errors that which is not a consequence of another.
+    fn first_cause(&self, errors: Vec<(usize, TrainError)>) -> Option<TrainError> {
+        let is_consequence = |error: &TrainError| matches!(error, TrainError::Neighbour { .. });
+        let (causes, consequences): (Vec<_>, Vec<_>) =
+            errors.into_iter().partition(|(_, error)| !is_consequence(error));
+        let (index, error) = causes.into_iter().chain(consequences).next()?;
+        Some(match index {
+            0 => error,
+            _ => {
+                let device = self.chain.places[index].name.clone();
+                TrainError::Part { index, device, source: Box::new(error) }
+            }
+        })
+    }
+
+    /// All that one device does in the step.
+    fn of_device<'p>(
+        &self,
+        place: &Place,
+        mut part: Part<'p>,
+        links: Links,
+        start: Instant,
+    ) -> (Part<'p>, Result<Vec<Span>, TrainError>) {
+        let devices = self.chain.places.len();
+        let work = charge(Account::Host, || {
+            self.chain.schedule.work(place.index, devices, self.micro_batches.len())
+        });
+        let mut spans = charge(Account::Host, || Vec::with_capacity(work.len()));
+        for work in work {
+            let done = match work {
+                Work::Forward(index) => self.forward(place, &mut part, &links, index, start),
+                Work::Backward(index) => self.backward(place, &mut part, &links, index, start),
+            };
+            match done.and_then(|begun| out_of_memory::check().map(|()| begun)) {
+                Ok(start_seconds) => {
+                    spans.push(Span { work, start_seconds, end_seconds: start.elapsed().as_secs_f64() });
+                }
+                // The links end here, and with them what others wait for.
+                Err(error) => return (part, Err(error)),
+            }
+        }
+        (part, Ok(spans))
+    }
+
+    /// Gives when it began to work: what it waited for before is idle.
+    fn forward(
+        &self,
+        place: &Place,
+        part: &mut Part<'_>,
+        links: &Links,
+        index: usize,
+        start: Instant,
+    ) -> Result<f64, TrainError> {
+        let batch = &self.micro_batches[index];
+        let handed = links.before.as_ref().map(|before| before.receive(self.chain.timeout)).transpose()?;
+        let begun = start.elapsed().as_secs_f64();
+        let plain = place.plain();
+        let uploading = phase(Phase::Data);
+        let input = match handed.and_then(|handed| handed.onto(&place.tracked)) {
+            Some(input) => input,
+            None => upload_input(batch, &place.tracked),
+        };
+        let targets = links.after.is_none().then(|| upload_targets(batch, &place.tracked));
+        drop((uploading, plain));
+        out_of_memory::check()?;
+        let output = part.forward((index, self.rows(index)), input, targets, self.context)?;
+        if let Some(after) = &links.after {
+            after.send(Handed::of(output)?)?;
+        }
+        Ok(begun)
+    }
+
+    fn backward(
+        &self,
+        place: &Place,
+        part: &mut Part<'_>,
+        links: &Links,
+        index: usize,
+        start: Instant,
+    ) -> Result<f64, TrainError> {
+        let handed = links.after.as_ref().map(|after| after.receive(self.chain.timeout)).transpose()?;
+        let begun = start.elapsed().as_secs_f64();
+        let gradient = {
+            let _phase = phase(Phase::Backward);
+            handed.and_then(|handed| handed.onto(&place.plain()))
+        };
+        let gradient = part.backward(index, gradient)?;
+        if let Some(before) = &links.before {
+            before.send(Handed::of(gradient)?)?;
+        }
+        Ok(begun)
+    }
+
+    /// The samples of a micro-batch within the batch.
+    fn rows(&self, index: usize) -> Range<usize> {
+        let start = self.micro_batches[..index].iter().map(|batch| batch.size).sum();
+        start..start + self.micro_batches[index].size
+    }
+}
