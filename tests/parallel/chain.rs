@@ -52,7 +52,6 @@ fn recomputation_and_frozen_stages_go_together_with_a_pipeline() {
         ("some", "memory.recompute = ['layer2', 'layer4']\n"),
         ("frozen", "model.freeze = ['stem', 'layer1', 'layer3']\n"),
         ("burn", "memory.lean = false\n"),
-        ("clip", "optimizer.clip_global_norm = 0.5\n"),
     ] {
         let more = policy.to_owned() + "memory.micro_batch = 6\n";
         let alone = runs.trained(&format!("alone-{name}"), 10, &more);
