@@ -13,6 +13,7 @@ use oomph_config::{
 };
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
+use oomph_memory::ThreadsError;
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Peers, Policy, Stages, Summary, SummaryRow, check_training,
     summarize, weights::WeightsError,
@@ -52,6 +53,8 @@ pub struct Session {
     pub(crate) stages: Vec<String>,
     /// How many of them are frozen before the first that is trained.
     pub(crate) leading_frozen: usize,
+    /// The names of all devices, where this is one of several.
+    all_devices: Option<String>,
     /// Those that train together, of which this is one.
     pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
@@ -81,7 +84,7 @@ pub enum SessionError {
     Task(#[from] crate::TaskError),
     /// In the compute threads.
     #[error(transparent)]
-    Threads(#[from] oomph_memory::ThreadsError),
+    Threads(#[from] ThreadsError),
     /// The model cannot be trained on what the micro-batches of a batch leave over.
     #[error("the model cannot be trained on a micro-batch of {samples}, which {leaves} leaves over")]
     Rest {
@@ -188,7 +191,7 @@ impl Session {
         source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
         let device = |config: &Config| -> Result<_, SessionError> {
-            oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new))?;
+            start_threads(config)?;
             let name = config.device.devices[0];
             let device = open_device(name)?;
             install_pool(&device, config.memory.pool)
@@ -237,6 +240,7 @@ impl Session {
             weights,
             stages,
             leading_frozen,
+            all_devices: None,
             replicas: Replicas::alone(),
             choices,
         };
@@ -351,6 +355,7 @@ impl Session {
             weights: self.weights.clone(),
             stages: self.stages.clone(),
             leading_frozen: self.leading_frozen,
+            all_devices: self.all_devices.clone(),
             replicas: self.replicas.clone(),
             choices: Mutex::default(),
         }
@@ -363,8 +368,9 @@ impl Session {
     pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
+        let device_names = self.device_names();
         config.device.devices = vec![name];
-        Ok(Self { replicas, ..self.with(config, open_device(name)?) })
+        Ok(Self { replicas, all_devices: Some(device_names), ..self.with(config, open_device(name)?) })
     }
 
     /// How many replicas train together.
@@ -378,8 +384,10 @@ impl Session {
 
     /// The device, or all of them with commas between.
     pub(crate) fn device_names(&self) -> String {
-        let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
-        names.join(",")
+        self.all_devices.clone().unwrap_or_else(|| {
+            let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
+            names.join(",")
+        })
     }
 
     /// Those that batch normalisation shares its statistics with, where `device.sync_batch_norm` is set.
@@ -567,6 +575,15 @@ fn check_sharing(config: &Config) -> Result<(), ConfigError> {
         Sharing::Dp { .. } | Sharing::Model { .. } | Sharing::Pipeline { .. } => {
             Err(config.invalid("device.strategy", "`auto` or `ddp`: this version of oomph runs no other"))
         }
+    }
+}
+
+/// Starts the threads that compute, as many as are asked for. Where nobody asks, those that run already are right.
+fn start_threads(config: &Config) -> Result<(), ThreadsError> {
+    let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
+    match config.device.threads {
+        Some(_) => started.map(drop),
+        None => Ok(()),
     }
 }
 
