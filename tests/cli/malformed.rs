@@ -62,7 +62,7 @@ fn config_values() {
             Case::config("an unknown precision", "[memory]\nprecision = 'fp8'"),
             Case::config("recompute to come", "[memory]\nrecompute = 'stages'"),
             Case::config("a limit to come", "[memory]\nlimit = '24GiB'\n[device]\ndevices = 'cuda:0'"),
-            Case::config("a strategy to come", "[device]\nstrategy = 'ddp'"),
+            Case::config("a strategy for several devices", "[device]\nstrategy = 'pipeline'"),
         ],
     );
 }
@@ -84,7 +84,7 @@ fn flags() {
             Case::train("a memory limit to come", &["--memory-limit", "24GiB", "--devices", "cuda:0"]),
             Case::train("a memory limit that is no size", &["--memory-limit", "24 gigs"]),
             Case::train("an unknown device", &["--devices", "tpu"]),
-            Case::train("two devices", &["--devices", "cpu,cpu"]),
+            Case::train("two devices, one sample", &["--devices", "cpu,cpu", "--set", "train.batch=1"]),
             Case::train("an error as JSON", &["--devices", "tpu", "--json"]),
         ],
     );

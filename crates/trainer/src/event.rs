@@ -61,11 +61,16 @@ pub struct Started {
     pub train_samples: usize,
     /// Samples that are held out.
     pub test_samples: usize,
-    /// The device.
+    /// The device, or all of them with commas between.
     pub device: String,
-    /// Samples that one optimizer step sees.
+    /// How they share the work, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<&'static str>,
+    /// How many replicas train together.
+    pub world_size: usize,
+    /// Samples that one optimizer step sees, on all devices.
     pub batch: usize,
-    /// Samples that one forward-backward sees.
+    /// Samples that one forward-backward on one device sees.
     pub micro_batch: usize,
     /// The memory policy in words: `bf16 · recompute stages`.
     pub policy: String,

@@ -14,6 +14,7 @@ use oomph_config::{
 };
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
+use oomph_memory::ThreadsError;
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Peers, Policy, Stages, Summary, SummaryRow, check_training,
     summarize, weights::WeightsError,
@@ -59,6 +60,8 @@ pub struct Session {
     pub(crate) stages: Vec<String>,
     /// How many of them are frozen before the first that is trained.
     pub(crate) leading_frozen: usize,
+    /// The names of all devices, where this is one of several.
+    all_devices: Option<String>,
     /// Those that train together, of which this is one.
     pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
@@ -247,6 +250,7 @@ impl Session {
             weights,
             stages,
             leading_frozen,
+            all_devices: None,
             replicas: Replicas::alone(),
             choices,
         };
@@ -361,6 +365,7 @@ impl Session {
             weights: self.weights.clone(),
             stages: self.stages.clone(),
             leading_frozen: self.leading_frozen,
+            all_devices: self.all_devices.clone(),
             replicas: self.replicas.clone(),
             choices: Mutex::default(),
         }
@@ -373,8 +378,9 @@ impl Session {
     pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
+        let device_names = self.device_names();
         config.device.devices = vec![name];
-        Ok(Self { replicas, ..self.with(config, open_device(name)?) })
+        Ok(Self { replicas, all_devices: Some(device_names), ..self.with(config, open_device(name)?) })
     }
 
     /// How many replicas train together.
@@ -388,8 +394,10 @@ impl Session {
 
     /// The device, or all of them with commas between.
     pub(crate) fn device_names(&self) -> String {
-        let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
-        names.join(",")
+        self.all_devices.clone().unwrap_or_else(|| {
+            let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
+            names.join(",")
+        })
     }
 
     /// The devices that the model is cut over, with threads of their own, where it is.
@@ -623,6 +631,15 @@ fn check_sharing(config: &Config) -> Result<(), ConfigError> {
             "device.strategy",
             "`ddp`, `model` or `pipeline`: this version of oomph has no `dp` yet",
         )),
+    }
+}
+
+/// Starts the threads that compute, as many as are asked for. Where nobody asks, those that run already are right.
+fn start_threads(config: &Config) -> Result<(), ThreadsError> {
+    let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
+    match config.device.threads {
+        Some(_) => started.map(drop),
+        None => Ok(()),
     }
 }
 

@@ -14,9 +14,15 @@ fn memory(started: &Started) -> String {
 
 /// What a training is about, in a few lines.
 pub(super) fn header(started: &Started) -> String {
-    let Started { model, source, sample, device, batch, micro_batch, steps, steps_per_epoch, .. } = started;
-    let micro_batches =
-        (micro_batch < batch).then(|| format!(" in micro-batches of {}", grouped(*micro_batch)));
+    let Started { model, source, sample, batch, micro_batch, world_size, steps, steps_per_epoch, .. } =
+        started;
+    let replicas = (*world_size > 1).then(|| format!(" over {world_size} replicas")).unwrap_or_default();
+    let device = match started.strategy {
+        Some(strategy) => format!("{} ({strategy})", started.device),
+        None => started.device.clone(),
+    };
+    let micro_batches = (*micro_batch < batch.div_ceil(*world_size))
+        .then(|| format!(" in micro-batches of {}", grouped(*micro_batch)));
     let epochs = steps.div_ceil((*steps_per_epoch).max(1));
     let resumed = started
         .resumed_from
@@ -37,7 +43,7 @@ pub(super) fn header(started: &Started) -> String {
                 grouped(started.test_samples)
             )),
         ),
-        ("batch", Some(format!("{}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
+        ("batch", Some(format!("{}{replicas}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
         ("policy", Some(started.policy.clone())),

@@ -119,17 +119,16 @@ fn train(
     let (batch, micro_batch) = (work.batch, work.choice.micro_batch);
     let whole = (batch / micro_batch).min(2);
     let rest = batch % micro_batch;
-    let sizes = std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest));
+    let sizes: Vec<_> = std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest)).collect();
     let spec = session.spec();
-    let batches = sizes.map(|size| DeviceBatch {
+    let batches = sizes.into_iter().map(|size| DeviceBatch {
         input: blank_input(spec, size, device),
         targets: targets(spec, size, device),
         size,
     });
     let context =
         StepContext { step, lr: 0.1, samples: batch, continues: step > 0, task: session.task.as_ref() };
-    let batches: Vec<_> = batches.collect();
-    stepper.run(batches.into_iter(), context).map(drop)
+    stepper.run(batches, context).map(drop)
 }
 
 fn evaluate(

@@ -299,6 +299,8 @@ impl<'a> Training<'a> {
             train_samples: session.source.len(Split::Train),
             test_samples: session.source.len(Split::Test),
             device,
+            strategy: session.config.device.sharing.name().filter(|_| !session.replicas.is_alone()),
+            world_size: session.replicas.world_size(),
             batch: session.config.train.batch,
             micro_batch: session.micro_batch(),
             policy: session.describe_policy(backend(session), session.limit_bytes),
