@@ -244,10 +244,10 @@ impl Sums {
             self.skipped.len() as f64,
             f64::from(stopped),
         ];
-        let all = session.replicas.sum(&here)?;
-        let [loss, correct, tells, samples, unreadable, stopped] = all[..] else {
-            unreachable!("as many sums come back as go in")
-        };
+        let mut all = session.replicas.sum(&here)?.into_iter();
+        // As many come back as go in.
+        let [loss, correct, tells, samples, unreadable, stopped] =
+            std::array::from_fn(|_| all.next().unwrap_or(0.0));
         if stopped > 0.0 {
             return Ok(None);
         }

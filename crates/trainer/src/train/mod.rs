@@ -1,6 +1,8 @@
 mod event_file;
 mod failure;
 mod restore;
+mod saving;
+mod warnings;
 
 pub(crate) use restore::restored;
 
@@ -11,13 +13,12 @@ use std::{
 };
 
 use oomph_config::{Interval, Sharing};
-use oomph_core::{Bytes, Phase, Split, phase};
+use oomph_core::{Bytes, Split};
 use oomph_data::{Loader, SampleError, SourceRecord};
 use oomph_memory::{
     Account, charge,
     record::{self, StepKind},
 };
-use oomph_model::Carried;
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
@@ -26,7 +27,7 @@ use crate::{
     device_failure,
     device_memory::Gauge,
     evaluate::evaluate_batches,
-    event::{Done, Ended, EvalMetrics, Saved, Started, StepMetrics},
+    event::{Done, Ended, EvalMetrics, Started, StepMetrics},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
     out_of_memory,
@@ -35,7 +36,7 @@ use crate::{
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
-    state::{About, Checkpoint, HostTensor, Progress, StateError, TrainState, model_record},
+    state::{Checkpoint, Progress},
     tensorboard::EventFile,
 };
 
@@ -238,51 +239,6 @@ impl<'a> Training<'a> {
             self.tell(Event::Warning { message })?;
         }
         Ok(())
-    }
-
-    /// What is frozen in a new model without weights stays random, which nobody wants.
-    fn frozen_as_drawn(&self) -> Option<String> {
-        let is_new = self.saved.is_none();
-        (is_new && self.stepper.model.frozen_elements() > 0).then(|| {
-            "`model.freeze` keeps stages as they were drawn: there is no `model.weights` to start from".into()
-        })
-    }
-
-    /// A frozen stage that computes with a trained stage's parameters is not what was frozen: those train on.
-    fn frozen_but_trained(&self) -> Vec<String> {
-        let model = &self.stepper.model;
-        let names: Vec<&str> = model.names().collect();
-        let trained = |(_, lender): &(usize, usize)| !model.is_frozen(*lender);
-        let pairs = model.borrowers().into_iter().filter(|(borrower, _)| model.is_frozen(*borrower));
-        let message = |(borrower, lender): (usize, usize)| {
-            let (borrower, lender) = (names[borrower], names[lender]);
-            format!("`{borrower}` is frozen, but computes with parameters of `{lender}`, which train on")
-        };
-        pairs.filter(trained).map(message).collect()
-    }
-
-    fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
-        let (planned, Some(limit)) = (self.planned_peak_bytes, self.session.limit_bytes) else {
-            return Ok(());
-        };
-        if planned <= limit {
-            return Ok(());
-        }
-        let message = format!(
-            "a step will need {planned}, more than the limit of {limit}: `oomph plan` shows what fits"
-        );
-        self.tell(Event::Warning { message })
-    }
-
-    fn warn_of_the_end(&mut self) -> Result<(), TrainError> {
-        let (done, steps) = (self.progress.step, self.session.steps());
-        if done < steps {
-            return Ok(());
-        }
-        let message = format!(
-            "the run is at step {done} of {steps} already: raise `train.epochs` or `train.steps` to train on"
-        );
-        self.tell(Event::Warning { message })
     }
 
     fn announce(&mut self, checkpoint: Option<&Checkpoint>, device: String) -> Result<(), TrainError> {
@@ -567,68 +523,6 @@ impl<'a> Training<'a> {
         self.stopwatch.resume();
         let over = self.progress.early_stopping.is_over(train.patience);
         Ok(over.then_some(Ended::EarlyStopping))
-    }
-
-    /// Saves, unless the last checkpoint has it all already.
-    fn save(&mut self, best: bool) -> Result<(), TrainError> {
-        let _phase = phase(Phase::Checkpoint);
-        // What a device that failed holds is not saved.
-        device_failure::settle(&self.session.device)?;
-        self.log()?;
-        if !self.changed && !best {
-            return Ok(());
-        }
-        self.stopwatch.pause();
-        let start = Instant::now();
-        self.progress.seconds = self.earlier_seconds + self.started.elapsed().as_secs_f64();
-        let path = charge(Account::Host, || -> Result<PathBuf, TrainError> {
-            let state = self.state()?;
-            let keep_last = self.session.config.run.keep_last;
-            let about = About { config: &self.config, source: Some(&self.source) };
-            Ok(self.run.checkpoints().save(&state, about, best, keep_last)?)
-        })?;
-        self.last_save = Instant::now();
-        self.changed = false;
-        self.saved = Some(path.clone());
-        self.saved_step = self.progress.step;
-        self.tell(Event::Checkpoint(Saved {
-            step: self.progress.step,
-            checkpoint: path,
-            save_seconds: start.elapsed().as_secs_f64(),
-        }))?;
-        self.stopwatch.resume();
-        out_of_memory::check()
-    }
-
-    /// # Errors
-    /// [`TrainError::NonFiniteParameter`]: the loss of the last step was finite, but what the step made is not.
-    fn state(&self) -> Result<TrainState, TrainError> {
-        let model = model_record(&self.stepper.model)?;
-        let broken = model.iter().find(|(_, tensor)| tensor.values.iter().any(|value| !value.is_finite()));
-        if let Some((parameter, _)) = broken {
-            return Err(TrainError::NonFiniteParameter {
-                step: self.progress.step,
-                parameter: parameter.clone(),
-                lr: self.schedule.lr(self.progress.step.saturating_sub(1)),
-                checkpoint: self.saved.clone(),
-            });
-        }
-        let optimizer = self.stepper.optimizer.record()?;
-        let carried = self.carried()?;
-        let carried = carried.iter().flat_map(Carried::tensors);
-        let carried = carried.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
-        let carried = carried.collect::<Result<_, StateError>>()?;
-        let (progress, loss_scale) = (self.progress.clone(), self.stepper.loss_scale);
-        Ok(TrainState { progress, model, optimizer, loss_scale, carried })
-    }
-
-    /// What recurrent layers carry, of all replicas.
-    fn carried(&self) -> Result<Option<Carried>, TrainError> {
-        let (replicas, Some(carried)) = (&self.session.replicas, &self.stepper.carried) else {
-            return Ok(None);
-        };
-        replicas.order(Order::Carried)?;
-        replicas.gather_carried(carried).map(Some)
     }
 
     fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {

@@ -1,40 +1,33 @@
+mod chain;
+mod devices;
+mod error;
+mod replicas;
+
 use std::{
     collections::HashMap,
-    fmt,
-    num::NonZeroUsize,
-    ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use burn::tensor::Device;
-use oomph_config::{
-    Config, ConfigError, ConfigFile, Cut, DeviceName, Interval, MicroBatch, PipelineSchedule, Recompute,
-    Sharing, Sources,
-};
+use oomph_config::{Config, ConfigFile, DeviceName, Interval, MicroBatch, Recompute, Sources};
 use oomph_core::{Bytes, SampleSpec, Split};
 use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
-use oomph_memory::ThreadsError;
 use oomph_model::{
-    Architecture, Init, Kernels, ModelError, Peers, Policy, Stages, Summary, SummaryRow, check_training,
-    summarize, weights::WeightsError,
+    Architecture, Init, Kernels, ModelError, Policy, Stages, Summary, SummaryRow, check_training, summarize,
 };
-
-use oomph_memory::{ComputePool, ThreadsError};
-use oomph_parallel::{CutError, Schedule as PipelineOrder, cut_by_names};
 use oomph_plan::Backend;
 
+pub(crate) use self::devices::threads_of_each;
+use self::devices::{check_sharing, cpus, start_threads};
+pub use self::error::{Leaves, SessionError};
 use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
-    cpu::prepare_pool,
     device_memory::install_pool,
     open_device,
-    parallel::{
-        Replicas,
-        chain::{Chain, Place},
-    },
+    parallel::Replicas,
     parts::check_names,
-    planning::{Choice, Occasion, balanced, choose, recomputed},
+    planning::{Choice, Occasion, choose, recomputed},
     state::EpochCut,
 };
 
@@ -66,110 +59,6 @@ pub struct Session {
     pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
     choices: Mutex<HashMap<Occasion, Choice>>,
-}
-
-/// What keeps a configuration from becoming a session.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// In the configuration itself.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// In the data.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// In the model, or between model and data.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// In a file of weights, or between it and the model.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// In the device.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// Between the task and the data.
-    #[error(transparent)]
-    Task(#[from] crate::TaskError),
-    /// Where the model is to be cut.
-    #[error(transparent)]
-    Cut(#[from] CutError),
-    /// In the compute threads.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// The model cannot be trained on what the micro-batches of a batch leave over.
-    #[error("the model cannot be trained on a micro-batch of {samples}, which {leaves} leaves over")]
-    Rest {
-        /// Samples that are left over.
-        samples: usize,
-        /// Of what.
-        leaves: Leaves,
-        /// Why not.
-        source: ModelError,
-    },
-    /// Replicas would not meet in every micro-batch.
-    #[error(
-        "a batch of {samples} gives {world} replicas different numbers of micro-batches, in each of which \
-         `device.sync_batch_norm` needs all of them"
-    )]
-    Uneven {
-        /// Samples of the batch.
-        samples: usize,
-        /// How many replicas there are.
-        world: usize,
-    },
-    /// A part of the data is empty, or becomes empty by the policy for the last batch.
-    #[error("the {split} data has {samples} samples, from which no batch of {batch} can be made")]
-    NoBatches {
-        /// The part.
-        split: Split,
-        /// Samples it has.
-        samples: usize,
-        /// Samples of a batch.
-        batch: usize,
-    },
-}
-
-/// What leaves a smaller micro-batch over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
-    /// Every batch, whose size is no multiple of the micro-batch's.
-    EveryBatch,
-    /// The last batch of an epoch.
-    LastBatch,
-}
-
-impl fmt::Display for Leaves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::EveryBatch => "every batch",
-            Self::LastBatch => "the last batch of an epoch",
-        })
-    }
-}
-
-impl SessionError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.hint(),
-            Self::Data(error) => error.hint(),
-            Self::Model(error) => error.hint(),
-            Self::Weights(error) => error.hint(),
-            Self::Device(error) => error.hint(),
-            Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
-            Self::Threads(_) | Self::Cut(_) => None,
-            Self::Rest { leaves: Leaves::EveryBatch, .. } => {
-                Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
-            }
-            Self::Rest { leaves: Leaves::LastBatch, .. } => {
-                Some("set `data.last_batch=drop`, or change `train.batch`".into())
-            }
-            Self::Uneven { .. } => Some(
-                "set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch` so that all have as many"
-                    .into(),
-            ),
-            Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
-        }
-    }
 }
 
 impl Session {
@@ -371,137 +260,6 @@ impl Session {
         }
     }
 
-    /// The same for one of several replicas, on a device of its own.
-    ///
-    /// # Errors
-    /// Where the device cannot be opened.
-    pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
-        let mut config = self.config.clone();
-        config.device.threads = threads_of_each(&config);
-        let device_names = self.device_names();
-        config.device.devices = vec![name];
-        Ok(Self { replicas, all_devices: Some(device_names), ..self.with(config, open_device(name)?) })
-    }
-
-    /// How many replicas train together.
-    pub fn world_size(&self) -> usize {
-        match &self.config.device.sharing {
-            _ if !self.replicas.is_alone() => self.replicas.world_size(),
-            sharing if sharing.is_of_replicas() => self.config.device.devices.len(),
-            _ => 1,
-        }
-    }
-
-    /// The device, or all of them with commas between.
-    pub(crate) fn device_names(&self) -> String {
-        self.all_devices.clone().unwrap_or_else(|| {
-            let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
-            names.join(",")
-        })
-    }
-
-    /// The devices that the model is cut over, with threads of their own, where it is.
-    ///
-    /// # Errors
-    /// Where it cannot be cut so, or a device not be opened.
-    pub(crate) fn open_chain(&self) -> Result<Option<Chain>, TrainError> {
-        let device = &self.config.device;
-        let (cut, schedule) = match &device.sharing {
-            Sharing::Model { cut } => (cut, PipelineOrder::Sequential),
-            Sharing::Pipeline { cut, schedule: PipelineSchedule::GPipe } => (cut, PipelineOrder::GPipe),
-            Sharing::Pipeline { cut, .. } => (cut, PipelineOrder::OneForwardOneBackward),
-            Sharing::Alone | Sharing::Dp { .. } | Sharing::Ddp(_) => return Ok(None),
-        };
-        let stages = self.cut(cut)?;
-        let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
-        let place =
-            |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
-                let pool = match name {
-                    DeviceName::Cpu if index > 0 => {
-                        let pool = ComputePool::new(index, threads.unwrap_or(NonZeroUsize::MIN))?;
-                        prepare_pool(&pool);
-                        Some(pool)
-                    }
-                    _ => None,
-                };
-                let device = if index == 0 { self.device.clone() } else { open_device(*name)? };
-                Ok(Place { index, name: name.to_string(), tracked: self.tracked(&device), stages, pool })
-            };
-        let places = stages.into_iter().zip(&device.devices).enumerate().map(place);
-        let places = places.collect::<Result<Vec<_>, _>>()?.into();
-        Ok(Some(Chain { places, schedule, timeout: device.timeout }))
-    }
-
-    /// The stages of each device.
-    fn cut(&self, cut: &Cut) -> Result<Vec<Range<usize>>, TrainError> {
-        let devices = self.config.device.devices.len();
-        let names: Vec<&str> = self.stages.iter().map(String::as_str).collect();
-        match cut {
-            Cut::At(at) => {
-                check_names(&self.config, "device.cut", at, &names).map_err(SessionError::from)?;
-                Ok(cut_by_names(&names, at, devices).map_err(SessionError::from)?)
-            }
-            Cut::Balanced(balance) => balanced(self, *balance, devices),
-        }
-    }
-
-    /// Those that batch normalisation shares its statistics with, where `device.sync_batch_norm` is set.
-    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
-        match &self.config.device.sharing {
-            Sharing::Ddp(ddp) if ddp.sync_batch_norm => self.replicas.peers(),
-            _ => None,
-        }
-    }
-
-    /// Replicas that share statistics do so in every micro-batch: all of them must have as many.
-    fn check_micro_batches(&self) -> Result<(), SessionError> {
-        let world = self.world_size();
-        match &self.config.device.sharing {
-            Sharing::Ddp(ddp) if ddp.sync_batch_norm && world > 1 => {}
-            _ => return Ok(()),
-        }
-        let (batch, order) = (self.config.train.batch, self.train_order());
-        let whole = (order.len() >= batch).then_some(batch);
-        for samples in [whole, Some(order.len() % batch).filter(|rest| *rest > 0)].into_iter().flatten() {
-            let [most, least] = [samples.div_ceil(world), samples / world];
-            if least == 0 || most.div_ceil(self.micro_batch()) != least.div_ceil(self.micro_batch()) {
-                return Err(SessionError::Uneven { samples, world });
-            }
-        }
-        Ok(())
-    }
-
-    /// The places of a whole batch whose samples are this replica's.
-    pub(crate) fn own_rows(&self) -> Range<usize> {
-        let (rank, world) = (self.replicas.rank(), self.replicas.world_size());
-        let batch = self.config.train.batch;
-        batch * rank / world..batch * (rank + 1) / world
-    }
-
-    /// Samples that one device has of a batch of so many, the most that any has.
-    pub(crate) fn share_of(&self, batch: usize) -> usize {
-        batch.div_ceil(self.world_size())
-    }
-
-    /// The last stages of the runs whose gradients are to travel together, where there is more than one replica: behind
-    /// each of them backward stops for a moment.
-    pub(crate) fn bucket_ends(&self, model: &Stages) -> Vec<usize> {
-        let Sharing::Ddp(ddp) = &self.config.device.sharing else { return Vec::new() };
-        if self.world_size() == 1 {
-            return Vec::new();
-        }
-        let mut bytes = vec![0; model.len()];
-        model.visit(&mut |info, tensor| {
-            if info.trainable {
-                bytes[info.stage] += (tensor.elements() * size_of::<f32>()) as u64;
-            }
-        });
-        // In the order in which backward comes to them.
-        let sizes: Vec<_> = bytes.into_iter().rev().map(Bytes::new).collect();
-        let runs = oomph_parallel::buckets(&sizes, ddp.bucket);
-        runs.iter().skip(1).map(|run| model.len() - 1 - run.start).collect()
-    }
-
     /// How an epoch is cut into batches.
     pub(crate) fn epoch_cut(&self) -> EpochCut {
         EpochCut {
@@ -621,51 +379,6 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
-}
-
-/// Refuses what no runner is there for.
-fn check_sharing(config: &Config) -> Result<(), ConfigError> {
-    match &config.device.sharing {
-        Sharing::Alone | Sharing::Ddp(_) | Sharing::Model { .. } | Sharing::Pipeline { .. } => Ok(()),
-        Sharing::Dp { .. } => Err(config.invalid(
-            "device.strategy",
-            "`ddp`, `model` or `pipeline`: this version of oomph has no `dp` yet",
-        )),
-    }
-}
-
-/// Starts the threads that compute, as many as are asked for. Where nobody asks, those that run already are right.
-fn start_threads(config: &Config) -> Result<(), ThreadsError> {
-    let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
-    match config.device.threads {
-        Some(_) => started.map(drop),
-        None => Ok(()),
-    }
-}
-
-/// Starts the threads that compute, as many as are asked for. Where nobody asks, those that run already are right.
-fn start_threads(config: &Config) -> Result<(), ThreadsError> {
-    let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
-    match config.device.threads {
-        Some(_) => started.map(drop),
-        None => Ok(()),
-    }
-}
-
-/// How many threads compute for each of the devices on the CPU, which share those that there are; `None` for one a core.
-pub(crate) fn threads_of_each(config: &Config) -> Option<usize> {
-    let cpus = cpus(config);
-    match config.device.threads {
-        Some(threads) => Some((threads / cpus).max(1)),
-        None if cpus == NonZeroUsize::MIN => None,
-        None => Some(oomph_memory::threads_per_device(cpus).get()),
-    }
-}
-
-/// How many of the devices are the CPU, one at least.
-fn cpus(config: &Config) -> NonZeroUsize {
-    let cpus = config.device.devices.iter().filter(|device| **device == DeviceName::Cpu).count();
-    NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Sets the limit that the meter looks at, on each device. Of a GPU it is what its driver says that nobody holds.
