@@ -86,8 +86,8 @@ pub use oomph_model::{
 };
 pub use oomph_trainer::{
     Advice, Backend, BatchSearch, Classification, DeviceTargets, Done, Evaluation, Event, Kept, LargestBatch,
-    Observer, OutOfMemory, OutOfMemoryReport, PlanOptions, Profile, ProfileOptions, Quiet, Registry,
-    Regression, Resume, Session, SessionError, Shortage, StepOutcome, Stepper, Stop, StopReason, Task,
-    TaskError, Tick, TrainError, TrainOptions, Watch, advise, check_plan, evaluate, largest_batch, plan,
-    predict_images, profile, train,
+    Observer, OutOfMemory, OutOfMemoryReport, PlanOptions, PlannedCut, Profile, ProfileOptions, Quiet,
+    Registry, Regression, Resume, Session, SessionError, Shortage, StepOutcome, Stepper, Stop, StopReason,
+    Task, TaskError, Tick, TrainError, TrainOptions, Watch, advise, check_plan, evaluate, largest_batch,
+    plan, plan_cut, predict_images, profile, train,
 };

@@ -16,6 +16,8 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet18-cifar10.toml",
     "resnet50-imagenet.toml",
     "transfer.toml",
+    "ddp.toml",
+    "pipeline.toml",
     "synthetic-resnet50.toml",
 ];
 

@@ -164,7 +164,7 @@ impl CliError {
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Train(TrainError::OutOfMemory(_))
+            Self::Train(TrainError::OutOfMemory(_) | TrainError::TooLarge { .. })
             | Self::Again { .. }
             | Self::DoesNotFit { .. }
             | Self::NothingFits { .. } => Exit::OutOfMemory,

@@ -87,6 +87,24 @@ impl AnyTensor {
         }
     }
 
+    /// Zeros in another format than 32 bits.
+    ///
+    /// # Panics
+    /// As those of [`zeros`](Self::zeros).
+    pub fn zeros_as(shape: &[usize], dtype: DType, device: &Device) -> Self {
+        let options = (device, dtype);
+        match *shape {
+            [a] => Tensor::<1>::zeros([a], options).into(),
+            [a, b] => Tensor::<2>::zeros([a, b], options).into(),
+            [a, b, c] => Tensor::<3>::zeros([a, b, c], options).into(),
+            [a, b, c, d] => Tensor::<4>::zeros([a, b, c, d], options).into(),
+            [a, b, c, d, e] => Tensor::<5>::zeros([a, b, c, d, e], options).into(),
+            [a, b, c, d, e, f] => Tensor::<6>::zeros([a, b, c, d, e, f], options).into(),
+            // Stated above, as for `floats`.
+            _ => panic!("a tensor of rank {} is not supported; expected 1 to 6", shape.len()),
+        }
+    }
+
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.rank

@@ -14,6 +14,9 @@ pub struct Recording {
     /// Whether the graph computes single operations again in backward, and holds what it would need for it: Burn's
     /// gradient checkpointing.
     pub is_checkpointed: bool,
+    /// Whether the thread that trains is one of those that compute, as where one of several devices on the processor has
+    /// threads of its own. Else it is one beside them.
+    pub is_on_own_threads: bool,
 }
 
 /// Something that holds from a moment of a recording on.

@@ -30,7 +30,7 @@ pub struct Head {
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     let lives = Lives::of(&recording.operations);
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let (mut rules, mut machine) = Rules::of(backend);
+    let (mut rules, mut machine) = Rules::of(backend, recording.is_on_own_threads);
     machine.graph = recording.is_checkpointed.then(Graph::default);
     let mut play = Play { machine, held: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
@@ -66,11 +66,11 @@ enum Rules {
 }
 
 impl Rules {
-    fn of(backend: Backend) -> (Self, Machine) {
+    fn of(backend: Backend, is_on_own_threads: bool) -> (Self, Machine) {
         match backend {
             Backend::Cpu { threads } => {
                 let mut machine = Machine::new(1);
-                (Self::Flex(Flex::new(threads, &mut machine)), machine)
+                (Self::Flex(Flex::new(threads, usize::from(!is_on_own_threads), &mut machine)), machine)
             }
             Backend::Cuda => (Self::Cuda(Cuda::new()), Machine::new(cuda::ALIGNMENT)),
         }

@@ -1,9 +1,10 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use oomph_config::DeviceName;
+use oomph_core::Bytes;
 use oomph_data::DataError;
 use oomph_model::ModelError;
-use oomph_parallel::group::GroupError;
+use oomph_parallel::{CutError, group::GroupError};
 
 use crate::{OutOfMemory, RunError, SessionError, TaskError, state::StateError};
 
@@ -49,6 +50,24 @@ pub enum TrainError {
         device: DeviceName,
         /// How.
         source: Box<TrainError>,
+    },
+    /// Where the model is to be cut.
+    #[error(transparent)]
+    Cut(#[from] CutError),
+    /// A device cannot hold its part of the model.
+    #[error(
+        "device {index} (`{device}`) would need {planned_peak_bytes} for its part of the model, more than its limit of \
+         {limit_bytes}"
+    )]
+    TooLarge {
+        /// Its number, from 0.
+        index: usize,
+        /// Its name.
+        device: String,
+        /// What is planned.
+        planned_peak_bytes: Bytes,
+        /// What it may use.
+        limit_bytes: Bytes,
     },
     /// One of the devices that a model lies on failed, and the step with it.
     #[error("device {index} (`{device}`) failed")]
@@ -161,6 +180,11 @@ impl TrainError {
         match self {
             Self::Rank { source, .. } | Self::Part { source, .. } => source.hint(),
             Self::Neighbour { .. } => None,
+            Self::TooLarge { .. } => Some(
+                "name more devices, lower `memory.micro_batch`, or set `memory.recompute=stages`; `oomph plan` shows what \
+                 each device holds"
+                    .into(),
+            ),
             Self::Silent { .. } => Some("where micro-batches take that long, raise `device.timeout`".into()),
             Self::Group(GroupError::Timeout { .. }) => Some(
                 "it hangs, or is that slow: `device.timeout` says how long the others wait; the last checkpoint serves to \
@@ -173,7 +197,7 @@ impl TrainError {
                  more often with `device.check_every` to find out when it happens"
                     .into(),
             ),
-            Self::OtherVersion { .. } | Self::Thread(_) => None,
+            Self::OtherVersion { .. } | Self::Thread(_) | Self::Cut(_) => None,
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),
             Self::Model(error) => error.hint(),

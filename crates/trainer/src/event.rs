@@ -266,6 +266,9 @@ pub struct Done {
     pub samples_per_second: f64,
     /// The most bytes that were in use on the device.
     pub peak_in_use_bytes: Bytes,
+    /// Each of the devices, where there are several in this process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceMetrics>,
     /// Unreadable training samples that were left out, each time that they came up in this process.
     pub skipped_samples: usize,
     /// Steps of the whole run that changed nothing, as a gradient was not finite: in half precision alone.
@@ -279,6 +282,26 @@ pub struct Done {
     pub seconds: f64,
     /// Why it ended.
     pub ended: Ended,
+}
+
+/// One of several devices that train together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceMetrics {
+    /// Its name.
+    pub device: String,
+    /// The first and the last of the stages that it has, where the model is cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<[String; 2]>,
+    /// The most bytes that were in use on it, where that is measured: on the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_in_use_bytes: Option<Bytes>,
+    /// The share of forward and backward in which it waited for others, where the model is cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
+    /// Seconds in which gradients were on their way between replicas, where there are some; and those of them in which
+    /// the device waited for it, since backward was over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reduce_seconds: Option<[f64; 2]>,
 }
 
 /// Why a run ended.

@@ -93,8 +93,8 @@ pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights};
 pub use event::{
-    Adapted, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer, Quiet, Saved,
-    Started, StepMetrics, Tick,
+    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer,
+    Quiet, Saved, Started, StepMetrics, Tick,
 };
 pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
 pub use export::{Exported, Layout, export, export_weights};
@@ -113,7 +113,10 @@ pub use out_of_memory::{
     adapt, advise, check_plan, free_bytes,
 };
 pub use parts::{Parts, cache_dir};
-pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan, slowdown};
+pub use planning::{
+    LargestBatch, PlanOptions, PlannedCut, PlannedPart, backend, fits, largest_batch, plan, plan_cut,
+    slowdown,
+};
 pub use predict::{Predicted, predict_images};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
 pub use registry::Registry;

@@ -9,7 +9,8 @@ use oomph_config::OptimizerKind;
 use oomph_core::{Bytes, Split};
 use oomph_memory::{Split as Categories, Timeline, export, gpu::GpuMemory};
 use oomph_trainer::{
-    Advice, Backend, LargestBatch, PlanOptions, Registry, Session, advise, backend, fits, largest_batch, plan,
+    Advice, Backend, LargestBatch, PlanOptions, Registry, Session, advise, backend, fits, largest_batch,
+    plan, plan_cut,
 };
 use serde::Serialize;
 
@@ -22,6 +23,7 @@ use crate::{
 
 use self::report::report;
 
+mod cut;
 mod report;
 
 #[derive(Args, Debug)]
@@ -110,6 +112,9 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
     let gpu = arguments.gpu.as_deref().map(GpuMemory::parse).transpose()?;
     let session = Session::open_to_plan(config, registry)?;
     let planner = Planner::new(&session, gpu);
+    if let Some(cut) = plan_cut(&session, arguments.cut_options(&planner))? {
+        return cut::show(&planner, &cut, (start, arguments.json));
+    }
     let batches = arguments.batches(&planner)?;
     let largest = planner.largest(planner.options())?;
     let page =
@@ -149,6 +154,11 @@ impl PlanArguments {
             .filter(|(batch, planned)| *batch == own || planned.is_ok())
             .map(|(_, planned)| planned)
             .collect()
+    }
+
+    /// For the first batch that is asked for, or the config's.
+    fn cut_options(&self, planner: &Planner<'_>) -> PlanOptions {
+        PlanOptions { batch: self.batch.first().map(|batch| *batch as usize), ..planner.options() }
     }
 
     fn page_batch(&self, config: &oomph_config::Config) -> usize {

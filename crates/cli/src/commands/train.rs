@@ -18,7 +18,7 @@ use crate::{
     output,
     progress::{Progress, Style},
     signals,
-    table::pairs,
+    table::{Align, Table, pairs},
 };
 
 #[derive(Args, Debug)]
@@ -133,7 +133,7 @@ fn report(done: &Done, session: &Session) -> String {
     let overflowed =
         overflowed.map(|skipped| format!("{}, whose gradients overflowed", plural(skipped, "step")));
     let steps = format!("{} of {}", grouped(done.step), plural(session.steps(), "step"));
-    pairs([
+    let table = pairs([
         ("ended", ended),
         ("trained", Some(format!("{steps}, {}", in_epochs(epochs)))),
         ("train loss", done.loss.map(decimal)),
@@ -148,7 +148,32 @@ fn report(done: &Done, session: &Session) -> String {
         ("time", Some(elapsed(done.seconds))),
         ("run directory", Some(done.run_dir.display().to_string())),
         ("checkpoint", Some(done.checkpoint.display().to_string())),
-    ])
+    ]);
+    match devices(done) {
+        Some(devices) => format!("{table}\n{devices}"),
+        None => table,
+    }
+}
+
+/// Each of several devices.
+fn devices(done: &Done) -> Option<Table<5>> {
+    let missing = || "–".to_owned();
+    let mut table = Table::new([Align::Right, Align::Left, Align::Left, Align::Right, Align::Right]);
+    table.heading(["", "device", "stages", "peak in use", "idle"]);
+    for (index, device) in done.devices.iter().enumerate() {
+        let stages = device.stages.as_ref().map(|[first, last]| match first == last {
+            true => first.clone(),
+            false => format!("{first} … {last}"),
+        });
+        table.row([
+            index.to_string(),
+            device.device.clone(),
+            stages.unwrap_or_default(),
+            device.peak_in_use_bytes.map_or_else(missing, |bytes| bytes.to_string()),
+            device.idle_share.map(percent).unwrap_or_default(),
+        ]);
+    }
+    (!done.devices.is_empty()).then(|| table.without_empty_columns())
 }
 
 /// `1 epoch`, `2.5 epochs`.

@@ -57,7 +57,7 @@ fn tile() -> Tile {
 impl Gemm {
     /// To be called before the first operation.
     pub(super) fn prepare(&mut self, m: &mut Machine, threads: usize) {
-        let bytes = slab_bytes() * (threads as u64 + 1);
+        let bytes = slab_bytes() * threads as u64;
         self.kept.get_or_insert_with(|| m.keep(bytes, "gemm packing buffers"));
     }
 

@@ -31,9 +31,10 @@ pub(crate) struct Flex {
 }
 
 impl Flex {
-    pub(crate) fn new(threads: usize, m: &mut Machine) -> Self {
+    /// For so many compute threads, and so many beside them that ask for products.
+    pub(crate) fn new(threads: usize, beside: usize, m: &mut Machine) -> Self {
         let mut gemm = gemm::Gemm::default();
-        gemm.prepare(m, threads);
+        gemm.prepare(m, threads + beside);
         Self { threads: threads.max(1), gemm }
     }
 

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use burn::tensor::Device;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
-use oomph_parallel::group::Pending;
+use oomph_parallel::group::{Pending, Reduced};
 
 use super::Replicas;
 use crate::TrainError;
@@ -54,16 +56,18 @@ impl<'a> Reduction<'a> {
         Ok(())
     }
 
-    /// Starts what is left, waits for all and gives the sums, on `device`.
+    /// Starts what is left, waits for all and gives the sums, on `device`; and how long they were on their way, and how
+    /// long that was waited for.
     pub(crate) fn finish(
         mut self,
         mut sums: Named<AnyTensor>,
         device: &Device,
-    ) -> Result<Named<AnyTensor>, TrainError> {
+    ) -> Result<(Named<AnyTensor>, [Duration; 2]), TrainError> {
         self.pass(0, &mut sums, &mut Named::new())?;
-        let mut reduced = Named::new();
+        let (mut reduced, mut times) = (Named::new(), [Duration::ZERO; 2]);
         for (bucket, pending) in self.started {
-            let values = pending.wait()?.values;
+            let Reduced { values, took, blocked, .. } = pending.wait()?;
+            times = [times[0] + took, times[1] + blocked];
             let mut values = values.as_slice();
             for (name, shape) in bucket {
                 let (gradient, rest) = values.split_at(shape.iter().product());
@@ -75,7 +79,7 @@ impl<'a> Reduction<'a> {
                 }
             }
         }
-        Ok(reduced)
+        Ok((reduced, times))
     }
 }
 

@@ -3,6 +3,7 @@
 mod choice;
 mod cut;
 mod largest;
+mod parts;
 mod record;
 mod speed;
 
@@ -13,7 +14,8 @@ use oomph_plan::{Backend, Head, Recording, replay};
 
 use crate::{Session, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
-pub(crate) use cut::balanced;
+pub use cut::{PlannedCut, PlannedPart, plan_cut};
+pub(crate) use cut::{balanced, check_parts};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

@@ -42,6 +42,15 @@ impl Work {
 
 /// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.
 pub(super) fn record(session: &Session, work: &Work, backend: Backend) -> Result<Recording, TrainError> {
+    let policy = session.policy(backend);
+    recorded(session, |device, marks| run(session, work, policy, device, marks))
+}
+
+/// Records what `run` does on a device that executes nothing. It gives the names of the stages that it runs.
+pub(super) fn recorded(
+    session: &Session,
+    run: impl FnOnce(&Device, &Marks) -> Result<Vec<String>, TrainError>,
+) -> Result<Recording, TrainError> {
     let mut device = Device::capture();
     let mut notes = None;
     let graph = device.clone().capture_scope(|scope| {
@@ -50,10 +59,7 @@ pub(super) fn record(session: &Session, work: &Work, backend: Backend) -> Result
         let _ = device.configure((FloatDType::F32, IntDType::I32));
         let marks = Marks::new(&device);
         let watcher = marks.clone();
-        let done = watch_places(
-            move |place| watcher.note(Noted::Place(place)),
-            || run(session, work, session.policy(backend), &device, &marks),
-        );
+        let done = watch_places(move |place| watcher.note(Noted::Place(place)), || run(&device, &marks));
         notes = Some(done.map(|stages| (marks.take(), stages)));
         scope.complete([], [])
     });
@@ -62,7 +68,13 @@ pub(super) fn record(session: &Session, work: &Work, backend: Backend) -> Result
     let (notes, stages) = notes.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
     let graph = graph.map_err(|error| failed(error.to_string()))?;
     let is_checkpointed = session.config.memory.recompute == Recompute::Ops;
-    Ok(Recording { operations: graph.graph.operations, notes, stages, is_checkpointed })
+    Ok(Recording {
+        operations: graph.graph.operations,
+        notes,
+        stages,
+        is_checkpointed,
+        is_on_own_threads: false,
+    })
 }
 
 fn run(
@@ -154,7 +166,7 @@ fn evaluate(
     Ok(())
 }
 
-fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {
+pub(super) fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {
     match spec.target {
         TargetSpec::Class { .. } => DeviceTargets::Classes(Tensor::zeros([batch], device)),
         TargetSpec::Values { features } => DeviceTargets::Values(Tensor::zeros([batch, features], device)),
@@ -164,7 +176,7 @@ fn targets(spec: &SampleSpec, batch: usize, device: &Device) -> DeviceTargets {
 
 /// Notes moments of a recording by tensors made for it: identities on a capture device only grow.
 #[derive(Clone)]
-struct Marks {
+pub(super) struct Marks {
     device: Device,
     notes: Rc<RefCell<Vec<Note>>>,
 }
@@ -174,7 +186,7 @@ impl Marks {
         Self { device: device.clone(), notes: Rc::default() }
     }
 
-    fn note(&self, what: Noted) {
+    pub(super) fn note(&self, what: Noted) {
         let marker = Tensor::<1>::zeros([1], &self.device);
         if let Storage::Recorded(id) = Storage::of(&marker.into()) {
             self.notes.borrow_mut().push(Note { at: id.value(), what });

@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, ops::Range};
 
 use oomph_config::{Cut, DeviceName, PipelineSchedule, Sharing};
-use oomph_memory::ComputePool;
+use oomph_memory::{Account, ComputePool, charge};
 use oomph_parallel::{Schedule, cut_by_names};
 
 use super::{Session, SessionError, devices::threads_of_each};
@@ -13,7 +13,7 @@ use crate::{
     open_device,
     parallel::chain::{Chain, Place},
     parts::check_names,
-    planning::balanced,
+    planning::{PlanOptions, balanced},
 };
 
 impl Session {
@@ -22,14 +22,9 @@ impl Session {
     /// # Errors
     /// Where it cannot be cut so, or a device not be opened.
     pub(crate) fn open_chain(&self) -> Result<Option<Chain>, TrainError> {
+        let Some(schedule) = self.pipeline_schedule() else { return Ok(None) };
         let device = &self.config.device;
-        let (cut, schedule) = match &device.sharing {
-            Sharing::Model { cut } => (cut, Schedule::Sequential),
-            Sharing::Pipeline { cut, schedule: PipelineSchedule::GPipe } => (cut, Schedule::GPipe),
-            Sharing::Pipeline { cut, .. } => (cut, Schedule::OneForwardOneBackward),
-            Sharing::Alone | Sharing::Dp { .. } | Sharing::Ddp(_) => return Ok(None),
-        };
-        let stages = self.cut(cut)?;
+        let stages = self.cut(PlanOptions::default())?;
         let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
         let place =
             |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
@@ -49,16 +44,51 @@ impl Session {
         Ok(Some(Chain { places, schedule, timeout: device.timeout }))
     }
 
-    /// The stages of each device.
-    fn cut(&self, cut: &Cut) -> Result<Vec<Range<usize>>, TrainError> {
+    /// Runs what makes tensors of a whole model: where that is to lie on several devices, none of them holds all of it, so
+    /// that it is made in host memory.
+    pub(crate) fn off_device<T>(&self, make: impl FnOnce() -> T) -> T {
+        match self.pipeline_schedule() {
+            Some(_) => charge(Account::Host, make),
+            None => make(),
+        }
+    }
+
+    /// In which order the devices work that the model lies on; `None` where it lies on one.
+    pub(crate) fn pipeline_schedule(&self) -> Option<Schedule> {
+        match &self.config.device.sharing {
+            Sharing::Model { .. } => Some(Schedule::Sequential),
+            Sharing::Pipeline { schedule: PipelineSchedule::GPipe, .. } => Some(Schedule::GPipe),
+            Sharing::Pipeline { .. } => Some(Schedule::OneForwardOneBackward),
+            Sharing::Alone | Sharing::Dp { .. } | Sharing::Ddp(_) => None,
+        }
+    }
+
+    /// The stages of each device: as configured, or as it is best for such a plan.
+    ///
+    /// # Errors
+    /// Where there are no such stages, or fewer than devices.
+    pub(crate) fn cut(&self, options: PlanOptions) -> Result<Vec<Range<usize>>, TrainError> {
         let devices = self.config.device.devices.len();
         let names: Vec<&str> = self.stages.iter().map(String::as_str).collect();
-        match cut {
-            Cut::At(at) => {
+        match self.config.device.sharing.cut() {
+            Some(Cut::At(at)) => {
                 check_names(&self.config, "device.cut", at, &names).map_err(SessionError::from)?;
-                Ok(cut_by_names(&names, at, devices).map_err(SessionError::from)?)
+                Ok(cut_by_names(&names, at, devices)?)
             }
-            Cut::Balanced(balance) => balanced(self, *balance, devices),
+            Some(Cut::Balanced(balance)) => balanced(self, *balance, options),
+            None => Ok(vec![0..names.len()]),
+        }
+    }
+
+    /// The micro-batch where none is configured: all of a device's share, but of a pipeline as much that its devices are
+    /// idle for less than a fifth of the time, which they are with four micro-batches each (Huang et al. 2019, section 2.3).
+    pub(super) fn whole_micro_batch(&self, batch: usize) -> usize {
+        const MICRO_BATCHES_A_DEVICE: usize = 4;
+        match self.config.device.sharing {
+            Sharing::Pipeline { .. } => {
+                batch.div_ceil(MICRO_BATCHES_A_DEVICE * self.config.device.devices.len())
+            }
+            _ => batch,
         }
     }
 }

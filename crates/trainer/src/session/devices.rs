@@ -2,13 +2,22 @@
 
 use std::num::NonZeroUsize;
 
-use oomph_config::{Config, ConfigError, DeviceName, Sharing};
+use oomph_config::{Config, ConfigError, DeviceName, MicroBatch, Recompute, Sharing};
 use oomph_memory::ThreadsError;
 
 /// Refuses what no runner is there for.
 pub(super) fn check_sharing(config: &Config) -> Result<(), ConfigError> {
+    let memory = &config.memory;
     match &config.device.sharing {
-        Sharing::Alone | Sharing::Ddp(_) | Sharing::Model { .. } | Sharing::Pipeline { .. } => Ok(()),
+        Sharing::Alone | Sharing::Ddp(_) => Ok(()),
+        Sharing::Model { .. } | Sharing::Pipeline { .. } if memory.recompute == Recompute::Auto => {
+            let expected = "what each device computes again by name: `auto` knows one device alone";
+            Err(config.invalid("memory.recompute", expected))
+        }
+        Sharing::Model { .. } | Sharing::Pipeline { .. } if memory.micro_batch == Some(MicroBatch::Auto) => {
+            Err(config.invalid("memory.micro_batch", "a number of samples: `auto` knows one device alone"))
+        }
+        Sharing::Model { .. } | Sharing::Pipeline { .. } => Ok(()),
         Sharing::Dp { .. } => Err(config.invalid(
             "device.strategy",
             "`ddp`, `model` or `pipeline`: this version of oomph has no `dp` yet",

@@ -5,7 +5,6 @@ use oomph_core::Split;
 use oomph_data::DataError;
 use oomph_memory::ThreadsError;
 use oomph_model::{ModelError, weights::WeightsError};
-use oomph_parallel::CutError;
 
 use crate::DeviceError;
 
@@ -30,9 +29,14 @@ pub enum SessionError {
     /// Between the task and the data.
     #[error(transparent)]
     Task(#[from] crate::TaskError),
-    /// Where the model is to be cut.
-    #[error(transparent)]
-    Cut(#[from] CutError),
+    /// A stage computes with another's parameters, so that both must be on one device.
+    #[error("`{borrower}` has parameters in common with `{lender}`, so the model cannot be cut over devices")]
+    Shared {
+        /// The stage that borrows them.
+        borrower: String,
+        /// The stage that has them.
+        lender: String,
+    },
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -97,7 +101,8 @@ impl SessionError {
             Self::Weights(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
-            Self::Threads(_) | Self::Cut(_) => None,
+            Self::Threads(_) => None,
+            Self::Shared { .. } => Some("set `model.tied=false`, or train replicas with `device.strategy=ddp`".into()),
             Self::Rest { leaves: Leaves::EveryBatch, .. } => {
                 Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
             }

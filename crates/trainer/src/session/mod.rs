@@ -53,8 +53,8 @@ pub struct Session {
     pub(crate) stages: Vec<String>,
     /// How many of them are frozen before the first that is trained.
     pub(crate) leading_frozen: usize,
-    /// The names of all devices, where this is one of several.
-    all_devices: Option<String>,
+    /// All devices of this process, where this is one of several replicas.
+    all_devices: Option<Vec<DeviceName>>,
     /// Those that train together, of which this is one.
     pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
@@ -297,7 +297,7 @@ impl Session {
         if !is_auto {
             let micro_batch = match memory.micro_batch {
                 Some(MicroBatch::Samples(samples)) => samples.min(occasion.batch),
-                _ => occasion.batch,
+                _ => self.whole_micro_batch(occasion.batch),
             };
             let recompute = recomputed(&memory.recompute, &self.stages);
             return Ok(Choice { micro_batch, recompute });

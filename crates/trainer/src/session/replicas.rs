@@ -17,9 +17,8 @@ impl Session {
     pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
-        let device_names = self.device_names();
-        config.device.devices = vec![name];
-        Ok(Self { replicas, all_devices: Some(device_names), ..self.with(config, open_device(name)?) })
+        let devices = std::mem::replace(&mut config.device.devices, vec![name]);
+        Ok(Self { replicas, all_devices: Some(devices), ..self.with(config, open_device(name)?) })
     }
 
     /// How many replicas train together.
@@ -31,12 +30,15 @@ impl Session {
         }
     }
 
-    /// The device, or all of them with commas between.
+    /// The devices of this process.
+    pub(crate) fn devices_here(&self) -> &[DeviceName] {
+        self.all_devices.as_deref().unwrap_or(&self.config.device.devices)
+    }
+
+    /// All of them, with commas between.
     pub(crate) fn device_names(&self) -> String {
-        self.all_devices.clone().unwrap_or_else(|| {
-            let names: Vec<_> = self.config.device.devices.iter().map(DeviceName::to_string).collect();
-            names.join(",")
-        })
+        let names: Vec<_> = self.devices_here().iter().map(DeviceName::to_string).collect();
+        names.join(",")
     }
 
     /// Those that batch normalisation shares its statistics with, where `device.sync_batch_norm` is set.

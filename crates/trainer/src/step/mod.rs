@@ -48,6 +48,8 @@ pub struct Stepper {
     /// What of the gradients travels together, by segment, where there are other replicas.
     buckets: Arc<[Bucket]>,
     clip: Option<Clip>,
+    /// Seconds in which gradients were on their way, and those in which that was waited for.
+    reducing: [f64; 2],
     /// Where the model lies on several devices.
     on_chain: Option<OnChain>,
     /// Whether operations are executed, so that there is something to read. Else they are recorded.
@@ -120,7 +122,7 @@ impl Stepper {
     /// Where the model cannot be made, or its weights not be read, and where memory runs out.
     pub fn new(session: &Session) -> Result<Self, TrainError> {
         let _phase = phase(Phase::Init);
-        let (model, weights) = session.initial_model()?;
+        let (model, weights) = session.off_device(|| session.initial_model())?;
         Ok(Self { weights, ..Self::of(session, model)? })
     }
 
@@ -130,7 +132,7 @@ impl Stepper {
     /// Where the model cannot be made, and where memory runs out.
     pub(crate) fn to_restore(session: &Session) -> Result<Self, TrainError> {
         let _phase = phase(Phase::Init);
-        Self::of(session, session.build()?)
+        Self::of(session, session.off_device(|| session.build())?)
     }
 
     fn of(session: &Session, model: Stages) -> Result<Self, TrainError> {
@@ -191,6 +193,7 @@ impl Stepper {
             micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
+            reducing: [0.0; 2],
             on_chain: None,
             loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
             carried: session.source.is_continuous().then(Carried::new),
@@ -215,6 +218,11 @@ impl Stepper {
     /// Those of the last step by parameter, as they were before they were clipped; `None` where they were not wanted.
     pub(crate) fn taken_histograms(&mut self) -> Option<Vec<(String, Histogram)>> {
         self.histograms.take()
+    }
+
+    /// Seconds in which gradients were on their way to other replicas, and those of them in which this one waited for it.
+    pub(crate) fn all_reduce_seconds(&self) -> Option<[f64; 2]> {
+        (!self.replicas.is_alone()).then_some(self.reducing)
     }
 
     /// Lets `watch` be told of the tensors of every step from now on; or nobody.
@@ -326,7 +334,9 @@ impl Stepper {
         }
         if let Some(reduction) = reduction {
             let device = self.device.clone().inner();
-            gradients = reduction.finish(gradients, &device)?;
+            let (reduced, times) = reduction.finish(gradients, &device)?;
+            gradients = reduced;
+            self.reducing = [0, 1].map(|of| self.reducing[of] + times[of].as_secs_f64());
             // A rank without samples has seen nothing.
             outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &device));
         }

@@ -1,5 +1,7 @@
 //! A step of a model that lies on several devices.
 
+use std::ops::Range;
+
 use oomph_core::{Phase, phase};
 use oomph_data::Batch;
 use oomph_model::Policy;
@@ -8,7 +10,7 @@ use oomph_parallel::Course;
 use super::{StepContext, StepOutcome, Stepper};
 use crate::{
     Session, TrainError,
-    parallel::chain::{Chain, ChainStep, PartContext},
+    parallel::chain::{Chain, ChainStep, PartContext, Place},
     segments::Segments,
 };
 
@@ -16,8 +18,16 @@ use crate::{
 pub(super) struct OnChain {
     pub(super) chain: Chain,
     segments: Vec<Segments>,
-    /// Who did what when, in the last step.
-    pub(super) course: Course,
+    /// Seconds that each device computed, and those of all forwards and backwards.
+    busy_seconds: Vec<f64>,
+    seconds: f64,
+}
+
+/// One of the devices that a model lies on.
+pub(crate) struct PartMetrics {
+    pub(crate) stages: Range<usize>,
+    /// The share of forward and backward in which it waited.
+    pub(crate) idle_share: f64,
 }
 
 impl OnChain {
@@ -31,11 +41,37 @@ impl OnChain {
         let Some(chain) = session.open_chain()? else { return Ok(None) };
         *model = chain.placed(std::mem::take(model));
         let segments = chain.segments(model, recompute, policy);
-        Ok(Some(Self { chain, segments, course: Course::default() }))
+        let busy_seconds = vec![0.0; chain.places.len()];
+        Ok(Some(Self { chain, segments, busy_seconds, seconds: 0.0 }))
+    }
+
+    fn count(&mut self, course: &Course) {
+        self.seconds += course.seconds();
+        for (device, busy) in self.busy_seconds.iter_mut().enumerate() {
+            *busy += course.busy_seconds(device);
+        }
     }
 }
 
 impl Stepper {
+    /// Puts parameters that were restored where they belong.
+    pub(crate) fn place_again(&mut self) {
+        if let Some(on_chain) = &self.on_chain {
+            self.model = on_chain.chain.placed(std::mem::take(&mut self.model));
+        }
+    }
+
+    /// The devices that the model lies on; none where it lies on one.
+    pub(crate) fn parts(&self) -> Vec<PartMetrics> {
+        let Some(on_chain) = &self.on_chain else { return Vec::new() };
+        let busy = on_chain.chain.places.iter().zip(&on_chain.busy_seconds);
+        let part = |(place, busy): (&Place, &f64)| PartMetrics {
+            stages: place.stages.clone(),
+            idle_share: if on_chain.seconds > 0.0 { 1.0 - busy / on_chain.seconds } else { 0.0 },
+        };
+        busy.map(part).collect()
+    }
+
     /// Forward and backward of all micro-batches on all devices, then the optimizer on each.
     pub(super) fn step_on_chain(
         &mut self,
@@ -67,7 +103,7 @@ impl Stepper {
             (outcome.loss, outcome.correct) = (done.loss, done.correct);
             outcome.is_skipped = !self.finish(done.gradients, done.left, context)?;
             if let Some(on_chain) = &mut self.on_chain {
-                on_chain.course = done.course;
+                on_chain.count(&done.course);
             }
             Ok(outcome)
         });

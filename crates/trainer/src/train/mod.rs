@@ -1,3 +1,4 @@
+mod devices;
 mod event_file;
 mod failure;
 mod restore;
@@ -33,6 +34,7 @@ use crate::{
     out_of_memory,
     parallel::{Order, train_on_replicas},
     plan,
+    planning::check_parts,
     progress::{self, Stopwatch},
     resume::Start,
     run::environment,
@@ -103,7 +105,9 @@ fn prepare(session: &Session, options: &TrainOptions) -> Result<(Bytes, Start), 
     if options.resume == Resume::No {
         session.check_weights()?;
     }
-    let planned = if options.skip_plan_check {
+    let planned = if let Some(largest) = check_parts(session, !options.skip_plan_check)? {
+        largest
+    } else if options.skip_plan_check {
         plan(session, PlanOptions::default())?.peak().categories.total()
     } else {
         check_plan(session, options.report.clone())?
@@ -543,6 +547,7 @@ impl<'a> Training<'a> {
             best_step: progress.early_stopping.best_step,
             samples_per_second: self.stopwatch.total(),
             peak_in_use_bytes: self.gauge.look().peak_in_use_bytes,
+            devices: self.devices(),
             skipped_samples: self.skipped_samples,
             skipped_steps: self.skipped_steps(),
             run_dir: self.run.path().to_owned(),

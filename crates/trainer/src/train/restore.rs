@@ -17,14 +17,16 @@ pub(crate) fn restored(
     charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
     let mut state = charge(Account::Host, || checkpoint.state())?;
     check_place(session, &state.progress)?;
-    restore_model(&mut stepper.model, &state.model, &session.device)?;
+    session.off_device(|| restore_model(&mut stepper.model, &state.model, &session.device))?;
+    stepper.place_again();
     // What was trained before and is frozen now needs no state any more.
     stepper.model.visit(&mut |info, _| {
         if !info.trainable {
             state.optimizer.ranks.remove(info.name);
         }
     });
-    stepper.optimizer.restore(state.optimizer, &session.device)?;
+    // What a device's parameters need of it goes there with the next step.
+    session.off_device(|| stepper.optimizer.restore(state.optimizer, &session.device))?;
     // A training that was in another precision begins with a new one.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     let carried = state.carried.iter();

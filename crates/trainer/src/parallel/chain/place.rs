@@ -35,13 +35,11 @@ impl Place {
 
     /// The part with all its parameters on this device, and in its memory.
     pub(crate) fn moved(&self, mut part: Stages) -> Stages {
-        if self.index > 0 {
-            let plain = self.plain();
-            part.map(&mut |info, tensor| {
-                let trainable = info.trainable;
-                tensor.clone().inner().moved(&plain).tracked_like(&tensor, trainable)
-            });
-        }
+        let plain = self.plain();
+        part.map(&mut |info, tensor| {
+            let trainable = info.trainable;
+            tensor.clone().inner().moved(&plain).tracked_like(&tensor, trainable)
+        });
         part
     }
 }

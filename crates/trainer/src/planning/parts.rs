@@ -1,0 +1,207 @@
+//! What each device does of a step of a model that is cut over several, recorded.
+
+use std::ops::Range;
+
+use burn::tensor::Device;
+use oomph_core::{Key, Phase, phase};
+use oomph_model::{AnyTensor, Carried, Init, Pass, Policy, Stages, blank_input};
+use oomph_parallel::{Schedule, Work};
+use oomph_plan::{Backend, Noted, Recording};
+
+use super::record::{Marks, recorded, targets};
+use crate::{
+    LossScale, Optimizer, Session, SessionError, TrainError, clip,
+    forward::forward,
+    gradients::each,
+    parallel::chain::{Part, PartContext},
+    segments::{Position, Segments},
+    unfinished::{Keeping, Unfinished},
+    watch,
+};
+
+/// A part of a model, and what its device does in a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartWork {
+    /// The stages that it has.
+    pub(crate) stages: Range<usize>,
+    /// Its number among the devices, and how many there are.
+    pub(crate) device: usize,
+    pub(crate) devices: usize,
+    pub(crate) schedule: Schedule,
+    /// Samples of each micro-batch.
+    pub(crate) micro_batch: usize,
+    pub(crate) micro_batches: usize,
+    /// Which of all stages compute again.
+    pub(crate) recompute: Vec<bool>,
+}
+
+/// Runs a part's steps on a device that records: the step of the executor itself, with blanks for what others hand over.
+pub(crate) fn record_part(
+    session: &Session,
+    work: &PartWork,
+    steps: usize,
+    backend: Backend,
+) -> Result<Recording, TrainError> {
+    let policy = session.policy(backend);
+    let run = |device: &Device, marks: &Marks| PartRun::new(session, work, policy, device, marks)?.run(steps);
+    // The first device has the program's threads.
+    Ok(Recording { is_on_own_threads: work.device > 0, ..recorded(session, run)? })
+}
+
+struct PartRun<'a> {
+    session: &'a Session,
+    work: &'a PartWork,
+    policy: Policy,
+    tracked: Device,
+    marks: &'a Marks,
+    model: Stages,
+    segments: Segments,
+    optimizer: Optimizer,
+    carried: Option<Carried>,
+    /// Of what the part takes and gives, for the samples of a micro-batch.
+    shapes: [Vec<usize>; 2],
+}
+
+impl<'a> PartRun<'a> {
+    fn new(
+        session: &'a Session,
+        work: &'a PartWork,
+        policy: Policy,
+        device: &Device,
+        marks: &'a Marks,
+    ) -> Result<Self, TrainError> {
+        let _phase = phase(Phase::Init);
+        let tracked = session.tracked(device);
+        let PartWork { stages, .. } = work;
+        let mut whole = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
+        if let Some((borrower, lender)) = whole.borrowers().first() {
+            let name = |stage: usize| session.stages[stage].clone();
+            let (borrower, lender) = (name(*borrower), name(*lender));
+            return Err(SessionError::Shared { borrower, lender }.into());
+        }
+        let position = Position {
+            first_stage: stages.start,
+            continues: stages.start > whole.leading_frozen(),
+            is_continued: stages.end < whole.len(),
+        };
+        drop(whole.split_off(stages.end));
+        let model = whole.split_off(stages.start);
+        let segments =
+            Segments::new(&model, work.recompute[stages.clone()].to_vec(), &policy, None, &[], position);
+        let summary = session.summary(work.micro_batch)?;
+        let output =
+            |stage: usize| summary.stages().nth(stage).map(|row| row.output.clone()).unwrap_or_default();
+        let shapes = [stages.start.checked_sub(1).map(output).unwrap_or_default(), output(stages.end - 1)];
+        watch::parameters(&mut marks.clone(), &model);
+        Ok(Self {
+            session,
+            work,
+            policy,
+            tracked,
+            marks,
+            model,
+            segments,
+            optimizer: Optimizer::new(&session.config.optimizer),
+            carried: session.source.is_continuous().then(Carried::new),
+            shapes,
+        })
+    }
+
+    fn run(mut self, steps: usize) -> Result<Vec<String>, TrainError> {
+        let names = self.model.names().map(str::to_owned).collect();
+        for step in 0..steps {
+            self.marks.note(Noted::Step(format!("step {}", step + 1)));
+            self.step(step, self.work.micro_batches)?;
+        }
+        self.marks.note(Noted::Step("evaluation".into()));
+        self.evaluate()?;
+        // What the last step left is read once more, so that the recording shows that it lives.
+        self.marks.note(Noted::End);
+        self.step(steps, 1)?;
+        Ok(names)
+    }
+
+    fn step(&mut self, step: usize, micro_batches: usize) -> Result<(), TrainError> {
+        let PartWork { device, devices, schedule, micro_batch, .. } = *self.work;
+        let loss_scale = (self.policy.precision == oomph_config::Precision::Fp16).then(LossScale::default);
+        let context = PartContext {
+            key: Key::new(0).with(step as u64),
+            policy: self.policy,
+            task: self.session.task.as_ref(),
+            samples: micro_batch * micro_batches,
+            continues: step > 0,
+            loss_scale: loss_scale.as_ref().map(LossScale::scale),
+        };
+        let model = std::mem::take(&mut self.model);
+        let (segments, unfinished) = (self.segments.clone(), Unfinished::new(Keeping::Nothing));
+        let mut part = Part::new(model, &segments, unfinished, self.carried.take());
+        for work in schedule.work(device, devices, micro_batches) {
+            match work {
+                Work::Forward(index) => {
+                    let uploading = phase(Phase::Data);
+                    let (input, targets) = self.inputs(device + 1 == devices);
+                    drop(uploading);
+                    let rows = index * micro_batch..(index + 1) * micro_batch;
+                    part.forward((index, rows), input, targets, context)?;
+                }
+                Work::Backward(index) => {
+                    let backward = phase(Phase::Backward);
+                    let gradient =
+                        (device + 1 < devices).then(|| self.blank(1, &self.tracked.clone().inner()));
+                    drop(backward);
+                    part.backward(index, gradient)?;
+                }
+            }
+        }
+        self.finish(part, loss_scale)
+    }
+
+    /// What comes from the device before, or from the data, and on the last device the targets.
+    fn inputs(&self, has_targets: bool) -> (AnyTensor, Option<crate::DeviceTargets>) {
+        let (spec, size) = (self.session.spec(), self.work.micro_batch);
+        let input = match self.work.stages.start {
+            0 => blank_input(spec, size, &self.tracked),
+            _ => self.blank(0, &self.tracked),
+        };
+        (input, has_targets.then(|| targets(spec, size, &self.tracked)))
+    }
+
+    fn blank(&self, side: usize, device: &Device) -> AnyTensor {
+        AnyTensor::zeros_as(&self.shapes[side], self.policy.dtype(), device)
+    }
+
+    fn finish(&mut self, part: Part<'_>, loss_scale: Option<LossScale>) -> Result<(), TrainError> {
+        let _phase = phase(Phase::Step);
+        let Part { mut model, mut gradients, left, .. } = part;
+        watch::gradients(&mut self.marks.clone(), &gradients);
+        if let Some(loss_scale) = loss_scale {
+            gradients = each(gradients, |gradient| gradient.scale(loss_scale.scale().recip()));
+        }
+        if let Some(limit) = self.session.config.optimizer.clip {
+            gradients = clip(gradients, limit);
+        }
+        self.optimizer.step(0.1, &mut model, gradients);
+        watch::parameters(&mut self.marks.clone(), &model);
+        self.model = model;
+        self.carried = self.session.source.is_continuous().then(|| Carried::joined(left));
+        Ok(())
+    }
+
+    fn evaluate(&self) -> Result<(), TrainError> {
+        let model = self.model.inference();
+        let uploading = phase(Phase::Data);
+        let plain = self.tracked.clone().inner();
+        let input = match self.work.stages.start {
+            0 => blank_input(self.session.spec(), self.work.micro_batch, &plain),
+            _ => self.blank(0, &plain),
+        };
+        drop(uploading);
+        let _phase = phase(Phase::Eval);
+        let mut pass = Pass::eval().with_policy(self.policy);
+        if self.session.source.is_continuous() {
+            pass = pass.with_carried(Carried::new());
+        }
+        forward(&model, input, &mut pass, None)?;
+        Ok(())
+    }
+}
