@@ -11,6 +11,7 @@ mod limits;
 mod malformed;
 mod monitor;
 mod out_of_memory;
+mod parallel;
 mod photos;
 mod plan;
 mod predict;

@@ -7,7 +7,6 @@ mod limit;
 #[path = "../machine/limits.rs"]
 mod limits;
 mod out_of_memory;
-mod parallel;
 mod weights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Where a model is cut over devices, and what each of them holds.
 
-use std::ops::Range;
+use std::{iter::once, ops::Range};
 
 use oomph_config::Balance;
 use oomph_core::Bytes;
@@ -114,7 +114,9 @@ pub(crate) fn balanced(
     balance: Balance,
     options: PlanOptions,
 ) -> Result<Vec<Range<usize>>, TrainError> {
-    let Some(schedule) = session.pipeline_schedule() else { return Ok(vec![0..session.stages.len()]) };
+    let Some(schedule) = session.pipeline_schedule() else {
+        return Ok(once(0..session.stages.len()).collect());
+    };
     let cutter = Cutter::new(session, schedule, options)?;
     let mut cost = |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
         match balance {

@@ -1,12 +1,12 @@
 //! What each device does of a step of a model that is cut over several, recorded.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use burn::tensor::Device;
 use oomph_core::{Key, Phase, phase};
 use oomph_model::{AnyTensor, Carried, Init, Pass, Policy, Stages, blank_input};
 use oomph_parallel::{Schedule, Work};
-use oomph_plan::{Backend, Noted, Recording};
+use oomph_plan::{Backend, Note, Noted, Recording};
 
 use super::record::{Marks, recorded, targets};
 use crate::{
@@ -45,7 +45,27 @@ pub(crate) fn record_part(
     let policy = session.policy(backend);
     let run = |device: &Device, marks: &Marks| PartRun::new(session, work, policy, device, marks)?.run(steps);
     // The first device has the program's threads.
-    Ok(Recording { is_on_own_threads: work.device > 0, ..recorded(session, run)? })
+    let mut recording = Recording { is_on_own_threads: work.device > 0, ..recorded(session, run)? };
+    forget_other_parts(&mut recording);
+    Ok(recording)
+}
+
+/// Takes out what was made before the first step and is never read: the whole model is made, and the parts of other
+/// devices are no device's here.
+fn forget_other_parts(recording: &mut Recording) {
+    let is_step = |note: &&Note| matches!(note.what, Noted::Step(_));
+    let begin = recording.notes.iter().find(is_step).map_or(0, |note| note.at);
+    let read: HashSet<u64> = recording
+        .operations
+        .iter()
+        .flat_map(|operation| operation.inputs())
+        .map(|tensor| tensor.id.value())
+        .collect();
+    let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
+    recording.operations.retain(|operation| {
+        let is_needed = |id: u64| id >= begin || read.contains(&id) || markers.contains(&id);
+        operation.outputs().map(|tensor| tensor.id.value()).any(is_needed)
+    });
 }
 
 struct PartRun<'a> {

@@ -1,6 +1,6 @@
 //! The devices that a session's model lies on, where it is cut.
 
-use std::{num::NonZeroUsize, ops::Range};
+use std::{iter::once, num::NonZeroUsize, ops::Range};
 
 use oomph_config::{Cut, DeviceName, PipelineSchedule, Sharing};
 use oomph_memory::{Account, ComputePool, charge};
@@ -76,7 +76,7 @@ impl Session {
                 Ok(cut_by_names(&names, at, devices)?)
             }
             Some(Cut::Balanced(balance)) => balanced(self, *balance, options),
-            None => Ok(vec![0..names.len()]),
+            None => Ok(once(0..names.len()).collect()),
         }
     }
 

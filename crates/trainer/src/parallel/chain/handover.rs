@@ -12,9 +12,13 @@ use crate::TrainError;
 pub(crate) struct Handed(Option<TensorData>);
 
 impl Handed {
-    /// Takes a tensor off its device.
+    /// Takes a tensor off its device. Copied, so that the device has its memory back before the other end takes it.
     pub(crate) fn of(tensor: Option<AnyTensor>) -> Result<Self, ModelError> {
-        charge(Account::Host, || tensor.map(AnyTensor::into_data).transpose().map(Self))
+        let copied = |tensor: AnyTensor| {
+            let data = tensor.into_data()?;
+            Ok(TensorData::clone(&data))
+        };
+        charge(Account::Host, || tensor.map(copied).transpose().map(Self))
     }
 
     /// Puts it onto a device.

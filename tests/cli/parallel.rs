@@ -1,0 +1,67 @@
+//! Several devices: what is said of them, and that each holds what was planned for it.
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+/// No evaluation, which is planned apart.
+const RESNET: &str = "
+    model = { name = 'resnet18', stem = 'small', width = 16 }
+    data = { source = 'digits', workers = 0, last_batch = 'drop' }
+    train = { batch = 64, steps = 3, eval_every = 'never' }
+    optimizer = { name = 'sgd', lr = 0.01, momentum = 0.9 }
+    ";
+
+const LSTM: &str = "
+    model = { name = 'lstm', hidden = 128, layers = 4 }
+    data = { source = 'digits', layout = 'rows', workers = 0, last_batch = 'drop' }
+    train = { batch = 256, steps = 3, eval_every = 'never' }
+    optimizer = { name = 'adamw', lr = 0.01 }
+    ";
+
+fn devices(count: usize) -> String {
+    vec!["cpu"; count].join(",")
+}
+
+fn bytes(device: &Value, key: &str) -> f64 {
+    device[key].as_f64().unwrap_or_else(|| panic!("`{key}` of {device}"))
+}
+
+#[test]
+fn each_part_of_a_model_holds_what_is_planned_for_it() {
+    let mut wrong = Vec::new();
+    for (recipe, settings) in [
+        (RESNET, &["device.strategy=pipeline", "memory.micro_batch=8"][..]),
+        (RESNET, &["device.strategy=pipeline", "device.schedule=gpipe", "memory.micro_batch=8"]),
+        (RESNET, &["device.strategy=model", "memory.micro_batch=32"]),
+        (LSTM, &["device.strategy=pipeline", "memory.micro_batch=32"]),
+        (LSTM, &["device.strategy=model"]),
+    ] {
+        let folder = Folder::new();
+        folder.write("net.toml", recipe);
+        for count in 2..=3 {
+            let names = devices(count);
+            let sets = settings.iter().flat_map(|setting| ["--set", setting]);
+            let about: Vec<&str> =
+                ["--config", "net.toml", "--json", "--devices", &names].into_iter().chain(sets).collect();
+            let batch = if recipe == LSTM { "256" } else { "64" };
+            let planned =
+                folder.oomph(&[&["plan", "--batch", batch], &about[..]].concat()).success().last_json();
+            let done = folder.oomph(&[&["train"], &about[..]].concat()).success().last_json();
+            let pairs =
+                planned["devices"].as_array().unwrap().iter().zip(done["devices"].as_array().unwrap());
+            for (index, (planned, measured)) in pairs.enumerate() {
+                assert_eq!(planned["stages"], measured["stages"]);
+                let (planned, measured) =
+                    (bytes(planned, "planned_peak_bytes"), bytes(measured, "peak_in_use_bytes"));
+                if (planned / measured - 1.0).abs() > 0.05 {
+                    wrong.push(format!(
+                        "{settings:?}, {index} of {count}: planned {planned}, measured {measured}"
+                    ));
+                }
+            }
+            assert_eq!(done["devices"].as_array().unwrap().len(), count);
+        }
+    }
+    assert!(wrong.is_empty(), "more than 5 % off:\n{}", wrong.join("\n"));
+}
