@@ -33,13 +33,14 @@ fn each_part_of_a_model_holds_what_is_planned_for_it() {
     for (recipe, settings) in [
         (RESNET, &["device.strategy=pipeline", "memory.micro_batch=8"][..]),
         (RESNET, &["device.strategy=pipeline", "device.schedule=gpipe", "memory.micro_batch=8"]),
+        (RESNET, &["device.strategy=pipeline", "memory.micro_batch=8", "memory.recompute=stages"]),
         (RESNET, &["device.strategy=model", "memory.micro_batch=32"]),
         (LSTM, &["device.strategy=pipeline", "memory.micro_batch=32"]),
         (LSTM, &["device.strategy=model"]),
     ] {
         let folder = Folder::new();
         folder.write("net.toml", recipe);
-        for count in 2..=3 {
+        for count in 2..=4 {
             let names = devices(count);
             let sets = settings.iter().flat_map(|setting| ["--set", setting]);
             let about: Vec<&str> =

@@ -24,7 +24,8 @@ impl Session {
     pub(crate) fn open_chain(&self) -> Result<Option<Chain>, TrainError> {
         let Some(schedule) = self.pipeline_schedule() else { return Ok(None) };
         let device = &self.config.device;
-        let stages = self.cut(PlanOptions::default())?;
+        // To plan where it is cut takes memory of the program's.
+        let stages = charge(Account::Host, || self.cut(PlanOptions::default()))?;
         let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
         let place =
             |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
