@@ -1,6 +1,7 @@
+mod error;
+
 use std::{
     collections::HashMap,
-    fmt,
     num::NonZeroUsize,
     ops::Range,
     path::PathBuf,
@@ -16,9 +17,10 @@ use oomph_data::{DataError, LastBatch, LoaderOptions, Order, Source};
 use oomph_memory::ThreadsError;
 use oomph_model::{
     Architecture, Init, Kernels, ModelError, Peers, Policy, Stages, Summary, SummaryRow, check_training,
-    summarize, weights::WeightsError,
+    summarize,
 };
 
+pub use error::{Leaves, SessionError};
 use oomph_plan::Backend;
 
 use crate::{
@@ -59,107 +61,6 @@ pub struct Session {
     pub(crate) replicas: Replicas,
     /// What `auto` came to, whenever it was asked.
     choices: Mutex<HashMap<Occasion, Choice>>,
-}
-
-/// What keeps a configuration from becoming a session.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// In the configuration itself.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// In the data.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// In the model, or between model and data.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// In a file of weights, or between it and the model.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// In the device.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// Between the task and the data.
-    #[error(transparent)]
-    Task(#[from] crate::TaskError),
-    /// In the compute threads.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// The model cannot be trained on what the micro-batches of a batch leave over.
-    #[error("the model cannot be trained on a micro-batch of {samples}, which {leaves} leaves over")]
-    Rest {
-        /// Samples that are left over.
-        samples: usize,
-        /// Of what.
-        leaves: Leaves,
-        /// Why not.
-        source: ModelError,
-    },
-    /// Replicas would not meet in every micro-batch.
-    #[error(
-        "a batch of {samples} gives {world} replicas different numbers of micro-batches, in each of which \
-         `device.sync_batch_norm` needs all of them"
-    )]
-    Uneven {
-        /// Samples of the batch.
-        samples: usize,
-        /// How many replicas there are.
-        world: usize,
-    },
-    /// A part of the data is empty, or becomes empty by the policy for the last batch.
-    #[error("the {split} data has {samples} samples, from which no batch of {batch} can be made")]
-    NoBatches {
-        /// The part.
-        split: Split,
-        /// Samples it has.
-        samples: usize,
-        /// Samples of a batch.
-        batch: usize,
-    },
-}
-
-/// What leaves a smaller micro-batch over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
-    /// Every batch, whose size is no multiple of the micro-batch's.
-    EveryBatch,
-    /// The last batch of an epoch.
-    LastBatch,
-}
-
-impl fmt::Display for Leaves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::EveryBatch => "every batch",
-            Self::LastBatch => "the last batch of an epoch",
-        })
-    }
-}
-
-impl SessionError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.hint(),
-            Self::Data(error) => error.hint(),
-            Self::Model(error) => error.hint(),
-            Self::Weights(error) => error.hint(),
-            Self::Device(error) => error.hint(),
-            Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
-            Self::Threads(_) => None,
-            Self::Rest { leaves: Leaves::EveryBatch, .. } => {
-                Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
-            }
-            Self::Rest { leaves: Leaves::LastBatch, .. } => {
-                Some("set `data.last_batch=drop`, or change `train.batch`".into())
-            }
-            Self::Uneven { .. } => Some(
-                "set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch` so that all have as many"
-                    .into(),
-            ),
-            Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
-        }
-    }
 }
 
 impl Session {
@@ -339,7 +240,10 @@ impl Session {
         for (key, value) in settings {
             sources = sources.set(&format!("{key}={value}"))?;
         }
-        Ok(self.with(Config::load(&sources)?, self.device.clone()))
+        // Of several devices this is one, whatever the configuration names.
+        let mut config = Config::load(&sources)?;
+        config.device = self.config.device.clone();
+        Ok(self.with(config, self.device.clone()))
     }
 
     /// The same with another configuration and device.
