@@ -111,6 +111,7 @@ pub use out_of_memory::{
     Advice, Advised, Kept, OtherProcess, OutOfMemory, OutOfMemoryReport, ReportFiles, Shortage, Surroundings,
     adapt, advise, check_plan, free_bytes,
 };
+pub use parallel::{Process, follow};
 pub use parts::{Parts, cache_dir};
 pub use planning::{LargestBatch, PlanOptions, backend, fits, largest_batch, plan, slowdown};
 pub use predict::{Predicted, predict_images};
