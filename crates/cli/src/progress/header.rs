@@ -16,7 +16,10 @@ fn memory(started: &Started) -> String {
 pub(super) fn header(started: &Started) -> String {
     let Started { model, source, sample, batch, micro_batch, world_size, steps, steps_per_epoch, .. } =
         started;
-    let replicas = (*world_size > 1).then(|| format!(" over {world_size} replicas")).unwrap_or_default();
+    let replicas = match world_size {
+        1 => String::new(),
+        _ => format!(" over {world_size} replicas"),
+    };
     let device = match started.strategy {
         Some(strategy) => format!("{} ({strategy})", started.device),
         None => started.device.clone(),
