@@ -12,7 +12,7 @@ const IMPORTS: [(&str, &[&str]); 9] = [
     ("model", &["core", "config"]),
     ("data", &["core", "config"]),
     ("trainer", &["core", "config", "memory", "parallel", "plan", "model", "data"]),
-    ("cli", &["core", "config", "memory", "model", "data", "trainer"]),
+    ("cli", &["core", "config", "memory", "parallel", "model", "data", "trainer"]),
 ];
 /// The crates that know nothing of Burn.
 const WITHOUT_BURN: [&str; 5] = ["core", "config", "memory", "parallel", "data"];
