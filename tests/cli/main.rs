@@ -6,6 +6,7 @@ mod doctor;
 mod evaluate;
 mod find_batch;
 mod help;
+mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;
 mod malformed;

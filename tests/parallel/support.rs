@@ -56,9 +56,14 @@ impl Runs {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn session(&self, name: &str, more: &str) -> Session {
+    /// The config of a run.
+    pub(crate) fn text(&self, name: &str, more: &str) -> String {
         let batch = if more.contains("train.batch") { "" } else { "train.batch = 20\n" };
-        let text = format!("{}\n{batch}run.directory = '{}'\n{more}", self.recipe, self.path(name).display());
+        format!("{}\n{batch}run.directory = '{}'\n{more}", self.recipe, self.path(name).display())
+    }
+
+    pub(crate) fn session(&self, name: &str, more: &str) -> Session {
+        let text = self.text(name, more);
         Session::open(Config::from_toml(name, &text).expect(&text), &Registry::builtin()).expect(&text)
     }
 
@@ -72,14 +77,14 @@ impl Runs {
     /// The state after so many steps.
     pub(crate) fn trained(&self, name: &str, steps: usize, more: &str) -> State {
         let more = format!("train.steps = {steps}\n{more}");
-        let done = self.try_train(name, &more, false).unwrap_or_else(|error| panic!("{name}: {error}"));
-        State::of(&done, &self.path(name))
+        self.try_train(name, &more, false).unwrap_or_else(|error| panic!("{name}: {error}"));
+        State::of(&self.path(name))
     }
 
     pub(crate) fn resumed(&self, name: &str, steps: usize, more: &str) -> State {
         let more = format!("train.steps = {steps}\n{more}");
-        let done = self.try_train(name, &more, true).unwrap_or_else(|error| panic!("{name}: {error}"));
-        State::of(&done, &self.path(name))
+        self.try_train(name, &more, true).unwrap_or_else(|error| panic!("{name}: {error}"));
+        State::of(&self.path(name))
     }
 }
 
@@ -90,12 +95,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn of(done: &Done, run: &Path) -> Self {
+    /// That of a run's newest checkpoint.
+    pub(crate) fn of(run: &Path) -> Self {
         let state = Checkpoint::find(run).expect("a checkpoint").checkpoint.state().expect("a state");
         let model = state.model.into_iter().map(|(name, tensor)| (name, tensor.values));
         let carried =
             state.carried.into_iter().map(|(name, tensor)| (format!("carried {name}"), tensor.values));
-        Self { tensors: model.chain(carried).collect(), eval_loss: done.eval_loss.expect("an evaluation") }
+        let eval_loss = state.progress.eval_loss.expect("an evaluation");
+        Self { tensors: model.chain(carried).collect(), eval_loss }
     }
 
     /// Whether it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.

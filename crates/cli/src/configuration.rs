@@ -31,6 +31,20 @@ pub(crate) struct DeviceArguments {
     memory_limit: Option<String>,
 }
 
+/// How several devices share the work.
+#[derive(Args, Debug)]
+pub(crate) struct StrategyArguments {
+    /// How several devices share the work: `ddp` gives each a replica (`device.strategy`)
+    #[arg(long, value_name = "NAME")]
+    strategy: Option<String>,
+}
+
+impl StrategyArguments {
+    pub(crate) fn flag(&self) -> Flag<'_> {
+        Flag { name: "--strategy", key: "device.strategy", value: self.strategy.as_deref() }
+    }
+}
+
 /// Which file of weights a command works on, instead of a checkpoint.
 #[derive(Args, Debug)]
 pub(crate) struct WeightsArguments {

@@ -83,6 +83,18 @@ pub(crate) enum CliError {
     },
     #[error("cannot start a fresh process to go on with `{}`", run.display())]
     Again { run: PathBuf, error: Box<OutOfMemory>, source: io::Error },
+    #[error(
+        "{world_size} processes were started, which need MPI to train together, and this build of oomph has none"
+    )]
+    NoMpiInBuild { world_size: usize },
+    #[error("{world_size} processes were started, and only `oomph train` is for several")]
+    OnlyTrain { world_size: usize },
+    #[cfg(feature = "mpi")]
+    #[error("{launched} processes were started, and of them MPI knows {found}")]
+    Launcher { launched: usize, found: usize },
+    #[cfg(feature = "mpi")]
+    #[error("{rank} failed")]
+    Rank { rank: oomph_parallel::group::Member, source: Box<CliError> },
     #[error("cannot read from standard input what is to be done")]
     Request(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -119,6 +131,20 @@ impl CliError {
                  the same settings shows what; if it is no model or task of your own, please report it"
                     .into(),
             ),
+            Self::NoMpiInBuild { .. } => Some(
+                "build with `--features mpi`, as in `cargo build --release --features mpi`, or start it without a \
+                 launcher: `--devices` names several devices of one process"
+                    .into(),
+            ),
+            Self::OnlyTrain { .. } => Some("start it without mpirun or srun".into()),
+            #[cfg(feature = "mpi")]
+            Self::Launcher { .. } => Some(
+                "launcher and MPI library have to fit each other: under Slurm `srun --mpi=list` names what there is, such \
+                 as `srun --mpi=pmix`; mpirun has to be of the library that oomph was built with"
+                    .into(),
+            ),
+            #[cfg(feature = "mpi")]
+            Self::Rank { source, .. } => source.hint(),
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
             Self::FileExists { .. } => Some("`--force` writes over it".into()),
@@ -156,6 +182,8 @@ impl CliError {
             Self::Train(TrainError::OutOfMemory(error)) | Self::Again { error, .. } => {
                 error.report.as_deref()
             }
+            #[cfg(feature = "mpi")]
+            Self::Rank { source, .. } => source.out_of_memory(),
             Self::NothingFits { source, .. } | Self::FailsAgainstThePlan { source, .. } => source.report(),
             _ => None,
         }
@@ -168,8 +196,15 @@ impl CliError {
             | Self::Again { .. }
             | Self::DoesNotFit { .. }
             | Self::NothingFits { .. } => Exit::OutOfMemory,
+            #[cfg(feature = "mpi")]
+            Self::Rank { source, .. } => source.exit(),
             _ => Exit::Failure,
         }
+    }
+
+    /// Whether every process that a launcher started has it, before any of them did anything.
+    pub(crate) fn is_of_all_ranks(&self) -> bool {
+        matches!(self, Self::OnlyTrain { .. })
     }
 
     /// Whether it is only that nobody reads standard output any more.

@@ -29,6 +29,7 @@ mod numbers;
 mod output;
 mod probe;
 mod progress;
+mod ranks;
 mod signals;
 mod table;
 
@@ -52,7 +53,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(arguments) => arguments,
         Err(answer) => {
             // Help and version come this way too. Where nobody reads there is nobody to tell.
-            let _ = answer.print();
+            ranks::once(|| drop(answer.print()));
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
@@ -64,7 +65,12 @@ pub fn run(registry: Registry) -> ExitCode {
         // The reader of our output has gone, as `head` does: it has what it wanted.
         Ok(Err(error)) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            failure::report(&error, error.hint(), error.out_of_memory(), json);
+            let report = || failure::report(&error, error.hint(), error.out_of_memory(), json);
+            if error.is_of_all_ranks() {
+                ranks::once(report)
+            } else {
+                report()
+            }
             error.exit().into()
         }
         Err(_) => {

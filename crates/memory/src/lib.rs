@@ -31,6 +31,7 @@
 mod account;
 mod allocator;
 mod cgroup;
+mod cores;
 pub mod export;
 pub mod gpu;
 pub mod health;
@@ -45,6 +46,7 @@ mod timeline;
 
 pub use account::{Account, charge};
 pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
+pub use cores::{Cores, ParseCoresError};
 pub use limit::{Crossing, crossing, limit, set_device_limit, set_limit, take_crossing};
 pub use machine::{DefaultLimit, LimitReason, Machine, default_limit, machine};
 pub use reading::{Reading, is_installed, read, read_device, restart_peak};

@@ -11,7 +11,7 @@ use oomph_memory::{
 use oomph_model::{Carried, Pass, Stages, autodiff};
 
 use crate::{
-    Event, Observer, Session, Stop, Tick, TrainError, backend,
+    Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
     forward::forward,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
@@ -180,7 +180,13 @@ pub(crate) fn evaluate_batches(
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
         let perplexed = session.task.has_perplexity(&session.spec().target);
-        sums.finish(session, batch_index < batches, (start, perplexed))
+        let stopped = stop.reason().filter(|_| batch_index < batches);
+        let (evaluation, asked) = sums.finish(session, stopped, (start, perplexed))?;
+        // What one rank was asked all are, so that the training ends and does not only lack an evaluation.
+        if let Some(reason) = asked {
+            stop.request(reason);
+        }
+        Ok(evaluation)
     });
     evaluated.map_err(|mut error| {
         if let TrainError::OutOfMemory(error) = &mut error {
@@ -227,13 +233,13 @@ impl Sums {
         out_of_memory::check()
     }
 
-    /// `None` where this rank, or another, was asked to stop before it was done.
+    /// What all ranks found; `None`, and why, where this rank, or another, was asked to stop before it was done.
     fn finish(
         self,
         session: &Session,
-        stopped: bool,
+        stopped: Option<StopReason>,
         (start, perplexed): (Instant, bool),
-    ) -> Result<Option<Evaluation>, TrainError> {
+    ) -> Result<(Option<Evaluation>, Option<StopReason>), TrainError> {
         let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
         let tells = !self.correct.is_empty();
         let here = [
@@ -242,26 +248,29 @@ impl Sums {
             f64::from(tells),
             self.samples as f64,
             self.skipped.len() as f64,
-            f64::from(stopped),
+            f64::from(stopped == Some(StopReason::Interrupt)),
+            f64::from(stopped == Some(StopReason::Terminate)),
         ];
         let mut all = session.replicas.sum(&here)?.into_iter();
         // As many come back as go in.
-        let [loss, correct, tells, samples, unreadable, stopped] =
+        let [loss, correct, tells, samples, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
-        if stopped > 0.0 {
-            return Ok(None);
+        if interrupted + terminated > 0.0 {
+            let asked = if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate };
+            return Ok((None, Some(asked)));
         }
         if samples == 0.0 {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
         let loss = loss / samples;
-        Ok(Some(Evaluation {
+        let evaluation = Evaluation {
             loss,
             accuracy: (tells > 0.0).then(|| correct / samples),
             perplexity: perplexed.then(|| loss.exp()),
             samples: samples as usize,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),
-        }))
+        };
+        Ok((Some(evaluation), None))
     }
 }

@@ -112,6 +112,7 @@ pub use out_of_memory::{
     Advice, Advised, Kept, OtherProcess, OutOfMemory, OutOfMemoryReport, ReportFiles, Shortage, Surroundings,
     adapt, advise, check_plan, free_bytes,
 };
+pub use parallel::{Process, follow};
 pub use parts::{Parts, cache_dir};
 pub use planning::{
     LargestBatch, PlanOptions, PlannedCut, PlannedPart, backend, fits, largest_batch, plan, plan_cut,

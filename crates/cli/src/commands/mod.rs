@@ -24,9 +24,11 @@ use crate::{
     exit::Exit,
     probe,
     progress::{DownloadBar, Style},
+    ranks,
 };
 
 pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliError> {
+    ranks::check(command)?;
     let downloads = DownloadBar::new(Style::choose(command.json(), command.quiet()));
     let registry = &registry.clone().with_open_observer(move |event| downloads.show(event));
     match command {

@@ -15,7 +15,7 @@ use oomph_trainer::{
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments},
+    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
     error::CliError,
     exit::Exit,
     output,
@@ -46,6 +46,8 @@ pub(crate) struct PlanArguments {
     gpu: Option<String>,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
     /// Also write the timeline of the config's batch, or of the first one given, as a page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -108,7 +110,8 @@ struct Planned {
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let config = arguments.config.load(&arguments.device.flags())?;
+    let [devices, limit] = arguments.device.flags();
+    let config = arguments.config.load(&[devices, arguments.strategy.flag(), limit])?;
     let gpu = arguments.gpu.as_deref().map(GpuMemory::parse).transpose()?;
     let session = Session::open_to_plan(config, registry)?;
     let planner = Planner::new(&session, gpu);

@@ -1,4 +1,6 @@
 mod again;
+#[cfg(feature = "mpi")]
+mod ranks;
 
 use std::path::PathBuf;
 
@@ -11,7 +13,7 @@ use oomph_trainer::{
 };
 
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments},
+    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
@@ -38,6 +40,8 @@ pub(crate) struct TrainArguments {
     config: ConfigArguments,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
     /// Go on from a checkpoint: of this run directory or checkpoint, with its config unless --config
     /// names another; without PATH the newest one of the config's run directory. From the start where
     /// nothing was saved yet
@@ -55,13 +59,22 @@ pub(crate) struct TrainArguments {
 }
 
 pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exit, CliError> {
+    #[cfg(feature = "mpi")]
+    if let Some(world_size) = crate::ranks::several() {
+        return ranks::run(arguments, registry, world_size);
+    }
     let (session, adapted) = arguments.adapted(Session::open(arguments.load()?, registry)?)?;
+    lead(arguments, &session, adapted)
+}
+
+/// Trains, and shows it.
+fn lead(arguments: &TrainArguments, session: &Session, adapted: Option<Adapted>) -> Result<Exit, CliError> {
     let stop = Stop::new();
     let style = Style::choose(arguments.json, arguments.quiet);
     let mut progress = Progress::new(style, &stop);
     let talks = style.talks();
     signals::listen(&stop, talks.then(|| progress.notices()))?;
-    let trained = train(&session, &arguments.options(&session, adapted), &mut progress, &stop);
+    let trained = train(session, &arguments.options(session, adapted), &mut progress, &stop);
     let notices = progress.finish()?;
     let done = match trained {
         Err(TrainError::OutOfMemory(error)) if stop.reason().is_none() => {
@@ -71,7 +84,7 @@ pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exi
     };
     if talks {
         notices.line("");
-        output::print(&report(&done, &session))?;
+        output::print(&report(&done, session))?;
         if let Some(goes_on) = goes_on(&done) {
             notices.line(goes_on);
         }
@@ -81,7 +94,8 @@ pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exi
 
 impl TrainArguments {
     fn load(&self) -> Result<Config, CliError> {
-        let flags = self.device.flags();
+        let [devices, limit] = self.device.flags();
+        let flags = [devices, self.strategy.flag(), limit];
         match &self.resume {
             Some(Some(path)) if self.config.config.is_none() => match Checkpoint::find(path) {
                 // Nothing was saved yet, so it starts fresh, as the run was configured.

@@ -31,6 +31,7 @@
 //! # Ok::<(), oomph_parallel::group::GroupError>(())
 //! ```
 
+mod agree;
 mod alone;
 mod error;
 mod launch;
@@ -42,6 +43,7 @@ mod threads;
 
 use std::fmt;
 
+pub use agree::{Refusal, agree};
 pub use alone::Alone;
 pub use error::{Exchange, GroupError, Member, Operation};
 pub use launch::launched_world_size;

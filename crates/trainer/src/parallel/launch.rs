@@ -78,7 +78,7 @@ fn on_own_threads<T: Send>(
 }
 
 /// Has the others end with this rank, and know why.
-fn guarded<T>(
+pub(crate) fn guarded<T>(
     session: &Session,
     work: impl FnOnce(&Session) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {

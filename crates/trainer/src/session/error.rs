@@ -37,6 +37,18 @@ pub enum SessionError {
         /// The stage that has them.
         lender: String,
     },
+    /// Processes that are to train together are configured differently.
+    #[error(
+        "the configuration is not that of rank 0: it has {} where rank 0 has {}",
+        shown(.here.as_ref()),
+        shown(.there.as_ref())
+    )]
+    OtherConfig {
+        /// What rank 0 does not have, such as `train.batch = 20`.
+        here: Option<String>,
+        /// What rank 0 has instead.
+        there: Option<String>,
+    },
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -91,6 +103,10 @@ impl fmt::Display for Leaves {
     }
 }
 
+fn shown(setting: Option<&String>) -> String {
+    setting.map_or_else(|| "nothing".into(), |setting| format!("`{setting}`"))
+}
+
 impl SessionError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
@@ -101,8 +117,11 @@ impl SessionError {
             Self::Weights(error) => error.hint(),
             Self::Device(error) => error.hint(),
             Self::Task(_) => Some("without `train.task` it is the one that goes with the data".into()),
-            Self::Threads(_) => None,
             Self::Shared { .. } => Some("set `model.tied=false`, or train replicas with `device.strategy=ddp`".into()),
+            Self::OtherConfig { .. } => {
+                Some("is the config file the same on all machines, and each started with the same arguments?".into())
+            }
+            Self::Threads(_) => None,
             Self::Rest { leaves: Leaves::EveryBatch, .. } => {
                 Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
             }

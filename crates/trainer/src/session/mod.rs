@@ -238,7 +238,10 @@ impl Session {
         for (key, value) in settings {
             sources = sources.set(&format!("{key}={value}"))?;
         }
-        Ok(self.with(Config::load(&sources)?, self.device.clone()))
+        // Of several devices this is one, whatever the configuration names.
+        let mut config = Config::load(&sources)?;
+        config.device = self.config.device.clone();
+        Ok(self.with(config, self.device.clone()))
     }
 
     /// The same with another configuration and device.

@@ -1,3 +1,4 @@
+mod announce;
 mod devices;
 mod event_file;
 mod failure;
@@ -23,21 +24,20 @@ use oomph_memory::{
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, backend, check_plan,
+    TrainError, check_plan,
     cleanup::{Cleaner, Moment},
     device_failure,
     device_memory::Gauge,
     evaluate::evaluate_batches,
-    event::{Done, Ended, EvalMetrics, Started, StepMetrics},
+    event::{Done, Ended, EvalMetrics, StepMetrics},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
     out_of_memory,
-    parallel::{Order, train_on_replicas},
+    parallel::{Order, guarded, train_on_replicas},
     plan,
     planning::check_parts,
     progress::{self, Stopwatch},
     resume::Start,
-    run::environment,
     state::{Checkpoint, Progress},
     tensorboard::EventFile,
 };
@@ -60,6 +60,8 @@ pub struct TrainOptions {
 /// Whatever the end, the state is saved: a run stopped at any step and resumed ends with the same bytes as one never
 /// stopped, on the CPU.
 ///
+/// In a session that was [opened together](Session::open_together) it is for rank 0; the others [follow](crate::follow).
+///
 /// It is planned first, and refused where it cannot fit, unless the options say otherwise. Where memory runs out the
 /// error has a report, which is written into the run directory too; on the CPU the state of the last finished step is saved.
 ///
@@ -74,6 +76,9 @@ pub fn train(
     match session.config.device.sharing {
         Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
             train_on_replicas(session, stop, |session| lead(session, options, observer, stop))
+        }
+        _ if !session.replicas.is_alone() => {
+            guarded(session, |session| lead(session, options, observer, stop))
         }
         _ => lead(session, options, observer, stop),
     }
@@ -224,56 +229,6 @@ impl<'a> Training<'a> {
         training.warn_of_the_limit()?;
         training.warn_of_the_end()?;
         Ok(training)
-    }
-
-    /// Writes down what the run is, and tells of it and of what somebody should know.
-    fn describe(&mut self, checkpoint: Option<&Checkpoint>, warnings: Vec<String>) -> Result<(), TrainError> {
-        // What a crash or a full disk left there may be what keeps the next lines from being written.
-        self.run.checkpoints().clear_leftovers()?;
-        let device = self.session.device_names();
-        let weights = self.stepper.weights.take();
-        self.run.describe(&self.config, &environment(&device, weights.as_ref()))?;
-        self.begin_event_file()?;
-        self.announce(checkpoint, device)?;
-        let notices = match weights {
-            Some(weights) => weights.notices,
-            None => self.frozen_as_drawn().into_iter().collect(),
-        };
-        for message in warnings.into_iter().chain(notices).chain(self.frozen_but_trained()) {
-            self.tell(Event::Warning { message })?;
-        }
-        Ok(())
-    }
-
-    fn announce(&mut self, checkpoint: Option<&Checkpoint>, device: String) -> Result<(), TrainError> {
-        let session = self.session;
-        let spec = session.spec();
-        let started = Started {
-            run_dir: self.run.path().to_owned(),
-            model: session.architecture.name().to_owned(),
-            parameters: self.stepper.model.trainable_elements(),
-            frozen_parameters: self.stepper.model.frozen_elements(),
-            weights: session.weights.clone().filter(|_| checkpoint.is_none()),
-            source: session.source_name(),
-            sample: format!("{}, {}", spec.input, spec.target),
-            train_samples: session.source.len(Split::Train),
-            test_samples: session.source.len(Split::Test),
-            device,
-            strategy: session.config.device.sharing.name().filter(|_| !session.replicas.is_alone()),
-            world_size: session.replicas.world_size(),
-            batch: session.config.train.batch,
-            micro_batch: session.micro_batch(),
-            policy: session.describe_policy(backend(session), session.limit_bytes),
-            steps: session.steps(),
-            steps_per_epoch: self.progress.batches_per_epoch,
-            first_step: self.progress.step,
-            resumed_from: checkpoint.map(|checkpoint| checkpoint.path().to_owned()),
-            metered: oomph_memory::is_installed(),
-            planned_peak_bytes: self.planned_peak_bytes,
-            limit_bytes: session.limit_bytes,
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        self.tell(Event::Started(started))
     }
 
     /// What logging and showing allocate is the host's.

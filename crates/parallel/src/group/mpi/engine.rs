@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::mpsc::{Receiver, Sender},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -60,6 +61,9 @@ const ROUND: usize = 4 << 20;
 const LARGEST_MESSAGE: usize = 1 << 28;
 /// How long farewells may take.
 const TELL: Duration = Duration::from_millis(500);
+/// How long a rank listens to those that missed another at about the same time.
+const HEAR: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs until the group is closed; where it failed, for as long as the process.
 pub(super) fn run(
@@ -88,6 +92,7 @@ pub(super) fn run(
         asking: None,
         aborting: None,
         scratch: Vec::new(),
+        is_closing: false,
         closed: closed.clone(),
     };
     if facts.send(Ok(found)).is_ok() {
@@ -144,6 +149,8 @@ struct Engine {
     /// Who waits until the others are told that this rank gives up.
     aborting: Option<Sender<()>>,
     scratch: Vec<f32>,
+    /// Whether this rank is done, and waits until all are.
+    is_closing: bool,
     closed: Sender<Closed>,
 }
 
@@ -378,6 +385,7 @@ impl Engine {
     fn close(&mut self) {
         // A rank may be busy for long after its last collective, with saving for one.
         self.timeout = None;
+        self.is_closing = true;
         let done = Farewell::Done(self.collective.number).encode();
         let outgoing: Vec<_> = self.peers().map(|peer| (peer, &done[..])).collect();
         self.transfer(FAREWELLS, &outgoing, Vec::new());
@@ -405,13 +413,31 @@ impl Engine {
                     Message { peer, is_coming: false, request }
                 }));
             }
-            let backoff = Backoff::for_ranks();
-            while !messages.is_empty() && backoff.idle() < TELL {
+            let begin = Instant::now();
+            while !messages.is_empty() && begin.elapsed() < TELL {
                 messages = messages.into_iter().filter_map(Message::still_under_way).collect();
-                backoff.pause();
+                thread::sleep(LOOK);
             }
+            let error = self.first_of(error);
             self.answer_all(&error)
         })
+    }
+
+    /// Of a collective that timed out the error of the rank that was furthest behind. A rank that waits there for one that
+    /// hangs is missed itself, further on, by those for whom the hanging one was still in time.
+    fn first_of(&mut self, mut error: GroupError) -> GroupError {
+        let number = |error: &GroupError| match error {
+            GroupError::Timeout { number, .. } => Some(*number),
+            _ => None,
+        };
+        let begin = Instant::now();
+        while number(&error).is_some() && begin.elapsed() < HEAR {
+            match self.read_farewells() {
+                Err(told) if number(&told).is_some_and(|told| Some(told) < number(&error)) => error = told,
+                _ => thread::sleep(LOOK),
+            }
+        }
+        error
     }
 
     fn answer_all(&mut self, error: &GroupError) -> ! {
@@ -423,6 +449,9 @@ impl Engine {
         if let Some(told) = self.aborting.take() {
             _ = told.send(());
         }
+        if self.is_closing {
+            _ = self.closed.send(Closed);
+        }
         loop {
             match self.backlog.pop_front().map_or_else(|| self.commands.recv(), Ok) {
                 Ok(Command::Reduce(_, answer)) => _ = answer.send(Err(error.clone())),
@@ -430,7 +459,7 @@ impl Engine {
                 Ok(Command::Abort(_, told)) => _ = told.send(()),
                 Ok(Command::Terminate(code)) => self.communicator.abort(code),
                 Ok(Command::Close) => _ = self.closed.send(Closed),
-                Err(_) => std::thread::park(),
+                Err(_) => thread::park(),
             }
         }
     }
