@@ -97,6 +97,7 @@ fn write(path: &std::path::Path, record: &oomph::model::Named<oomph::trainer::st
 /// Activations, gradients and optimizer state of frozen stages are not planned, as they are not there.
 #[test]
 fn freezing_the_first_stages_is_planned_to_need_less_and_more_of_them_still_less() {
+    let _alone = crate::alone();
     let peak = |freeze: &str| {
         let text = format!(
             "model = {{ name = 'resnet50', freeze = {freeze} }}

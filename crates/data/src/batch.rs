@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use oomph_core::TargetSpec;
 
 use crate::{SampleError, Target, Values};
@@ -59,6 +61,30 @@ impl Batch {
         parts.push(self);
         parts.reverse();
         parts
+    }
+
+    /// A copy of the samples `rows`, which are within the batch. The skipped samples stay with this one.
+    #[must_use]
+    pub fn rows(&self, rows: Range<usize>) -> Self {
+        let of = |length: usize| rows.start * length..rows.end * length;
+        let in_sample = of(self.shape[1..].iter().product());
+        let input = match &self.input {
+            Values::Floats(values) => Values::Floats(values[in_sample].to_vec()),
+            Values::Tokens(values) => Values::Tokens(values[in_sample].to_vec()),
+        };
+        let targets = match &self.targets {
+            Targets::Classes(classes) => Targets::Classes(classes[of(1)].to_vec()),
+            Targets::Values { data, features } => {
+                Targets::Values { data: data[of(*features)].to_vec(), features: *features }
+            }
+            Targets::Tokens { data, steps } => {
+                Targets::Tokens { data: data[of(*steps)].to_vec(), steps: *steps }
+            }
+        };
+        let (mut shape, size) = (self.shape.clone(), rows.len());
+        shape[0] = size;
+        let Self { position, continues, .. } = *self;
+        Self { input, shape, targets, size, position, continues, skipped: Vec::new() }
     }
 
     /// Takes the samples from `kept` on out of this batch.

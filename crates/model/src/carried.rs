@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use burn::tensor::Device;
 use oomph_core::is_within;
 
 use crate::{AnyTensor, Named, Stages};
@@ -44,6 +45,13 @@ impl Carried {
             joined.entry(name).or_default().push(tensor);
         }
         Self(joined.into_iter().map(|(name, parts)| (name, AnyTensor::joined(parts))).collect())
+    }
+
+    /// The same on another device, in its memory.
+    #[must_use]
+    pub fn moved(&self, device: &Device) -> Self {
+        let moved = |(name, tensor): (&String, &AnyTensor)| (name.clone(), tensor.clone().moved(device));
+        self.0.iter().map(moved).collect()
     }
 
     /// What the layers of these stages left.

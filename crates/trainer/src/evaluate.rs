@@ -1,6 +1,6 @@
 use std::{path::PathBuf, time::Instant};
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{
@@ -8,17 +8,18 @@ use oomph_memory::{
     record::{self, StepKind},
     restart_peak,
 };
-use oomph_model::{Carried, Pass, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, Pass, Stages, autodiff};
 
 use crate::{
-    Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
-    forward::forward,
+    DeviceTargets, Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
+    forward::{forward, forward_over},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
     out_of_memory::{self, Circumstances, Subject, explain},
+    parallel::{Place, chain::Chain},
     progress::read_all,
     state::{Checkpoint, restore_model},
-    upload::upload,
+    upload::{upload_input, upload_targets},
 };
 
 /// What evaluation found.
@@ -91,7 +92,8 @@ pub(crate) fn with_restored<T>(
     let restored = || -> Result<_, TrainError> {
         checkpoint.check_classes(session.source.as_ref())?;
         let mut model = session.build()?;
-        restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &session.device)?;
+        let device = session.whole_model_device();
+        restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &device)?;
         Ok((model, ()))
     };
     with_made(session, restored, report, |model, ()| work(model))
@@ -107,7 +109,7 @@ fn with_made<K, T>(
     let mut log = MemoryLog::start(session);
     let made = charge(Account::Device, || {
         let _phase = phase(Phase::Init);
-        let made = make()?;
+        let made = session.off_device(make)?;
         out_of_memory::check()?;
         Ok(made)
     });
@@ -134,7 +136,8 @@ fn with_made<K, T>(
 
 /// Measures `model` on the held-out data, without autodiff. `None` where `stop` asked to end before it was done.
 ///
-/// The model may be on the autodiff device or off it; it is not changed.
+/// The model may be on the autodiff device or off it; it is not changed. Where the session cuts it over several devices
+/// each of them is given a copy of its part.
 ///
 /// # Errors
 /// Where data, model or task fail, and where no sample can be read.
@@ -145,20 +148,31 @@ pub fn evaluate(
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     let mut leaks = LeakCheck::new(session);
-    evaluate_batches(session, model, usize::MAX, &mut leaks.watching(None, observer), stop)
+    let chain = session.open_chain()?;
+    let placed = chain.as_ref().map(|chain| chain.placed(model.inference()));
+    let lying = Lying { model: placed.as_ref().unwrap_or(model), chain: chain.as_ref() };
+    evaluate_batches(session, lying, usize::MAX, &mut leaks.watching(None, observer), stop)
+}
+
+/// A model where it lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Lying<'a> {
+    pub(crate) model: &'a Stages,
+    /// The devices that it is cut over, where it is.
+    pub(crate) chain: Option<&'a Chain>,
 }
 
 /// As [`evaluate`], on the first batches alone: at most `most` of them.
 pub(crate) fn evaluate_batches(
     session: &Session,
-    model: &Stages,
+    lying: Lying<'_>,
     most: usize,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     let evaluated = charge(Account::Device, || {
         let start = Instant::now();
-        let model = model.inference();
+        let model = lying.model.inference();
         let order = session.eval_order();
         let batches = order.batches().min(most);
         let mut loader = charge(Account::Host, || {
@@ -174,7 +188,7 @@ pub(crate) fn evaluate_batches(
             record::mark_step(batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
-                sums.add(session, &model, &batch)?;
+                sums.add(session, Lying { model: &model, ..lying }, &batch)?;
             }
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
@@ -211,24 +225,42 @@ impl Sums {
     fn add(
         &mut self,
         session: &Session,
-        model: &Stages,
+        Lying { model, chain }: Lying<'_>,
         batch: &oomph_data::Batch,
     ) -> Result<(), TrainError> {
-        let uploading = phase(Phase::Data);
-        let (input, targets) = upload(batch, &session.device);
-        drop(uploading);
-        out_of_memory::check()?;
-        let _phase = phase(Phase::Eval);
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
         if session.source.is_continuous() {
             let before = if batch.continues { self.carried.rows(0..batch.size) } else { Carried::new() };
             pass = pass.with_carried(before);
         }
-        let output = forward(model, input, &mut pass, None)?;
+        let input = |device: &Device| {
+            let _phase = phase(Phase::Data);
+            upload_input(batch, device)
+        };
+        let targets = |device: &Device| {
+            let _phase = phase(Phase::Data);
+            upload_targets(batch, device)
+        };
+        let compare = |output: AnyTensor, targets: DeviceTargets| {
+            let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
+            let correct = session.task.correct(&output, &targets).map(autodiff::inner);
+            Ok::<_, TrainError>((autodiff::inner(loss), correct))
+        };
+        let _phase = phase(Phase::Eval);
+        let (loss, correct) = match chain {
+            Some(chain) => {
+                let last = |place: &Place, output| compare(output, targets(&place.plain()));
+                forward_over(chain, model, |place| input(&place.plain()), &mut pass, last)?
+            }
+            None => {
+                let (input, targets) = (input(&session.device), targets(&session.device));
+                out_of_memory::check()?;
+                compare(forward(model, input, &mut pass, None)?, targets)?
+            }
+        };
         self.carried = pass.take_carried().unwrap_or_default();
-        let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
-        self.loss.push(autodiff::inner(loss));
-        self.correct.extend(session.task.correct(&output, &targets).map(autodiff::inner));
+        self.loss.push(loss);
+        self.correct.extend(correct);
         self.samples += batch.size;
         out_of_memory::check()
     }

@@ -73,7 +73,11 @@ impl Stretch<'_> {
             in_flight: InFlight { trail, again, loss: None },
         };
         match comparison {
-            Some(comparison) => forwarded.compare(output, comparison)?,
+            Some(comparison) => {
+                let Compared { loss, correct, root } = comparison.compare(output)?;
+                (forwarded.loss, forwarded.correct) = (Some(loss), correct);
+                forwarded.in_flight.loss = Some(root);
+            }
             None => forwarded.output = Some(output),
         }
         self.boundary();
@@ -108,19 +112,30 @@ impl Stretch<'_> {
     }
 }
 
-impl Forwarded {
-    fn compare(&mut self, output: AnyTensor, comparison: Comparison<'_>) -> Result<(), TrainError> {
-        let Comparison { task, targets, weight, loss_scale } = comparison;
+/// What comparing the outputs gives.
+pub(crate) struct Compared {
+    /// Weighted, off the graph.
+    pub(crate) loss: Tensor<1>,
+    /// How many samples the model was right about.
+    pub(crate) correct: Option<Tensor<1>>,
+    /// Where backward starts.
+    pub(crate) root: Tensor<1>,
+}
+
+impl Comparison<'_> {
+    /// Compares the outputs with the targets.
+    pub(crate) fn compare(self, output: AnyTensor) -> Result<Compared, TrainError> {
+        let Self { task, targets, weight, loss_scale } = self;
         let loss = task.loss(&output, &targets)?;
-        self.correct = task.correct(&output, &targets).map(autodiff::inner);
+        let correct = task.correct(&output, &targets).map(autodiff::inner);
         drop((output, targets));
         // A weight of one changes no bit.
-        let loss = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
-        self.loss = Some(autodiff::inner(loss.clone()));
-        self.in_flight.loss = Some(match loss_scale {
-            Some(scale) => loss.mul_scalar(scale),
-            None => loss,
-        });
-        Ok(())
+        let weighted = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
+        let loss = autodiff::inner(weighted.clone());
+        let root = match loss_scale {
+            Some(scale) => weighted.mul_scalar(scale),
+            None => weighted,
+        };
+        Ok(Compared { loss, correct, root })
     }
 }

@@ -39,7 +39,7 @@ impl Session {
         let mut model = self.build()?;
         let Some(path) = &self.weights else { return Ok((model, None)) };
         let (file, fit) = charge(Account::Host, || self.fitted(path, &wanted(&model)))?;
-        load(&mut model, &file, &fit, &self.device)?;
+        load(&mut model, &file, &fit, &self.whole_model_device())?;
         let loaded = charge(Account::Host, || -> Result<_, WeightsError> {
             let sha256 = sha256_of(path).map_err(|source| WeightsError::Io { path: path.clone(), source })?;
             let Fit { fresh, notices, .. } = fit;

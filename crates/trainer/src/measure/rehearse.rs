@@ -128,7 +128,7 @@ impl Rehearsed {
             self.step(session, &mut stepper, rest, observer)?;
         }
         if session.config.train.eval_every != Interval::Never {
-            evaluate_batches(session, &stepper.model, 2, observer, &Stop::new())?;
+            evaluate_batches(session, stepper.lying(), 2, observer, &Stop::new())?;
             if let Some(batch) = batches.next()? {
                 self.step(session, &mut stepper, batch, observer)?;
             }

@@ -83,7 +83,7 @@ impl<'a> Follower<'a> {
 
     fn evaluate(&mut self) -> Result<(), TrainError> {
         self.session.replicas.share_statistics(&mut self.stepper.model)?;
-        evaluate_batches(self.session, &self.stepper.model, usize::MAX, &mut Quiet, self.stop)?;
+        evaluate_batches(self.session, self.stepper.lying(), usize::MAX, &mut Quiet, self.stop)?;
         Ok(())
     }
 }

@@ -5,15 +5,23 @@
 //! goes on, so that every rank takes the same optimizer step. Ranks are threads of this process, or processes.
 
 pub(crate) mod chain;
+pub(crate) mod coordinator;
 mod follower;
+mod handover;
 mod launch;
 mod order;
+mod outcome;
+mod part;
+mod place;
 mod process;
 mod reduction;
 mod replicas;
 
 pub(crate) use launch::{guarded, train_on_replicas};
 pub(crate) use order::Order;
+pub(crate) use outcome::SeveralDone;
+pub(crate) use part::{Part, PartContext};
+pub(crate) use place::Place;
 pub use process::{Process, follow};
 pub(crate) use reduction::{Bucket, Reduction, buckets};
 pub(crate) use replicas::Replicas;

@@ -13,7 +13,7 @@ use crate::{
     LossScale, Optimizer, Session, SessionError, TrainError, clip,
     forward::forward,
     gradients::each,
-    parallel::chain::{Part, PartContext},
+    parallel::{Part, PartContext},
     segments::{Position, Segments},
     unfinished::{Keeping, Unfinished},
     watch,

@@ -151,7 +151,7 @@ fn evaluate(
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
-    match evaluate_batches(session, &stepper.model, batches, observer, &Stop::new()) {
+    match evaluate_batches(session, stepper.lying(), batches, observer, &Stop::new()) {
         // What cannot be read cannot be shown; the steps can.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),
         Err(error) => Err(error),

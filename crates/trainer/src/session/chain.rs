@@ -1,7 +1,8 @@
 //! The devices that a session's model lies on, where it is cut.
 
-use std::{iter::once, num::NonZeroUsize, ops::Range};
+use std::{iter::once, num::NonZeroUsize, ops::Range, sync::Arc};
 
+use burn::tensor::Device;
 use oomph_config::{Cut, DeviceName, PipelineSchedule, Sharing};
 use oomph_memory::{Account, ComputePool, charge};
 use oomph_parallel::{Schedule, cut_by_names};
@@ -11,7 +12,7 @@ use crate::{
     TrainError,
     cpu::prepare_pool,
     open_device,
-    parallel::chain::{Chain, Place},
+    parallel::{Place, chain::Chain},
     parts::check_names,
     planning::{PlanOptions, balanced},
 };
@@ -26,6 +27,12 @@ impl Session {
         let device = &self.config.device;
         // To plan where it is cut takes memory of the program's.
         let stages = charge(Account::Host, || self.cut(PlanOptions::default()))?;
+        let places = self.open_places(stages)?;
+        Ok(Some(Chain { places, schedule, timeout: device.timeout }))
+    }
+
+    /// The devices of this process, with threads of their own where they are parts of the processor, and stages for each.
+    pub(super) fn open_places(&self, stages: Vec<Range<usize>>) -> Result<Arc<[Place]>, SessionError> {
         let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
         let place =
             |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
@@ -40,9 +47,8 @@ impl Session {
                 let device = if index == 0 { self.device.clone() } else { open_device(*name)? };
                 Ok(Place { index, name: name.to_string(), tracked: self.tracked(&device), stages, pool })
             };
-        let places = stages.into_iter().zip(&device.devices).enumerate().map(place);
-        let places = places.collect::<Result<Vec<_>, _>>()?.into();
-        Ok(Some(Chain { places, schedule, timeout: device.timeout }))
+        let places = stages.into_iter().zip(&self.config.device.devices).enumerate().map(place);
+        Ok(places.collect::<Result<Vec<_>, _>>()?.into())
     }
 
     /// Runs what makes tensors of a whole model: where that is to lie on several devices, none of them holds all of it, so
@@ -51,6 +57,15 @@ impl Session {
         match self.pipeline_schedule() {
             Some(_) => charge(Account::Host, make),
             None => make(),
+        }
+    }
+
+    /// Where a whole model is made, or read.
+    pub(crate) fn whole_model_device(&self) -> Device {
+        match self.pipeline_schedule() {
+            // It need not fit on any of its devices.
+            Some(_) => Device::flex(),
+            None => self.device.clone(),
         }
     }
 

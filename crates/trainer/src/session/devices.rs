@@ -9,7 +9,7 @@ use oomph_memory::ThreadsError;
 pub(super) fn check_sharing(config: &Config) -> Result<(), ConfigError> {
     let memory = &config.memory;
     match &config.device.sharing {
-        Sharing::Alone | Sharing::Ddp(_) => Ok(()),
+        Sharing::Alone | Sharing::Dp { .. } | Sharing::Ddp(_) => Ok(()),
         Sharing::Model { .. } | Sharing::Pipeline { .. } if memory.recompute == Recompute::Auto => {
             let expected = "what each device computes again by name: `auto` knows one device alone";
             Err(config.invalid("memory.recompute", expected))
@@ -18,10 +18,6 @@ pub(super) fn check_sharing(config: &Config) -> Result<(), ConfigError> {
             Err(config.invalid("memory.micro_batch", "a number of samples: `auto` knows one device alone"))
         }
         Sharing::Model { .. } | Sharing::Pipeline { .. } => Ok(()),
-        Sharing::Dp { .. } => Err(config.invalid(
-            "device.strategy",
-            "`ddp`, `model` or `pipeline`: this version of oomph has no `dp` yet",
-        )),
     }
 }
 

@@ -214,7 +214,8 @@ impl Session {
     /// # Errors
     /// Where the architecture refuses.
     pub fn build(&self) -> Result<Stages, ModelError> {
-        let init = Init::new(&self.tracked(&self.device), self.config.train.seed);
+        let device = self.tracked(&self.whole_model_device());
+        let init = Init::new(&device, self.config.train.seed);
         self.architecture.build(self.spec(), &init)
     }
 

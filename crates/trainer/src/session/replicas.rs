@@ -7,7 +7,13 @@ use oomph_core::Bytes;
 use oomph_model::{Peers, Stages};
 
 use super::{Session, SessionError, devices::threads_of_each};
-use crate::{open_device, parallel::Replicas};
+use crate::{
+    open_device,
+    parallel::{
+        Replicas,
+        coordinator::{Coordinator, largest_share},
+    },
+};
 
 impl Session {
     /// The same for one of several replicas, on a device of its own.
@@ -76,7 +82,21 @@ impl Session {
 
     /// Samples that one device has of a batch of so many, the most that any has.
     pub(crate) fn share_of(&self, batch: usize) -> usize {
-        batch.div_ceil(self.world_size())
+        match self.config.device.sharing {
+            Sharing::Dp { coordinator_share } => largest_share(batch, self.world_size(), coordinator_share),
+            _ => batch.div_ceil(self.world_size()),
+        }
+    }
+
+    /// The devices of which the first coordinates the others, where that is so.
+    ///
+    /// # Errors
+    /// Where one cannot be opened.
+    pub(crate) fn open_coordinator(&self) -> Result<Option<Coordinator>, SessionError> {
+        let Sharing::Dp { coordinator_share: share } = self.config.device.sharing else { return Ok(None) };
+        let device = &self.config.device;
+        let all = vec![0..self.stages.len(); device.devices.len()];
+        Ok(Some(Coordinator { places: self.open_places(all)?, share, timeout: device.timeout }))
     }
 
     /// The last stages of the runs whose gradients are to travel together, where there is more than one replica: behind

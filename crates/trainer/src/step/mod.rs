@@ -1,4 +1,4 @@
-mod on_chain;
+mod several;
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,13 +9,13 @@ use oomph_data::Batch;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Peers, Policy, Stages};
 
-use self::on_chain::OnChain;
+use self::several::Several;
 use crate::{
     DeviceTargets, LoadedWeights, LossScale, Optimizer, Session, Task, TrainError, Watch, backend,
     clip::clip_parts,
     gradients::{accumulate, each},
     loss_scale, out_of_memory,
-    parallel::{Bucket, Reduction, Replicas, buckets, chain::Chain},
+    parallel::{Bucket, Reduction, Replicas, buckets},
     planning::{Choice, Occasion},
     segments::{Passed, Position, Segments},
     stretch::{Comparison, Forwarded, Stretch},
@@ -50,8 +50,8 @@ pub struct Stepper {
     clip: Option<Clip>,
     /// Seconds in which gradients were on their way, and those in which that was waited for.
     reducing: [f64; 2],
-    /// Where the model lies on several devices.
-    on_chain: Option<OnChain>,
+    /// Where several devices of this process share the work.
+    several: Option<Several>,
     /// Whether operations are executed, so that there is something to read. Else they are recorded.
     executes: bool,
     /// How a step is taken back that ends in an error or is skipped.
@@ -146,8 +146,8 @@ impl Stepper {
         let choice = session.choice(occasion)?;
         let (device, policy) = (session.tracked(&session.device), session.policy(backend));
         let mut model = model;
-        let on_chain = OnChain::new(session, &mut model, &choice.recompute, &policy)?;
-        Ok(Self { on_chain, ..Self::with_model(session, model, device, (policy, choice), true) })
+        let several = Several::new(session, &mut model, &choice, &policy)?;
+        Ok(Self { several, ..Self::with_model(session, model, device, (policy, choice), true) })
     }
 
     /// A stepper whose steps are recorded on `device` instead of executed.
@@ -194,7 +194,7 @@ impl Stepper {
             policy,
             clip: session.config.optimizer.clip,
             reducing: [0.0; 2],
-            on_chain: None,
+            several: None,
             loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
             carried: session.source.is_continuous().then(Carried::new),
             executes,
@@ -271,11 +271,11 @@ impl Stepper {
             return Ok(StepOutcome::nothing(samples));
         }
         let continues = batch.continues;
-        let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
         let context = StepContext { step, lr, samples, continues, task };
-        if self.on_chain.is_some() {
-            return self.step_on_chain(&micro_batches, context);
+        if self.several.is_some() {
+            return self.step_on_several(batch, context);
         }
+        let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
         let device = self.device.clone();
         let micro_batches = micro_batches.into_iter().map(|batch| {
             let (input, targets) = upload(&batch, &device);
@@ -370,16 +370,10 @@ impl Stepper {
         if let Some(limit) = self.clip {
             gradients = clip_parts(gradients, limit)?;
         }
-        match &self.on_chain {
-            Some(on_chain) => {
-                let optimizer = &mut self.optimizer;
-                let parts = on_chain.chain.cut(std::mem::take(&mut self.model));
-                let places = on_chain.chain.places.iter().zip(parts).zip(gradients);
-                let done = places.map(|((place, mut part), gradients)| {
-                    place.run(|| optimizer.step(context.lr, &mut part, gradients));
-                    part
-                });
-                self.model = Chain::joined(done.collect::<Vec<_>>());
+        match &self.several {
+            Some(several) => {
+                let model = std::mem::take(&mut self.model);
+                self.model = several.optimize((&mut self.optimizer, context.lr), model, gradients);
             }
             None => {
                 let gradients = gradients.into_iter().flatten().collect();

@@ -19,9 +19,9 @@ impl Training<'_> {
             let part = parts.get(index);
             DeviceMetrics {
                 device: name.to_string(),
-                stages: part.map(|part| {
+                stages: part.and_then(|part| part.stages.clone()).map(|stages| {
                     let name = |stage: usize| session.stages[stage].clone();
-                    [name(part.stages.start), name(part.stages.end - 1)]
+                    [name(stages.start), name(stages.end - 1)]
                 }),
                 peak_in_use_bytes: is_measured.then(|| oomph_memory::read_device(index).peak_in_use_bytes),
                 idle_share: part.map(|part| part.idle_share),

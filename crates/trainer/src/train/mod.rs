@@ -445,9 +445,8 @@ impl<'a> Training<'a> {
         let mut observer = self.leaks.watching(Some(self.progress.step), self.observer);
         self.session.replicas.order(Order::Evaluate)?;
         self.session.replicas.share_statistics(&mut self.stepper.model)?;
-        let model = &self.stepper.model;
         self.cleaner.at(Moment::Evaluation);
-        let evaluation = evaluate_batches(self.session, model, usize::MAX, &mut observer, self.stop);
+        let evaluation = evaluate_batches(self.session, self.stepper.lying(), usize::MAX, &mut observer, self.stop);
         self.cleaner.at(Moment::Evaluation);
         // The observer knows them already.
         for event in self.leaks.take_told() {

@@ -17,7 +17,8 @@ pub(crate) fn restored(
     charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
     let mut state = charge(Account::Host, || checkpoint.state())?;
     check_place(session, &state.progress)?;
-    session.off_device(|| restore_model(&mut stepper.model, &state.model, &session.device))?;
+    let device = session.whole_model_device();
+    session.off_device(|| restore_model(&mut stepper.model, &state.model, &device))?;
     stepper.place_again();
     // What was trained before and is frozen now needs no state any more.
     stepper.model.visit(&mut |info, _| {
@@ -26,13 +27,13 @@ pub(crate) fn restored(
         }
     });
     // What a device's parameters need of it goes there with the next step.
-    session.off_device(|| stepper.optimizer.restore(state.optimizer, &session.device))?;
+    session.off_device(|| stepper.optimizer.restore(state.optimizer, &device))?;
     // A training that was in another precision begins with a new one.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
     let carried = state.carried.iter();
-    let carried = carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
-    let carried: Carried = carried;
-    stepper.carried = stepper.carried.map(|_| match session.replicas.is_alone() {
+    let carried: Carried =
+        carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
+    stepper.place_carried(match session.replicas.is_alone() {
         true => carried,
         // Each has its own streams.
         false => carried.rows(session.own_rows()),

@@ -4,20 +4,16 @@
 //! the [`Schedule`], in a thread of its own. What a part puts out goes to the next, and the gradient of it comes back, as
 //! plain tensors through host memory: no graph reaches over a boundary.
 
-mod handover;
-mod part;
-mod place;
 mod step;
 
 use std::{sync::Arc, time::Duration};
 
-use oomph_model::{Policy, Stages};
+use oomph_model::{Carried, Policy, Stages};
 use oomph_parallel::Schedule;
 
+use super::Place;
 use crate::segments::{Position, Segments};
 
-pub(crate) use part::{Part, PartContext};
-pub(crate) use place::Place;
 pub(crate) use step::ChainStep;
 
 /// How a model lies on several devices, and in which order these work.
@@ -44,6 +40,16 @@ impl Chain {
     /// Puts the parts together again.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Stages>) -> Stages {
         parts.into_iter().fold(Stages::new(), Stages::followed_by)
+    }
+
+    /// What recurrent layers carry, each on the device of its stage.
+    pub(crate) fn placed_carried(&self, carried: &Carried, model: &Stages) -> Carried {
+        let mut placed = Carried::new();
+        for (place, part) in self.places.iter().zip(self.cut(model.clone())) {
+            let of_part = carried.of_stages(&part);
+            placed.extend(place.run(|| of_part.moved(&place.plain())));
+        }
+        placed
     }
 
     /// Puts every part where it belongs.

@@ -1,15 +1,18 @@
 use std::{ops::Range, panic::resume_unwind, thread, time::Instant};
 
-use burn::tensor::Tensor;
 use oomph_core::{Phase, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, Named, Stages};
+use oomph_model::{Carried, Stages};
 use oomph_parallel::{Course, Span, Work};
 
 use super::{
-    Chain, Part, PartContext, Place,
-    handover::{Handed, Links, links},
+    super::{
+        Part, PartContext, Place,
+        handover::{Handed, Link, link},
+        outcome::{Outcome, SeveralDone, first_cause},
+    },
+    Chain,
 };
 use crate::{
     TrainError, out_of_memory,
@@ -28,29 +31,27 @@ pub(crate) struct ChainStep<'a> {
     pub(crate) context: PartContext<'a>,
 }
 
-/// What forward and backward of a step gave, on the devices.
-pub(crate) struct ChainDone {
-    /// The parts, with what they know of the unfinished step.
-    pub(crate) model: Vec<Stages>,
-    pub(crate) unfinished: Vec<Unfinished>,
-    pub(crate) outcome: Result<ChainOutcome, TrainError>,
+/// What connects a device with those beside it in the chain.
+#[derive(Default)]
+struct Links {
+    before: Option<Link<Handed, Handed>>,
+    after: Option<Link<Handed, Handed>>,
 }
 
-/// What there is where no part failed.
-pub(crate) struct ChainOutcome {
-    /// Of each part.
-    pub(crate) gradients: Vec<Named<AnyTensor>>,
-    pub(crate) loss: Option<Tensor<1>>,
-    pub(crate) correct: Option<Tensor<1>>,
-    /// What recurrent layers leave.
-    pub(crate) left: Carried,
-    /// Who did what when.
-    pub(crate) course: Course,
+/// The links of so many devices, in their order.
+fn links(devices: usize) -> Vec<Links> {
+    let mut links: Vec<_> =
+        charge(Account::Host, || (0..devices).map(|_| Links::default()).collect());
+    for index in 1..devices {
+        let (after, before) = link([index - 1, index]);
+        (links[index - 1].after, links[index].before) = (Some(after), Some(before));
+    }
+    links
 }
 
 impl ChainStep<'_> {
     /// Runs all parts, each where its device computes, the first in this thread.
-    pub(crate) fn run(&self, model: Stages, carried: Option<&Carried>) -> ChainDone {
+    pub(crate) fn run(&self, model: Stages, carried: Option<&Carried>) -> SeveralDone {
         let parts: Vec<_> = self
             .chain
             .cut(model)
@@ -77,7 +78,7 @@ impl ChainStep<'_> {
         self.collected(done)
     }
 
-    fn collected<'p>(&self, done: Vec<(Part<'p>, Result<Vec<Span>, TrainError>)>) -> ChainDone {
+    fn collected<'p>(&self, done: Vec<(Part<'p>, Result<Vec<Span>, TrainError>)>) -> SeveralDone {
         let (mut model, mut unfinished, mut gradients) = (Vec::new(), Vec::new(), Vec::new());
         let (mut course, mut errors) = (Course::default(), Vec::new());
         let (mut loss, mut correct) = (None, None);
@@ -94,26 +95,11 @@ impl ChainStep<'_> {
                 Err(error) => errors.push((index, error)),
             }
         }
-        let outcome = match self.first_cause(errors) {
+        let outcome = match first_cause(errors, &self.chain.places) {
             Some(error) => Err(error),
-            None => Ok(ChainOutcome { gradients, loss, correct, left, course }),
+            None => Ok(Outcome { gradients, loss, correct, left, course }),
         };
-        ChainDone { model, unfinished, outcome }
-    }
-
-    /// Of several errors that which is not a consequence of another.
-    fn first_cause(&self, errors: Vec<(usize, TrainError)>) -> Option<TrainError> {
-        let is_consequence = |error: &TrainError| matches!(error, TrainError::Neighbour { .. });
-        let (causes, consequences): (Vec<_>, Vec<_>) =
-            errors.into_iter().partition(|(_, error)| !is_consequence(error));
-        let (index, error) = causes.into_iter().chain(consequences).next()?;
-        Some(match index {
-            0 => error,
-            _ => {
-                let device = self.chain.places[index].name.clone();
-                TrainError::Part { index, device, source: Box::new(error) }
-            }
-        })
+        SeveralDone { model, unfinished, outcome }
     }
 
     /// All that one device does in the step.

@@ -80,9 +80,14 @@ impl<'a> Part<'a> {
             self.stretch().forward(input, pass, comparison)?;
         self.in_flight.insert(index, in_flight);
         self.left.extend(carried);
+        self.count(loss, correct);
+        Ok(output)
+    }
+
+    /// Adds what a micro-batch was compared with.
+    pub(crate) fn count(&mut self, loss: Option<Tensor<1>>, correct: Option<Tensor<1>>) {
         add(&mut self.loss, loss);
         add(&mut self.correct, correct);
-        Ok(output)
     }
 
     /// Backward of it: from the loss, or from the gradient of the output. Gives the gradient of the input, where it is

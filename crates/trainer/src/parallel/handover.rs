@@ -1,5 +1,7 @@
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::Duration,
+};
 
 use burn::tensor::{Device, TensorData};
 use oomph_memory::{Account, charge};
@@ -28,27 +30,20 @@ impl Handed {
     }
 }
 
-/// What connects a device with those beside it in the chain.
-#[derive(Default)]
-pub(super) struct Links {
-    pub(super) before: Option<Neighbour>,
-    pub(super) after: Option<Neighbour>,
+/// One end of a link between two devices: it sends `S` and receives `R`.
+pub(super) struct Link<S, R> {
+    /// The number of the device at the other end.
+    index: usize,
+    to: Sender<S>,
+    from: Receiver<R>,
 }
 
-/// The other end of a link.
-pub(super) struct Neighbour {
-    /// Its number.
-    pub(super) index: usize,
-    to: Sender<Handed>,
-    from: Receiver<Handed>,
-}
-
-impl Neighbour {
-    /// Waits for what it hands over next.
+impl<S, R> Link<S, R> {
+    /// Waits for what the other end hands over next.
     ///
     /// # Errors
     /// Where it has ended, or does not answer in time.
-    pub(super) fn receive(&self, timeout: Duration) -> Result<Handed, TrainError> {
+    pub(super) fn receive(&self, timeout: Duration) -> Result<R, TrainError> {
         self.from.recv_timeout(timeout).map_err(|error| match error {
             RecvTimeoutError::Disconnected => TrainError::Neighbour { device: self.index },
             RecvTimeoutError::Timeout => TrainError::Silent { device: self.index, waited: timeout },
@@ -59,20 +54,18 @@ impl Neighbour {
     ///
     /// # Errors
     /// Where it has ended.
-    pub(super) fn send(&self, handed: Handed) -> Result<(), TrainError> {
+    pub(super) fn send(&self, handed: S) -> Result<(), TrainError> {
         self.to.send(handed).map_err(|_| TrainError::Neighbour { device: self.index })
     }
 }
 
-/// The links of so many devices, in their order.
-pub(super) fn links(devices: usize) -> Vec<Links> {
+/// The ends of a link between the devices of these numbers.
+pub(super) fn link<S, R>([one, other]: [usize; 2]) -> (Link<S, R>, Link<R, S>) {
     charge(Account::Host, || {
-        let mut links: Vec<_> = (0..devices).map(|_| Links::default()).collect();
-        for index in 1..devices {
-            let ((to_after, from_before), (to_before, from_after)) = (channel(), channel());
-            links[index - 1].after = Some(Neighbour { index, to: to_after, from: from_after });
-            links[index].before = Some(Neighbour { index: index - 1, to: to_before, from: from_before });
-        }
-        links
+        let ((to_other, from_one), (to_one, from_other)) = (channel(), channel());
+        (
+            Link { index: other, to: to_other, from: from_other },
+            Link { index: one, to: to_one, from: from_one },
+        )
     })
 }
