@@ -2,4 +2,5 @@
 
 mod chain;
 mod ddp;
+mod dp;
 mod support;

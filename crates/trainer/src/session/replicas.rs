@@ -75,9 +75,7 @@ impl Session {
 
     /// The places of a whole batch whose samples are this replica's.
     pub(crate) fn own_rows(&self) -> Range<usize> {
-        let (rank, world) = (self.replicas.rank(), self.replicas.world_size());
-        let batch = self.config.train.batch;
-        batch * rank / world..batch * (rank + 1) / world
+        oomph_parallel::rows(self.config.train.batch, self.replicas.rank(), self.replicas.world_size())
     }
 
     /// Samples that one device has of a batch of so many, the most that any has.

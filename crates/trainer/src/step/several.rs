@@ -181,8 +181,7 @@ impl Stepper {
         let done = match &several.sharers {
             Sharers::Chain(chain) => {
                 let micro_batches = &micro_batches;
-                ChainStep { chain, segments, micro_batches, keeping, context: of_parts }
-                    .run(model, carried)
+                ChainStep { chain, segments, micro_batches, keeping, context: of_parts }.run(model, carried)
             }
             Sharers::Coordinator(coordinator) => {
                 let rounds = &micro_batches;
@@ -194,11 +193,7 @@ impl Stepper {
     }
 
     /// What follows on forward and backward.
-    fn conclude(
-        &mut self,
-        done: SeveralDone,
-        context: StepContext<'_>,
-    ) -> Result<StepOutcome, TrainError> {
+    fn conclude(&mut self, done: SeveralDone, context: StepContext<'_>) -> Result<StepOutcome, TrainError> {
         self.model = Chain::joined(done.model);
         let mut unfinished = done.unfinished;
         let finished = done.outcome.and_then(|done| {

@@ -446,7 +446,8 @@ impl<'a> Training<'a> {
         self.session.replicas.order(Order::Evaluate)?;
         self.session.replicas.share_statistics(&mut self.stepper.model)?;
         self.cleaner.at(Moment::Evaluation);
-        let evaluation = evaluate_batches(self.session, self.stepper.lying(), usize::MAX, &mut observer, self.stop);
+        let evaluation =
+            evaluate_batches(self.session, self.stepper.lying(), usize::MAX, &mut observer, self.stop);
         self.cleaner.at(Moment::Evaluation);
         // The observer knows them already.
         for event in self.leaks.take_told() {

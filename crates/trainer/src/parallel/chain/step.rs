@@ -40,8 +40,7 @@ struct Links {
 
 /// The links of so many devices, in their order.
 fn links(devices: usize) -> Vec<Links> {
-    let mut links: Vec<_> =
-        charge(Account::Host, || (0..devices).map(|_| Links::default()).collect());
+    let mut links: Vec<_> = charge(Account::Host, || (0..devices).map(|_| Links::default()).collect());
     for index in 1..devices {
         let (after, before) = link([index - 1, index]);
         (links[index - 1].after, links[index].before) = (Some(after), Some(before));

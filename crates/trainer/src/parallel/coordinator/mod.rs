@@ -78,7 +78,9 @@ mod tests {
 
     #[test]
     fn a_round_gives_no_device_more_than_a_micro_batch() {
-        for (micro_batch, devices, share) in [(7, 3, None), (8, 2, Some(0.25)), (5, 4, Some(0.6)), (1, 2, Some(0.1))] {
+        for (micro_batch, devices, share) in
+            [(7, 3, None), (8, 2, Some(0.25)), (5, 4, Some(0.6)), (1, 2, Some(0.1))]
+        {
             let samples = round(micro_batch, devices, share);
             assert!(largest_share(samples, devices, share) <= micro_batch);
             assert!(largest_share(samples + 1, devices, share) > micro_batch);

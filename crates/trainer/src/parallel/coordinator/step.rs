@@ -238,7 +238,8 @@ impl<'a> CoordinatedStep<'a> {
             upload_targets(batch, &place.tracked)
         };
         let tracked = &place.tracked;
-        let Compared { gradient, loss, correct } = compare(tracked, gathered, targets, batch.size, self.context)?;
+        let Compared { gradient, loss, correct } =
+            compare(tracked, gathered, targets, batch.size, self.context)?;
         part.count(Some(loss), correct);
         let Some(gradient) = gradient else { return Ok(None) };
         let _phase = phase(Phase::Backward);
