@@ -2,7 +2,7 @@
 
 use std::{iter::once, ops::Range};
 
-use oomph_config::Balance;
+use oomph_config::{Balance, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
 use oomph_parallel::{Course, Schedule, Work, best_cut};
@@ -10,7 +10,8 @@ use oomph_plan::{Backend, Head, cost, replay};
 
 use super::{
     Choice, Occasion, PlanOptions, STEPS, backend,
-    parts::{PartWork, record_part},
+    coordinated::plan_coordinated,
+    parts::{PartWork, Role, record_part},
 };
 use crate::{Session, TrainError};
 
@@ -45,25 +46,34 @@ pub struct PlannedCut {
     pub course: Course,
 }
 
-/// How a model is cut and what its parts do, but for where.
-struct Cutter<'a> {
+/// What is planned for several devices, but for what each of them has.
+pub(super) struct Planner<'a> {
     session: &'a Session,
     backend: Backend,
-    schedule: Schedule,
-    choice: Choice,
+    pub(super) choice: Choice,
     /// Samples of a step.
-    batch: usize,
-    devices: usize,
+    pub(super) batch: usize,
+    pub(super) devices: usize,
 }
 
-/// Plans each of the devices that the session's model is cut over; `None` where it is not cut. As [`plan`](super::plan)
-/// plans one.
+/// How a model is cut and what its parts do, but for where.
+struct Cutter<'a> {
+    planner: Planner<'a>,
+    schedule: Schedule,
+}
+
+/// Plans each of the devices of which each has something else to do: those that the session's model is cut over, or a
+/// coordinator and its replicas; `None` where there are none such. As [`plan`](super::plan) plans one.
 ///
 /// # Errors
 /// Where the model cannot be cut so, or refuses the batch.
 pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, TrainError> {
+    if let Sharing::Dp { coordinator_share } = session.config.device.sharing {
+        let planner = Planner::new(session, options)?;
+        return plan_coordinated(session, &planner, coordinator_share).map(Some);
+    }
     let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
-    let cutter = Cutter::new(session, schedule, options)?;
+    let cutter = Cutter { planner: Planner::new(session, options)?, schedule };
     let stages = session.cut(options)?;
     let planned = stages.into_iter().enumerate().map(|(device, stages)| {
         let name = |stage: usize| session.stages[stage].clone();
@@ -74,8 +84,8 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
         Ok(PlannedPart { device, stages, names, timeline, seconds })
     });
     let parts = planned.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
-    let micro_batch = cutter.choice.micro_batch;
-    let micro_batches = cutter.batch.div_ceil(micro_batch);
+    let micro_batch = cutter.planner.choice.micro_batch;
+    let micro_batches = cutter.planner.batch.div_ceil(micro_batch);
     let seconds = |device: usize, work| {
         let seconds: f64 = parts[device].seconds;
         match work {
@@ -117,7 +127,7 @@ pub(crate) fn balanced(
     let Some(schedule) = session.pipeline_schedule() else {
         return Ok(once(0..session.stages.len()).collect());
     };
-    let cutter = Cutter::new(session, schedule, options)?;
+    let cutter = Cutter { planner: Planner::new(session, options)?, schedule };
     let mut cost = |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
         match balance {
             Balance::Memory => Ok(cutter.peak(stages, device)?.get()),
@@ -125,38 +135,24 @@ pub(crate) fn balanced(
             Balance::Time => Ok((cutter.seconds(stages, device)? * 1e9) as u64),
         }
     };
-    best_cut(session.stages.len(), cutter.devices, &mut cost)
+    best_cut(session.stages.len(), cutter.planner.devices, &mut cost)
 }
 
-impl<'a> Cutter<'a> {
-    fn new(session: &'a Session, schedule: Schedule, options: PlanOptions) -> Result<Self, TrainError> {
+impl<'a> Planner<'a> {
+    fn new(session: &'a Session, options: PlanOptions) -> Result<Self, TrainError> {
         let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
         let backend = options.backend.unwrap_or_else(|| backend(session));
         let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-        let mut choice = session.choice(Occasion { batch, backend, limit_bytes })?;
-        choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(batch);
+        let share = session.share_of(batch);
+        let mut choice = session.choice(Occasion { batch: share, backend, limit_bytes })?;
+        choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(share);
         let devices = session.config.device.devices.len();
-        Ok(Self { session, backend, schedule, choice, batch, devices })
+        Ok(Self { session, backend, choice, batch, devices })
     }
 
-    fn work(&self, stages: Range<usize>, device: usize) -> PartWork {
-        let Choice { micro_batch, recompute } = self.choice.clone();
-        let all = self.batch.div_ceil(micro_batch);
-        let enough = self.schedule.in_flight(device, self.devices, all) + BEYOND;
-        PartWork {
-            stages,
-            device,
-            devices: self.devices,
-            schedule: self.schedule,
-            micro_batch,
-            micro_batches: all.min(enough),
-            recompute,
-        }
-    }
-
-    fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
-        let work = self.work(stages, device);
-        let recording = record_part(self.session, &work, STEPS, self.backend)?;
+    pub(super) fn timeline_of(&self, work: &PartWork) -> Result<Timeline, TrainError> {
+        let recording = record_part(self.session, work, STEPS, self.backend)?;
+        let device = work.device;
         let name = &self.session.config.device.devices[device];
         let head = Head {
             title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
@@ -166,13 +162,37 @@ impl<'a> Cutter<'a> {
         Ok(replay(&recording, self.backend, head))
     }
 
+    pub(super) fn seconds_of(&self, work: &PartWork) -> Result<f64, TrainError> {
+        Ok(cost(&record_part(self.session, work, 1, self.backend)?, self.backend))
+    }
+}
+
+impl Cutter<'_> {
+    fn work(&self, stages: Range<usize>, device: usize) -> PartWork {
+        let Planner { choice, batch, devices, .. } = &self.planner;
+        let Choice { micro_batch, recompute } = choice.clone();
+        let all = batch.div_ceil(micro_batch);
+        let enough = self.schedule.in_flight(device, *devices, all) + BEYOND;
+        PartWork {
+            stages,
+            device,
+            role: Role::Part { devices: *devices, schedule: self.schedule },
+            micro_batch,
+            micro_batches: all.min(enough),
+            recompute,
+        }
+    }
+
+    fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
+        self.planner.timeline_of(&self.work(stages, device))
+    }
+
     fn peak(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
         Ok(self.timeline(stages, device)?.peak().categories.total())
     }
 
     /// About how long the device computes for a micro-batch.
     fn seconds(&self, stages: Range<usize>, device: usize) -> Result<f64, TrainError> {
-        let work = PartWork { micro_batches: 1, ..self.work(stages, device) };
-        Ok(cost(&record_part(self.session, &work, 1, self.backend)?, self.backend))
+        self.planner.seconds_of(&PartWork { micro_batches: 1, ..self.work(stages, device) })
     }
 }

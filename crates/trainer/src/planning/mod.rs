@@ -1,6 +1,7 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
 mod choice;
+mod coordinated;
 mod cut;
 mod largest;
 mod parts;

@@ -19,15 +19,25 @@ use crate::{
     watch,
 };
 
-/// A part of a model, and what its device does in a step.
+/// What a device does among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has consecutive stages, as one of so many devices.
+    Part { devices: usize, schedule: Schedule },
+    /// It has a replica, coordinates others, and sees so many samples of each of these at once.
+    Coordinator { others: Vec<usize> },
+    /// It has one of those other replicas.
+    Replica,
+}
+
+/// A part of a model, or all of it, and what its device does in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartWork {
     /// The stages that it has.
     pub(crate) stages: Range<usize>,
-    /// Its number among the devices, and how many there are.
+    /// Its number among the devices.
     pub(crate) device: usize,
-    pub(crate) devices: usize,
-    pub(crate) schedule: Schedule,
+    pub(crate) role: Role,
     /// Samples of each micro-batch.
     pub(crate) micro_batch: usize,
     pub(crate) micro_batches: usize,
@@ -68,11 +78,11 @@ fn forget_other_parts(recording: &mut Recording) {
     });
 }
 
-struct PartRun<'a> {
-    session: &'a Session,
-    work: &'a PartWork,
-    policy: Policy,
-    tracked: Device,
+pub(super) struct PartRun<'a> {
+    pub(super) session: &'a Session,
+    pub(super) work: &'a PartWork,
+    pub(super) policy: Policy,
+    pub(super) tracked: Device,
     marks: &'a Marks,
     model: Stages,
     segments: Segments,
@@ -94,7 +104,8 @@ impl<'a> PartRun<'a> {
         let tracked = session.tracked(device);
         let PartWork { stages, .. } = work;
         let mut whole = session.architecture.build(session.spec(), &Init::shapes_only(&tracked))?;
-        if let Some((borrower, lender)) = whole.borrowers().first() {
+        let is_cut = matches!(work.role, Role::Part { .. });
+        if let Some((borrower, lender)) = whole.borrowers().first().filter(|_| is_cut) {
             let name = |stage: usize| session.stages[stage].clone();
             let (borrower, lender) = (name(*borrower), name(*lender));
             return Err(SessionError::Shared { borrower, lender }.into());
@@ -102,7 +113,8 @@ impl<'a> PartRun<'a> {
         let position = Position {
             first_stage: stages.start,
             continues: stages.start > whole.leading_frozen(),
-            is_continued: stages.end < whole.len(),
+            // Of a replica's output it is the coordinator that computes the loss.
+            is_continued: !is_cut || stages.end < whole.len(),
         };
         drop(whole.split_off(stages.end));
         let model = whole.split_off(stages.start);
@@ -133,8 +145,10 @@ impl<'a> PartRun<'a> {
             self.marks.note(Noted::Step(format!("step {}", step + 1)));
             self.step(step, self.work.micro_batches)?;
         }
-        self.marks.note(Noted::Step("evaluation".into()));
-        self.evaluate()?;
+        if self.work.role != Role::Replica {
+            self.marks.note(Noted::Step("evaluation".into()));
+            self.evaluate()?;
+        }
         // What the last step left is read once more, so that the recording shows that it lives.
         self.marks.note(Noted::End);
         self.step(steps, 1)?;
@@ -142,57 +156,92 @@ impl<'a> PartRun<'a> {
     }
 
     fn step(&mut self, step: usize, micro_batches: usize) -> Result<(), TrainError> {
-        let PartWork { device, devices, schedule, micro_batch, .. } = *self.work;
+        let work = self.work;
         let loss_scale = (self.policy.precision == oomph_config::Precision::Fp16).then(LossScale::default);
+        let round: usize = match &work.role {
+            Role::Coordinator { others } => work.micro_batch + others.iter().sum::<usize>(),
+            _ => work.micro_batch,
+        };
         let context = PartContext {
             key: Key::new(0).with(step as u64),
             policy: self.policy,
             task: self.session.task.as_ref(),
-            samples: micro_batch * micro_batches,
+            samples: round * micro_batches,
             continues: step > 0,
             loss_scale: loss_scale.as_ref().map(LossScale::scale),
         };
         let model = std::mem::take(&mut self.model);
         let (segments, unfinished) = (self.segments.clone(), Unfinished::new(Keeping::Nothing));
         let mut part = Part::new(model, &segments, unfinished, self.carried.take());
-        for work in schedule.work(device, devices, micro_batches) {
-            match work {
-                Work::Forward(index) => {
-                    let uploading = phase(Phase::Data);
-                    let (input, targets) = self.inputs(device + 1 == devices);
-                    drop(uploading);
-                    let rows = index * micro_batch..(index + 1) * micro_batch;
-                    part.forward((index, rows), input, targets, context)?;
-                }
-                Work::Backward(index) => {
-                    let backward = phase(Phase::Backward);
-                    let gradient =
-                        (device + 1 < devices).then(|| self.blank(1, &self.tracked.clone().inner()));
-                    drop(backward);
-                    part.backward(index, gradient)?;
+        match &work.role {
+            Role::Part { devices, schedule } => {
+                let is_last = work.device + 1 == *devices;
+                for work in schedule.work(work.device, *devices, micro_batches) {
+                    self.of_chain(&mut part, work, is_last, context)?;
                 }
             }
+            Role::Coordinator { others } => self.of_coordinator(&mut part, others, micro_batches, context)?,
+            Role::Replica => self.of_replica(&mut part, micro_batches, context)?,
         }
         self.finish(part, loss_scale)
     }
 
-    /// What comes from the device before, or from the data, and on the last device the targets.
-    fn inputs(&self, has_targets: bool) -> (AnyTensor, Option<crate::DeviceTargets>) {
-        let (spec, size) = (self.session.spec(), self.work.micro_batch);
-        let input = match self.work.stages.start {
-            0 => blank_input(spec, size, &self.tracked),
-            _ => self.blank(0, &self.tracked),
-        };
-        (input, has_targets.then(|| targets(spec, size, &self.tracked)))
+    fn of_chain(
+        &self,
+        part: &mut Part<'_>,
+        work: Work,
+        is_last: bool,
+        context: PartContext<'_>,
+    ) -> Result<(), TrainError> {
+        let micro_batch = self.work.micro_batch;
+        match work {
+            Work::Forward(index) => {
+                let uploading = phase(Phase::Data);
+                let input = self.input();
+                let targets = is_last.then(|| targets(self.session.spec(), micro_batch, &self.tracked));
+                drop(uploading);
+                let rows = index * micro_batch..(index + 1) * micro_batch;
+                part.forward((index, rows), input, targets, context)?;
+            }
+            Work::Backward(index) => {
+                let backward = phase(Phase::Backward);
+                let gradient = (!is_last).then(|| self.blank(1, &self.tracked.clone().inner()));
+                drop(backward);
+                part.backward(index, gradient)?;
+            }
+        }
+        Ok(())
     }
 
-    fn blank(&self, side: usize, device: &Device) -> AnyTensor {
+    /// What comes from the device before, or from the data.
+    pub(super) fn input(&self) -> AnyTensor {
+        match self.work.stages.start {
+            0 => blank_input(self.session.spec(), self.work.micro_batch, &self.tracked),
+            _ => self.blank(0, &self.tracked),
+        }
+    }
+
+    /// What the part takes, `side` 0, or gives.
+    pub(super) fn blank(&self, side: usize, device: &Device) -> AnyTensor {
         AnyTensor::zeros_as(&self.shapes[side], self.policy.dtype(), device)
+    }
+
+    /// What a device gives for so many samples.
+    pub(super) fn blank_output(&self, samples: usize, device: &Device) -> AnyTensor {
+        let mut shape = self.shapes[1].clone();
+        shape[0] = shape[0] / self.work.micro_batch.max(1) * samples;
+        AnyTensor::zeros_as(&shape, self.policy.dtype(), device)
     }
 
     fn finish(&mut self, part: Part<'_>, loss_scale: Option<LossScale>) -> Result<(), TrainError> {
         let _phase = phase(Phase::Step);
         let Part { mut model, mut gradients, left, .. } = part;
+        self.carried = self.session.source.is_continuous().then(|| Carried::joined(left));
+        if self.work.role == Role::Replica {
+            // The coordinator has the optimizer.
+            self.model = model;
+            return Ok(());
+        }
         watch::gradients(&mut self.marks.clone(), &gradients);
         if let Some(loss_scale) = loss_scale {
             gradients = each(gradients, |gradient| gradient.scale(loss_scale.scale().recip()));
@@ -203,7 +252,6 @@ impl<'a> PartRun<'a> {
         self.optimizer.step(0.1, &mut model, gradients);
         watch::parameters(&mut self.marks.clone(), &model);
         self.model = model;
-        self.carried = self.session.source.is_continuous().then(|| Carried::joined(left));
         Ok(())
     }
 

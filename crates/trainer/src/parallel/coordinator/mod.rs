@@ -16,7 +16,7 @@ use oomph_parallel::{rows, rows_with_coordinator};
 use super::Place;
 use crate::segments::{Position, Segments};
 
-pub(crate) use step::CoordinatedStep;
+pub(crate) use step::{CoordinatedStep, compare};
 
 /// The devices, and what each of them has of a batch.
 #[derive(Clone, Debug)]
