@@ -209,6 +209,31 @@ impl AnyTensor {
         })
     }
 
+    /// All elements of a float tensor in row-major order.
+    pub fn flattened(self) -> Tensor<1> {
+        let elements = self.elements();
+        with_rank!(self, tensor => tensor.reshape([elements]))
+    }
+
+    /// The elements of a float tensor in another shape.
+    ///
+    /// # Panics
+    /// Panics if the number of elements is not the product of `shape`, or its rank is not 1 to 6.
+    #[must_use]
+    pub fn shaped(self, shape: &[usize]) -> Self {
+        let flat = self.flattened();
+        match *shape {
+            [_] => flat.into(),
+            [a, b] => flat.reshape([a, b]).into(),
+            [a, b, c] => flat.reshape([a, b, c]).into(),
+            [a, b, c, d] => flat.reshape([a, b, c, d]).into(),
+            [a, b, c, d, e] => flat.reshape([a, b, c, d, e]).into(),
+            [a, b, c, d, e, f] => flat.reshape([a, b, c, d, e, f]).into(),
+            // Stated above, as for `floats`.
+            _ => panic!("a tensor of rank {} is not supported; expected 1 to 6", shape.len()),
+        }
+    }
+
     /// Each element times `factor`.
     #[must_use]
     pub fn scale(self, factor: f32) -> Self {

@@ -10,8 +10,8 @@ use oomph_core::on_device;
 use oomph_memory::ComputePool;
 use oomph_parallel::group::{Group, threads};
 
-use super::{Replicas, follower::follow};
-use crate::{Session, SessionError, Stop, TrainError, cpu::prepare_pool};
+use super::{Replicas, collective::Collective, follower::follow};
+use crate::{Session, SessionError, Stop, TrainError, cpu::prepare_pool, open_device};
 
 /// Trains on all devices of the session, each with a replica of its own in a thread of its own: `lead` is rank 0, in the
 /// caller's thread.
@@ -26,13 +26,17 @@ pub(crate) fn train_on_replicas<T>(
     let devices = session.config.device.devices.clone();
     let timeout = session.config.device.timeout;
     let mut groups = threads(devices.len(), Some(timeout))?.into_iter();
+    let opened = devices.iter().map(|name| open_device(*name)).collect::<Result<Vec<_>, _>>();
+    let opened = opened.map_err(SessionError::from)?;
+    let collective = Collective::new(&devices, &opened);
     let mut replica = |rank: usize| {
         // There are as many as devices.
         let group: Arc<dyn Group> = Arc::new(groups.next().expect("a group end for every device"));
-        session.replica(devices[rank], Replicas::new(group))
+        let replicas = Replicas::new(group, collective.clone());
+        session.replica(devices[rank], opened[rank].clone(), replicas)
     };
-    let first = replica(0)?;
-    let others = (1..devices.len()).map(&mut replica).collect::<Result<Vec<_>, _>>()?;
+    let first = replica(0);
+    let others: Vec<_> = (1..devices.len()).map(&mut replica).collect();
     thread::scope(|scope| {
         let followers: Vec<_> = others
             .into_iter()

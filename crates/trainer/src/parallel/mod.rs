@@ -5,6 +5,7 @@
 //! goes on, so that every rank takes the same optimizer step. Ranks are threads of this process, or processes.
 
 pub(crate) mod chain;
+mod collective;
 pub(crate) mod coordinator;
 mod follower;
 mod handover;
@@ -17,6 +18,7 @@ mod process;
 mod reduction;
 mod replicas;
 
+pub(crate) use collective::{are_different_gpus, has_nccl};
 pub(crate) use launch::{guarded, train_on_replicas};
 pub(crate) use order::Order;
 pub(crate) use outcome::SeveralDone;

@@ -142,7 +142,7 @@ impl Process {
         if is_cpu {
             oomph_memory::set_limit(session.limit_bytes);
         }
-        session.replicas = Replicas::new(self.group.clone());
+        session.replicas = Replicas::new(self.group.clone(), None);
         Ok(session)
     }
 }

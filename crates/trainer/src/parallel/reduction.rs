@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::group::{Pending, Reduced};
 
-use super::Replicas;
+use super::{Replicas, collective::Underway};
 use crate::TrainError;
 
 /// The parameters whose gradients travel together: those of the stages whose backward ends at the same time.
@@ -13,19 +13,32 @@ pub(crate) type Bucket = Vec<(String, Vec<usize>)>;
 
 /// The gradients of a step on their way to the sum over all ranks, started bucket by bucket while backward goes on.
 ///
-/// They travel through host memory: a bucket's copy leaves the device as it is started, and its sum comes back when all
-/// is done. Of a parameter without a gradient zeros travel, and a mark that says so.
+/// Where the devices can sum among themselves, they do. Else gradients travel through host memory: a bucket's copy leaves
+/// the device as it is started, and its sum comes back when all is done. Of a parameter without a gradient zeros travel,
+/// and a mark that says so.
 pub(crate) struct Reduction<'a> {
     replicas: &'a Replicas,
     buckets: &'a [Bucket],
+    device: Device,
     /// Of those that were not started yet, the last comes next.
     left: usize,
-    started: Vec<(&'a Bucket, Pending)>,
+    started: Vec<(&'a Bucket, Started)>,
+    /// Where devices sum among themselves: which parameters had a gradient here, in the order in which they were started.
+    marks: Vec<f64>,
 }
 
+enum Started {
+    ThroughHost(Pending),
+    BetweenDevices(Underway),
+}
+
+/// How long gradients were on their way, and how long that was waited for; nothing where devices do both by themselves.
+pub(crate) type Times = Option<[Duration; 2]>;
+
 impl<'a> Reduction<'a> {
-    pub(crate) fn new(replicas: &'a Replicas, buckets: &'a [Bucket]) -> Self {
-        Self { replicas, buckets, left: buckets.len(), started: Vec::new() }
+    /// Of replicas, of which this one is on `device`.
+    pub(crate) fn new(replicas: &'a Replicas, buckets: &'a [Bucket], device: Device) -> Self {
+        Self { replicas, buckets, device, left: buckets.len(), started: Vec::new(), marks: Vec::new() }
     }
 
     /// Starts what is to be summed up to the bucket at `index`, from behind: backward has passed it. Takes its gradients
@@ -42,44 +55,112 @@ impl<'a> Reduction<'a> {
             if bucket.is_empty() {
                 continue;
             }
-            let mut values = charge(Account::Host, || Vec::with_capacity(room(bucket)));
-            for (name, shape) in bucket {
+            let gradients = bucket.iter().map(|(name, shape)| {
                 let gradient = match (sums.remove(name), newest.remove(name)) {
                     (Some(sum), Some(newest)) => Some(sum.add(newest)),
                     (one, other) => one.or(other),
                 };
-                charge(Account::Host, || write(gradient, shape, &mut values))?;
-            }
-            let pending = charge(Account::Host, || self.replicas.group().start_all_reduce(values));
-            self.started.push((bucket, pending));
+                (gradient, shape)
+            });
+            let started = match self.replicas.collective() {
+                Some(collective) => {
+                    let flat = flat(gradients, &self.device, &mut self.marks);
+                    Started::BetweenDevices(collective.start(flat))
+                }
+                None => Started::ThroughHost(self.through_host(bucket, gradients)?),
+            };
+            self.started.push((bucket, started));
         }
         Ok(())
     }
 
-    /// Starts what is left, waits for all and gives the sums, on `device`; and how long they were on their way, and how
-    /// long that was waited for.
+    fn through_host<'g>(
+        &self,
+        bucket: &Bucket,
+        gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
+    ) -> Result<Pending, TrainError> {
+        let mut values = charge(Account::Host, || Vec::with_capacity(room(bucket)));
+        for (gradient, shape) in gradients {
+            charge(Account::Host, || write(gradient, shape, &mut values))?;
+        }
+        Ok(charge(Account::Host, || self.replicas.group().start_all_reduce(values)))
+    }
+
+    /// Starts what is left, waits for all and gives the sums.
     pub(crate) fn finish(
         mut self,
         mut sums: Named<AnyTensor>,
-        device: &Device,
-    ) -> Result<(Named<AnyTensor>, [Duration; 2]), TrainError> {
+    ) -> Result<(Named<AnyTensor>, Times), TrainError> {
         self.pass(0, &mut sums, &mut Named::new())?;
-        let (mut reduced, mut times) = (Named::new(), [Duration::ZERO; 2]);
-        for (bucket, pending) in self.started {
-            let Reduced { values, took, blocked, .. } = pending.wait()?;
-            times = [times[0] + took, times[1] + blocked];
-            let mut values = values.as_slice();
-            for (name, shape) in bucket {
-                let (gradient, rest) = values.split_at(shape.iter().product());
-                let (mark, rest) = rest.split_at(1);
-                values = rest;
-                if mark[0] > 0.0 {
-                    let gradient = AnyTensor::floats(gradient.to_vec(), shape, device);
-                    reduced.insert(charge(Account::Host, || name.clone()), gradient);
+        let mut marks = match self.replicas.collective() {
+            // A device waits for the others for ever. So it begins to when all have said that they come.
+            Some(_) => self.replicas.sum(&self.marks)?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        let (mut reduced, mut times) = (Named::new(), None);
+        for (bucket, started) in self.started {
+            match started {
+                Started::ThroughHost(pending) => {
+                    let Reduced { values, took, blocked, .. } = pending.wait()?;
+                    let [way, waited] = times.unwrap_or_default();
+                    times = Some([way + took, waited + blocked]);
+                    read(bucket, &values, &self.device, &mut reduced);
+                }
+                Started::BetweenDevices(underway) => {
+                    parted(bucket, underway.wait(), &mut marks, &mut reduced)
                 }
             }
         }
         Ok((reduced, times))
+    }
+}
+
+/// The gradients of a bucket in the sums that travelled through host memory.
+fn read(bucket: &Bucket, values: &[f32], device: &Device, reduced: &mut Named<AnyTensor>) {
+    let mut values = values;
+    for (name, shape) in bucket {
+        let (gradient, rest) = values.split_at(shape.iter().product());
+        let (mark, rest) = rest.split_at(1);
+        values = rest;
+        if mark[0] > 0.0 {
+            let gradient = AnyTensor::floats(gradient.to_vec(), shape, device);
+            reduced.insert(charge(Account::Host, || name.clone()), gradient);
+        }
+    }
+}
+
+/// The gradients of a bucket in one tensor, with zeros where there is none.
+fn flat<'g>(
+    gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
+    device: &Device,
+    marks: &mut Vec<f64>,
+) -> Tensor<1> {
+    let mut parts = Vec::new();
+    for (gradient, shape) in gradients {
+        charge(Account::Host, || marks.push(f64::from(gradient.is_some())));
+        parts.push(match gradient {
+            Some(gradient) => gradient.flattened(),
+            None => Tensor::zeros([shape.iter().product::<usize>()], device),
+        });
+    }
+    Tensor::cat(parts, 0)
+}
+
+/// The gradients in such a tensor that any rank has.
+fn parted(
+    bucket: &Bucket,
+    sums: Tensor<1>,
+    marks: &mut dyn Iterator<Item = f64>,
+    reduced: &mut Named<AnyTensor>,
+) {
+    let mut start = 0;
+    for ((name, shape), mark) in bucket.iter().zip(marks) {
+        let length: usize = shape.iter().product();
+        if mark > 0.0 {
+            let gradient = AnyTensor::from(sums.clone().narrow(0, start, length)).shaped(shape);
+            reduced.insert(charge(Account::Host, || name.clone()), gradient);
+        }
+        start += length;
     }
 }
 

@@ -5,7 +5,7 @@ use oomph_model::{AnyTensor, Carried, Peers, Stages};
 use oomph_parallel::group::{Alone, Group};
 use sha2::{Digest, Sha256};
 
-use super::Order;
+use super::{Order, collective::Collective};
 use crate::{
     TrainError,
     state::{HostTensor, StateError, tensor_file},
@@ -18,16 +18,27 @@ const CARRIED: &str = "carried state";
 #[derive(Clone)]
 pub(crate) struct Replicas {
     group: Arc<dyn Group>,
+    /// Where their devices sum among themselves.
+    collective: Option<Collective>,
 }
 
 impl Replicas {
     /// One replica, with nobody else.
     pub(crate) fn alone() -> Self {
-        Self { group: Arc::new(Alone) }
+        Self::new(Arc::new(Alone), None)
     }
 
-    pub(crate) fn new(group: Arc<dyn Group>) -> Self {
-        Self { group }
+    pub(crate) fn new(group: Arc<dyn Group>, collective: Option<Collective>) -> Self {
+        Self { group, collective }
+    }
+
+    pub(crate) fn collective(&self) -> Option<&Collective> {
+        self.collective.as_ref()
+    }
+
+    /// Whether gradients are summed: over several, or by what sums over several too.
+    pub(crate) fn reduce(&self) -> bool {
+        !self.is_alone() || self.collective.is_some()
     }
 
     pub(crate) fn group(&self) -> &dyn Group {

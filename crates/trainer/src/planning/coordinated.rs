@@ -108,8 +108,7 @@ pub(super) fn plan_coordinated(
     let Planner { choice: Choice { micro_batch, recompute }, batch, devices, .. } = planner;
     let round = round(*micro_batch, *devices, share).min(*batch);
     let micro_batches = batch.div_ceil(round);
-    let rows: Vec<usize> =
-        scattered(round, *devices, share).iter().map(ExactSizeIterator::len).collect();
+    let rows: Vec<usize> = scattered(round, *devices, share).iter().map(ExactSizeIterator::len).collect();
     let stages = 0..session.stages.len();
     let work = |device: usize| PartWork {
         stages: stages.clone(),
@@ -129,14 +128,11 @@ pub(super) fn plan_coordinated(
     Ok(PlannedCut { parts, micro_batch: round, micro_batches, course })
 }
 
-fn planned(
-    session: &Session,
-    planner: &Planner<'_>,
-    work: &PartWork,
-) -> Result<PlannedPart, TrainError> {
+fn planned(session: &Session, planner: &Planner<'_>, work: &PartWork) -> Result<PlannedPart, TrainError> {
     let Range { start, end } = work.stages.clone();
     let names = [start, end - 1].map(|stage| session.stages[stage].clone());
-    let seconds = planner.seconds_of(&PartWork { micro_batches: 1, ..work.clone() })?;
+    // Of forward and backward alone.
+    let seconds = planner.seconds_of(&PartWork { micro_batches: 1, role: Role::Replica, ..work.clone() })?;
     let timeline = planner.timeline_of(work)?;
     let device = session.config.device.devices[work.device].to_string();
     Ok(PlannedPart { device, stages: work.stages.clone(), names, timeline, seconds })

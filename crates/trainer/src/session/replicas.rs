@@ -2,29 +2,24 @@
 
 use std::{ops::Range, sync::Arc};
 
+use burn::tensor::Device;
 use oomph_config::{DeviceName, Sharing};
 use oomph_core::Bytes;
 use oomph_model::{Peers, Stages};
 
 use super::{Session, SessionError, devices::threads_of_each};
-use crate::{
-    open_device,
-    parallel::{
-        Replicas,
-        coordinator::{Coordinator, largest_share},
-    },
+use crate::parallel::{
+    Replicas,
+    coordinator::{Coordinator, largest_share},
 };
 
 impl Session {
-    /// The same for one of several replicas, on a device of its own.
-    ///
-    /// # Errors
-    /// Where the device cannot be opened.
-    pub(crate) fn replica(&self, name: DeviceName, replicas: Replicas) -> Result<Self, SessionError> {
+    /// The same for one of several replicas, on the device of that name.
+    pub(crate) fn replica(&self, name: DeviceName, device: Device, replicas: Replicas) -> Self {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
         let devices = std::mem::replace(&mut config.device.devices, vec![name]);
-        Ok(Self { replicas, all_devices: Some(devices), ..self.with(config, open_device(name)?) })
+        Self { replicas, all_devices: Some(devices), ..self.with(config, device) }
     }
 
     /// How many replicas train together.
@@ -101,7 +96,7 @@ impl Session {
     /// each of them backward stops for a moment.
     pub(crate) fn bucket_ends(&self, model: &Stages) -> Vec<usize> {
         let Sharing::Ddp(ddp) = &self.config.device.sharing else { return Vec::new() };
-        if self.world_size() == 1 {
+        if self.world_size() == 1 && !self.replicas.reduce() {
             return Vec::new();
         }
         let mut bytes = vec![0; model.len()];

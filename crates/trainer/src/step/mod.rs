@@ -48,8 +48,8 @@ pub struct Stepper {
     /// What of the gradients travels together, by segment, where there are other replicas.
     buckets: Arc<[Bucket]>,
     clip: Option<Clip>,
-    /// Seconds in which gradients were on their way, and those in which that was waited for.
-    reducing: [f64; 2],
+    /// Seconds in which gradients were on their way, and those in which that was waited for, where somebody knows.
+    reducing: Option<[f64; 2]>,
     /// Where several devices of this process share the work.
     several: Option<Several>,
     /// Whether operations are executed, so that there is something to read. Else they are recorded.
@@ -193,7 +193,7 @@ impl Stepper {
             micro_batch: choice.micro_batch,
             policy,
             clip: session.config.optimizer.clip,
-            reducing: [0.0; 2],
+            reducing: None,
             several: None,
             loss_scale: (policy.precision == Precision::Fp16).then(LossScale::default),
             carried: session.source.is_continuous().then(Carried::new),
@@ -222,7 +222,7 @@ impl Stepper {
 
     /// Seconds in which gradients were on their way to other replicas, and those of them in which this one waited for it.
     pub(crate) fn all_reduce_seconds(&self) -> Option<[f64; 2]> {
-        (!self.replicas.is_alone()).then_some(self.reducing)
+        self.reducing
     }
 
     /// Lets `watch` be told of the tensors of every step from now on; or nobody.
@@ -308,7 +308,8 @@ impl Stepper {
         let mut gradients = Named::new();
         let (mut left, mut samples) = (Vec::new(), 0);
         let (replicas, buckets) = (self.replicas.clone(), self.buckets.clone());
-        let mut reduction = (!replicas.is_alone()).then(|| Reduction::new(&replicas, &buckets));
+        let mut reduction =
+            replicas.reduce().then(|| Reduction::new(&replicas, &buckets, self.device.clone().inner()));
         let count = micro_batches.len();
         for index in 0..count {
             let uploading = phase(Phase::Data);
@@ -333,11 +334,14 @@ impl Stepper {
             outcome.correct = correct.map(|correct| sum(outcome.correct.take(), correct));
         }
         if let Some(reduction) = reduction {
-            let device = self.device.clone().inner();
-            let (reduced, times) = reduction.finish(gradients, &device)?;
+            let (reduced, times) = reduction.finish(gradients)?;
             gradients = reduced;
-            self.reducing = [0, 1].map(|of| self.reducing[of] + times[of].as_secs_f64());
+            if let Some(times) = times {
+                let before = self.reducing.unwrap_or_default();
+                self.reducing = Some([0, 1].map(|of| before[of] + times[of].as_secs_f64()));
+            }
             // A rank without samples has seen nothing.
+            let device = self.device.clone().inner();
             outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &device));
         }
         let _phase = phase(Phase::Step);

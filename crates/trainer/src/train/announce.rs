@@ -23,7 +23,8 @@ impl Training<'_> {
             Some(weights) => weights.notices,
             None => self.frozen_as_drawn().into_iter().collect(),
         };
-        for message in warnings.into_iter().chain(notices).chain(self.frozen_but_trained()) {
+        let others = self.frozen_but_trained().into_iter().chain(self.without_nccl());
+        for message in warnings.into_iter().chain(notices).chain(others) {
             self.tell(Event::Warning { message })?;
         }
         Ok(())
@@ -43,8 +44,8 @@ impl Training<'_> {
             train_samples: session.source.len(Split::Train),
             test_samples: session.source.len(Split::Test),
             device,
-            strategy: session.config.device.sharing.name().filter(|_| !session.replicas.is_alone()),
-            world_size: session.replicas.world_size(),
+            strategy: session.config.device.sharing.name(),
+            world_size: session.world_size(),
             batch: session.config.train.batch,
             micro_batch: session.micro_batch(),
             policy: session.describe_policy(backend(session), session.limit_bytes),

@@ -74,12 +74,10 @@ pub fn train(
     stop: &Stop,
 ) -> Result<Done, TrainError> {
     match session.config.device.sharing {
-        Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
-            train_on_replicas(session, stop, |session| lead(session, options, observer, stop))
-        }
         _ if !session.replicas.is_alone() => {
             guarded(session, |session| lead(session, options, observer, stop))
         }
+        Sharing::Ddp(_) => train_on_replicas(session, stop, |session| lead(session, options, observer, stop)),
         _ => lead(session, options, observer, stop),
     }
 }

@@ -1,7 +1,12 @@
 //! What somebody should know of a training before it begins.
 
+use oomph_config::Sharing;
+
 use super::Training;
-use crate::{Event, TrainError};
+use crate::{
+    Event, TrainError,
+    parallel::{are_different_gpus, has_nccl},
+};
 
 impl Training<'_> {
     /// What is frozen in a new model without weights stays random, which nobody wants.
@@ -23,6 +28,18 @@ impl Training<'_> {
             format!("`{borrower}` is frozen, but computes with parameters of `{lender}`, which train on")
         };
         pairs.filter(trained).map(message).collect()
+    }
+
+    /// GPUs that could sum their gradients themselves, were there what they do it with.
+    pub(super) fn without_nccl(&self) -> Option<String> {
+        let gpus = self.session.devices_here();
+        let is_wanted = matches!(self.session.config.device.sharing, Sharing::Ddp(_))
+            && gpus.len() > 1
+            && are_different_gpus(gpus);
+        (is_wanted && !has_nccl()).then(|| {
+            "NCCL was not found, so that gradients travel through host memory: `oomph doctor` says what is missing"
+                .into()
+        })
     }
 
     pub(super) fn warn_of_the_limit(&mut self) -> Result<(), TrainError> {
