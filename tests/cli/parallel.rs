@@ -37,7 +37,7 @@ fn each_device_holds_what_is_planned_for_it() {
         (LSTM, &["device.strategy=pipeline", "memory.micro_batch=32"]),
         (LSTM, &["device.strategy=model"]),
         (RESNET, &["device.strategy=dp"]),
-        (RESNET, &["device.strategy=dp", "device.coordinator_share=0.1", "memory.micro_batch=16"]),
+        (RESNET, &["device.strategy=dp", "device.coordinator_share=0.2", "memory.micro_batch=16"]),
         (LSTM, &["device.strategy=dp", "memory.recompute=stages"]),
     ] {
         let folder = Folder::new();

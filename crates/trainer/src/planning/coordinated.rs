@@ -106,7 +106,7 @@ pub(super) fn plan_coordinated(
     share: Option<f64>,
 ) -> Result<PlannedCut, TrainError> {
     let Planner { choice: Choice { micro_batch, recompute }, batch, devices, .. } = planner;
-    let round = round(*micro_batch, *devices, share).min(*batch);
+    let round = round(*batch, *micro_batch, *devices, share);
     let micro_batches = batch.div_ceil(round);
     let rows: Vec<usize> = scattered(round, *devices, share).iter().map(ExactSizeIterator::len).collect();
     let stages = 0..session.stages.len();

@@ -176,6 +176,9 @@ impl Session {
     /// The smaller micro-batches that every batch, and the last batch of an epoch, leave over.
     fn rests(&self) -> Vec<(usize, Leaves)> {
         let (whole, micro_batch) = (self.config.train.batch, self.micro_batch());
+        if let Some(rests) = self.rests_of_rounds() {
+            return rests;
+        }
         let (batch, last_batch) = (self.share_of(whole), self.share_of(self.train_order().len() % whole));
         let rests =
             [(batch % micro_batch, Leaves::EveryBatch), (last_batch % micro_batch, Leaves::LastBatch)];

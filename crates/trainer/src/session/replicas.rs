@@ -7,10 +7,10 @@ use oomph_config::{DeviceName, Sharing};
 use oomph_core::Bytes;
 use oomph_model::{Peers, Stages};
 
-use super::{Session, SessionError, devices::threads_of_each};
+use super::{Leaves, Session, SessionError, devices::threads_of_each};
 use crate::parallel::{
     Replicas,
-    coordinator::{Coordinator, largest_share},
+    coordinator::{Coordinator, largest_share, round, scattered},
 };
 
 impl Session {
@@ -79,6 +79,24 @@ impl Session {
             Sharing::Dp { coordinator_share } => largest_share(batch, self.world_size(), coordinator_share),
             _ => batch.div_ceil(self.world_size()),
         }
+    }
+
+    /// The smaller micro-batches of a coordinator and its replicas, where there are such.
+    pub(super) fn rests_of_rounds(&self) -> Option<Vec<(usize, Leaves)>> {
+        let Sharing::Dp { coordinator_share: share } = self.config.device.sharing else { return None };
+        let (devices, micro_batch) = (self.world_size(), self.micro_batch());
+        let whole = self.config.train.batch;
+        let mut rests = Vec::new();
+        for (batch, leaves) in
+            [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)]
+        {
+            let round = round(batch, micro_batch, devices, share);
+            for samples in [round.min(batch), batch % round] {
+                let rows = scattered(samples, devices, share).into_iter().map(|rows| rows.len());
+                rests.extend(rows.filter(|rows| *rows > 0).map(|rows| (rows, leaves)));
+            }
+        }
+        Some(rests)
     }
 
     /// The devices of which the first coordinates the others, where that is so.

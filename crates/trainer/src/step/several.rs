@@ -80,7 +80,7 @@ impl Several {
         let samples = match &self.sharers {
             Sharers::Chain(_) => micro_batch,
             Sharers::Coordinator(Coordinator { places, share, .. }) => {
-                coordinator::round(micro_batch, places.len(), *share)
+                coordinator::round(batch.size, micro_batch, places.len(), *share)
             }
         };
         charge(Account::Host, || batch.split(samples))

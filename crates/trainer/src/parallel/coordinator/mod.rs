@@ -42,12 +42,12 @@ pub(crate) fn largest_share(samples: usize, devices: usize, share: Option<f64>) 
     scattered(samples, devices, share).iter().map(ExactSizeIterator::len).max().unwrap_or(samples)
 }
 
-/// The most samples, at least one, that can be scattered at once where a micro-batch of each device has so many at most.
-pub(crate) fn round(micro_batch: usize, devices: usize, share: Option<f64>) -> usize {
-    let fits = |samples: usize| largest_share(samples, devices, share) <= micro_batch;
-    // More samples give none of the devices fewer, but for rounding of the first one's share, which is 1 at most.
-    let most = micro_batch * devices;
-    (1..=most).rev().find(|samples| fits(*samples)).unwrap_or(1)
+/// How many samples of a batch are scattered at once, at least one: so that a micro-batch of each device has so many at
+/// most, and all rounds are as even as can be.
+pub(crate) fn round(batch: usize, micro_batch: usize, devices: usize, share: Option<f64>) -> usize {
+    let fits = |samples: &usize| largest_share(*samples, devices, share) <= micro_batch;
+    let most = (1..=micro_batch * devices).rev().find(fits).unwrap_or(1);
+    batch.div_ceil(batch.div_ceil(most).max(1)).max(1)
 }
 
 impl Coordinator {
@@ -81,11 +81,14 @@ mod tests {
         for (micro_batch, devices, share) in
             [(7, 3, None), (8, 2, Some(0.25)), (5, 4, Some(0.6)), (1, 2, Some(0.1))]
         {
-            let samples = round(micro_batch, devices, share);
-            assert!(largest_share(samples, devices, share) <= micro_batch);
-            assert!(largest_share(samples + 1, devices, share) > micro_batch);
+            for batch in [0, 1, 5, 20, 64, 1000] {
+                let samples = round(batch, micro_batch, devices, share);
+                assert!(largest_share(samples, devices, share) <= micro_batch || samples == 1);
+                assert!(batch.div_ceil(samples) * samples < batch + batch.div_ceil(samples).max(1));
+            }
         }
-        assert_eq!(round(7, 3, None), 21);
-        assert_eq!(round(8, 2, Some(0.25)), 10);
+        assert_eq!(round(21, 7, 3, None), 21);
+        assert_eq!(round(22, 7, 3, None), 11);
+        assert_eq!(round(20, 8, 2, Some(0.25)), 10);
     }
 }
