@@ -15,11 +15,12 @@ use std::{
 };
 
 use oomph_config::{Interval, Sharing};
-use oomph_core::{Bytes, Split};
+use oomph_core::{Bytes, Split, on_device};
 use oomph_data::{Loader, SampleError, SourceRecord};
 use oomph_memory::{
     Account, charge,
     record::{self, StepKind},
+    restart_peak,
 };
 
 use crate::{
@@ -73,6 +74,8 @@ pub fn train(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Done, TrainError> {
+    // Of this training: in the same process others may have been before it.
+    (0..session.devices_here().len()).for_each(|device| on_device(device, restart_peak));
     match session.config.device.sharing {
         _ if !session.replicas.is_alone() => {
             guarded(session, |session| lead(session, options, observer, stop))
