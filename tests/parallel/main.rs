@@ -1,5 +1,8 @@
 //! Several devices train what one device does: the same weights after the same steps.
 
+mod bubble;
 mod chain;
+mod cut;
 mod ddp;
+mod samples;
 mod support;
