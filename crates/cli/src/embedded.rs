@@ -17,6 +17,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet50-imagenet.toml",
     "transfer.toml",
     "ddp.toml",
+    "model.toml",
     "pipeline.toml",
     "synthetic-resnet50.toml",
 ];

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 use oomph_memory::{Account, charge};
@@ -65,9 +65,13 @@ impl<'a> Reduction<'a> {
     ) -> Result<(Named<AnyTensor>, [Duration; 2]), TrainError> {
         self.pass(0, &mut sums, &mut Named::new())?;
         let (mut reduced, mut times) = (Named::new(), [Duration::ZERO; 2]);
+        let mut before: Option<Instant> = None;
         for (bucket, pending) in self.started {
-            let Reduced { values, took, blocked, .. } = pending.wait()?;
-            times = [times[0] + took, times[1] + blocked];
+            let Reduced { values, took, finished, blocked, .. } = pending.wait()?;
+            // Of several under way at once time counts once.
+            let alone = before.map_or(took, |before| took.min(finished.saturating_duration_since(before)));
+            before = Some(finished);
+            times = [times[0] + alone, times[1] + blocked];
             let mut values = values.as_slice();
             for (name, shape) in bucket {
                 let (gradient, rest) = values.split_at(shape.iter().product());
