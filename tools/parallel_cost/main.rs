@@ -62,11 +62,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Each strategy on two and on four devices, beside one device with all threads and with one.
+/// Each strategy on two and on four devices, beside one device: with one thread, as each of several has, and with the
+/// micro-batches that pipelines have.
 fn strategies(model: &str, recipe: &str, runs: usize) -> Result<(), Box<dyn Error>> {
-    let mut ways = vec![
-        ("one device".to_owned(), vec![]),
-        ("one device, one thread".to_owned(), vec!["device.threads=1".to_owned()]),
+    let one = |name: &str, settings: &[&str]| {
+        (format!("one device{name}"), settings.iter().map(|setting| (*setting).to_owned()).collect())
+    };
+    // A pipeline has four micro-batches a device.
+    let mut ways: Vec<(String, Vec<String>)> = vec![
+        one("", &[]),
+        one(", one thread", &["device.threads=1"]),
+        one(", micro-batches of 8", &["memory.micro_batch=8"]),
+        one(", micro-batches of 4", &["memory.micro_batch=4"]),
     ];
     for devices in [2, 4] {
         let names = format!("device.devices={}", vec!["cpu"; devices].join(","));
