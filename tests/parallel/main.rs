@@ -1,6 +1,9 @@
 //! Several devices train what one device does: the same weights after the same steps.
 
+mod bubble;
 mod chain;
+mod cut;
 mod ddp;
 mod dp;
+mod samples;
 mod support;

@@ -18,6 +18,7 @@ pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "transfer.toml",
     "ddp.toml",
     "dp.toml",
+    "model.toml",
     "pipeline.toml",
     "synthetic-resnet50.toml",
 ];

@@ -12,6 +12,8 @@ pub struct Reduced {
     pub values: Vec<f32>,
     /// From [`start_all_reduce`](super::Group::start_all_reduce) until the sums were there.
     pub took: Duration,
+    /// When the sums were there. What is started one after the other ends one after the other.
+    pub finished: Instant,
     /// The part of `took` in which all ranks were there and values were moved and summed. What is before it is waiting:
     /// for other ranks to come, and for collectives that were started earlier.
     pub moving: Duration,
@@ -63,6 +65,7 @@ impl Pending {
         Ok(Reduced {
             values: summed.values,
             took: summed.finished.saturating_duration_since(self.started),
+            finished: summed.finished,
             moving: summed.finished.saturating_duration_since(summed.met),
             blocked: waits.elapsed(),
         })

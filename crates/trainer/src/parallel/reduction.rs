@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor};
 use oomph_memory::{Account, charge};
@@ -98,12 +98,17 @@ impl<'a> Reduction<'a> {
             None => Vec::new().into_iter(),
         };
         let (mut reduced, mut times) = (Named::new(), None);
+        let mut before: Option<Instant> = None;
         for (bucket, started) in self.started {
             match started {
                 Started::ThroughHost(pending) => {
-                    let Reduced { values, took, blocked, .. } = pending.wait()?;
+                    let Reduced { values, took, finished, blocked, .. } = pending.wait()?;
+                    // Of several under way at once time counts once.
+                    let since = |before| took.min(finished.saturating_duration_since(before));
+                    let alone = before.map_or(took, since);
+                    before = Some(finished);
                     let [way, waited] = times.unwrap_or_default();
-                    times = Some([way + took, waited + blocked]);
+                    times = Some([way + alone, waited + blocked]);
                     read(bucket, &values, &self.device, &mut reduced);
                 }
                 Started::BetweenDevices(underway) => {
