@@ -3,6 +3,8 @@
 //! Burn's own `backward`, `inner` and `from_inner` panic on capture tensors (pinned 0.22.0-pre.3). The functions here
 //! take the capture backend's own primitives there, so that what is planned is exactly what is trained.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 use burn_autodiff::Autodiff;
 use burn_backend::AutodiffBackend;
@@ -52,11 +54,32 @@ fn wrapped<B: Plain>(tensor: &AnyTensor, strategy: GradientCheckpointingStrategy
     Some(B::tracked_tensor(Autodiff::<B>::from_inner(B::primitive(tensor)?), strategy))
 }
 
-/// A loss of which `output` has the gradient `gradient`, whatever comes before `output`: backward goes on from it as if
-/// it had come from what follows. Both have the same shape; the gradient is a plain tensor.
-pub fn resume(output: AnyTensor, gradient: AnyTensor) -> Tensor<1> {
-    let zero = Tensor::<1>::zeros([1], &gradient.device());
-    ranked(differentiable([output], zero.into(), move |_, _| [Some(gradient)]))
+/// The end of a graph whose gradient comes from elsewhere: the values that it put out are not kept for it.
+#[derive(Debug)]
+pub struct Awaiting {
+    /// Depends on the output in the graph.
+    root: Tensor<1>,
+    gradient: Arc<Mutex<Option<AnyTensor>>>,
+}
+
+impl Awaiting {
+    /// What goes back through the graph that gave `output`.
+    pub fn new(output: AnyTensor) -> Self {
+        let gradient = Arc::<Mutex<Option<AnyTensor>>>::default();
+        let zero = Tensor::<1>::zeros([1], &output.device().inner());
+        let given = gradient.clone();
+        let root = differentiable([output], zero.into(), move |_, _| {
+            [given.lock().unwrap_or_else(PoisonError::into_inner).take()]
+        });
+        Self { root: ranked(root), gradient }
+    }
+
+    /// A loss of which the output has the gradient `gradient`, a plain tensor of its shape, whatever comes before the
+    /// output: backward goes on from it as if it had come from what follows.
+    pub fn resume(self, gradient: AnyTensor) -> Tensor<1> {
+        *self.gradient.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
+        self.root
+    }
 }
 
 /// What [`backward_to`] gives.

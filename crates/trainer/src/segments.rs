@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use oomph_core::{Generator, Phase, phase};
 use oomph_model::{
     AnyTensor, Named, Pass, Policy, Stages,
-    autodiff::{self, BackwardOutcome},
+    autodiff::{self, Awaiting, BackwardOutcome},
 };
 
 use crate::{TrainError, Watch, gradients::accumulate, out_of_memory};
@@ -66,8 +66,8 @@ pub(crate) enum Root {
 struct Left {
     /// On the graph, where it has a gradient; of a segment that is run again, off the graph.
     input: Option<AnyTensor>,
-    /// On the graph; `None` of a segment that is run again, and of the last, whose graph the loss holds.
-    output: Option<AnyTensor>,
+    /// `None` of a segment that is run again, and of the last, whose graph the loss holds.
+    output: Option<Awaiting>,
 }
 
 /// Told of a segment by its index, and of all gradients there are.
@@ -161,7 +161,7 @@ impl Segments {
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
                     // What 16 bits put out last is widened, and not needed itself any more.
                     let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
-                    (Left { input, output: (!is_last).then(|| output.clone()) }, output)
+                    (Left { input, output: (!is_last).then(|| Awaiting::new(output.clone())) }, output)
                 }
             };
             left.push(kept);
@@ -239,14 +239,14 @@ impl Segments {
                     let input = input.tracked(wants_gradient);
                     let mut pass = again.again();
                     let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
-                    (wants_gradient.then_some(input), Some(output))
+                    (wants_gradient.then_some(input), Some(Awaiting::new(output)))
                 }
                 // Of frozen stages forward leaves nothing, and before them there is nothing that is trained.
                 input => (input, kept.output),
             };
             let loss = match (loss.take(), gradient.take(), output) {
                 (Some(loss), _, _) => loss,
-                (None, Some(gradient), Some(output)) => autodiff::resume(output, gradient),
+                (None, Some(gradient), Some(output)) => output.resume(gradient),
                 // Nothing before depends on parameters.
                 _ => {
                     gradient = None;
