@@ -175,6 +175,15 @@ fn kept(checkpoint: Option<&PathBuf>) -> String {
 }
 
 impl TrainError {
+    /// What ran out of memory, be it on another device or rank.
+    pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
+        match self {
+            Self::OutOfMemory(error) => Some(error),
+            Self::Rank { source, .. } | Self::Part { source, .. } => source.out_of_memory(),
+            _ => None,
+        }
+    }
+
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -197,6 +206,9 @@ impl TrainError {
                  more often with `device.check_every` to find out when it happens"
                     .into(),
             ),
+            Self::Cut(CutError::TooFewStages { stages, .. }) => {
+                Some(format!("name at most {stages} devices, or train replicas with `device.strategy=ddp`"))
+            }
             Self::OtherVersion { .. } | Self::Thread(_) | Self::Cut(_) => None,
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),

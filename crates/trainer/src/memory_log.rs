@@ -19,6 +19,8 @@ pub(crate) struct MemoryLog {
     held: Held,
     notes: Notes,
     last_step: LastStep,
+    /// Whether the recording ends with this.
+    is_own: bool,
 }
 
 impl MemoryLog {
@@ -31,8 +33,19 @@ impl MemoryLog {
             return None;
         }
         record::start(config.memory.record);
+        Some(Self::new(session, true))
+    }
+
+    /// Looks into what another thread of this process records, of the device that this thread works for; where none
+    /// does, nothing is recorded.
+    pub(crate) fn join(session: &Session) -> Option<Self> {
+        let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
+        (is_cpu && record::is_on()).then(|| Self::new(session, false))
+    }
+
+    fn new(session: &Session, is_own: bool) -> Self {
         let notes = notes(session, std::iter::empty());
-        Some(Self { held: Held::default(), notes, last_step: LastStep::default() })
+        Self { held: Held::default(), notes, last_step: LastStep::default(), is_own }
     }
 
     /// Notes from now on which tensors of a training are what.
@@ -83,7 +96,9 @@ impl MemoryLog {
 
 impl Drop for MemoryLog {
     fn drop(&mut self) {
-        record::stop();
+        if self.is_own {
+            record::stop();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     profile::Batches, progress::read_all,
 };
 
+pub(crate) use rehearse::{SOME_BATCHES, last_batch};
 pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
 
 /// How long is measured.

@@ -2,17 +2,17 @@
 
 use std::{iter::once, ops::Range};
 
-use oomph_config::Balance;
+use oomph_config::{Balance, Cut};
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
-use oomph_parallel::{Course, Schedule, Work, best_cut};
-use oomph_plan::{Backend, Head, cost, replay};
+use oomph_parallel::{Course, Schedule, Work, best_cut, cut_by_names};
+use oomph_plan::{Backend, Head, Recording, cost, replay};
 
 use super::{
     Choice, Occasion, PlanOptions, STEPS, backend,
     parts::{PartWork, record_part},
 };
-use crate::{Session, TrainError};
+use crate::{Session, SessionError, TrainError, parts::check_names};
 
 /// Steps of the same kind beyond those that fill a pipeline: what follows repeats them.
 const BEYOND: usize = 2;
@@ -26,6 +26,8 @@ pub struct PlannedPart {
     pub stages: Range<usize>,
     /// The first and the last of them by name.
     pub names: [String; 2],
+    /// What it may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
     /// What it holds when.
     pub timeline: Timeline,
     /// About how long it computes in a step.
@@ -45,8 +47,15 @@ pub struct PlannedCut {
     pub course: Course,
 }
 
+impl PlannedPart {
+    /// The most that it holds at a time.
+    pub fn planned_peak_bytes(&self) -> Bytes {
+        self.timeline.peak().categories.total()
+    }
+}
+
 /// How a model is cut and what its parts do, but for where.
-struct Cutter<'a> {
+pub(super) struct Cutter<'a> {
     session: &'a Session,
     backend: Backend,
     schedule: Schedule,
@@ -64,14 +73,14 @@ struct Cutter<'a> {
 pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, TrainError> {
     let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
     let cutter = Cutter::new(session, schedule, options)?;
-    let stages = session.cut(options)?;
-    let planned = stages.into_iter().enumerate().map(|(device, stages)| {
+    let planned = cutter.cut()?.into_iter().enumerate().map(|(device, stages)| {
         let name = |stage: usize| session.stages[stage].clone();
         let names = [name(stages.start), name(stages.end - 1)];
         let seconds = cutter.seconds(stages.clone(), device)?;
         let timeline = cutter.timeline(stages.clone(), device)?;
+        let limit_bytes = session.limit_of(device).or(options.limit_bytes);
         let device = session.config.device.devices[device].to_string();
-        Ok(PlannedPart { device, stages, names, timeline, seconds })
+        Ok(PlannedPart { device, stages, names, limit_bytes, timeline, seconds })
     });
     let parts = planned.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
     let micro_batch = cutter.choice.micro_batch;
@@ -87,45 +96,58 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
     Ok(Some(PlannedCut { parts, micro_batch, micro_batches, course }))
 }
 
-/// The planned peak of the largest device that the session's model is cut over; `None` where it is not cut.
+/// The stages of each of the devices that the session's model is cut over.
+///
+/// # Errors
+/// Where there are no such stages, or fewer than devices, or the model refuses the batch.
+pub(crate) fn cut(session: &Session, schedule: Schedule) -> Result<Vec<Range<usize>>, TrainError> {
+    Cutter::new(session, schedule, PlanOptions::default())?.cut()
+}
+
+/// The planned peak of the device that is fullest, of those that the session's model lies on. Where they may use
+/// different amounts it is [scaled](Session::bytes_of_smallest), so that it can be held against the least of them.
+///
+/// # Errors
+/// As those of [`plan`](super::plan) and [`plan_cut`].
+pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, TrainError> {
+    match session.pipeline_schedule() {
+        Some(schedule) => Cutter::new(session, schedule, options)?.peak_of_fullest(),
+        None => Ok(super::plan(session, options)?.peak().categories.total()),
+    }
+}
+
+/// What is planned for all devices of the session together: where they are parts of one machine, it has to have that.
+///
+/// # Errors
+/// As those of [`planned_peak`].
+pub fn planned_sum(session: &Session) -> Result<Bytes, TrainError> {
+    let options = PlanOptions::default();
+    match plan_cut(session, options)? {
+        Some(cut) => Ok(cut.parts.iter().map(PlannedPart::planned_peak_bytes).sum()),
+        None => {
+            let replicas = session.world_size() as u64;
+            Ok(Bytes::new(planned_peak(session, options)?.get().saturating_mul(replicas)))
+        }
+    }
+}
+
+/// Plans what the devices of a cut model hold, where it is cut.
 ///
 /// # Errors
 /// As those of [`plan_cut`], and [`TrainError::TooLarge`] where `refuses` and a device cannot hold its part.
-pub(crate) fn check_parts(session: &Session, refuses: bool) -> Result<Option<Bytes>, TrainError> {
-    let mut largest = None;
-    let parts = plan_cut(session, PlanOptions::default())?.map(|cut| cut.parts).unwrap_or_default();
-    for (index, part) in parts.into_iter().enumerate() {
-        let planned_peak_bytes = part.timeline.peak().categories.total();
+pub(crate) fn check_parts(session: &Session, refuses: bool) -> Result<Option<PlannedCut>, TrainError> {
+    let Some(cut) = plan_cut(session, PlanOptions::default())? else { return Ok(None) };
+    for (index, part) in cut.parts.iter().enumerate().filter(|_| refuses) {
+        let planned_peak_bytes = part.planned_peak_bytes();
         let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
-        match session.limit_bytes {
-            Some(limit_bytes) if refuses && at_least > limit_bytes.get() as f64 => {
-                let device = part.device;
-                return Err(TrainError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
-            }
-            _ => largest = largest.max(Some(planned_peak_bytes)),
+        if let Some(limit_bytes) = part.limit_bytes
+            && at_least > limit_bytes.get() as f64
+        {
+            let device = part.device.clone();
+            return Err(TrainError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
         }
     }
-    Ok(largest)
-}
-
-/// Cuts the model so that the largest device is as small as can be: by its planned peak, or by the time that it computes.
-pub(crate) fn balanced(
-    session: &Session,
-    balance: Balance,
-    options: PlanOptions,
-) -> Result<Vec<Range<usize>>, TrainError> {
-    let Some(schedule) = session.pipeline_schedule() else {
-        return Ok(once(0..session.stages.len()).collect());
-    };
-    let cutter = Cutter::new(session, schedule, options)?;
-    let mut cost = |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
-        match balance {
-            Balance::Memory => Ok(cutter.peak(stages, device)?.get()),
-            // Nanoseconds.
-            Balance::Time => Ok((cutter.seconds(stages, device)? * 1e9) as u64),
-        }
-    };
-    best_cut(session.stages.len(), cutter.devices, &mut cost)
+    Ok(Some(cut))
 }
 
 impl<'a> Cutter<'a> {
@@ -135,8 +157,59 @@ impl<'a> Cutter<'a> {
         let limit_bytes = options.limit_bytes.or(session.limit_bytes);
         let mut choice = session.choice(Occasion { batch, backend, limit_bytes })?;
         choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(batch);
+        Ok(Self::with_choice(session, schedule, (batch, backend), choice))
+    }
+
+    /// As it would be with such micro-batches and such recomputation.
+    pub(super) fn with_choice(
+        session: &'a Session,
+        schedule: Schedule,
+        (batch, backend): (usize, Backend),
+        choice: Choice,
+    ) -> Self {
         let devices = session.config.device.devices.len();
-        Ok(Self { session, backend, schedule, choice, batch, devices })
+        Self { session, backend, schedule, choice, batch, devices }
+    }
+
+    /// The stages of each device: as configured, or so that the fullest, or the slowest, is as little so as can be.
+    ///
+    /// # Errors
+    /// Where there are no such stages, or fewer than devices.
+    pub(super) fn cut(&self) -> Result<Vec<Range<usize>>, TrainError> {
+        let session = self.session;
+        let names: Vec<&str> = session.stages.iter().map(String::as_str).collect();
+        let mut cost = match session.config.device.sharing.cut() {
+            Some(Cut::At(at)) => {
+                check_names(&session.config, "device.cut", at, &names).map_err(SessionError::from)?;
+                return Ok(cut_by_names(&names, at, self.devices)?);
+            }
+            Some(Cut::Balanced(balance)) => |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
+                match balance {
+                    Balance::Memory => Ok(self.fullness(stages, device)?.get()),
+                    // Nanoseconds.
+                    Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+                }
+            },
+            None => return Ok(once(0..names.len()).collect()),
+        };
+        best_cut(names.len(), self.devices, &mut cost)
+    }
+
+    /// The planned peak of the fullest device, [scaled](Session::bytes_of_smallest).
+    pub(super) fn peak_of_fullest(&self) -> Result<Bytes, TrainError> {
+        self.peak_of_fullest_at(&self.cut()?)
+    }
+
+    /// The same of a cut that is known.
+    pub(super) fn peak_of_fullest_at(&self, cut: &[Range<usize>]) -> Result<Bytes, TrainError> {
+        let mut peaks = cut.iter().enumerate().map(|(device, stages)| self.fullness(stages.clone(), device));
+        peaks.try_fold(Bytes::default(), |most, peak| Ok(most.max(peak?)))
+    }
+
+    /// A device's planned peak, scaled so that it can be held against those of others.
+    pub(super) fn fullness(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
+        let timeline = self.timeline(stages, device)?;
+        Ok(self.session.bytes_of_smallest(device, timeline.peak().categories.total()))
     }
 
     fn work(&self, stages: Range<usize>, device: usize) -> PartWork {
@@ -154,20 +227,29 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
-        let work = self.work(stages, device);
-        let recording = record_part(self.session, &work, STEPS, self.backend)?;
+    /// What a device does in some steps, recorded.
+    pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, TrainError> {
+        record_part(self.session, &self.work(stages, device), STEPS, self.backend)
+    }
+
+    pub(super) fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
+        Ok(self.replayed(&self.recording(stages, device)?, device))
+    }
+
+    /// The timeline of what was recorded.
+    pub(super) fn replayed(&self, recording: &Recording, device: usize) -> Timeline {
         let name = &self.session.config.device.devices[device];
         let head = Head {
             title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
             device: name.to_string(),
-            limit_bytes: self.session.limit_bytes,
+            limit_bytes: self.session.limit_of(device),
         };
-        Ok(replay(&recording, self.backend, head))
+        replay(recording, self.backend, head)
     }
 
-    fn peak(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
-        Ok(self.timeline(stages, device)?.peak().categories.total())
+    /// How many micro-batches a device holds activations of at a time.
+    pub(super) fn in_flight(&self, device: usize) -> usize {
+        self.schedule.in_flight(device, self.devices, self.batch.div_ceil(self.choice.micro_batch))
     }
 
     /// About how long the device computes for a micro-batch.

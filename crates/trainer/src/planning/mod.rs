@@ -1,6 +1,7 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
 mod choice;
+mod choice_of_parts;
 mod cut;
 mod largest;
 mod parts;
@@ -14,8 +15,8 @@ use oomph_plan::{Backend, Head, Recording, replay};
 
 use crate::{Session, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
-pub use cut::{PlannedCut, PlannedPart, plan_cut};
-pub(crate) use cut::{balanced, check_parts};
+pub use cut::{PlannedCut, PlannedPart, plan_cut, planned_peak, planned_sum};
+pub(crate) use cut::{check_parts, cut};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

@@ -1,10 +1,10 @@
 //! The devices that a session's model lies on, where it is cut.
 
-use std::{iter::once, num::NonZeroUsize, ops::Range};
+use std::{num::NonZeroUsize, ops::Range};
 
 use oomph_config::{Cut, DeviceName, PipelineSchedule, Sharing};
 use oomph_memory::{Account, ComputePool, charge};
-use oomph_parallel::{Schedule, cut_by_names};
+use oomph_parallel::Schedule;
 
 use super::{Session, SessionError, devices::threads_of_each};
 use crate::{
@@ -12,8 +12,7 @@ use crate::{
     cpu::prepare_pool,
     open_device,
     parallel::chain::{Chain, Place},
-    parts::check_names,
-    planning::{PlanOptions, balanced},
+    planning::cut,
 };
 
 impl Session {
@@ -25,7 +24,7 @@ impl Session {
         let Some(schedule) = self.pipeline_schedule() else { return Ok(None) };
         let device = &self.config.device;
         // To plan where it is cut takes memory of the program's.
-        let stages = charge(Account::Host, || self.cut(PlanOptions::default()))?;
+        let stages = charge(Account::Host, || cut(self, schedule))?;
         let threads = threads_of_each(&self.config).and_then(NonZeroUsize::new);
         let place =
             |(index, (stages, name)): (usize, (Range<usize>, &DeviceName))| -> Result<_, SessionError> {
@@ -64,26 +63,19 @@ impl Session {
         }
     }
 
-    /// The stages of each device: as configured, or as it is best for such a plan.
-    ///
-    /// # Errors
-    /// Where there are no such stages, or fewer than devices.
-    pub(crate) fn cut(&self, options: PlanOptions) -> Result<Vec<Range<usize>>, TrainError> {
-        let devices = self.config.device.devices.len();
-        let names: Vec<&str> = self.stages.iter().map(String::as_str).collect();
-        match self.config.device.sharing.cut() {
-            Some(Cut::At(at)) => {
-                check_names(&self.config, "device.cut", at, &names).map_err(SessionError::from)?;
-                Ok(cut_by_names(&names, at, devices)?)
-            }
-            Some(Cut::Balanced(balance)) => balanced(self, *balance, options),
-            None => Ok(once(0..names.len()).collect()),
+    /// The same, cut where it is cut now, whatever else becomes of it.
+    pub(crate) fn with_cut(&self, stages: &[Range<usize>]) -> Self {
+        let names = stages.iter().skip(1).map(|stages| self.stages[stages.start].clone()).collect();
+        let mut config = self.config.clone();
+        if let Sharing::Model { cut } | Sharing::Pipeline { cut, .. } = &mut config.device.sharing {
+            *cut = Cut::At(names);
         }
+        self.with(config, self.device.clone())
     }
 
     /// The micro-batch where none is configured: all of a device's share, but of a pipeline as much that its devices are
     /// idle for less than a fifth of the time, which they are with four micro-batches each (Huang et al. 2019, section 2.3).
-    pub(super) fn whole_micro_batch(&self, batch: usize) -> usize {
+    pub(crate) fn whole_micro_batch(&self, batch: usize) -> usize {
         const MICRO_BATCHES_A_DEVICE: usize = 4;
         match self.config.device.sharing {
             Sharing::Pipeline { .. } => {

@@ -18,7 +18,8 @@ impl Session {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
         let devices = std::mem::replace(&mut config.device.devices, vec![name]);
-        Ok(Self { replicas, all_devices: Some(devices), ..self.with(config, open_device(name)?) })
+        let limits = Vec::new();
+        Ok(Self { replicas, limits, all_devices: Some(devices), ..self.with(config, open_device(name)?) })
     }
 
     /// How many replicas train together.
@@ -69,13 +70,17 @@ impl Session {
 
     /// The places of a whole batch whose samples are this replica's.
     pub(crate) fn own_rows(&self) -> Range<usize> {
-        let (rank, world) = (self.replicas.rank(), self.replicas.world_size());
+        self.rows_of(self.replicas.rank(), self.replicas.world_size())
+    }
+
+    /// The places of a whole batch whose samples are those of one of so many ranks.
+    pub(crate) fn rows_of(&self, rank: usize, world: usize) -> Range<usize> {
         let batch = self.config.train.batch;
         batch * rank / world..batch * (rank + 1) / world
     }
 
     /// Samples that one device has of a batch of so many, the most that any has.
-    pub(crate) fn share_of(&self, batch: usize) -> usize {
+    pub fn share_of(&self, batch: usize) -> usize {
         batch.div_ceil(self.world_size())
     }
 

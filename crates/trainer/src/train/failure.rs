@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Reports in a run directory.
-const REPORT: &str = "out-of-memory";
+pub(super) const REPORT: &str = "out-of-memory";
 
 impl Training<'_> {
     /// Adds to an error what only the run knows: where it was, what was in use, and what is left.
@@ -83,6 +83,27 @@ impl Training<'_> {
         // Where the log cannot be written, that is no news beside the error that ended the run.
         let _ = self.run.log(&event);
     }
+}
+
+/// The run directory of a training that failed, and what is in it.
+pub(super) type Left = (PathBuf, Kept);
+
+impl Training<'_> {
+    /// What is left where another rank ran out of memory: nothing can be saved without it.
+    pub(super) fn left(&self) -> Left {
+        (self.run.path().to_owned(), self.before("the ranks cannot save without the one that failed".to_owned()))
+    }
+}
+
+/// Adds to the error of another rank what it cannot know.
+pub(super) fn of_rank(error: TrainError, left: Option<Left>) -> TrainError {
+    let TrainError::Rank { rank, device, mut source } = error else { return error };
+    if let TrainError::OutOfMemory(error) = &mut *source
+        && let Some(report) = &mut error.report
+    {
+        (report.run_dir, report.kept) = left.unzip();
+    }
+    TrainError::Rank { rank, device, source }
 }
 
 /// The same for an error before there was a training: while the model was made, or its state restored.
