@@ -49,6 +49,8 @@ pub(crate) enum CliError {
     Signals(#[source] io::Error),
     #[error(transparent)]
     Gpu(#[from] GpuMemoryError),
+    #[error("a model that is cut over devices is planned for one batch at a time")]
+    SeveralBatches,
     #[error("cannot write `{}`", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -147,6 +149,7 @@ impl CliError {
             Self::Rank { source, .. } => source.hint(),
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
+            Self::SeveralBatches => Some("name one batch with `--batch`, or none for that of the config".into()),
             Self::FileExists { .. } => Some("`--force` writes over it".into()),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
             Self::NothingToAsk { has_texts: true, .. } => {

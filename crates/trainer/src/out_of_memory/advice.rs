@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::levers::{LEVERS, Lever, Rungs};
 use crate::{
     PlanOptions, Session, SessionError, TrainError, plan,
-    planning::{plan_evaluation, seconds_per_sample},
+    planning::{pinned, plan_evaluation, planned_peak, seconds_per_sample},
 };
 
 /// Keys with the values that they are to have.
@@ -60,6 +60,9 @@ pub fn advise(session: &Session, room_bytes: Bytes, backend: Backend) -> Advised
 
 /// As [`advise`], for a training or for an evaluation alone.
 pub(crate) fn advise_on(subject: Subject, session: &Session, room_bytes: Bytes, backend: Backend) -> Advised {
+    // To cut the model anew for every setting would take long; cut anew it holds no more.
+    let pinned = pinned(session);
+    let session = pinned.as_ref().unwrap_or(session);
     let seconds = OnceCell::new();
     let mut advisor = Advisor { subject, session, room_bytes, backend, margin: backend.margin(), seconds };
     let advised = advisor.advise();
@@ -85,6 +88,14 @@ impl Subject {
         match self {
             Self::Training => plan(session, options),
             Self::Evaluation => plan_evaluation(session, options),
+        }
+    }
+
+    /// Its planned peak: of several devices that of the fullest.
+    fn peak_bytes(self, session: &Session, options: PlanOptions) -> Result<Bytes, TrainError> {
+        match self {
+            Self::Training => planned_peak(session, options),
+            Self::Evaluation => Ok(self.plan(session, options)?.peak().categories.total()),
         }
     }
 
@@ -163,7 +174,7 @@ impl Advisor<'_> {
         let mut moved = Move { levers, peak_bytes: Bytes::default() };
         let session = self.varied(&moved.settings()).ok()?;
         let options = PlanOptions { backend: Some(self.backend), ..PlanOptions::default() };
-        moved.peak_bytes = self.subject.plan(&session, options).ok()?.peak().categories.total();
+        moved.peak_bytes = self.subject.peak_bytes(&session, options).ok()?;
         Some(moved)
     }
 

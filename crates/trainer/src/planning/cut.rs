@@ -39,6 +39,8 @@ pub struct PlannedPart {
 pub struct PlannedCut {
     /// Each of the devices, in their order.
     pub parts: Vec<PlannedPart>,
+    /// Samples of a step.
+    pub batch: usize,
     /// Samples of a micro-batch, and how many a batch has.
     pub micro_batch: usize,
     /// How many micro-batches a step has.
@@ -93,7 +95,7 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
         }
     };
     let course = Course::play(schedule, parts.len(), micro_batches, seconds, 0.0);
-    Ok(Some(PlannedCut { parts, micro_batch, micro_batches, course }))
+    Ok(Some(PlannedCut { parts, batch: cutter.batch, micro_batch, micro_batches, course }))
 }
 
 /// The stages of each of the devices that the session's model is cut over.
@@ -102,6 +104,16 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
 /// Where there are no such stages, or fewer than devices, or the model refuses the batch.
 pub(crate) fn cut(session: &Session, schedule: Schedule) -> Result<Vec<Range<usize>>, TrainError> {
     Cutter::new(session, schedule, PlanOptions::default())?.cut()
+}
+
+/// The session with its model cut for good where it is best now; `None` where there is nothing to choose.
+pub(crate) fn pinned(session: &Session) -> Option<Session> {
+    let schedule = session.pipeline_schedule()?;
+    match session.config.device.sharing.cut()? {
+        Cut::At(_) => None,
+        // Where there is no cut, whoever plans is told.
+        Cut::Balanced(_) => Some(session.with_cut(&cut(session, schedule).ok()?)),
+    }
 }
 
 /// The planned peak of the device that is fullest, of those that the session's model lies on. Where they may use

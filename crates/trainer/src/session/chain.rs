@@ -53,6 +53,11 @@ impl Session {
         }
     }
 
+    /// Whether the model is cut over several devices.
+    pub fn is_cut(&self) -> bool {
+        self.pipeline_schedule().is_some()
+    }
+
     /// In which order the devices work that the model lies on; `None` where it lies on one.
     pub(crate) fn pipeline_schedule(&self) -> Option<Schedule> {
         match &self.config.device.sharing {

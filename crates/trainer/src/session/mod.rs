@@ -182,10 +182,12 @@ impl Session {
     /// The smaller micro-batches that every batch, and the last batch of an epoch, leave over.
     fn rests(&self) -> Vec<(usize, Leaves)> {
         let (whole, micro_batch) = (self.config.train.batch, self.micro_batch());
-        let (batch, last_batch) = (self.share_of(whole), self.share_of(self.train_order().len() % whole));
-        let rests =
-            [(batch % micro_batch, Leaves::EveryBatch), (last_batch % micro_batch, Leaves::LastBatch)];
-        rests.into_iter().filter(|(rest, _)| *rest > 0).collect()
+        let batches =
+            [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)];
+        // Of replicas some have a sample more than others.
+        let shares = |samples: usize| [self.share_of(samples), samples / self.world_size()];
+        let rest = |(samples, leaves)| shares(samples).map(|share| (share % micro_batch, leaves));
+        batches.into_iter().flat_map(rest).filter(|(rest, _)| *rest > 0).collect()
     }
 
     fn check_batches(&self, split: Split, batches: usize, batch: usize) -> Result<(), SessionError> {
