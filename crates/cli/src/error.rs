@@ -182,9 +182,8 @@ impl CliError {
     /// What is known of it, where memory ran out.
     pub(crate) fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
         match self {
-            Self::Train(TrainError::OutOfMemory(error)) | Self::Again { error, .. } => {
-                error.report.as_deref()
-            }
+            Self::Train(error) => error.out_of_memory()?.report.as_deref(),
+            Self::Again { error, .. } => error.report.as_deref(),
             #[cfg(feature = "mpi")]
             Self::Rank { source, .. } => source.out_of_memory(),
             Self::NothingFits { source, .. } | Self::FailsAgainstThePlan { source, .. } => source.report(),
@@ -195,7 +194,8 @@ impl CliError {
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Train(TrainError::OutOfMemory(_) | TrainError::TooLarge { .. })
+            Self::Train(error) if error.out_of_memory().is_some() => Exit::OutOfMemory,
+            Self::Train(TrainError::TooLarge { .. })
             | Self::Again { .. }
             | Self::DoesNotFit { .. }
             | Self::NothingFits { .. } => Exit::OutOfMemory,

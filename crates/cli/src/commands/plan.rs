@@ -182,9 +182,7 @@ impl PlanArguments {
             let asked: BTreeSet<usize> = self.batch.iter().map(|batch| *batch as usize).collect();
             let alone = asked.len() == 1;
             let refuse = |batch, error: CliError| match error {
-                CliError::Train(error) if !alone => {
-                    Ok(planner.refused(batch, error.to_string()))
-                }
+                CliError::Train(error) if !alone => Ok(planner.refused(batch, error.to_string())),
                 error => Err(error),
             };
             return asked
@@ -246,7 +244,8 @@ impl Planner {
         let session = &self.session;
         let count = session.config.device.devices.len();
         let limits: Vec<_> = (0..count).filter_map(|device| session.limit_of(device)).collect();
-        let (are_alike, each) = (limits.windows(2).all(|pair| pair[0] == pair[1]), if count > 1 { " each" } else { "" });
+        let (are_alike, each) =
+            (limits.windows(2).all(|pair| pair[0] == pair[1]), if count > 1 { " each" } else { "" });
         let with = match limits.first() {
             None => String::new(),
             Some(limit) if are_alike => format!(" with {limit}{each}"),

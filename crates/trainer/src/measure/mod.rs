@@ -16,8 +16,8 @@ use crate::{
     profile::Batches, progress::read_all,
 };
 
-pub(crate) use rehearse::{SOME_BATCHES, last_batch};
 pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
+pub(crate) use rehearse::{SOME_BATCHES, last_batch};
 
 /// How long is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -195,13 +195,15 @@ impl<'a> Cutter<'a> {
                 check_names(&session.config, "device.cut", at, &names).map_err(SessionError::from)?;
                 return Ok(cut_by_names(&names, at, self.devices)?);
             }
-            Some(Cut::Balanced(balance)) => |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
-                match balance {
-                    Balance::Memory => Ok(self.fullness(stages, device)?.get()),
-                    // Nanoseconds.
-                    Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+            Some(Cut::Balanced(balance)) => {
+                |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
+                    match balance {
+                        Balance::Memory => Ok(self.fullness(stages, device)?.get()),
+                        // Nanoseconds.
+                        Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+                    }
                 }
-            },
+            }
             None => return Ok(once(0..names.len()).collect()),
         };
         best_cut(names.len(), self.devices, &mut cost)

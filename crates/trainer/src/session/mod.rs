@@ -182,8 +182,7 @@ impl Session {
     /// The smaller micro-batches that every batch, and the last batch of an epoch, leave over.
     fn rests(&self) -> Vec<(usize, Leaves)> {
         let (whole, micro_batch) = (self.config.train.batch, self.micro_batch());
-        let batches =
-            [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)];
+        let batches = [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)];
         // Of replicas some have a sample more than others.
         let shares = |samples: usize| [self.share_of(samples), samples / self.world_size()];
         let rest = |(samples, leaves)| shares(samples).map(|share| (share % micro_batch, leaves));

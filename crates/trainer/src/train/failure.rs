@@ -91,7 +91,10 @@ pub(super) type Left = (PathBuf, Kept);
 impl Training<'_> {
     /// What is left where another rank ran out of memory: nothing can be saved without it.
     pub(super) fn left(&self) -> Left {
-        (self.run.path().to_owned(), self.before("the ranks cannot save without the one that failed".to_owned()))
+        (
+            self.run.path().to_owned(),
+            self.before("the ranks cannot save without the one that failed".to_owned()),
+        )
     }
 }
 

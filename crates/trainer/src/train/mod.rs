@@ -25,8 +25,8 @@ use oomph_memory::{
 };
 
 use crate::{
-    Adapted, Event, Observer, PlanOptions, PlannedCut, PlannedPart, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, check_plan,
+    Adapted, Event, Observer, PlanOptions, PlannedCut, PlannedPart, Resume, RunDirectory, Schedule, Session,
+    Stepper, Stop, Tick, TrainError, check_plan,
     cleanup::{Cleaner, Moment},
     device_failure,
     device_memory::Gauge,
@@ -198,7 +198,8 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         // What prepares training is the program's; and what can be refused is, before there is a run directory that
         // nothing would ever be in.
-        let Prepared { planned_peak_bytes, cut, start } = charge(Account::Host, || prepare(session, options))?;
+        let Prepared { planned_peak_bytes, cut, start } =
+            charge(Account::Host, || prepare(session, options))?;
         let Start { run, checkpoint, mut warnings } = start;
         warnings.extend(placement::warnings(session, cut.as_ref()));
         drop(cut);

@@ -19,9 +19,11 @@ fn uneven_shares(session: &Session) -> Option<String> {
         return None;
     }
     let least = batch / world;
-    let ranks = (0..world).filter(|rank| session.rows_of(*rank, world).len() > least).map(|rank| rank.to_string());
+    let ranks =
+        (0..world).filter(|rank| session.rows_of(*rank, world).len() > least).map(|rank| rank.to_string());
     let ranks = ranks.collect::<Vec<_>>().join(", ");
-    let (ranks, verb) = if more == 1 { (format!("rank {ranks}"), "has") } else { (format!("ranks {ranks}"), "have") };
+    let (ranks, verb) =
+        if more == 1 { (format!("rank {ranks}"), "has") } else { (format!("ranks {ranks}"), "have") };
     Some(format!(
         "a batch of {batch} is not a multiple of {world} devices: {ranks} {verb} {} of it and the others {least}, \
          who wait for the former",
@@ -52,7 +54,8 @@ fn few_micro_batches(session: &Session, cut: &PlannedCut) -> Option<String> {
         1 => "raise `train.batch`, or name fewer devices",
         _ => "lower `memory.micro_batch`, or name fewer devices",
     };
-    let are = if micro_batches == 1 { "1 micro-batch is" } else { &format!("{micro_batches} micro-batches are") };
+    let are =
+        if micro_batches == 1 { "1 micro-batch is" } else { &format!("{micro_batches} micro-batches are") };
     Some(format!(
         "{are} too few to have {devices} devices work at a time, which are idle for about {:.0} % of forward and \
          backward by plan: {fix}",

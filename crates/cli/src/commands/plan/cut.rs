@@ -168,7 +168,9 @@ fn report(planner: &Planner, plan: &CutPlan, cut: &PlannedCut, page: Option<Stri
 fn further(plan: &CutPlan) -> String {
     let fix = match plan.levers.is_empty() {
         true => "nothing that can be changed makes it fit: more devices, or larger ones, may\n".to_owned(),
-        false => format!("with the same stages on each device it fits with one of\n{}", lever_table(&plan.levers)),
+        false => {
+            format!("with the same stages on each device it fits with one of\n{}", lever_table(&plan.levers))
+        }
     };
     format!("it does not fit: no cut gives each device a part that it can hold\n{fix}")
 }
