@@ -184,6 +184,25 @@ impl TrainError {
         }
     }
 
+    /// The same error with more known of what ran out of memory on a device of this process: `explained` is given it
+    /// and the device's number, which is 0 but in a chain of devices.
+    pub(crate) fn with_explained(
+        self,
+        explained: impl FnOnce(Box<OutOfMemory>, usize) -> Box<OutOfMemory>,
+    ) -> Self {
+        match self {
+            Self::OutOfMemory(error) => Self::OutOfMemory(explained(error, 0)),
+            Self::Part { index, device, source } => match *source {
+                Self::OutOfMemory(error) => {
+                    let source = Box::new(Self::OutOfMemory(explained(error, index)));
+                    Self::Part { index, device, source }
+                }
+                other => Self::Part { index, device, source: Box::new(other) },
+            },
+            other => other,
+        }
+    }
+
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -4,6 +4,7 @@ use std::{
 };
 
 use oomph_config::DeviceName;
+use oomph_core::current_device;
 use oomph_memory::{
     Account, Split, Timeline, charge, export,
     record::{self, Notes, Recording},
@@ -78,8 +79,13 @@ impl MemoryLog {
 
     /// What the recording shows up to the moment when memory ran out.
     pub(crate) fn seen(&self, error: &OutOfMemory) -> Option<Timeline> {
+        self.seen_on(current_device(), error)
+    }
+
+    /// The same of the CPU device of that index.
+    pub(crate) fn seen_on(&self, device: usize, error: &OutOfMemory) -> Option<Timeline> {
         charge(Account::Host, || {
-            let recording = record::dump();
+            let recording = record::dump_device(device, 0);
             let last = event_of(error, &recording)?;
             let notes = Notes { held: self.held.notes(), ..self.notes.clone() };
             Some(recording.timeline(&notes).until(last))

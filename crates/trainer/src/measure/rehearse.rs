@@ -88,26 +88,21 @@ fn lead(
     let mut rehearsed = Rehearsed::default();
     match device_failure::caught(|| rehearsed.run(session, options, log.as_mut(), observer)) {
         Ok(has_steps) => Ok(has_steps.then_some(rehearsed)),
-        Err(TrainError::OutOfMemory(mut error)) => {
+        Err(error) => Err(error.with_explained(|mut error, device| {
             error.at_step(rehearsed.steps + usize::from(!error.is_behind_step()));
             if options.report.is_some() {
-                let seen = log.as_ref().and_then(|log| log.seen(&error));
-                let reserved_bytes = rehearsed.pools.map(|pools| pools.reserved_bytes);
-                explain(
-                    session,
-                    &mut error,
-                    Circumstances {
-                        subject: Subject::Training,
-                        seen,
-                        reserved_bytes,
-                        run: None,
-                        directory: options.report.clone(),
-                    },
-                );
+                let known = Circumstances {
+                    subject: Subject::Training,
+                    device,
+                    seen: log.as_ref().and_then(|log| log.seen_on(current_device() + device, &error)),
+                    reserved_bytes: rehearsed.pools.map(|pools| pools.reserved_bytes),
+                    run: None,
+                    directory: options.report.clone(),
+                };
+                explain(session, &mut error, known);
             }
-            Err(TrainError::OutOfMemory(error))
-        }
-        Err(error) => Err(error),
+            error
+        })),
     }
 }
 

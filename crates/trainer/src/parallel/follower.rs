@@ -138,6 +138,7 @@ impl Watched {
         directory.push(format!("-rank-{}", session.replicas.rank()));
         let known = Circumstances {
             subject: Subject::Training,
+            device: 0,
             seen: self.log.as_ref().and_then(|log| log.seen(&error)),
             reserved_bytes: None,
             run: None,

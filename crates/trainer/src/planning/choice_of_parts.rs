@@ -39,7 +39,7 @@ pub(super) fn choose_for_parts(
     let micro_batch = match memory.micro_batch {
         Some(MicroBatch::Auto) => match chooser.largest_micro_batch(whole, &most) {
             Some(micro_batch) => return Ok(Choice { micro_batch, recompute: most }),
-            None => chooser.largest_micro_batch(whole, &least).unwrap_or(1),
+            None => chooser.largest_micro_batch(whole, &least).unwrap_or_else(|| chooser.smallest(whole)),
         },
         _ => whole,
     };
@@ -74,10 +74,27 @@ impl<'a> Chooser<'a> {
         })
     }
 
+    /// The smallest micro-batch that the model can be trained on.
+    fn smallest(&self, whole: usize) -> usize {
+        let none = vec![false; self.session.stages.len()];
+        // Batch normalisation cannot be trained on one value a channel.
+        if self.cutter(1, &none).peak_of_fullest().is_ok() { 1 } else { 2.min(whole) }
+    }
+
     /// The stages whose recomputation makes every device fit at the least time; all of them where nothing else does.
     /// They are looked for where the model is cut without any, and where it is with all.
     fn cheapest(&self, micro_batch: usize) -> Result<Vec<bool>, TrainError> {
         let stages = self.session.stages.len();
+        let [none, all] = [false, true].map(|all| vec![all; stages]);
+        let kept = self.cutter(micro_batch, &none).peak_of_fullest()?;
+        if self.fits(kept) {
+            return Ok(none);
+        }
+        // Where parameters are most of it, what is computed again only adds to them.
+        let least = self.cutter(micro_batch, &all).peak_of_fullest()?;
+        if !self.fits(least) {
+            return Ok(if least < kept { all } else { none });
+        }
         for all in [false, true] {
             let cut = self.cutter(micro_batch, &vec![all; stages]).cut()?;
             let mut chosen = vec![false; stages];
@@ -90,7 +107,7 @@ impl<'a> Chooser<'a> {
                 return Ok(chosen);
             }
         }
-        Ok(vec![true; stages])
+        Ok(all)
     }
 
     /// The same of one device's stages, with none of any other's.

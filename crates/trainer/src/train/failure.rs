@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use oomph_config::OnOom;
+use oomph_core::current_device;
 
 use super::Training;
 use crate::{
@@ -18,19 +19,25 @@ pub(super) const REPORT: &str = "out-of-memory";
 impl Training<'_> {
     /// Adds to an error what only the run knows: where it was, what was in use, and what is left.
     pub(super) fn explain(&mut self, error: TrainError) -> TrainError {
-        let mut error = match error {
-            TrainError::OutOfMemory(error) => error,
+        match error {
             TrainError::LossScale { step, scale, lr, .. } => {
-                return TrainError::LossScale { step, scale, lr, checkpoint: self.saved.clone() };
+                TrainError::LossScale { step, scale, lr, checkpoint: self.saved.clone() }
             }
-            error => return error,
-        };
+            error => error.with_explained(|error, device| self.explained(error, device)),
+        }
+    }
+
+    /// The same of one that ran out of memory, on one of the devices that the model lies on.
+    fn explained(&mut self, mut error: Box<OutOfMemory>, device: usize) -> Box<OutOfMemory> {
         // A step is counted once it is done, so that one that failed in the optimizer is.
         let in_step = error.phase.is_in_step() && !error.in_evaluation;
         error.at_step(self.progress.step + usize::from(in_step));
-        let seen = self.memory_log.as_ref().and_then(|log| log.seen(&error));
+        // Of several devices the first is this thread's.
+        let on = current_device() + device;
+        let seen = self.memory_log.as_ref().and_then(|log| log.seen_on(on, &error));
         let known = Circumstances {
             subject: Subject::Training,
+            device,
             seen,
             reserved_bytes: self.gauge.reserved_bytes(),
             run: Some((self.run.path().to_owned(), self.keep(&error))),
@@ -45,7 +52,7 @@ impl Training<'_> {
             // Where the log cannot be written, the error is what counts.
             let _ = self.tell(Event::Adapted(adapted));
         }
-        TrainError::OutOfMemory(error)
+        error
     }
 
     /// Saves the state of the last finished step, where the device can be trusted with it.
@@ -128,6 +135,7 @@ pub(super) fn at_start(
     };
     let known = Circumstances {
         subject: Subject::Training,
+        device: 0,
         seen: log.and_then(|log| log.seen(&error)),
         reserved_bytes: None,
         run: Some((run.path().to_owned(), kept)),

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, path::Path, time::Instant};
 
+use oomph_config::{Balance, Cut};
 use oomph_core::Bytes;
 use oomph_memory::{Category, Split, export};
 use oomph_parallel::diagram;
@@ -159,20 +160,27 @@ fn report(planner: &Planner, plan: &CutPlan, cut: &PlannedCut, page: Option<Stri
         cut.parts.iter().enumerate().map(|(index, _)| format!("{index} {}", planner.names[index])).collect();
     let drawn = diagram(&cut.course, &names, WIDTH);
     let idle = format!("idle for about {} of forward and backward\n", percent(plan.idle_share));
-    let further = (plan.fits == Some(false)).then(|| further(plan));
+    let further = (plan.fits == Some(false)).then(|| further(planner, plan));
     let parts = [Some(head), Some(table(plan).to_string()), Some(format!("{drawn}\n{idle}")), further, page];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 /// What there is to do where a device cannot hold its part.
-fn further(plan: &CutPlan) -> String {
+fn further(planner: &Planner, plan: &CutPlan) -> String {
+    let why = match planner.session.config.device.sharing.cut() {
+        Some(Cut::Balanced(Balance::Memory)) => "no cut gives each device a part that it can hold",
+        Some(Cut::Balanced(Balance::Time)) => {
+            "`device.balance=memory` cuts so that the fullest device holds least"
+        }
+        _ => "without `device.cut` the planner cuts so that the fullest device holds least",
+    };
     let fix = match plan.levers.is_empty() {
-        true => "nothing that can be changed makes it fit: more devices, or larger ones, may\n".to_owned(),
+        true => "nothing that can be changed makes it fit but more devices, or larger ones\n".to_owned(),
         false => {
             format!("with the same stages on each device it fits with one of\n{}", lever_table(&plan.levers))
         }
     };
-    format!("it does not fit: no cut gives each device a part that it can hold\n{fix}")
+    format!("it does not fit: {why}\n{fix}")
 }
 
 fn table(plan: &CutPlan) -> Table<11> {
