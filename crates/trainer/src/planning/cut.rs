@@ -39,6 +39,8 @@ pub struct PlannedPart {
 pub struct PlannedCut {
     /// Each of the devices, in their order.
     pub parts: Vec<PlannedPart>,
+    /// The memory policy in a few words, with what `auto` comes to.
+    pub policy: String,
     /// Samples of a step.
     pub batch: usize,
     /// Samples of a micro-batch, and how many a batch has.
@@ -95,7 +97,8 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
         }
     };
     let course = Course::play(schedule, parts.len(), micro_batches, seconds, 0.0);
-    Ok(Some(PlannedCut { parts, batch: cutter.batch, micro_batch, micro_batches, course }))
+    let policy = session.describe_choice(Some(&cutter.choice));
+    Ok(Some(PlannedCut { parts, policy, batch: cutter.batch, micro_batch, micro_batches, course }))
 }
 
 /// The stages of each of the devices that the session's model is cut over.
@@ -106,14 +109,21 @@ pub(crate) fn cut(session: &Session, schedule: Schedule) -> Result<Vec<Range<usi
     Cutter::new(session, schedule, PlanOptions::default())?.cut()
 }
 
-/// The session with its model cut for good where it is best now; `None` where there is nothing to choose.
-pub(crate) fn pinned(session: &Session) -> Option<Session> {
-    let schedule = session.pipeline_schedule()?;
-    match session.config.device.sharing.cut()? {
-        Cut::At(_) => None,
-        // Where there is no cut, whoever plans is told.
-        Cut::Balanced(_) => Some(session.with_cut(&cut(session, schedule).ok()?)),
-    }
+/// Cuts of the session's model among which one is good whatever is changed of how it is trained: where it is best now,
+/// and where it is where activations are few. Nothing where the model is not cut, or there is nothing to choose.
+pub(crate) fn usual_cuts(session: &Session) -> Vec<Vec<Range<usize>>> {
+    let (Some(schedule), Some(Cut::Balanced(_))) =
+        (session.pipeline_schedule(), session.config.device.sharing.cut())
+    else {
+        return Vec::new();
+    };
+    let few = [("memory.micro_batch", "2"), ("memory.recompute", "stages")];
+    let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    // Where there is no such training, whoever plans is told.
+    let now = cut(session, schedule).ok();
+    let with_few = session.varied(&few).ok().and_then(|session| cut(&session, schedule).ok());
+    let with_few = with_few.filter(|cut| now.as_ref() != Some(cut));
+    now.into_iter().chain(with_few).collect()
 }
 
 /// The planned peak of the device that is fullest, of those that the session's model lies on. Where they may use

@@ -16,7 +16,7 @@ use oomph_plan::{Backend, Head, Recording, replay};
 use crate::{Session, SessionError, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
 pub use cut::{PlannedCut, PlannedPart, plan_cut, planned_peak, planned_sum};
-pub(crate) use cut::{check_parts, cut, pinned};
+pub(crate) use cut::{check_parts, cut, usual_cuts};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

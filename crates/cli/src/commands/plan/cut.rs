@@ -40,7 +40,7 @@ struct CutPlan {
     /// The share of forward and backward in which devices wait for others, by estimated times.
     idle_share: f64,
     devices: Vec<PlannedDevice>,
-    /// What makes it fit, where it does not, with the model cut at the same places.
+    /// What makes it fit, where it does not.
     levers: Vec<Advice>,
     plan_seconds: f64,
 }
@@ -115,7 +115,7 @@ fn planned(planner: &Planner, cut: &PlannedCut) -> CutPlan {
     CutPlan {
         model: session.architecture.name().to_owned(),
         optimizer: optimizer(&session.config.optimizer.kind),
-        policy: session.describe_policy(planner.backend, planner.limit_bytes),
+        policy: cut.policy.clone(),
         strategy: session.config.device.sharing.name(),
         rules_verified: planner.backend.is_verified(),
         margin: planner.backend.margin(),
@@ -177,7 +177,7 @@ fn further(planner: &Planner, plan: &CutPlan) -> String {
     let fix = match plan.levers.is_empty() {
         true => "nothing that can be changed makes it fit but more devices, or larger ones\n".to_owned(),
         false => {
-            format!("with the same stages on each device it fits with one of\n{}", lever_table(&plan.levers))
+            format!("it fits with one of\n{}", lever_table(&plan.levers))
         }
     };
     format!("it does not fit: {why}\n{fix}")
