@@ -147,6 +147,7 @@ fn the_smaller_gpu_has_the_smaller_part() {
 fn a_cut_that_fits_nowhere_says_what_would_make_it_fit() {
     let folder = folder();
     let about = ["--devices", "cpu,cpu", "--strategy", "pipeline"];
+    // Another batch than the config's is part of what is to be set.
     let batch = [&about[..], &["--batch", "1024"]].concat();
     let most = peaks(&plan(&folder, "resnet.toml", &batch)).into_iter().fold(0.0, f64::max);
     let limit = share_of(most, 0.9);
@@ -163,14 +164,9 @@ fn a_cut_that_fits_nowhere_says_what_would_make_it_fit() {
                 format!("{}={}", pair[0].as_str().expect("a key"), pair[1].as_str().expect("a value"))
             })
             .collect();
+        assert!(sets.iter().any(|set| set.starts_with("train.batch=")), "{sets:?}");
         let mut arguments: Vec<&str> = [&about[..], &limited].concat();
         arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
-        if !sets.iter().any(|set| set.starts_with("train.batch")) {
-            arguments.extend(["--batch", "1024"]);
-        } else {
-            let batch = sets.iter().find_map(|set| set.strip_prefix("train.batch="));
-            arguments.extend(["--batch", batch.expect("a batch")]);
-        }
         assert_eq!(plan(&folder, "resnet.toml", &arguments)["fits"], true, "{sets:?}");
     }
 }

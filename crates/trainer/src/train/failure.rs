@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use oomph_config::OnOom;
-use oomph_core::current_device;
+use oomph_core::{Phase, current_device};
 
 use super::Training;
 use crate::{
@@ -59,6 +59,11 @@ impl Training<'_> {
     fn keep(&mut self, error: &OutOfMemory) -> Kept {
         if matches!(error.shortage, Shortage::Device { .. }) {
             return self.before("a device that failed is not trusted with its state".to_owned());
+        }
+        // Other ranks wait for this one in the middle of what it failed in; between steps they do as it says.
+        let is_between = matches!(error.phase, Phase::Step | Phase::Checkpoint) && !error.in_evaluation;
+        if !self.session.replicas.is_alone() && !is_between {
+            return self.before("in the middle of a step several ranks save nothing".to_owned());
         }
         if self.progress.step == 0 {
             return Kept::Nothing { reason: "no step was finished".to_owned() };

@@ -134,10 +134,20 @@ fn planned(planner: &Planner, cut: &PlannedCut) -> CutPlan {
 /// What makes it fit, where it does not. The smallest device's limit is what planned peaks are scaled to.
 fn levers(planner: &Planner, cut: &PlannedCut) -> Result<Vec<Advice>, CliError> {
     let Some(limit) = planner.limit_bytes else { return Ok(Vec::new()) };
-    // Another batch than the config's may have been asked for.
-    let batch = [("train.batch".to_owned(), cut.batch.to_string())];
-    let session = planner.session.varied(&batch).map_err(TrainError::from)?;
-    Ok(advise(&session, limit, planner.backend).levers)
+    let session = &planner.session;
+    if cut.batch == session.largest_train_batch() {
+        return Ok(advise(session, limit, planner.backend).levers);
+    }
+    // Another batch than the config's is to be set too.
+    let batch = ("train.batch".to_owned(), cut.batch.to_string());
+    let session = session.varied(std::slice::from_ref(&batch)).map_err(TrainError::from)?;
+    let mut levers = advise(&session, limit, planner.backend).levers;
+    for advice in &mut levers {
+        if advice.settings.iter().all(|(key, _)| key != "train.batch") {
+            advice.settings.insert(0, batch.clone());
+        }
+    }
+    Ok(levers)
 }
 
 fn report(planner: &Planner, plan: &CutPlan, cut: &PlannedCut, page: Option<String>) -> String {
