@@ -39,14 +39,14 @@ fn check(config: &str, about: &[&str], batch: usize) {
     folder.write("net.toml", config);
     let about = [&["--config", "net.toml"], about].concat();
     // A training of many steps keeps some losses more than a try.
-    let (limit, margin) = (peak(&folder, &about, batch) * 100 / 98, ["--margin", "2%"]);
+    let (limit, margin) = ((peak(&folder, &about, batch) + 1000) * 100 / 98, ["--margin", "2%"]);
     let limit_text = limit.to_string();
     let about = [&about[..], &["--memory-limit", &limit_text]].concat();
     let find = [&["find-batch", "--json"], &margin[..], &about].concat();
     let found = folder.oomph(&find).success().last_json();
     let largest = found["largest_batch"].as_u64().expect("a batch") as usize;
     // Another one may take as much.
-    assert!(largest + 1 >= batch && largest <= batch + 32, "{batch}: {found}");
+    assert!(largest >= batch && largest <= batch + 32, "{batch}: {found}");
     assert_eq!(found["is_proven"], true, "{found}");
     let tried = found["probes"].as_array().expect("probes");
     let probe = tried.iter().find(|probe| probe["batch"] == largest).expect("it was tried");

@@ -56,11 +56,7 @@ fn check_report(error: &OutOfMemory, title: &str, directory: &Path) {
 fn a_replica_that_runs_out_of_memory_is_named_with_what_it_held() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let error = fail_on_second(
-        directory.path(),
-        "device = { devices = 'cpu,cpu', threads = 2 }",
-        Bytes::new(100_000),
-    );
+    let error = fail_on_second(directory.path(), "device = { devices = 'cpu,cpu' }", Bytes::new(100_000));
     let TrainError::Rank { rank: 1, source, .. } = &error else { panic!("{error}") };
     let TrainError::OutOfMemory(error) = &**source else { panic!("{source}") };
     assert_eq!(error.step, Some(1));
@@ -76,7 +72,7 @@ fn a_replica_that_runs_out_of_memory_is_named_with_what_it_held() {
 fn a_part_that_runs_out_of_memory_is_named_with_what_it_held() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let pipeline = "device = { devices = 'cpu,cpu', strategy = 'pipeline', threads = 2 }";
+    let pipeline = "device = { devices = 'cpu,cpu', strategy = 'pipeline' }";
     let error = fail_on_second(directory.path(), pipeline, Bytes::new(50_000));
     let TrainError::Part { index: 1, source, .. } = &error else { panic!("{error}") };
     let TrainError::OutOfMemory(error) = &**source else { panic!("{source}") };
