@@ -46,7 +46,10 @@ fn check_report(error: &OutOfMemory, title: &str, directory: &Path) {
     let report = error.report.as_ref().expect("a report");
     assert!(report.is_measured && report.title.ends_with(title), "{report}");
     assert!(report.in_use.total() > Bytes::mib(1) && !report.holders.is_empty(), "{report}");
-    assert!(report.holders.iter().any(|holder| holder.phase == Phase::Forward), "{report}");
+    assert!(
+        report.holders.iter().any(|holder| matches!(holder.phase, Phase::Forward | Phase::Backward)),
+        "{report}"
+    );
     assert_eq!(report.run_dir.as_deref(), Some(&*directory.join("run")));
     let files = report.files.as_ref().expect("it is written");
     assert!(files.text.is_file() && files.text.starts_with(directory.join("run")), "{files:?}");
@@ -59,12 +62,13 @@ fn a_replica_that_runs_out_of_memory_is_named_with_what_it_held() {
     let error = fail_on_second(directory.path(), "device = { devices = 'cpu,cpu' }", Bytes::new(100_000));
     let TrainError::Rank { rank: 1, source, .. } = &error else { panic!("{error}") };
     let TrainError::OutOfMemory(error) = &**source else { panic!("{source}") };
-    assert_eq!(error.step, Some(1));
+    // The first one makes the momentum, which the second has from the start.
+    assert_eq!(error.step, Some(2));
     check_report(error, "batch 256", directory.path());
     let report = error.report.as_ref().unwrap();
     let files = report.files.as_ref().unwrap();
     assert!(files.text.ends_with("out-of-memory-rank-1/report.txt"), "{files:?}");
-    // Nothing was saved before its first step.
+    // The first save would have come behind it.
     assert!(matches!(report.kept, Some(Kept::Nothing { .. })), "{:?}", report.kept);
 }
 
@@ -77,4 +81,7 @@ fn a_part_that_runs_out_of_memory_is_named_with_what_it_held() {
     let TrainError::Part { index: 1, source, .. } = &error else { panic!("{error}") };
     let TrainError::OutOfMemory(error) = &**source else { panic!("{source}") };
     check_report(error, "device 1", directory.path());
+    // One process has all of the model: the step is taken back and what was before it saved.
+    let kept = &error.report.as_ref().unwrap().kept;
+    assert!(matches!(kept, Some(Kept::LastStep { step: 1, .. })), "{kept:?}");
 }
