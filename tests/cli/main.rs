@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod evaluate;
 mod find_batch;
+mod find_batch_devices;
 mod help;
 mod launchers;
 #[path = "../machine/limits.rs"]
@@ -15,6 +16,7 @@ mod out_of_memory;
 mod parallel;
 mod photos;
 mod plan;
+mod plan_devices;
 mod predict;
 mod profile;
 mod reports;

@@ -18,6 +18,14 @@ const LSTM: &str = "
     optimizer = { name = 'adamw', lr = 0.01 }
     ";
 
+/// Its outputs are the largest of all activations.
+const LANGUAGE: &str = "
+    model = { name = 'lstm-lm', hidden = 64, layers = 2 }
+    data = { source = 'synthetic', kind = 'tokens', vocabulary = 512, workers = 0 }
+    train = { batch = 64, steps = 3 }
+    optimizer = { name = 'adamw', lr = 3e-3 }
+    ";
+
 fn devices(count: usize) -> String {
     vec!["cpu"; count].join(",")
 }
@@ -39,6 +47,8 @@ fn each_device_holds_what_is_planned_for_it() {
         (RESNET, &["device.strategy=dp"]),
         (RESNET, &["device.strategy=dp", "device.coordinator_share=0.2", "memory.micro_batch=16"]),
         (LSTM, &["device.strategy=dp", "memory.recompute=stages"]),
+        (LANGUAGE, &["device.strategy=dp"]),
+        (LANGUAGE, &["device.strategy=pipeline", "memory.micro_batch=8"]),
     ] {
         let folder = Folder::new();
         folder.write("net.toml", recipe);

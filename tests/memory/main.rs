@@ -7,6 +7,7 @@ mod limit;
 #[path = "../machine/limits.rs"]
 mod limits;
 mod out_of_memory;
+mod replicas;
 mod weights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -49,6 +49,8 @@ pub(crate) enum CliError {
     Signals(#[source] io::Error),
     #[error(transparent)]
     Gpu(#[from] GpuMemoryError),
+    #[error("a model that is cut over devices is planned for one batch at a time")]
+    SeveralBatches,
     #[error("cannot write `{}`", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -147,6 +149,7 @@ impl CliError {
             Self::Rank { source, .. } => source.hint(),
             Self::Request(_) => None,
             Self::Again { run, .. } => Some(format!("`oomph train --resume {}` goes on", run.display())),
+            Self::SeveralBatches => Some("name one batch with `--batch`, or none for that of the config".into()),
             Self::FileExists { .. } => Some("`--force` writes over it".into()),
             Self::OutputExists { .. } => Some("remove it, or name another".into()),
             Self::NothingToAsk { has_texts: true, .. } => {
@@ -179,9 +182,8 @@ impl CliError {
     /// What is known of it, where memory ran out.
     pub(crate) fn out_of_memory(&self) -> Option<&OutOfMemoryReport> {
         match self {
-            Self::Train(TrainError::OutOfMemory(error)) | Self::Again { error, .. } => {
-                error.report.as_deref()
-            }
+            Self::Train(error) => error.out_of_memory()?.report.as_deref(),
+            Self::Again { error, .. } => error.report.as_deref(),
             #[cfg(feature = "mpi")]
             Self::Rank { source, .. } => source.out_of_memory(),
             Self::NothingFits { source, .. } | Self::FailsAgainstThePlan { source, .. } => source.report(),
@@ -192,7 +194,8 @@ impl CliError {
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Train(TrainError::OutOfMemory(_) | TrainError::TooLarge { .. })
+            Self::Train(error) if error.out_of_memory().is_some() => Exit::OutOfMemory,
+            Self::Train(TrainError::TooLarge { .. })
             | Self::Again { .. }
             | Self::DoesNotFit { .. }
             | Self::NothingFits { .. } => Exit::OutOfMemory,

@@ -117,7 +117,9 @@ impl Prober {
                 Ok(Message::Step { step }) => on_step(step),
                 Ok(Message::Measured(measured)) => probed.measured = Some(measured),
                 Ok(Message::Rehearsed(rehearsed)) => probed.rehearsed = Some(rehearsed),
-                Ok(Message::Error { message, hint, out_of_memory, .. }) => {
+                Ok(Message::Error { message, causes, hint, out_of_memory }) => {
+                    // Which device it was, and what it was.
+                    let message = [vec![message], causes].concat().join(": ");
                     probed.failure = Some(ProbeError::Failed { message, hint, report: out_of_memory });
                 }
                 Err(_) => {}

@@ -69,6 +69,13 @@ impl<const N: usize> Table<N> {
         self
     }
 
+    /// Leaves out a column.
+    #[must_use]
+    pub(crate) fn without_column(mut self, column: usize) -> Self {
+        self.hidden[column] = true;
+        self
+    }
+
     /// A line across all columns.
     pub(crate) fn rule(&mut self) {
         self.rows.push(Row::Rule);

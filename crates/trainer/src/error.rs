@@ -175,6 +175,34 @@ fn kept(checkpoint: Option<&PathBuf>) -> String {
 }
 
 impl TrainError {
+    /// What ran out of memory, be it on another device or rank.
+    pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
+        match self {
+            Self::OutOfMemory(error) => Some(error),
+            Self::Rank { source, .. } | Self::Part { source, .. } => source.out_of_memory(),
+            _ => None,
+        }
+    }
+
+    /// The same error with more known of what ran out of memory on a device of this process: `explained` is given it
+    /// and the device's number, which is 0 but in a chain of devices.
+    pub(crate) fn with_explained(
+        self,
+        explained: impl FnOnce(Box<OutOfMemory>, usize) -> Box<OutOfMemory>,
+    ) -> Self {
+        match self {
+            Self::OutOfMemory(error) => Self::OutOfMemory(explained(error, 0)),
+            Self::Part { index, device, source } => match *source {
+                Self::OutOfMemory(error) => {
+                    let source = Box::new(Self::OutOfMemory(explained(error, index)));
+                    Self::Part { index, device, source }
+                }
+                other => Self::Part { index, device, source: Box::new(other) },
+            },
+            other => other,
+        }
+    }
+
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -197,6 +225,9 @@ impl TrainError {
                  more often with `device.check_every` to find out when it happens"
                     .into(),
             ),
+            Self::Cut(CutError::TooFewStages { stages, .. }) => {
+                Some(format!("name at most {stages} devices, or train replicas with `device.strategy=ddp`"))
+            }
             Self::OtherVersion { .. } | Self::Thread(_) | Self::Cut(_) => None,
             Self::Session(error) => error.hint(),
             Self::Data(error) => error.hint(),

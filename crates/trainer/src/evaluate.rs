@@ -124,6 +124,7 @@ fn with_made<K, T>(
         let TrainError::OutOfMemory(mut error) = error else { return error };
         let known = Circumstances {
             subject: Subject::Evaluation,
+            device: 0,
             seen: log.as_ref().and_then(|log| log.seen(&error)),
             reserved_bytes: None,
             run: None,

@@ -116,7 +116,7 @@ pub use parallel::{Process, follow};
 pub use parts::{Parts, cache_dir};
 pub use planning::{
     LargestBatch, PlanOptions, PlannedCut, PlannedPart, backend, fits, largest_batch, plan, plan_cut,
-    slowdown,
+    planned_peak, planned_sum, slowdown,
 };
 pub use predict::{Predicted, predict_images};
 pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
@@ -124,7 +124,7 @@ pub use registry::Registry;
 pub use resume::Resume;
 pub use run::{RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary};
 pub use schedule::Schedule;
-pub use session::{Leaves, Session, SessionError};
+pub use session::{Leaves, Session, SessionError, default_limit};
 pub use step::{StepOutcome, Stepper};
 pub use stop::{Stop, StopReason};
 pub use task::{Classification, DeviceTargets, Regression, Task, TaskError};

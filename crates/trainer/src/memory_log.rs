@@ -4,6 +4,7 @@ use std::{
 };
 
 use oomph_config::DeviceName;
+use oomph_core::current_device;
 use oomph_memory::{
     Account, Split, Timeline, charge, export,
     record::{self, Notes, Recording},
@@ -19,6 +20,8 @@ pub(crate) struct MemoryLog {
     held: Held,
     notes: Notes,
     last_step: LastStep,
+    /// Whether the recording ends with this.
+    is_own: bool,
 }
 
 impl MemoryLog {
@@ -31,8 +34,19 @@ impl MemoryLog {
             return None;
         }
         record::start(config.memory.record);
+        Some(Self::new(session, true))
+    }
+
+    /// Looks into what another thread of this process records, of the device that this thread works for; where none
+    /// does, nothing is recorded.
+    pub(crate) fn join(session: &Session) -> Option<Self> {
+        let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
+        (is_cpu && record::is_on()).then(|| Self::new(session, false))
+    }
+
+    fn new(session: &Session, is_own: bool) -> Self {
         let notes = notes(session, std::iter::empty());
-        Some(Self { held: Held::default(), notes, last_step: LastStep::default() })
+        Self { held: Held::default(), notes, last_step: LastStep::default(), is_own }
     }
 
     /// Notes from now on which tensors of a training are what.
@@ -65,8 +79,13 @@ impl MemoryLog {
 
     /// What the recording shows up to the moment when memory ran out.
     pub(crate) fn seen(&self, error: &OutOfMemory) -> Option<Timeline> {
+        self.seen_on(current_device(), error)
+    }
+
+    /// The same of the CPU device of that index.
+    pub(crate) fn seen_on(&self, device: usize, error: &OutOfMemory) -> Option<Timeline> {
         charge(Account::Host, || {
-            let recording = record::dump();
+            let recording = record::dump_device(device, 0);
             let last = event_of(error, &recording)?;
             let notes = Notes { held: self.held.notes(), ..self.notes.clone() };
             Some(recording.timeline(&notes).until(last))
@@ -83,7 +102,9 @@ impl MemoryLog {
 
 impl Drop for MemoryLog {
     fn drop(&mut self) {
-        record::stop();
+        if self.is_own {
+            record::stop();
+        }
     }
 }
 

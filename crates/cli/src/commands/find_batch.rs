@@ -11,7 +11,8 @@ use clap::{Args, value_parser};
 use oomph_config::{Config, ConfigFile, DeviceName, Value};
 use oomph_core::{Bytes, Split};
 use oomph_trainer::{
-    BatchSearch, Registry, SearchError, Session, SessionError, Tried, backend, find_device, free_bytes,
+    BatchSearch, Registry, SearchError, Session, SessionError, Tried, backend, default_limit, find_device,
+    free_bytes,
 };
 
 use self::{
@@ -21,7 +22,7 @@ use self::{
     subject::Subject,
 };
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments, Flag},
+    configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
     error::CliError,
     exit::Exit,
     failure,
@@ -49,7 +50,8 @@ Examples:
   oomph find-batch --max 512
   oomph find-batch --config my.toml --memory-limit 2GiB --write
   oomph find-batch --config synthetic-resnet50 --devices cuda:0 --margin 5% --multiple-of 8
-  oomph find-batch --effective-batch 256 --memory-limit 1GiB")]
+  oomph find-batch --effective-batch 256 --memory-limit 1GiB
+  oomph find-batch --devices cuda:0,cuda:1 --strategy pipeline")]
 pub(crate) struct FindBatchArguments {
     #[command(flatten)]
     config: ConfigArguments,
@@ -64,6 +66,8 @@ pub(crate) struct FindBatchArguments {
     multiple_of: u32,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
     /// What is to be left free, as a share of the limit
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     margin: Share,
@@ -80,7 +84,9 @@ pub(crate) struct FindBatchArguments {
 
 pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result<Exit, CliError> {
     let session = Session::open_to_plan(arguments.load()?, registry)?;
-    find_device(session.config.device.devices[0]).map_err(SessionError::from)?;
+    for device in &session.config.device.devices {
+        find_device(*device).map_err(SessionError::from)?;
+    }
     let file = arguments.write.then(|| arguments.config.file()).transpose()?;
     if let Some(file) = &file {
         // It shall not come out after minutes that nothing can be written.
@@ -130,7 +136,8 @@ impl FindBatchArguments {
     fn load(&self) -> Result<Config, CliError> {
         let batch = self.effective_batch.map(|batch| batch.to_string());
         let batch = Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() };
-        self.config.load(&self.device.flags().into_iter().chain([batch]).collect::<Vec<_>>())
+        let [devices, limit] = self.device.flags();
+        self.config.load(&[devices, self.strategy.flag(), limit, batch])
     }
 }
 
@@ -163,16 +170,9 @@ impl<'a> Finder<'a> {
             Some(_) => Subject::MicroBatch,
             None => Subject::Batch,
         };
-        let device = session.config.device.devices[0];
-        let limit = match device {
-            DeviceName::Cpu => {
-                session.config.memory.limit.or_else(|| Some(oomph_memory::default_limit()?.bytes))
-            }
-            DeviceName::Cuda(_) => free_bytes(device),
-        };
-        let limit_bytes = limit.map(|limit| arguments.margin.less(limit).max(Bytes::new(1)));
+        let limit_bytes = limit(&session.config).map(|limit| arguments.margin.less(limit).max(Bytes::new(1)));
         let samples = session.source.len(Split::Train);
-        let there_are = subject.most(&session.config, samples);
+        let there_are = subject.most(session, samples);
         let asked = arguments.max as usize;
         // Larger batches would only repeat the largest there is, and prove nothing.
         let capped = match asked.cmp(&there_are) {
@@ -181,10 +181,11 @@ impl<'a> Finder<'a> {
             Ordering::Equal => None,
         };
         let most = asked.min(there_are);
-        let least = subject.least(&session.config).max(arguments.min as usize);
+        let least = subject.least(session).max(arguments.min as usize);
         let multiple_of = arguments.multiple_of as usize;
         let search = BatchSearch::new(least, most, multiple_of, limit_bytes, MOST_TRIES)?;
-        let mut plans = Plans::new(session, subject, limit_bytes.filter(|_| device == DeviceName::Cpu));
+        let has_cpu = session.config.device.devices.contains(&DeviceName::Cpu);
+        let mut plans = Plans::new(session, subject, limit_bytes.filter(|_| has_cpu));
         let first = least.next_multiple_of(multiple_of);
         let least = plans.least_allowed((first..=most).step_by(multiple_of)).unwrap_or(first);
         Ok(Self {
@@ -291,7 +292,7 @@ impl<'a> Finder<'a> {
 
     /// The smallest micro-batch with which there are no more of them than with one that was found.
     fn even(&self, found: usize) -> Option<usize> {
-        let batch = self.session.largest_train_batch();
+        let batch = self.session.share_of(self.session.largest_train_batch());
         let even = batch.div_ceil(batch.div_ceil(found)).next_multiple_of(self.multiple_of);
         (self.subject == Subject::MicroBatch && (self.least..found).contains(&even)).then_some(even)
     }
@@ -306,6 +307,15 @@ impl<'a> Finder<'a> {
         let capped = self.capped.clone().filter(|_| found.largest == Some(self.most));
         Report::new(self.session, self.subject, (found, chosen), self.limit_bytes, &self.rows, capped)
     }
+}
+
+/// What each device may use: of several the least that any of them may.
+fn limit(config: &Config) -> Option<Bytes> {
+    let of = |device: &DeviceName| match device {
+        DeviceName::Cpu => config.memory.limit.or_else(|| Some(default_limit(config)?.bytes)),
+        DeviceName::Cuda(_) => free_bytes(*device),
+    };
+    config.device.devices.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 /// A child may be elsewhere.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use oomph_config::Config;
 use oomph_trainer::{
-    Adapted, Done, Ended, Registry, Resume, RunDirectory, Session, Stop, TrainError, TrainOptions, adapt,
+    Adapted, Done, Ended, Registry, Resume, RunDirectory, Session, Stop, TrainOptions, adapt,
     state::{Checkpoint, StateError},
     train,
 };
@@ -77,7 +77,7 @@ fn lead(arguments: &TrainArguments, session: &Session, adapted: Option<Adapted>)
     let trained = train(session, &arguments.options(session, adapted), &mut progress, &stop);
     let notices = progress.finish()?;
     let done = match trained {
-        Err(TrainError::OutOfMemory(error)) if stop.reason().is_none() => {
+        Err(error) if stop.reason().is_none() => {
             return Err(again::go_on(arguments, &session.config, error));
         }
         trained => trained?,

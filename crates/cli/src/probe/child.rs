@@ -6,7 +6,8 @@ use std::{
 use oomph_config::{Config, ConfigFile, DeviceName, Sources};
 use oomph_memory::default_limit;
 use oomph_trainer::{
-    Event, MeasureOptions, Observer, Registry, RehearseOptions, Session, Tick, measure, plan_step, rehearse,
+    Event, MeasureOptions, Observer, Registry, RehearseOptions, Session, Tick, measure, plan_step,
+    planned_sum, rehearse,
 };
 
 use super::message::{Measured, Message, Planned, Request, Work};
@@ -22,16 +23,7 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     let session = Session::open(Config::load(&Sources::new(file))?, registry)?;
     let planned = Planned::new(&session, &plan_step(&session)?);
     output::print_json(&Message::Planned(planned.clone()))?;
-    // A limit that is only rehearsed can be crossed. What the machine has not got would be paid by everything on it.
-    if session.config.device.devices[0] == DeviceName::Cpu
-        && let Some(limit) = default_limit()
-        && planned.peak_bytes() > limit.bytes + limit.reserve_bytes
-    {
-        return Err(CliError::DoesNotFit {
-            planned_peak_bytes: planned.peak_bytes(),
-            limit_bytes: limit.bytes + limit.reserve_bytes,
-        });
-    }
+    check_machine(&session, &planned)?;
     let answer = match request.work {
         Work::Measure { steps } => {
             let measurement = measure(&session, MeasureOptions { steps }, &mut Steps)?;
@@ -44,6 +36,24 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     };
     output::print_json(&answer)?;
     Ok(Exit::Success)
+}
+
+/// A limit that is only rehearsed can be crossed. What the machine has not got would be paid by everything on it.
+fn check_machine(session: &Session, planned: &Planned) -> Result<(), CliError> {
+    let devices = &session.config.device.devices;
+    if devices[0] != DeviceName::Cpu {
+        return Ok(());
+    }
+    let planned_peak_bytes = match devices.len() {
+        1 => planned.peak_bytes(),
+        _ => planned_sum(session)?,
+    };
+    match default_limit() {
+        Some(limit) if planned_peak_bytes > limit.bytes + limit.reserve_bytes => {
+            Err(CliError::DoesNotFit { planned_peak_bytes, limit_bytes: limit.bytes + limit.reserve_bytes })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ends this process when its standard input does, which its parent holds open.

@@ -25,6 +25,14 @@ pub enum GpuMemoryError {
         /// What was given.
         text: String,
     },
+    /// None, or more than anybody plans for.
+    #[error("`{text}` is no number of GPUs from 1 to {most}")]
+    Count {
+        /// What was given.
+        text: String,
+        /// The most there may be.
+        most: usize,
+    },
     /// It is not the name of one GPU.
     #[error(transparent)]
     Gpu(#[from] UnknownGpu),
@@ -35,7 +43,7 @@ impl GpuMemoryError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gpu(error) => Some(error.hint()),
-            Self::Size(_) | Self::Nothing { .. } => None,
+            Self::Size(_) | Self::Nothing { .. } | Self::Count { .. } => None,
         }
     }
 }

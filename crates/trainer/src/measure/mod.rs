@@ -17,6 +17,7 @@ use crate::{
 };
 
 pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
+pub(crate) use rehearse::{SOME_BATCHES, last_batch};
 
 /// How long is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
 use burn::tensor::Device;
-use oomph_config::{DeviceName, Interval};
-use oomph_core::{Bytes, Phase, Split, phase};
+use oomph_config::{DeviceName, Interval, Sharing};
+use oomph_core::{Bytes, Phase, Split, current_device, phase};
 use oomph_data::Loader;
 use oomph_memory::{
-    Account, charge, is_installed, read,
+    Account, charge, is_installed, read_device,
     record::{self, StepKind},
     restart_peak,
 };
@@ -17,8 +17,10 @@ use crate::{
     evaluate::evaluate_batches,
     memory_log::MemoryLog,
     out_of_memory::{self, Circumstances, Subject, explain},
+    parallel::{Order, train_on_replicas},
     profile::Batches,
     state::model_record,
+    train::tell_where_to_start,
 };
 
 /// How a training is rehearsed.
@@ -33,7 +35,8 @@ pub struct RehearseOptions {
 /// What a rehearsal needed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rehearsal {
-    /// The most that was in use; on a GPU the most that was seen between steps. `None` where nobody counts.
+    /// The most that was in use, of several devices on the one that had most; on a GPU the most that was seen between
+    /// steps, of several on the first. `None` where nobody counts.
     pub peak_in_use_bytes: Option<Bytes>,
     /// What each step leaves behind: by how much more is in use after it, at the least. A training of many steps will run
     /// out of memory by it.
@@ -51,7 +54,8 @@ pub struct Rehearsal {
 /// behind it; reading the state for a checkpoint. All batches of a run have samples of the same size, so that any
 /// whole batch is the largest. Nothing is saved.
 ///
-/// What a process did before stays with it, so each rehearsal is one of its own.
+/// What a process did before stays with it, so each rehearsal is one of its own. On several devices all of them do as in
+/// a training.
 ///
 /// # Errors
 /// Training's own, running out of memory among them, and where there is nothing to train on.
@@ -62,32 +66,48 @@ pub fn rehearse(
 ) -> Result<Rehearsal, MeasureError> {
     session.check_training().map_err(TrainError::from)?;
     restart_peak();
+    let rehearsed = match session.config.device.sharing {
+        Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
+            train_on_replicas(session, &Stop::new(), |session| lead(session, options, observer))?
+        }
+        _ => lead(session, options, observer)?,
+    };
+    // Once all ranks have ended.
+    rehearsed.ok_or(MeasureError::NoSteps)?.result(session)
+}
+
+/// Rehearses on one device, on those of a cut model, or as the first of several replicas; `None` where there is nothing
+/// to train on.
+fn lead(
+    session: &Session,
+    options: &RehearseOptions,
+    observer: &mut dyn Observer,
+) -> Result<Option<Rehearsed>, TrainError> {
     let mut log = options.report.as_ref().and_then(|_| MemoryLog::start(session));
+    tell_where_to_start(session, None, options.report.as_deref())?;
     let mut rehearsed = Rehearsed::default();
     match device_failure::caught(|| rehearsed.run(session, options, log.as_mut(), observer)) {
-        Ok(()) => rehearsed.result(session),
-        Err(MeasureError::Train(TrainError::OutOfMemory(mut error))) => {
+        Ok(has_steps) => Ok(has_steps.then_some(rehearsed)),
+        Err(error) => Err(error.with_explained(|mut error, device| {
             error.at_step(rehearsed.steps + usize::from(!error.is_behind_step()));
             if options.report.is_some() {
-                let seen = log.as_ref().and_then(|log| log.seen(&error));
-                let reserved_bytes = rehearsed.pools.map(|pools| pools.reserved_bytes);
-                explain(
-                    session,
-                    &mut error,
-                    Circumstances {
-                        subject: Subject::Training,
-                        seen,
-                        reserved_bytes,
-                        run: None,
-                        directory: options.report.clone(),
-                    },
-                );
+                let known = Circumstances {
+                    subject: Subject::Training,
+                    device,
+                    seen: log.as_ref().and_then(|log| log.seen_on(current_device() + device, &error)),
+                    reserved_bytes: rehearsed.pools.map(|pools| pools.reserved_bytes),
+                    run: None,
+                    directory: options.report.clone(),
+                };
+                explain(session, &mut error, known);
             }
-            Err(TrainError::OutOfMemory(error).into())
-        }
-        Err(error) => Err(error),
+            error
+        })),
     }
 }
+
+/// Batches of an evaluation that tell what it needs.
+pub(crate) const SOME_BATCHES: usize = 2;
 
 /// What was done so far.
 #[derive(Default)]
@@ -103,13 +123,15 @@ struct Rehearsed {
 }
 
 impl Rehearsed {
+    /// Whether there was a step.
     fn run(
         &mut self,
         session: &Session,
         options: &RehearseOptions,
         log: Option<&mut MemoryLog>,
         observer: &mut dyn Observer,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<bool, TrainError> {
+        let replicas = &session.replicas;
         let mut stepper = charge(Account::Device, || Stepper::new(session))?;
         if let Some(log) = log {
             log.follow(&mut stepper);
@@ -117,32 +139,37 @@ impl Rehearsed {
         let mut batches = Batches::new(session);
         for _ in 0..options.steps {
             let Some(batch) = batches.next()? else { break };
-            let done = self.step(session, &mut stepper, batch, observer)?;
+            let done = self.step(session, &mut stepper, (batch, Order::Step), observer)?;
             self.done.push(done);
-            self.levels.push(read().in_use_bytes.get());
+            self.levels.push(in_use(session));
         }
         if self.done.is_empty() {
-            return Err(MeasureError::NoSteps);
+            return Ok(false);
         }
         if let Some(rest) = last_batch(session)? {
-            self.step(session, &mut stepper, rest, observer)?;
+            self.step(session, &mut stepper, (rest, Order::LastBatch), observer)?;
         }
         if session.config.train.eval_every != Interval::Never {
-            evaluate_batches(session, stepper.lying(), 2, observer, &Stop::new())?;
+            replicas.order(Order::EvaluateSome)?;
+            replicas.share_statistics(&mut stepper.model)?;
+            evaluate_batches(session, stepper.lying(), SOME_BATCHES, observer, &Stop::new())?;
             if let Some(batch) = batches.next()? {
-                self.step(session, &mut stepper, batch, observer)?;
+                self.step(session, &mut stepper, (batch, Order::Step), observer)?;
             }
         }
-        Ok(read_state(&stepper, &session.device)?)
+        read_state(&stepper, &session.device)?;
+        replicas.order(Order::End)?;
+        Ok(true)
     }
 
     fn step(
         &mut self,
         session: &Session,
         stepper: &mut Stepper,
-        batch: oomph_data::Batch,
+        (batch, order): (oomph_data::Batch, Order),
         observer: &mut dyn Observer,
     ) -> Result<Done, TrainError> {
+        session.replicas.order(order)?;
         let lr = session.schedule().lr(self.steps);
         record::mark_step(self.steps as u64 + 1, StepKind::Train);
         let done = train(session, stepper, batch, self.steps, lr)?;
@@ -154,8 +181,10 @@ impl Rehearsed {
     }
 
     fn result(&self, session: &Session) -> Result<Rehearsal, MeasureError> {
-        let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
-        let peak = (is_cpu && is_installed()).then(|| read().peak_in_use_bytes);
+        // Of the device that is fullest. Of GPUs nobody tells but the first.
+        let devices = &session.config.device.devices;
+        let cpus = (0..devices.len()).filter(|device| devices[*device] == DeviceName::Cpu);
+        let peak = cpus.map(|device| read_device(device).peak_in_use_bytes).max().filter(|_| is_installed());
         let steady = self.levels.get(MeasureOptions::WARMUP - 1..).unwrap_or_default();
         let growth = steady.windows(2).map(|levels| levels[1].saturating_sub(levels[0])).min();
         let (step_seconds, samples_per_second) =
@@ -170,8 +199,15 @@ impl Rehearsed {
     }
 }
 
+/// What is in use on the devices that this rank trains on.
+fn in_use(session: &Session) -> u64 {
+    let first = current_device();
+    let devices = first..first + session.config.device.devices.len();
+    devices.map(|device| read_device(device).in_use_bytes.get()).sum()
+}
+
 /// The last batch of an epoch, where that is smaller and not dropped.
-fn last_batch(session: &Session) -> Result<Option<oomph_data::Batch>, TrainError> {
+pub(crate) fn last_batch(session: &Session) -> Result<Option<oomph_data::Batch>, TrainError> {
     let order = session.train_order();
     let last = order.batches().saturating_sub(1);
     if last == 0 || order.len().is_multiple_of(session.config.train.batch) {

@@ -1,7 +1,7 @@
 use oomph_config::OnOom;
 
 use super::{Advice, OutOfMemory, Shortage, advise};
-use crate::{Adapted, PlanOptions, Session, TrainError, backend, plan};
+use crate::{Adapted, PlanOptions, Session, TrainError, backend, planned_peak};
 
 /// Changes a session whose plan does not fit so that it does, where `memory.on_oom = "adapt"` asks for it and something
 /// can be changed that keeps the mathematics. `None` where nothing is changed.
@@ -13,7 +13,7 @@ pub fn adapt(session: &Session) -> Result<Option<(Session, Adapted)>, TrainError
         return Ok(None);
     };
     let backend = backend(session);
-    let planned_peak_bytes = plan(session, PlanOptions::default())?.peak().categories.total();
+    let planned_peak_bytes = planned_peak(session, PlanOptions::default())?;
     if planned_peak_bytes <= limit_bytes {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-use std::cell::OnceCell;
+use std::{cell::OnceCell, ops::Range};
 
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::levers::{LEVERS, Lever, Rungs};
 use crate::{
     PlanOptions, Session, SessionError, TrainError, plan,
-    planning::{plan_evaluation, seconds_per_sample},
+    planning::{plan_evaluation, planned_peak, seconds_per_sample, usual_cuts},
 };
 
 /// Keys with the values that they are to have.
@@ -60,8 +60,11 @@ pub fn advise(session: &Session, room_bytes: Bytes, backend: Backend) -> Advised
 
 /// As [`advise`], for a training or for an evaluation alone.
 pub(crate) fn advise_on(subject: Subject, session: &Session, room_bytes: Bytes, backend: Backend) -> Advised {
+    // To cut the model anew for every setting would take long; cut anew it holds no more.
+    let cuts = usual_cuts(session);
     let seconds = OnceCell::new();
-    let mut advisor = Advisor { subject, session, room_bytes, backend, margin: backend.margin(), seconds };
+    let mut advisor =
+        Advisor { subject, session, room_bytes, backend, margin: backend.margin(), cuts, seconds };
     let advised = advisor.advise();
     if !advised.levers.is_empty() {
         return advised;
@@ -85,6 +88,14 @@ impl Subject {
         match self {
             Self::Training => plan(session, options),
             Self::Evaluation => plan_evaluation(session, options),
+        }
+    }
+
+    /// Its planned peak: of several devices that of the fullest.
+    fn peak_bytes(self, session: &Session, options: PlanOptions) -> Result<Bytes, TrainError> {
+        match self {
+            Self::Training => planned_peak(session, options),
+            Self::Evaluation => Ok(self.plan(session, options)?.peak().categories.total()),
         }
     }
 
@@ -118,6 +129,8 @@ struct Advisor<'a> {
     backend: Backend,
     /// What is to stay free beside a planned peak, as a share of it.
     margin: f64,
+    /// Where the model may be cut, where it lies on several devices.
+    cuts: Vec<Vec<Range<usize>>>,
     /// What a sample takes as it is.
     seconds: OnceCell<Option<f64>>,
 }
@@ -163,7 +176,11 @@ impl Advisor<'_> {
         let mut moved = Move { levers, peak_bytes: Bytes::default() };
         let session = self.varied(&moved.settings()).ok()?;
         let options = PlanOptions { backend: Some(self.backend), ..PlanOptions::default() };
-        moved.peak_bytes = self.subject.plan(&session, options).ok()?.peak().categories.total();
+        let peak_bytes = |session: &Session| self.subject.peak_bytes(session, options).ok();
+        moved.peak_bytes = match self.cuts[..] {
+            [] => peak_bytes(&session)?,
+            _ => self.cuts.iter().filter_map(|cut| peak_bytes(&session.with_cut(cut))).min()?,
+        };
         Some(moved)
     }
 

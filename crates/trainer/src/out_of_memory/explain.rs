@@ -8,7 +8,7 @@ use super::{
     advice::{Subject, advise_on},
     write::write,
 };
-use crate::{PlanOptions, Session, TrainError, backend, plan};
+use crate::{PlanOptions, Session, TrainError, backend, plan, plan_cut};
 
 /// How many of the largest holders a report names.
 const HOLDERS: usize = 5;
@@ -18,6 +18,8 @@ const HOLDERS: usize = 5;
 pub(crate) struct Circumstances {
     /// What ran out.
     pub(crate) subject: Subject,
+    /// On which of the devices that the session's model lies on; 0 where it lies on one.
+    pub(crate) device: usize,
     /// What was recorded, up to then.
     pub(crate) seen: Option<Timeline>,
     /// What a GPU's allocator held when it was last asked.
@@ -34,15 +36,25 @@ pub(crate) fn explain(session: &Session, error: &mut OutOfMemory, known: Circums
     // What was crossed on the way back is no news, and nothing that follows is the device's.
     oomph_memory::take_crossing();
     charge(Account::Host, || {
-        let Circumstances { subject, seen, reserved_bytes, run, directory } = known;
-        let Ok(planned) = subject.plan(session, PlanOptions::default()) else { return };
-        let mut report = report(session, error, (subject, &planned), (seen.as_ref(), reserved_bytes));
+        let Circumstances { subject, device, seen, reserved_bytes, run, directory } = known;
+        let Ok(planned) = planned_on(session, subject, device) else { return };
+        let mut report = report(session, error, (subject, device, &planned), (seen.as_ref(), reserved_bytes));
         (report.run_dir, report.kept) = run.unzip();
         if let Some(directory) = directory {
             write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
         }
         error.report = Some(Box::new(report));
     });
+}
+
+/// What is planned for the device.
+fn planned_on(session: &Session, subject: Subject, device: usize) -> Result<Timeline, TrainError> {
+    let options = PlanOptions::default();
+    let cut = if subject == Subject::Training { plan_cut(session, options)? } else { None };
+    match cut.and_then(|cut| cut.parts.into_iter().nth(device)) {
+        Some(part) => Ok(part.timeline),
+        None => subject.plan(session, options),
+    }
 }
 
 /// Plans the session's training, and refuses it where it cannot fit: where the planned peak is above the limit by more
@@ -66,7 +78,7 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
     let shortage = Shortage::Planned { planned_peak_bytes, limit_bytes };
     let mut error = OutOfMemory::new(shortage, phase, stage.to_owned());
     let subject = Subject::Training;
-    let known = Circumstances { subject, seen: None, reserved_bytes: None, run: None, directory };
+    let known = Circumstances { subject, device: 0, seen: None, reserved_bytes: None, run: None, directory };
     explain(session, &mut error, known);
     Err(Box::new(error).into())
 }
@@ -74,7 +86,7 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
 fn report(
     session: &Session,
     error: &OutOfMemory,
-    (subject, planned): (Subject, &Timeline),
+    (subject, device, planned): (Subject, usize, &Timeline),
     (seen, reserved_bytes): (Option<&Timeline>, Option<Bytes>),
 ) -> OutOfMemoryReport {
     let planned_peak = planned.peak();
@@ -101,11 +113,13 @@ fn report(
         // It failed somewhere below its planned peak, and nobody knows where.
         None => Bytes::new(planned_peak_bytes.get() / 4 * 3),
     };
+    // A lever is to help the fullest device, to whose bytes all are scaled.
+    let room_bytes = session.bytes_of_smallest(device, room_bytes);
     let Advised { levers, least } = advise_on(subject, session, room_bytes, backend(session));
     OutOfMemoryReport {
         message: error.to_string(),
         title: planned.title.clone(),
-        device: session.config.device.devices[0].to_string(),
+        device: planned.device.clone(),
         phase: error.phase,
         scope: error.scope.clone(),
         step: error.step,

@@ -3,10 +3,14 @@
 pub(crate) enum Order {
     /// Train on the next batch.
     Step,
+    /// Train on the last batch of an epoch, as a rehearsal does.
+    LastBatch,
     /// Sum the losses of the steps since they were last read.
     Losses,
     /// Evaluate, with the running statistics of rank 0.
     Evaluate,
+    /// Evaluate on the first batches alone, as a rehearsal does.
+    EvaluateSome,
     /// Give rank 0 what recurrent layers carry on each rank.
     Carried,
     /// Compare the parameters.
@@ -16,7 +20,16 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    const ALL: [Self; 6] = [Self::Step, Self::Losses, Self::Evaluate, Self::Carried, Self::Check, Self::End];
+    const ALL: [Self; 8] = [
+        Self::Step,
+        Self::LastBatch,
+        Self::Losses,
+        Self::Evaluate,
+        Self::EvaluateSome,
+        Self::Carried,
+        Self::Check,
+        Self::End,
+    ];
 
     pub(super) fn bytes(self) -> Vec<u8> {
         vec![self as u8]

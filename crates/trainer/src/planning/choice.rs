@@ -5,7 +5,7 @@ use oomph_core::{Bytes, Phase, is_within};
 use oomph_memory::{Category, SpanKind, Timeline};
 use oomph_plan::{Backend, Recording, forward_costs};
 
-use super::{Work, fits, record::record, replayed};
+use super::{Work, choice_of_parts::choose_for_parts, fits, record::record, replayed};
 use crate::{Session, TrainError, micro_batches::micro_batches};
 
 /// How a step is cut where the configuration leaves it to us.
@@ -37,6 +37,9 @@ pub(crate) struct Occasion {
 /// # Errors
 /// Where the model refuses every micro-batch.
 pub(crate) fn choose(session: &Session, occasion: Occasion) -> Result<Choice, TrainError> {
+    if let Some(schedule) = session.pipeline_schedule() {
+        return choose_for_parts(session, schedule, occasion);
+    }
     let Occasion { batch, backend, limit_bytes } = occasion;
     let chooser = Chooser { session, backend, batch };
     let (micro_batch, recompute) = (&session.config.memory.micro_batch, &session.config.memory.recompute);
@@ -53,9 +56,9 @@ pub(crate) fn choose(session: &Session, occasion: Occasion) -> Result<Choice, Tr
     };
     let Some(limit) = limit_bytes else { return Ok(Choice { micro_batch: whole, recompute: most }) };
     let micro_batch = match micro_batch {
-        Some(MicroBatch::Auto) => match chooser.largest_micro_batch(&most, limit)? {
+        Some(MicroBatch::Auto) => match chooser.largest_micro_batch(&most, limit) {
             Some(micro_batch) => return Ok(Choice { micro_batch, recompute: most }),
-            None => chooser.largest_micro_batch(&least, limit)?.unwrap_or_else(|| chooser.smallest()),
+            None => chooser.largest_micro_batch(&least, limit).unwrap_or_else(|| chooser.smallest()),
         },
         _ => whole,
     };
@@ -85,9 +88,9 @@ struct Chooser<'a> {
 
 /// What recomputing a stage buys, and for what.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Offer {
-    bytes: u64,
-    seconds: f64,
+pub(super) struct Offer {
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
 }
 
 impl Chooser<'_> {
@@ -109,20 +112,12 @@ impl Chooser<'_> {
     }
 
     /// The largest part of the batch that fits; `None` where none does. Peaks grow with it.
-    fn largest_micro_batch(&self, recompute: &[bool], limit: Bytes) -> Result<Option<usize>, TrainError> {
+    fn largest_micro_batch(&self, recompute: &[bool], limit: Bytes) -> Option<usize> {
         let sizes: Vec<usize> = std::iter::once(self.batch).chain(micro_batches(self.batch)).collect();
-        let is_fit = |index: usize| {
-            let peak = self.peak(sizes[index], recompute);
+        first_that_fits(&sizes, |size| {
             // What cannot be trained, as a rest of one sample may be, is no answer.
-            peak.is_ok_and(|peak| fits(peak, limit, self.backend))
-        };
-        // Nothing up to `from` fits, if anything; `to` may.
-        let (mut from, mut to) = (0, sizes.len());
-        while from < to {
-            let middle = from.midpoint(to);
-            if is_fit(middle) { to = middle } else { from = middle + 1 }
-        }
-        Ok(sizes.get(to).copied())
+            self.peak(size, recompute).is_ok_and(|peak| fits(peak, limit, self.backend))
+        })
     }
 
     /// The stages whose recomputation makes the step fit at the least time; all of them where nothing else does.
@@ -172,11 +167,22 @@ impl Chooser<'_> {
     }
 }
 
+/// The first of some sizes, the largest first, that fits. Those behind one that does are taken to fit too.
+pub(super) fn first_that_fits(sizes: &[usize], fits: impl Fn(usize) -> bool) -> Option<usize> {
+    // Nothing up to `from` fits, if anything; `to` may.
+    let (mut from, mut to) = (0, sizes.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        if fits(sizes[middle]) { to = middle } else { from = middle + 1 }
+    }
+    sizes.get(to).copied()
+}
+
 /// Guesses that are planned before all stages are taken.
-const MOST_PLANS: usize = 12;
+pub(super) const MOST_PLANS: usize = 12;
 
 /// Bytes of activations that each stage keeps at the highest moment of the last step.
-fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
+pub(super) fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
     let last = timeline
         .spans_of(SpanKind::Step)
         .filter(|span| timeline.names.text(span.name) != "evaluation")
@@ -201,7 +207,7 @@ fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
 
 /// The offers that together have at least so many `bytes` and take the least time: dynamic programming over bytes, in
 /// steps that are rounded so that what is chosen has no less than it seems. `None` where all together have less.
-fn cheapest_cover(offers: &[Offer], bytes: u64) -> Option<Vec<bool>> {
+pub(super) fn cheapest_cover(offers: &[Offer], bytes: u64) -> Option<Vec<bool>> {
     const STEPS: usize = 2048;
     let step = bytes.div_ceil(STEPS as u64).max(1);
     let target = bytes.div_ceil(step) as usize;

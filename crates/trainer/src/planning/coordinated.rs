@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use oomph_core::{Phase, phase};
+use oomph_core::{Bytes, Phase, phase};
 use oomph_model::{AnyTensor, Named};
 use oomph_parallel::{Course, Span, Work};
+use oomph_plan::{Backend, Head, cost, replay};
 
 use super::{
+    Occasion, PlanOptions, STEPS, backend,
     cut::{PlannedCut, PlannedPart},
-    parts::{PartRun, PartWork, Role},
+    parts::{PartRun, PartWork, Role, record_part},
     record::targets,
 };
 use crate::{
@@ -18,7 +20,6 @@ use crate::{
         Part, PartContext,
         coordinator::{compare, kept_last, round, scattered},
     },
-    planning::{Choice, cut::Planner},
 };
 
 /// Micro-batches from which on one is as the one before.
@@ -102,16 +103,21 @@ impl PartRun<'_> {
 /// Plans each device of a session in which one coordinates the others.
 pub(super) fn plan_coordinated(
     session: &Session,
-    planner: &Planner<'_>,
+    options: PlanOptions,
     share: Option<f64>,
 ) -> Result<PlannedCut, TrainError> {
-    let Planner { choice: Choice { micro_batch, recompute }, batch, devices, .. } = planner;
-    let round = round(*batch, *micro_batch, *devices, share);
+    let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let largest = session.share_of(batch);
+    let choice = session.choice(Occasion { batch: largest, backend, limit_bytes })?;
+    let micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(largest);
+    let devices = session.config.device.devices.len();
+    let round = round(batch, micro_batch, devices, share);
     let micro_batches = batch.div_ceil(round);
-    let rows: Vec<usize> = scattered(round, *devices, share).iter().map(ExactSizeIterator::len).collect();
-    let stages = 0..session.stages.len();
+    let rows: Vec<usize> = scattered(round, devices, share).iter().map(ExactSizeIterator::len).collect();
     let work = |device: usize| PartWork {
-        stages: stages.clone(),
+        stages: 0..session.stages.len(),
         device,
         role: match device {
             0 => Role::Coordinator { others: rows[1..].to_vec() },
@@ -119,23 +125,35 @@ pub(super) fn plan_coordinated(
         },
         micro_batch: rows[device],
         micro_batches: micro_batches.min(ALIKE),
-        recompute: kept_last(recompute),
+        recompute: kept_last(&choice.recompute),
     };
-    let parts = (0..*devices).map(|device| planned(session, planner, &work(device)));
-    let parts = parts.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
+    let part = |device| planned(session, (backend, batch), &work(device), options.limit_bytes);
+    let parts = (0..devices).map(part).collect::<Result<Vec<PlannedPart>, TrainError>>()?;
     let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
-    let course = course(&seconds, micro_batches);
-    Ok(PlannedCut { parts, micro_batch: round, micro_batches, course })
+    let (course, policy) = (course(&seconds, micro_batches), session.describe_choice(Some(&choice)));
+    Ok(PlannedCut { parts, policy, batch, micro_batch: round, micro_batches, course })
 }
 
-fn planned(session: &Session, planner: &Planner<'_>, work: &PartWork) -> Result<PlannedPart, TrainError> {
+fn planned(
+    session: &Session,
+    (backend, batch): (Backend, usize),
+    work: &PartWork,
+    limit_bytes: Option<Bytes>,
+) -> Result<PlannedPart, TrainError> {
     let Range { start, end } = work.stages.clone();
     let names = [start, end - 1].map(|stage| session.stages[stage].clone());
     // Of forward and backward alone.
-    let seconds = planner.seconds_of(&PartWork { micro_batches: 1, role: Role::Replica, ..work.clone() })?;
-    let timeline = planner.timeline_of(work)?;
+    let forward_backward = PartWork { micro_batches: 1, role: Role::Replica, ..work.clone() };
+    let seconds = cost(&record_part(session, &forward_backward, 1, backend)?, backend);
     let device = session.config.device.devices[work.device].to_string();
-    Ok(PlannedPart { device, stages: work.stages.clone(), names, timeline, seconds })
+    let head = Head {
+        title: format!("{} · batch {batch} · device {}", session.architecture.name(), work.device),
+        device: device.clone(),
+        limit_bytes: session.limit_of(work.device),
+    };
+    let timeline = replay(&record_part(session, work, STEPS, backend)?, backend, head);
+    let limit_bytes = session.limit_of(work.device).or(limit_bytes);
+    Ok(PlannedPart { device, stages: work.stages.clone(), names, limit_bytes, timeline, seconds })
 }
 
 /// About who does what when: all go forward, the first waits for all and computes the loss, all go back.

@@ -2,18 +2,18 @@
 
 use std::{iter::once, ops::Range};
 
-use oomph_config::{Balance, Sharing};
+use oomph_config::{Balance, Cut, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
-use oomph_parallel::{Course, Schedule, Work, best_cut};
-use oomph_plan::{Backend, Head, cost, replay};
+use oomph_parallel::{Course, Schedule, Work, best_cut, cut_by_names};
+use oomph_plan::{Backend, Head, Recording, cost, replay};
 
 use super::{
     Choice, Occasion, PlanOptions, STEPS, backend,
     coordinated::plan_coordinated,
     parts::{PartWork, Role, record_part},
 };
-use crate::{Session, TrainError};
+use crate::{Session, SessionError, TrainError, parts::check_names};
 
 /// Steps of the same kind beyond those that fill a pipeline: what follows repeats them.
 const BEYOND: usize = 2;
@@ -27,6 +27,8 @@ pub struct PlannedPart {
     pub stages: Range<usize>,
     /// The first and the last of them by name.
     pub names: [String; 2],
+    /// What it may use, where that is known.
+    pub limit_bytes: Option<Bytes>,
     /// What it holds when.
     pub timeline: Timeline,
     /// About how long it computes in a step.
@@ -38,6 +40,10 @@ pub struct PlannedPart {
 pub struct PlannedCut {
     /// Each of the devices, in their order.
     pub parts: Vec<PlannedPart>,
+    /// The memory policy in a few words, with what `auto` comes to.
+    pub policy: String,
+    /// Samples of a step.
+    pub batch: usize,
     /// Samples of a micro-batch, and how many a batch has.
     pub micro_batch: usize,
     /// How many micro-batches a step has.
@@ -46,20 +52,22 @@ pub struct PlannedCut {
     pub course: Course,
 }
 
-/// What is planned for several devices, but for what each of them has.
-pub(super) struct Planner<'a> {
-    session: &'a Session,
-    backend: Backend,
-    pub(super) choice: Choice,
-    /// Samples of a step.
-    pub(super) batch: usize,
-    pub(super) devices: usize,
+impl PlannedPart {
+    /// The most that it holds at a time.
+    pub fn planned_peak_bytes(&self) -> Bytes {
+        self.timeline.peak().categories.total()
+    }
 }
 
 /// How a model is cut and what its parts do, but for where.
-struct Cutter<'a> {
-    planner: Planner<'a>,
+pub(super) struct Cutter<'a> {
+    session: &'a Session,
+    backend: Backend,
     schedule: Schedule,
+    choice: Choice,
+    /// Samples of a step.
+    batch: usize,
+    devices: usize,
 }
 
 /// Plans each of the devices of which each has something else to do: those that the session's model is cut over, or a
@@ -69,23 +77,22 @@ struct Cutter<'a> {
 /// Where the model cannot be cut so, or refuses the batch.
 pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, TrainError> {
     if let Sharing::Dp { coordinator_share } = session.config.device.sharing {
-        let planner = Planner::new(session, options)?;
-        return plan_coordinated(session, &planner, coordinator_share).map(Some);
+        return plan_coordinated(session, options, coordinator_share).map(Some);
     }
     let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
-    let cutter = Cutter { planner: Planner::new(session, options)?, schedule };
-    let stages = session.cut(options)?;
-    let planned = stages.into_iter().enumerate().map(|(device, stages)| {
+    let cutter = Cutter::new(session, schedule, options)?;
+    let planned = cutter.cut()?.into_iter().enumerate().map(|(device, stages)| {
         let name = |stage: usize| session.stages[stage].clone();
         let names = [name(stages.start), name(stages.end - 1)];
         let seconds = cutter.seconds(stages.clone(), device)?;
         let timeline = cutter.timeline(stages.clone(), device)?;
+        let limit_bytes = session.limit_of(device).or(options.limit_bytes);
         let device = session.config.device.devices[device].to_string();
-        Ok(PlannedPart { device, stages, names, timeline, seconds })
+        Ok(PlannedPart { device, stages, names, limit_bytes, timeline, seconds })
     });
     let parts = planned.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
-    let micro_batch = cutter.planner.choice.micro_batch;
-    let micro_batches = cutter.planner.batch.div_ceil(micro_batch);
+    let micro_batch = cutter.choice.micro_batch;
+    let micro_batches = cutter.batch.div_ceil(micro_batch);
     let seconds = |device: usize, work| {
         let seconds: f64 = parts[device].seconds;
         match work {
@@ -94,105 +101,194 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
         }
     };
     let course = Course::play(schedule, parts.len(), micro_batches, seconds, 0.0);
-    Ok(Some(PlannedCut { parts, micro_batch, micro_batches, course }))
+    let policy = session.describe_choice(Some(&cutter.choice));
+    Ok(Some(PlannedCut { parts, policy, batch: cutter.batch, micro_batch, micro_batches, course }))
 }
 
-/// The planned peak of the largest device that the session's model is cut over; `None` where it is not cut.
+/// The stages of each of the devices that the session's model is cut over.
+///
+/// # Errors
+/// Where there are no such stages, or fewer than devices, or the model refuses the batch.
+pub(crate) fn cut(session: &Session, schedule: Schedule) -> Result<Vec<Range<usize>>, TrainError> {
+    Cutter::new(session, schedule, PlanOptions::default())?.cut()
+}
+
+/// Cuts of the session's model among which one is good whatever is changed of how it is trained: where it is best now,
+/// and where it is where activations are few. Nothing where the model is not cut, or there is nothing to choose.
+pub(crate) fn usual_cuts(session: &Session) -> Vec<Vec<Range<usize>>> {
+    let (Some(schedule), Some(Cut::Balanced(_))) =
+        (session.pipeline_schedule(), session.config.device.sharing.cut())
+    else {
+        return Vec::new();
+    };
+    let few = [("memory.micro_batch", "2"), ("memory.recompute", "stages")];
+    let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    // Where there is no such training, whoever plans is told.
+    let now = cut(session, schedule).ok();
+    let with_few = session.varied(&few).ok().and_then(|session| cut(&session, schedule).ok());
+    let with_few = with_few.filter(|cut| now.as_ref() != Some(cut));
+    now.into_iter().chain(with_few).collect()
+}
+
+/// The planned peak of the device that is fullest, of those that the session's model lies on. Where they may use
+/// different amounts it is [scaled](Session::bytes_of_smallest), so that it can be held against the least of them.
+///
+/// # Errors
+/// As those of [`plan`](super::plan) and [`plan_cut`].
+pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, TrainError> {
+    if let Some(schedule) = session.pipeline_schedule() {
+        return Cutter::new(session, schedule, options)?.peak_of_fullest();
+    }
+    match plan_cut(session, options)? {
+        Some(PlannedCut { parts, .. }) => {
+            let peaks = parts.iter().map(PlannedPart::planned_peak_bytes).enumerate();
+            let scaled = peaks.map(|(device, peak)| session.bytes_of_smallest(device, peak));
+            Ok(scaled.max().unwrap_or_default())
+        }
+        None => Ok(super::plan(session, options)?.peak().categories.total()),
+    }
+}
+
+/// What is planned for all devices of the session together: where they are parts of one machine, it has to have that.
+///
+/// # Errors
+/// As those of [`planned_peak`].
+pub fn planned_sum(session: &Session) -> Result<Bytes, TrainError> {
+    let options = PlanOptions::default();
+    match plan_cut(session, options)? {
+        Some(cut) => Ok(cut.parts.iter().map(PlannedPart::planned_peak_bytes).sum()),
+        None => {
+            let replicas = session.world_size() as u64;
+            Ok(Bytes::new(planned_peak(session, options)?.get().saturating_mul(replicas)))
+        }
+    }
+}
+
+/// Plans what the devices of a cut model hold, where it is cut.
 ///
 /// # Errors
 /// As those of [`plan_cut`], and [`TrainError::TooLarge`] where `refuses` and a device cannot hold its part.
-pub(crate) fn check_parts(session: &Session, refuses: bool) -> Result<Option<Bytes>, TrainError> {
-    let mut largest = None;
-    let parts = plan_cut(session, PlanOptions::default())?.map(|cut| cut.parts).unwrap_or_default();
-    for (index, part) in parts.into_iter().enumerate() {
-        let planned_peak_bytes = part.timeline.peak().categories.total();
+pub(crate) fn check_parts(session: &Session, refuses: bool) -> Result<Option<PlannedCut>, TrainError> {
+    let Some(cut) = plan_cut(session, PlanOptions::default())? else { return Ok(None) };
+    for (index, part) in cut.parts.iter().enumerate().filter(|_| refuses) {
+        let planned_peak_bytes = part.planned_peak_bytes();
         let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
-        match session.limit_bytes {
-            Some(limit_bytes) if refuses && at_least > limit_bytes.get() as f64 => {
-                let device = part.device;
-                return Err(TrainError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
-            }
-            _ => largest = largest.max(Some(planned_peak_bytes)),
+        if let Some(limit_bytes) = part.limit_bytes
+            && at_least > limit_bytes.get() as f64
+        {
+            let device = part.device.clone();
+            return Err(TrainError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
         }
     }
-    Ok(largest)
+    Ok(Some(cut))
 }
 
-/// Cuts the model so that the largest device is as small as can be: by its planned peak, or by the time that it computes.
-pub(crate) fn balanced(
-    session: &Session,
-    balance: Balance,
-    options: PlanOptions,
-) -> Result<Vec<Range<usize>>, TrainError> {
-    let Some(schedule) = session.pipeline_schedule() else {
-        return Ok(once(0..session.stages.len()).collect());
-    };
-    let cutter = Cutter { planner: Planner::new(session, options)?, schedule };
-    let mut cost = |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
-        match balance {
-            Balance::Memory => Ok(cutter.peak(stages, device)?.get()),
-            // Nanoseconds.
-            Balance::Time => Ok((cutter.seconds(stages, device)? * 1e9) as u64),
-        }
-    };
-    best_cut(session.stages.len(), cutter.planner.devices, &mut cost)
-}
-
-impl<'a> Planner<'a> {
-    fn new(session: &'a Session, options: PlanOptions) -> Result<Self, TrainError> {
+impl<'a> Cutter<'a> {
+    fn new(session: &'a Session, schedule: Schedule, options: PlanOptions) -> Result<Self, TrainError> {
         let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
         let backend = options.backend.unwrap_or_else(|| backend(session));
         let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-        let share = session.share_of(batch);
-        let mut choice = session.choice(Occasion { batch: share, backend, limit_bytes })?;
-        choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(share);
+        let mut choice = session.choice(Occasion { batch, backend, limit_bytes })?;
+        choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(batch);
+        Ok(Self::with_choice(session, schedule, (batch, backend), choice))
+    }
+
+    /// As it would be with such micro-batches and such recomputation.
+    pub(super) fn with_choice(
+        session: &'a Session,
+        schedule: Schedule,
+        (batch, backend): (usize, Backend),
+        choice: Choice,
+    ) -> Self {
         let devices = session.config.device.devices.len();
-        Ok(Self { session, backend, choice, batch, devices })
+        Self { session, backend, schedule, choice, batch, devices }
     }
 
-    pub(super) fn timeline_of(&self, work: &PartWork) -> Result<Timeline, TrainError> {
-        let recording = record_part(self.session, work, STEPS, self.backend)?;
-        let device = work.device;
-        let name = &self.session.config.device.devices[device];
-        let head = Head {
-            title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
-            device: name.to_string(),
-            limit_bytes: self.session.limit_bytes,
+    /// The stages of each device: as configured, or so that the fullest, or the slowest, is as little so as can be.
+    ///
+    /// # Errors
+    /// Where there are no such stages, or fewer than devices.
+    pub(super) fn cut(&self) -> Result<Vec<Range<usize>>, TrainError> {
+        let session = self.session;
+        let names: Vec<&str> = session.stages.iter().map(String::as_str).collect();
+        let mut cost = match session.config.device.sharing.cut() {
+            Some(Cut::At(at)) => {
+                check_names(&session.config, "device.cut", at, &names).map_err(SessionError::from)?;
+                return Ok(cut_by_names(&names, at, self.devices)?);
+            }
+            Some(Cut::Balanced(balance)) => {
+                |stages: Range<usize>, device: usize| -> Result<u64, TrainError> {
+                    match balance {
+                        Balance::Memory => Ok(self.fullness(stages, device)?.get()),
+                        // Nanoseconds.
+                        Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+                    }
+                }
+            }
+            None => return Ok(once(0..names.len()).collect()),
         };
-        Ok(replay(&recording, self.backend, head))
+        best_cut(names.len(), self.devices, &mut cost)
     }
 
-    pub(super) fn seconds_of(&self, work: &PartWork) -> Result<f64, TrainError> {
-        Ok(cost(&record_part(self.session, work, 1, self.backend)?, self.backend))
+    /// The planned peak of the fullest device, [scaled](Session::bytes_of_smallest).
+    pub(super) fn peak_of_fullest(&self) -> Result<Bytes, TrainError> {
+        self.peak_of_fullest_at(&self.cut()?)
     }
-}
 
-impl Cutter<'_> {
+    /// The same of a cut that is known.
+    pub(super) fn peak_of_fullest_at(&self, cut: &[Range<usize>]) -> Result<Bytes, TrainError> {
+        let mut peaks = cut.iter().enumerate().map(|(device, stages)| self.fullness(stages.clone(), device));
+        peaks.try_fold(Bytes::default(), |most, peak| Ok(most.max(peak?)))
+    }
+
+    /// A device's planned peak, scaled so that it can be held against those of others.
+    pub(super) fn fullness(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
+        let timeline = self.timeline(stages, device)?;
+        Ok(self.session.bytes_of_smallest(device, timeline.peak().categories.total()))
+    }
+
     fn work(&self, stages: Range<usize>, device: usize) -> PartWork {
-        let Planner { choice, batch, devices, .. } = &self.planner;
-        let Choice { micro_batch, recompute } = choice.clone();
-        let all = batch.div_ceil(micro_batch);
-        let enough = self.schedule.in_flight(device, *devices, all) + BEYOND;
+        let Choice { micro_batch, recompute } = self.choice.clone();
+        let all = self.batch.div_ceil(micro_batch);
+        let enough = self.schedule.in_flight(device, self.devices, all) + BEYOND;
         PartWork {
             stages,
             device,
-            role: Role::Part { devices: *devices, schedule: self.schedule },
+            role: Role::Part { devices: self.devices, schedule: self.schedule },
             micro_batch,
             micro_batches: all.min(enough),
             recompute,
         }
     }
 
-    fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
-        self.planner.timeline_of(&self.work(stages, device))
+    /// What a device does in some steps, recorded.
+    pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, TrainError> {
+        record_part(self.session, &self.work(stages, device), STEPS, self.backend)
     }
 
-    fn peak(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
-        Ok(self.timeline(stages, device)?.peak().categories.total())
+    pub(super) fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
+        Ok(self.replayed(&self.recording(stages, device)?, device))
+    }
+
+    /// The timeline of what was recorded.
+    pub(super) fn replayed(&self, recording: &Recording, device: usize) -> Timeline {
+        let name = &self.session.config.device.devices[device];
+        let head = Head {
+            title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
+            device: name.to_string(),
+            limit_bytes: self.session.limit_of(device),
+        };
+        replay(recording, self.backend, head)
+    }
+
+    /// How many micro-batches a device holds activations of at a time.
+    pub(super) fn in_flight(&self, device: usize) -> usize {
+        self.schedule.in_flight(device, self.devices, self.batch.div_ceil(self.choice.micro_batch))
     }
 
     /// About how long the device computes for a micro-batch.
     fn seconds(&self, stages: Range<usize>, device: usize) -> Result<f64, TrainError> {
-        self.planner.seconds_of(&PartWork { micro_batches: 1, ..self.work(stages, device) })
+        let work = PartWork { micro_batches: 1, ..self.work(stages, device) };
+        Ok(cost(&record_part(self.session, &work, 1, self.backend)?, self.backend))
     }
 }

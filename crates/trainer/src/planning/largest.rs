@@ -18,7 +18,8 @@ pub fn fits(planned_peak_bytes: Bytes, limit_bytes: Bytes, backend: Backend) -> 
     planned_peak_bytes.get() as f64 * (1.0 + backend.margin()) <= limit_bytes.get() as f64
 }
 
-/// The largest batch up to `most` that fits `limit_bytes`; `None` where not even one of the smallest does.
+/// The largest batch up to `most` that fits `limit_bytes`; `None` where not even one of the smallest does. Of replicas it
+/// is that of all of them.
 ///
 /// Peaks grow with the batch, nearly in proportion, so it takes a few plans: each guess is made from the line through
 /// the two nearest ones, and halves what is left where the line misleads.
@@ -41,10 +42,12 @@ pub fn largest_batch(
         let rest = session.share_of(batch) % session.micro_batch_of(batch).max(1);
         peak_of(batch).or_else(|error| if rest == 0 { Err(error) } else { peak_of(batch - rest) })
     };
-    let (smallest, first) = match peak(1) {
-        Ok(bytes) => (1, bytes),
+    // Each replica has a sample at least.
+    let world = session.world_size();
+    let (smallest, first) = match peak(world) {
+        Ok(bytes) => (world, bytes),
         // Batch normalisation cannot be trained on one value a channel.
-        Err(_) => (2, peak(2)?),
+        Err(_) => (2 * world, peak(2 * world)?),
     };
     if !fits(first, limit_bytes, backend) {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Memory known before a run: records a step and lets the planner play the allocator over it.
 
 mod choice;
+mod choice_of_parts;
 mod coordinated;
 mod cut;
 mod largest;
@@ -13,10 +14,10 @@ use oomph_core::{Bytes, Split};
 use oomph_memory::Timeline;
 use oomph_plan::{Backend, Head, Recording, replay};
 
-use crate::{Session, TrainError, session::threads_of_each};
+use crate::{Session, SessionError, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
-pub use cut::{PlannedCut, PlannedPart, plan_cut};
-pub(crate) use cut::{balanced, check_parts};
+pub use cut::{PlannedCut, PlannedPart, plan_cut, planned_peak, planned_sum};
+pub(crate) use cut::{check_parts, cut, usual_cuts};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;
@@ -38,9 +39,14 @@ pub struct PlanOptions {
 /// Plans three optimizer steps and an evaluation batch: `step 1` makes the optimizer's state, `step 3` has all of it from
 /// the start, as all that follow, and `evaluation` has it beside. Nothing is executed and no tensor allocated.
 ///
+/// Of replicas it is one of those that have most of the batch.
+///
 /// # Errors
-/// Where the model or the task refuse the batch.
+/// Where the model or the task refuse the batch, or it has no sample for each replica.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
+    if let Some(samples) = options.batch.filter(|batch| *batch < session.world_size()) {
+        return Err(SessionError::TooFew { samples, devices: session.world_size() }.into());
+    }
     plan_steps(session, options, STEPS, 1)
 }
 

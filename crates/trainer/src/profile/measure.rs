@@ -66,7 +66,14 @@ pub(super) fn measure(
         explain(
             session,
             error,
-            Circumstances { subject: Subject::Training, seen, reserved_bytes: None, run: None, directory },
+            Circumstances {
+                subject: Subject::Training,
+                device: 0,
+                seen,
+                reserved_bytes: None,
+                run: None,
+                directory,
+            },
         );
     }
     // Event 0 of a timeline is the moment before the first one.

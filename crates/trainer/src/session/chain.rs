@@ -1,11 +1,11 @@
 //! The devices that a session's model lies on, where it is cut.
 
-use std::{iter::once, num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{Cut, DeviceName, PipelineSchedule, Sharing};
 use oomph_memory::{Account, ComputePool, charge};
-use oomph_parallel::{Schedule, cut_by_names};
+use oomph_parallel::Schedule;
 
 use super::{Session, SessionError, devices::threads_of_each};
 use crate::{
@@ -13,8 +13,7 @@ use crate::{
     cpu::prepare_pool,
     open_device,
     parallel::{Place, chain::Chain},
-    parts::check_names,
-    planning::{PlanOptions, balanced},
+    planning::cut,
 };
 
 impl Session {
@@ -26,7 +25,7 @@ impl Session {
         let Some(schedule) = self.pipeline_schedule() else { return Ok(None) };
         let device = &self.config.device;
         // To plan where it is cut takes memory of the program's.
-        let stages = charge(Account::Host, || self.cut(PlanOptions::default()))?;
+        let stages = charge(Account::Host, || cut(self, schedule))?;
         let places = self.open_places(stages)?;
         Ok(Some(Chain { places, schedule, timeout: device.timeout }))
     }
@@ -69,6 +68,11 @@ impl Session {
         }
     }
 
+    /// Whether the model is cut over several devices.
+    pub fn is_cut(&self) -> bool {
+        self.pipeline_schedule().is_some()
+    }
+
     /// In which order the devices work that the model lies on; `None` where it lies on one.
     pub(crate) fn pipeline_schedule(&self) -> Option<Schedule> {
         match &self.config.device.sharing {
@@ -79,26 +83,19 @@ impl Session {
         }
     }
 
-    /// The stages of each device: as configured, or as it is best for such a plan.
-    ///
-    /// # Errors
-    /// Where there are no such stages, or fewer than devices.
-    pub(crate) fn cut(&self, options: PlanOptions) -> Result<Vec<Range<usize>>, TrainError> {
-        let devices = self.config.device.devices.len();
-        let names: Vec<&str> = self.stages.iter().map(String::as_str).collect();
-        match self.config.device.sharing.cut() {
-            Some(Cut::At(at)) => {
-                check_names(&self.config, "device.cut", at, &names).map_err(SessionError::from)?;
-                Ok(cut_by_names(&names, at, devices)?)
-            }
-            Some(Cut::Balanced(balance)) => balanced(self, *balance, options),
-            None => Ok(once(0..names.len()).collect()),
+    /// The same, cut where it is cut now, whatever else becomes of it.
+    pub(crate) fn with_cut(&self, stages: &[Range<usize>]) -> Self {
+        let names = stages.iter().skip(1).map(|stages| self.stages[stages.start].clone()).collect();
+        let mut config = self.config.clone();
+        if let Sharing::Model { cut } | Sharing::Pipeline { cut, .. } = &mut config.device.sharing {
+            *cut = Cut::At(names);
         }
+        self.with(config, self.device.clone())
     }
 
     /// The micro-batch where none is configured: all of a device's share, but of a pipeline as much that its devices are
     /// idle for less than a fifth of the time, which they are with four micro-batches each (Huang et al. 2019, section 2.3).
-    pub(super) fn whole_micro_batch(&self, batch: usize) -> usize {
+    pub(crate) fn whole_micro_batch(&self, batch: usize) -> usize {
         const MICRO_BATCHES_A_DEVICE: usize = 4;
         match self.config.device.sharing {
             Sharing::Pipeline { .. } => {

@@ -62,6 +62,14 @@ pub enum SessionError {
         /// Why not.
         source: ModelError,
     },
+    /// Each replica has at least one sample.
+    #[error("a batch of {samples} has too few samples for {devices} devices: each has at least one")]
+    TooFew {
+        /// Samples of the batch.
+        samples: usize,
+        /// How many replicas there are.
+        devices: usize,
+    },
     /// Replicas would not meet in every micro-batch.
     #[error(
         "a batch of {samples} gives {world} replicas different numbers of micro-batches, in each of which \
@@ -132,6 +140,7 @@ impl SessionError {
                 "set `data.last_batch=drop`, or change `train.batch` or `memory.micro_batch` so that all have as many"
                     .into(),
             ),
+            Self::TooFew { .. } => Some("raise the batch, or name fewer devices".into()),
             Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
         }
     }

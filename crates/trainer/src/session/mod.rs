@@ -18,8 +18,9 @@ use oomph_model::{
 };
 use oomph_plan::Backend;
 
+pub use self::devices::default_limit;
 pub(crate) use self::devices::threads_of_each;
-use self::devices::{check_sharing, cpus, start_threads};
+use self::devices::{limits, start_threads};
 pub use self::error::{Leaves, SessionError};
 use crate::{
     DeviceError, Parts, Registry, Schedule, Task, TrainError, backend,
@@ -45,8 +46,11 @@ pub struct Session {
     pub loader: LoaderOptions,
     /// Where it computes, off autodiff.
     pub device: Device,
-    /// What the device may use, where that is known: as configured, or what the machine leaves.
+    /// What the device may use, where that is known: as configured, or what the machine leaves. Of several devices the
+    /// least that any of them may.
     pub limit_bytes: Option<Bytes>,
+    /// What each of several devices may use, where that is not the same for all.
+    limits: Vec<Bytes>,
     /// The file of weights that a new model starts from.
     pub weights: Option<PathBuf>,
     /// The names of the model's stages.
@@ -95,7 +99,7 @@ impl Session {
             let device = open_device(name)?;
             install_pool(&device, config.memory.pool)
                 .map_err(|reason| DeviceError::Pools { device: name, reason })?;
-            Ok((device, limit(config)))
+            Ok((device, limits(config)))
         };
         Self::assemble(config, registry, device, source)
     }
@@ -106,19 +110,18 @@ impl Session {
     /// # Errors
     /// As those of [`open`](Self::open) that are not about the device.
     pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Self, SessionError> {
-        let device = |config: &Config| Ok((Device::flex(), config.memory.limit));
+        let device = |config: &Config| Ok((Device::flex(), config.memory.limit.into_iter().collect()));
         Self::assemble(config, registry, device, Parts::open_source)
     }
 
     fn assemble(
         config: Config,
         registry: &Registry,
-        device: impl FnOnce(&Config) -> Result<(Device, Option<Bytes>), SessionError>,
+        device: impl FnOnce(&Config) -> Result<(Device, Vec<Bytes>), SessionError>,
         source: impl FnOnce(&Parts, &Config) -> Result<Arc<dyn Source>, DataError>,
     ) -> Result<Self, SessionError> {
-        check_sharing(&config)?;
         let parts = registry.read(&config)?;
-        let (device, limit_bytes) = device(&config)?;
+        let (device, limits) = device(&config)?;
         let source = source(&parts, &config)?;
         let task = registry.task(&config, &source.spec().target)?;
         task.check(&source.spec().target)?;
@@ -135,14 +138,16 @@ impl Session {
             task,
             loader,
             device,
-            limit_bytes,
+            limit_bytes: None,
+            limits: Vec::new(),
             weights,
             stages,
             leading_frozen,
             all_devices: None,
             replicas: Replicas::alone(),
             choices,
-        };
+        }
+        .with_limits(limits);
         session.check_stages()?;
         Ok(session)
     }
@@ -179,10 +184,11 @@ impl Session {
         if let Some(rests) = self.rests_of_rounds() {
             return rests;
         }
-        let (batch, last_batch) = (self.share_of(whole), self.share_of(self.train_order().len() % whole));
-        let rests =
-            [(batch % micro_batch, Leaves::EveryBatch), (last_batch % micro_batch, Leaves::LastBatch)];
-        rests.into_iter().filter(|(rest, _)| *rest > 0).collect()
+        let batches = [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)];
+        // Of replicas some have a sample more than others.
+        let shares = |samples: usize| [self.share_of(samples), samples / self.world_size()];
+        let rest = |(samples, leaves)| shares(samples).map(|share| (share % micro_batch, leaves));
+        batches.into_iter().flat_map(rest).filter(|(rest, _)| *rest > 0).collect()
     }
 
     fn check_batches(&self, split: Split, batches: usize, batch: usize) -> Result<(), SessionError> {
@@ -258,6 +264,7 @@ impl Session {
             task: self.task.clone(),
             loader: self.loader.clone(),
             limit_bytes: self.limit_bytes,
+            limits: self.limits.clone(),
             weights: self.weights.clone(),
             stages: self.stages.clone(),
             leading_frozen: self.leading_frozen,
@@ -386,18 +393,6 @@ impl Session {
         let lr = self.config.optimizer.lr;
         Schedule::new(&self.config.schedule, lr, self.steps(), self.steps_per_epoch())
     }
-}
-
-/// Sets the limit that the meter looks at, on each device. Of a GPU it is what its driver says that nobody holds.
-fn limit(config: &Config) -> Option<Bytes> {
-    if config.device.devices[0] != DeviceName::Cpu {
-        return crate::free_bytes(config.device.devices[0]);
-    }
-    // What the machine has is there for all of them.
-    let share = |bytes: Bytes| Bytes::new(bytes.get() / cpus(config).get() as u64);
-    let limit_bytes = config.memory.limit.or_else(|| Some(share(oomph_memory::default_limit()?.bytes)));
-    oomph_memory::set_limit(limit_bytes);
-    limit_bytes
 }
 
 impl std::fmt::Debug for Session {

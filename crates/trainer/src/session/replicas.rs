@@ -19,7 +19,8 @@ impl Session {
         let mut config = self.config.clone();
         config.device.threads = threads_of_each(&config);
         let devices = std::mem::replace(&mut config.device.devices, vec![name]);
-        Self { replicas, all_devices: Some(devices), ..self.with(config, device) }
+        let limits = Vec::new();
+        Self { replicas, limits, all_devices: Some(devices), ..self.with(config, device) }
     }
 
     /// How many replicas train together.
@@ -70,11 +71,16 @@ impl Session {
 
     /// The places of a whole batch whose samples are this replica's.
     pub(crate) fn own_rows(&self) -> Range<usize> {
-        oomph_parallel::rows(self.config.train.batch, self.replicas.rank(), self.replicas.world_size())
+        self.rows_of(self.replicas.rank(), self.replicas.world_size())
+    }
+
+    /// The places of a whole batch whose samples are those of one of so many ranks.
+    pub(crate) fn rows_of(&self, rank: usize, world: usize) -> Range<usize> {
+        oomph_parallel::rows(self.config.train.batch, rank, world)
     }
 
     /// Samples that one device has of a batch of so many, the most that any has.
-    pub(crate) fn share_of(&self, batch: usize) -> usize {
+    pub fn share_of(&self, batch: usize) -> usize {
         match self.config.device.sharing {
             Sharing::Dp { coordinator_share } => largest_share(batch, self.world_size(), coordinator_share),
             _ => batch.div_ceil(self.world_size()),

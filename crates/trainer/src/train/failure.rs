@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use oomph_config::OnOom;
+use oomph_core::{Phase, current_device};
 
 use super::Training;
 use crate::{
@@ -13,24 +14,30 @@ use crate::{
 };
 
 /// Reports in a run directory.
-const REPORT: &str = "out-of-memory";
+pub(super) const REPORT: &str = "out-of-memory";
 
 impl Training<'_> {
     /// Adds to an error what only the run knows: where it was, what was in use, and what is left.
     pub(super) fn explain(&mut self, error: TrainError) -> TrainError {
-        let mut error = match error {
-            TrainError::OutOfMemory(error) => error,
+        match error {
             TrainError::LossScale { step, scale, lr, .. } => {
-                return TrainError::LossScale { step, scale, lr, checkpoint: self.saved.clone() };
+                TrainError::LossScale { step, scale, lr, checkpoint: self.saved.clone() }
             }
-            error => return error,
-        };
+            error => error.with_explained(|error, device| self.explained(error, device)),
+        }
+    }
+
+    /// The same of one that ran out of memory, on one of the devices that the model lies on.
+    fn explained(&mut self, mut error: Box<OutOfMemory>, device: usize) -> Box<OutOfMemory> {
         // A step is counted once it is done, so that one that failed in the optimizer is.
         let in_step = error.phase.is_in_step() && !error.in_evaluation;
         error.at_step(self.progress.step + usize::from(in_step));
-        let seen = self.memory_log.as_ref().and_then(|log| log.seen(&error));
+        // Of several devices the first is this thread's.
+        let on = current_device() + device;
+        let seen = self.memory_log.as_ref().and_then(|log| log.seen_on(on, &error));
         let known = Circumstances {
             subject: Subject::Training,
+            device,
             seen,
             reserved_bytes: self.gauge.reserved_bytes(),
             run: Some((self.run.path().to_owned(), self.keep(&error))),
@@ -45,13 +52,18 @@ impl Training<'_> {
             // Where the log cannot be written, the error is what counts.
             let _ = self.tell(Event::Adapted(adapted));
         }
-        TrainError::OutOfMemory(error)
+        error
     }
 
     /// Saves the state of the last finished step, where the device can be trusted with it.
     fn keep(&mut self, error: &OutOfMemory) -> Kept {
         if matches!(error.shortage, Shortage::Device { .. }) {
             return self.before("a device that failed is not trusted with its state".to_owned());
+        }
+        // Other ranks wait for this one in the middle of what it failed in; between steps they do as it says.
+        let is_between = matches!(error.phase, Phase::Step | Phase::Checkpoint) && !error.in_evaluation;
+        if !self.session.replicas.is_alone() && !is_between {
+            return self.before("in the middle of a step several ranks save nothing".to_owned());
         }
         if self.progress.step == 0 {
             return Kept::Nothing { reason: "no step was finished".to_owned() };
@@ -85,6 +97,30 @@ impl Training<'_> {
     }
 }
 
+/// The run directory of a training that failed, and what is in it.
+pub(super) type Left = (PathBuf, Kept);
+
+impl Training<'_> {
+    /// What is left where another rank ran out of memory: nothing can be saved without it.
+    pub(super) fn left(&self) -> Left {
+        (
+            self.run.path().to_owned(),
+            self.before("the ranks cannot save without the one that failed".to_owned()),
+        )
+    }
+}
+
+/// Adds to the error of another rank what it cannot know.
+pub(super) fn of_rank(error: TrainError, left: Option<Left>) -> TrainError {
+    let TrainError::Rank { rank, device, mut source } = error else { return error };
+    if let TrainError::OutOfMemory(error) = &mut *source
+        && let Some(report) = &mut error.report
+    {
+        (report.run_dir, report.kept) = left.unzip();
+    }
+    TrainError::Rank { rank, device, source }
+}
+
 /// The same for an error before there was a training: while the model was made, or its state restored.
 pub(super) fn at_start(
     session: &Session,
@@ -104,6 +140,7 @@ pub(super) fn at_start(
     };
     let known = Circumstances {
         subject: Subject::Training,
+        device: 0,
         seen: log.and_then(|log| log.seen(&error)),
         reserved_bytes: None,
         run: Some((run.path().to_owned(), kept)),

@@ -2,15 +2,17 @@ mod announce;
 mod devices;
 mod event_file;
 mod failure;
+mod placement;
 mod restore;
 mod saving;
 mod warnings;
 
+use failure::Left;
 pub(crate) use restore::restored;
 
 use std::{
     collections::HashSet,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -24,8 +26,8 @@ use oomph_memory::{
 };
 
 use crate::{
-    Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
-    TrainError, check_plan,
+    Adapted, Event, Observer, PlanOptions, PlannedCut, PlannedPart, Resume, RunDirectory, Schedule, Session,
+    Stepper, Stop, Tick, TrainError, check_plan,
     cleanup::{Cleaner, Moment},
     device_failure,
     device_memory::Gauge,
@@ -78,19 +80,24 @@ pub fn train(
     (0..session.devices_here().len()).for_each(|device| on_device(device, restart_peak));
     match session.config.device.sharing {
         _ if !session.replicas.is_alone() => {
-            guarded(session, |session| lead(session, options, observer, stop))
+            guarded(session, |session| lead(session, options, observer, (stop, &mut None)))
         }
-        Sharing::Ddp(_) => train_on_replicas(session, stop, |session| lead(session, options, observer, stop)),
-        _ => lead(session, options, observer, stop),
+        Sharing::Ddp(_) => {
+            let mut left = None;
+            train_on_replicas(session, stop, |session| lead(session, options, observer, (stop, &mut left)))
+                .map_err(|error| failure::of_rank(error, left))
+        }
+        _ => lead(session, options, observer, (stop, &mut None)),
     }
 }
 
-/// Trains on one device, or as the first of several replicas.
+/// Trains on one device, or as the first of several replicas. Where it fails the run directory is `left` with what is
+/// in it of the training.
 fn lead(
     session: &Session,
     options: &TrainOptions,
     observer: &mut dyn Observer,
-    stop: &Stop,
+    (stop, left): (&Stop, &mut Option<Left>),
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
         let mut training = Training::open(session, options, observer, stop)?;
@@ -99,35 +106,52 @@ fn lead(
             Err(error) => {
                 let error = training.explain(error);
                 training.log_failure(&error);
+                *left = Some(training.left());
                 Err(error)
             }
         }
     })
 }
 
+/// What is known before there is a run directory.
+struct Prepared {
+    planned_peak_bytes: Bytes,
+    /// Of a model that lies on several devices.
+    cut: Option<PlannedCut>,
+    start: Start,
+}
+
 /// What can be known and refused before there is a run directory: the planned peak, and where training starts.
-fn prepare(session: &Session, options: &TrainOptions) -> Result<(Bytes, Start), TrainError> {
+fn prepare(session: &Session, options: &TrainOptions) -> Result<Prepared, TrainError> {
     session.check_training()?;
     if options.resume == Resume::No {
         session.check_weights()?;
     }
-    let planned = if let Some(largest) = check_parts(session, !options.skip_plan_check)? {
-        largest
+    let cut = check_parts(session, !options.skip_plan_check)?;
+    let planned_peak_bytes = if let Some(cut) = &cut {
+        cut.parts.iter().map(PlannedPart::planned_peak_bytes).max().unwrap_or_default()
     } else if options.skip_plan_check {
         plan(session, PlanOptions::default())?.peak().categories.total()
     } else {
         check_plan(session, options.report.clone())?
     };
-    Ok((planned, Start::find(session, &options.resume)?))
+    Ok(Prepared { planned_peak_bytes, cut, start: Start::find(session, &options.resume)? })
 }
 
-/// The other replicas start where this one does.
-fn tell_where_to_start(session: &Session, checkpoint: Option<&Checkpoint>) -> Result<(), TrainError> {
+/// The other replicas start where this one does; what runs out of memory on one of them is reported beside `report`,
+/// where there is such a path.
+pub(crate) fn tell_where_to_start(
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+    report: Option<&Path>,
+) -> Result<(), TrainError> {
     if session.replicas.is_alone() {
         return Ok(());
     }
-    let path = checkpoint.map(|checkpoint| checkpoint.path().display().to_string());
-    session.replicas.told(path.as_deref())?;
+    for path in [checkpoint.map(Checkpoint::path), report] {
+        let path = path.map(|path| path.display().to_string());
+        session.replicas.told(path.as_deref())?;
+    }
     Ok(())
 }
 
@@ -177,10 +201,14 @@ impl<'a> Training<'a> {
     ) -> Result<Self, TrainError> {
         // What prepares training is the program's; and what can be refused is, before there is a run directory that
         // nothing would ever be in.
-        let (planned_peak_bytes, start) = charge(Account::Host, || prepare(session, options))?;
-        let Start { run, checkpoint, warnings } = start;
-        tell_where_to_start(session, checkpoint.as_ref())?;
+        let Prepared { planned_peak_bytes, cut, start } =
+            charge(Account::Host, || prepare(session, options))?;
+        let Start { run, checkpoint, mut warnings } = start;
+        warnings.extend(placement::warnings(session, cut.as_ref()));
+        drop(cut);
+        // Other ranks are recorded from their model on too.
         let mut memory_log = MemoryLog::start(session);
+        tell_where_to_start(session, checkpoint.as_ref(), Some(&run.path().join(failure::REPORT)))?;
         let made = match &checkpoint {
             Some(checkpoint) => restored(session, checkpoint),
             None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use oomph_core::Bytes;
-use oomph_trainer::{PlanOptions, Planned, Session, SessionError, backend, fits, plan};
+use oomph_trainer::{PlanOptions, Planned, Session, SessionError, backend, fits, planned_peak};
 
 use super::subject::Subject;
 
@@ -39,12 +39,13 @@ impl<'a> Plans<'a> {
         sizes.take(MOST_REFUSED).find(|size| self.is_allowed(*size))
     }
 
+    /// The planned peak of one size; of several devices that of the fullest.
     pub(super) fn peak_bytes(&mut self, size: usize) -> Option<Bytes> {
         if let Some(known) = self.peaks.get(&size) {
             return *known;
         }
-        let planned = self.session(size).ok().and_then(|session| plan(&session, PlanOptions::default()).ok());
-        let peak = planned.map(|timeline| timeline.peak().categories.total());
+        let session = self.session(size).ok();
+        let peak = session.and_then(|session| planned_peak(&session, PlanOptions::default()).ok());
         self.peaks.insert(size, peak);
         peak
     }

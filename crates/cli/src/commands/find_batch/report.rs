@@ -18,7 +18,11 @@ use crate::{
 #[derive(Serialize)]
 pub(super) struct Report {
     model: String,
+    /// All of them, with commas between.
     device: String,
+    /// How several devices share the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strategy: Option<&'static str>,
     /// The largest batch that fits; with `--effective-batch` that batch, where a micro-batch fits.
     largest_batch: Option<usize>,
     /// With `--effective-batch` what to set.
@@ -45,6 +49,8 @@ pub(super) struct Report {
     subject: Subject,
     #[serde(skip)]
     train_samples: usize,
+    #[serde(skip)]
+    devices: usize,
 }
 
 /// A batch that was tried.
@@ -146,13 +152,16 @@ impl Report {
         capped: Option<String>,
     ) -> Self {
         let batch = session.config.train.batch;
+        let share = session.share_of(session.largest_train_batch());
+        let devices: Vec<_> = session.config.device.devices.iter().map(ToString::to_string).collect();
         let micro_batch = chosen.filter(|_| subject == Subject::MicroBatch);
         Self {
             model: session.architecture.name().to_owned(),
-            device: session.config.device.devices[0].to_string(),
+            device: devices.join(","),
+            strategy: session.config.device.sharing.name(),
             largest_batch: if subject == Subject::Batch { chosen } else { micro_batch.map(|_| batch) },
             micro_batch,
-            micro_batches: micro_batch.map(|micro_batch| session.largest_train_batch().div_ceil(micro_batch)),
+            micro_batches: micro_batch.map(|micro_batch| share.div_ceil(micro_batch)),
             is_proven: found.is_proven,
             limit_bytes,
             probes: rows.iter().map(Row::shown).collect(),
@@ -162,6 +171,7 @@ impl Report {
             written: None,
             subject,
             train_samples: session.source.len(Split::Train),
+            devices: devices.len(),
         }
     }
 
@@ -182,8 +192,11 @@ impl Report {
     }
 
     pub(super) fn text(&self) -> String {
-        let limit = self.limit_bytes.map(|limit| format!(" with {limit}")).unwrap_or_default();
-        let mut text = format!("{} on {}{limit}\n\n{}", self.model, self.device, self.table());
+        let each = if self.devices > 1 { " each" } else { "" };
+        let limit = self.limit_bytes.map(|limit| format!(" with {limit}{each}")).unwrap_or_default();
+        let strategy = self.strategy.filter(|_| self.devices > 1).map(|strategy| format!(" ({strategy})"));
+        let device = format!("{}{}", self.device, strategy.unwrap_or_default());
+        let mut text = format!("{} on {device}{limit}\n\n{}", self.model, self.table());
         if let Some(answer) = self.answer() {
             text += &format!("\n{answer}\n");
         }

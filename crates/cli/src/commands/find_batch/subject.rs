@@ -1,4 +1,5 @@
-use oomph_config::{Config, MicroBatch};
+use oomph_config::MicroBatch;
+use oomph_trainer::Session;
 
 use crate::numbers::grouped;
 
@@ -33,19 +34,20 @@ impl Subject {
         }
     }
 
-    /// The smallest that may be: a batch has a micro-batch at least.
-    pub(super) fn least(self, config: &Config) -> usize {
-        match (self, config.memory.micro_batch) {
-            (Self::Batch, Some(MicroBatch::Samples(samples))) => samples,
-            _ => 1,
+    /// The smallest that may be: a batch has a micro-batch at least, and of replicas a sample for each.
+    pub(super) fn least(self, session: &Session) -> usize {
+        match (self, session.config.memory.micro_batch) {
+            (Self::MicroBatch, _) => 1,
+            (Self::Batch, Some(MicroBatch::Samples(samples))) => samples.max(session.world_size()),
+            (Self::Batch, _) => session.world_size(),
         }
     }
 
     /// The largest that there can be.
-    pub(super) fn most(self, config: &Config, samples: usize) -> usize {
+    pub(super) fn most(self, session: &Session, samples: usize) -> usize {
         match self {
             Self::Batch => samples,
-            Self::MicroBatch => config.train.batch.min(samples),
+            Self::MicroBatch => session.share_of(session.config.train.batch.min(samples)),
         }
     }
 
@@ -53,7 +55,9 @@ impl Subject {
     pub(super) fn capped(self, there_are: usize) -> String {
         match self {
             Self::Batch => format!("there are only {} samples to train on", grouped(there_are)),
-            Self::MicroBatch => format!("a micro-batch is at most the batch of {}", grouped(there_are)),
+            Self::MicroBatch => {
+                format!("a micro-batch is at most what a device has of the batch, {}", grouped(there_are))
+            }
         }
     }
 }

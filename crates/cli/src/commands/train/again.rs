@@ -3,7 +3,7 @@
 use std::{ffi::OsString, os::unix::process::CommandExt, path::Path, process::Command};
 
 use oomph_config::{Config, OnOom, Value};
-use oomph_trainer::{Advice, Kept, OutOfMemory, TrainError};
+use oomph_trainer::{Advice, Kept, TrainError};
 
 use super::TrainArguments;
 use crate::error::CliError;
@@ -15,18 +15,19 @@ const SELF: &str = "/proc/self/exe";
 /// What it gives is why that is not so: the error itself, or why no process can be started.
 ///
 /// The id of the process stays, and with it who waits for it and who sends it signals.
-pub(super) fn go_on(arguments: &TrainArguments, config: &Config, error: Box<OutOfMemory>) -> CliError {
-    let report = error.report.as_ref();
+pub(super) fn go_on(arguments: &TrainArguments, config: &Config, error: TrainError) -> CliError {
+    let Some(shortage) = error.out_of_memory() else { return error.into() };
+    let report = shortage.report.as_ref();
     let run = report.and_then(|report| report.run_dir.clone());
     let from = report.and_then(|report| match report.kept.as_ref()? {
         Kept::LastStep { checkpoint, .. } | Kept::Before { checkpoint, .. } => Some(checkpoint.clone()),
         Kept::Nothing { .. } => None,
     });
-    let advice = error.goes_on_with().filter(|_| config.memory.on_oom == OnOom::Adapt);
-    let (Some(run), Some(advice)) = (run, advice) else { return TrainError::OutOfMemory(error).into() };
+    let advice = shortage.goes_on_with().filter(|_| config.memory.on_oom == OnOom::Adapt);
+    let (Some(run), Some(advice)) = (run, advice) else { return error.into() };
     let from = from.unwrap_or_else(|| run.clone());
     let source = Command::new(SELF).args(again(arguments, &run, &from, advice)).exec();
-    CliError::Again { run, error, source }
+    CliError::Again { run, error: Box::new(shortage.clone()), source }
 }
 
 /// The run's own configuration is resolved, so that flags and settings of this command line are in it already. Values

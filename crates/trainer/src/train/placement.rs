@@ -1,0 +1,64 @@
+//! What somebody should know of how the work lies on several devices, before it begins.
+
+use oomph_config::{DeviceName, Sharing};
+use oomph_parallel::Schedule;
+
+use crate::{PlannedCut, Session};
+
+/// What works, and not as well as it might.
+pub(super) fn warnings(session: &Session, cut: Option<&PlannedCut>) -> Vec<String> {
+    let cut = cut.and_then(|cut| few_micro_batches(session, cut));
+    [uneven_shares(session), unlike_devices(session), cut].into_iter().flatten().collect()
+}
+
+/// The slowest rank sets the pace, and ranks with a sample more are slower.
+fn uneven_shares(session: &Session) -> Option<String> {
+    let (world, batch) = (session.world_size(), session.config.train.batch);
+    let more = batch % world;
+    if more == 0 || !matches!(session.config.device.sharing, Sharing::Ddp(_)) {
+        return None;
+    }
+    let least = batch / world;
+    let ranks =
+        (0..world).filter(|rank| session.rows_of(*rank, world).len() > least).map(|rank| rank.to_string());
+    let ranks = ranks.collect::<Vec<_>>().join(", ");
+    let (ranks, verb) =
+        if more == 1 { (format!("rank {ranks}"), "has") } else { (format!("ranks {ranks}"), "have") };
+    Some(format!(
+        "a batch of {batch} is not a multiple of {world} devices: {ranks} {verb} {} of it and the others {least}, \
+         who wait for the former",
+        least + 1
+    ))
+}
+
+/// Replicas take each step together.
+fn unlike_devices(session: &Session) -> Option<String> {
+    let devices = session.devices_here();
+    let is_cpu = |device: &DeviceName| *device == DeviceName::Cpu;
+    let is_mixed = devices.iter().any(is_cpu) && !devices.iter().all(is_cpu);
+    (is_mixed && session.config.device.sharing.is_of_replicas()).then(|| {
+        format!(
+            "the CPU and GPUs (`{}`) have equal parts of each batch, and in every step all wait for the slowest",
+            session.device_names()
+        )
+    })
+}
+
+/// A pipeline is never full then.
+fn few_micro_batches(session: &Session, cut: &PlannedCut) -> Option<String> {
+    let (devices, micro_batches) = (cut.parts.len(), cut.micro_batches);
+    if session.pipeline_schedule() == Some(Schedule::Sequential) || micro_batches >= devices {
+        return None;
+    }
+    let fix = match cut.micro_batch {
+        1 => "raise `train.batch`, or name fewer devices",
+        _ => "lower `memory.micro_batch`, or name fewer devices",
+    };
+    let are =
+        if micro_batches == 1 { "1 micro-batch is" } else { &format!("{micro_batches} micro-batches are") };
+    Some(format!(
+        "{are} too few to have {devices} devices work at a time, which are idle for about {:.0} % of forward and \
+         backward by plan: {fix}",
+        cut.course.bubble() * 100.0
+    ))
+}
