@@ -54,7 +54,7 @@ pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
 };
 pub use timeline::{
-    Block, Category, Clock, Draft, Held, Holder, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split,
+    Block, Category, Clock, Draft, Held, Holder, Lane, LaneKind, LaneSpan, LaneTimes, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split,
     Timeline,
 };
 

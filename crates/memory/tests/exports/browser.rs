@@ -17,7 +17,12 @@ use crate::{
 
 fn page(name: &str, timeline: &Timeline, overlay: Option<&Timeline>) -> PathBuf {
     let path = file(name);
-    fs::write(&path, written(|out| export::html(&export::Page { timeline, overlay }, out))).unwrap();
+    let page = export::Page::new(timeline);
+    let page = match overlay {
+        Some(plan) => page.with_overlay(plan),
+        None => page,
+    };
+    fs::write(&path, written(|out| export::html(&page, out))).unwrap();
     path
 }
 

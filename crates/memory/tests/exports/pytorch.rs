@@ -13,7 +13,7 @@ use crate::{
 
 fn snapshot(name: &str, timeline: &Timeline) -> PathBuf {
     let path = file(name);
-    fs::write(&path, written(|out| export::snapshot(timeline, out))).unwrap();
+    fs::write(&path, written(|out| export::snapshot(&[timeline], out))).unwrap();
     path
 }
 
