@@ -4,8 +4,8 @@ use burn::tensor::Tensor;
 use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{
-    Account, charge,
-    record::{self, StepKind},
+    Account, LaneKind, charge,
+    record::{StepKind, lane},
     restart_peak,
 };
 use oomph_model::{Carried, Pass, Stages, autodiff};
@@ -14,6 +14,7 @@ use crate::{
     Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
     forward::forward,
     leak_watch::LeakCheck,
+    loading::next_batch,
     memory_log::MemoryLog,
     out_of_memory::{self, Circumstances, Subject, explain},
     progress::read_all,
@@ -168,10 +169,10 @@ pub(crate) fn evaluate_batches(
         let mut batch_index = 0;
         while batch_index < batches
             && stop.reason().is_none()
-            && let Some(batch) = charge(Account::Host, || loader.next())
+            && let Some(batch) = next_batch(&mut loader)
         {
             let batch = batch?;
-            record::mark_step(batch_index as u64 + 1, StepKind::Eval);
+            session.mark_step(batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
                 sums.add(session, &model, &batch)?;
@@ -214,11 +215,11 @@ impl Sums {
         model: &Stages,
         batch: &oomph_data::Batch,
     ) -> Result<(), TrainError> {
-        let uploading = phase(Phase::Data);
+        let uploading = (phase(Phase::Data), lane(LaneKind::Data, "upload", None));
         let (input, targets) = upload(batch, &session.device);
         drop(uploading);
         out_of_memory::check()?;
-        let _phase = phase(Phase::Eval);
+        let (_phase, _lane) = (phase(Phase::Eval), lane(LaneKind::Eval, "evaluation", None));
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
         if session.source.is_continuous() {
             let before = if batch.continues { self.carried.rows(0..batch.size) } else { Carried::new() };

@@ -5,7 +5,8 @@ use std::{
 
 use oomph_config::DeviceName;
 use oomph_memory::{
-    Account, Split, Timeline, charge, export,
+    Account, Split, Timeline, charge,
+    export::{self, Page},
     record::{self, Notes, Recording},
 };
 use oomph_model::Stages;
@@ -18,6 +19,8 @@ use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, last_step::Last
 pub(crate) struct MemoryLog {
     held: Held,
     notes: Notes,
+    /// What the devices of this process are called.
+    devices: Vec<String>,
     last_step: LastStep,
 }
 
@@ -25,19 +28,31 @@ impl MemoryLog {
     /// Records from now on, where the configuration and the device let it. To be started before the model is made,
     /// which shall be known.
     pub(crate) fn start(session: &Session) -> Option<Self> {
-        let config = &session.config;
-        let is_cpu = config.device.devices[0] == DeviceName::Cpu;
-        if config.memory.record == 0 || !is_cpu || !oomph_memory::is_installed() {
+        Self::start_with(session, Held::default())
+    }
+
+    /// The same with what the devices of other replicas note too.
+    pub(crate) fn start_with(session: &Session, held: Held) -> Option<Self> {
+        if !Self::is_wanted(session) {
             return None;
         }
-        record::start(config.memory.record);
+        record::start(session.config.memory.record);
         let notes = notes(session, std::iter::empty());
-        Some(Self { held: Held::default(), notes, last_step: LastStep::default() })
+        let devices = device_labels(session);
+        Some(Self { held, notes, devices, last_step: LastStep::default() })
+    }
+
+    /// Whether the configuration and the device let it.
+    pub(crate) fn is_wanted(session: &Session) -> bool {
+        let config = &session.config;
+        let is_cpu = config.device.devices[0] == DeviceName::Cpu;
+        config.memory.record > 0 && is_cpu && oomph_memory::is_installed()
     }
 
     /// Notes from now on which tensors of a training are what.
     pub(crate) fn follow(&mut self, stepper: &mut Stepper) {
-        self.look_at(&stepper.model);
+        stepper.tell_parameters(&mut self.held);
+        self.notes.stages = stepper.model.names().map(str::to_owned).collect();
         stepper.watch(Some(Box::new(self.held.clone())));
     }
 
@@ -58,9 +73,9 @@ impl MemoryLog {
         self.last_step.peak(&self.held, &self.notes, &stepper.optimizer)
     }
 
-    /// What the recording shows now.
-    fn timeline(&self) -> Timeline {
-        record::dump().timeline(&Notes { held: self.held.notes(), ..self.notes.clone() })
+    /// What the recording shows now of each device.
+    fn timelines(&self) -> Vec<Timeline> {
+        timelines(&self.held, &self.notes, &self.devices).0
     }
 
     /// What the recording shows up to the moment when memory ran out.
@@ -68,7 +83,7 @@ impl MemoryLog {
         charge(Account::Host, || {
             let recording = record::dump();
             let last = event_of(error, &recording)?;
-            let notes = Notes { held: self.held.notes(), ..self.notes.clone() };
+            let notes = Notes { held: self.held.notes_of(recording.device), ..self.notes.clone() };
             Some(recording.timeline(&notes).until(last))
         })
     }
@@ -76,7 +91,11 @@ impl MemoryLog {
     /// Writes what the recording shows now as a page of `directory`.
     pub(crate) fn write_page(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let path = directory.join(name);
-        export::write_file(&path, |out| export::html(&export::Page::new(&self.timeline()), out))?;
+        let timelines = self.timelines();
+        if let [first, others @ ..] = &timelines[..] {
+            let page = others.iter().fold(Page::new(first), |page, timeline| page.and(timeline, None));
+            export::write_file(&path, |out| export::html(&page, out))?;
+        }
         Ok(path)
     }
 }
@@ -91,7 +110,30 @@ impl Drop for MemoryLog {
 pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32> {
     let Shortage::Limit { event, .. } = error.shortage else { return None };
     // Event `k` of a recording is event `k + 1` of its timeline.
-    u32::try_from(event.checked_sub(recording.first_event)?.saturating_add(1)).ok()
+    (event >= recording.first_event).then(|| recording.events_before(event) + 1)
+}
+
+/// What is recorded of each device up to the same moment, and the first recording.
+pub(crate) fn timelines(held: &Held, notes: &Notes, devices: &[String]) -> (Vec<Timeline>, Recording) {
+    charge(Account::Host, || {
+        let mut recordings = record::dump_devices(0);
+        // Those of a program that had more devices at another time.
+        recordings.truncate(devices.len());
+        let timelines = recordings.iter().zip(devices).map(|(recording, device)| {
+            let held = held.notes_of(recording.device);
+            recording.timeline(&Notes { held, device: device.clone(), ..notes.clone() })
+        });
+        let timelines = timelines.collect();
+        (timelines, recordings.into_iter().next().unwrap_or_default())
+    })
+}
+
+/// What the devices of this process are called: by name, and number where there are several.
+pub(crate) fn device_labels(session: &Session) -> Vec<String> {
+    match session.devices_here() {
+        [alone] => vec![alone.to_string()],
+        several => several.iter().enumerate().map(|(index, device)| format!("{index} {device}")).collect(),
+    }
 }
 
 /// What is the same for all recordings of a session.

@@ -4,11 +4,7 @@ use std::io::{self, Write};
 
 use oomph_core::Bytes;
 
-use super::{
-    Page,
-    document::Text,
-    html::PageDevice,
-};
+use super::{Page, document::Text, html::PageDevice};
 use crate::{Clock, Origin, Timeline};
 
 /// What the highest moment of a timeline is called: never one name for a prediction and a measurement.
@@ -95,7 +91,8 @@ fn devices_table(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let peak = peak_name(page.first.timeline.origin);
     let overlaid = page.devices().find_map(|device| device.overlay).map(|plan| peak_name(plan.origin));
     let lane_names: &[&str] = if has_lanes { &["busy", "communication", "idle"] } else { &[] };
-    let names = [Some("device"), Some(peak), overlaid].into_iter().flatten().chain(lane_names.iter().copied());
+    let names =
+        [Some("device"), Some(peak), overlaid].into_iter().flatten().chain(lane_names.iter().copied());
     write!(out, "<div class=\"scroll\"><table class=\"figures-table\"><thead><tr>")?;
     names.into_iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))?;
     writeln!(out, "</tr></thead><tbody>")?;

@@ -2,7 +2,9 @@
 
 use oomph_core::{Bytes, Phase};
 
-use crate::{Block, Category, Clock, Lane, LaneKind, LaneSpan, Name, Names, Origin, Span, SpanKind, Timeline};
+use crate::{
+    Block, Category, Clock, Lane, LaneKind, LaneSpan, Name, Names, Origin, Span, SpanKind, Timeline,
+};
 
 /// A timeline in which nothing happens.
 pub(super) fn empty(origin: Origin) -> Timeline {

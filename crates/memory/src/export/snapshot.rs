@@ -61,11 +61,9 @@ fn write(devices: &mut [Content<'_>], pickler: &mut Pickler<'_>) -> io::Result<(
         it.list(segments, |it, (at, segment)| devices[at].segment(it, segment))?;
         it.text("device_traces")?;
         let last = devices.iter().map(|content| content.device).max().unwrap_or(0);
-        it.list(0..=last, |it, device| {
-            match devices.iter_mut().find(|content| content.device == device) {
-                Some(content) => content.trace(it),
-                None => it.list([], |it, number| it.number(number)),
-            }
+        it.list(0..=last, |it, device| match devices.iter_mut().find(|content| content.device == device) {
+            Some(content) => content.trace(it),
+            None => it.list([], |it, number| it.number(number)),
         })?;
         it.text("allocator_settings")?;
         settings(it)
@@ -318,15 +316,21 @@ mod tests {
 
     #[test]
     fn each_of_several_devices_has_its_trace_and_its_segments() {
-        let (one, all) = (sample::step(Origin::Measured), [1, 3].map(|count| {
-            let timeline = sample::step(Origin::Measured);
-            let mut out = Vec::new();
-            snapshot(&vec![&timeline; count], &mut out).unwrap();
-            String::from_utf8_lossy(&out).into_owned()
-        }));
+        let (one, all) = (
+            sample::step(Origin::Measured),
+            [1, 3].map(|count| {
+                let timeline = sample::step(Origin::Measured);
+                let mut out = Vec::new();
+                snapshot(&vec![&timeline; count], &mut out).unwrap();
+                String::from_utf8_lossy(&out).into_owned()
+            }),
+        );
         let count = |text: &str, of: &str| text.matches(of).count();
         // The names of actions are written out each time.
-        assert_eq!(count(&all[0], "free_requested"), one.blocks.iter().filter(|it| it.died.is_some()).count());
+        assert_eq!(
+            count(&all[0], "free_requested"),
+            one.blocks.iter().filter(|it| it.died.is_some()).count()
+        );
         for of in ["free_requested", "segment_alloc", "segment_pool_id"] {
             assert_eq!(count(&all[1], of), 3 * count(&all[0], of), "{of}");
         }

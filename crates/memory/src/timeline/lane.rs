@@ -22,15 +22,8 @@ pub enum LaneKind {
 
 impl LaneKind {
     /// All of them, in the order of a step.
-    pub const ALL: [Self; 7] = [
-        Self::Data,
-        Self::Forward,
-        Self::Backward,
-        Self::Step,
-        Self::Eval,
-        Self::Communication,
-        Self::Idle,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Data, Self::Forward, Self::Backward, Self::Step, Self::Eval, Self::Communication, Self::Idle];
 
     /// As users read it.
     pub const fn name(self) -> &'static str {

@@ -363,13 +363,18 @@ mod tests {
 
     #[test]
     fn a_timeline_can_begin_between_two_events() {
-        let blocks = vec![block(10, Category::Parameters, 0, None), block(5, Category::Workspace, 1, Some(2))];
+        let blocks =
+            vec![block(10, Category::Parameters, 0, None), block(5, Category::Workspace, 1, Some(2))];
         let mut whole = timeline(3, blocks);
         whole.times = vec![0, 10, 20];
-        let span = |start, end| LaneSpan { kind: LaneKind::Forward, name: "forward", number: None, start, end };
+        let span =
+            |start, end| LaneSpan { kind: LaneKind::Forward, name: "forward", number: None, start, end };
         whole.lane.spans = vec![span(2, 9), span(12, 25)];
         let later = whole.clone().since_time(15);
-        assert_eq!((later.times.as_slice(), later.levels()), ([0, 5].as_slice(), whole.levels()[1..].to_vec()));
+        assert_eq!(
+            (later.times.as_slice(), later.levels()),
+            ([0, 5].as_slice(), whole.levels()[1..].to_vec())
+        );
         assert_eq!((later.lane.spans, whole.since_time(0).times), (vec![span(0, 10)], vec![0, 10, 20]));
     }
 

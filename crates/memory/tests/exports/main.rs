@@ -117,7 +117,12 @@ fn the_data_of_a_page_is_the_timeline() {
     assert_eq!(data["devices"][0]["timeline"]["peak_event"], timeline.peak().event);
     let names = data["devices"][0]["timeline"]["names"].as_array().unwrap();
     assert!(names.iter().any(|name| name == "</script><b>"));
-    let placed = data["devices"][0]["overlay"]["times"].as_array().unwrap().iter().filter(|time| time.is_number()).count();
+    let placed = data["devices"][0]["overlay"]["times"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|time| time.is_number())
+        .count();
     assert!(placed + 1 >= plan.times.len(), "all but the start lies within a matched step");
 }
 

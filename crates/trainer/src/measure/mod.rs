@@ -223,7 +223,10 @@ impl Recorder {
         if recording.lost_events > 0 {
             return None;
         }
-        let notes = Notes { held: self.held.notes(), ..memory_log::notes(session, stepper.model.names()) };
+        let notes = Notes {
+            held: self.held.notes_of(recording.device),
+            ..memory_log::notes(session, stepper.model.names())
+        };
         let levels = recording.timeline(&notes).levels();
         levels.last().map(|level| level.of(Category::OptimizerState))
     }

@@ -2,12 +2,14 @@ use std::path::Path;
 
 use oomph_core::Split;
 use oomph_data::Loader;
-use oomph_memory::{Account, charge};
+use oomph_memory::{Account, charge, record::StepKind};
 
 use super::Order;
 use crate::{
     Quiet, Schedule, Session, Stepper, Stop, TrainError,
     evaluate::evaluate_batches,
+    held::Held,
+    loading::next_batch,
     progress::Interval,
     state::{Checkpoint, Progress},
     train::restored,
@@ -27,9 +29,9 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     /// Starts where rank 0 does: it tells the checkpoint.
-    fn start(session: &'a Session, stop: &'a Stop) -> Result<Self, TrainError> {
+    fn start(session: &'a Session, stop: &'a Stop, held: Option<Held>) -> Result<Self, TrainError> {
         let checkpoint = session.replicas.told(None)?;
-        let (stepper, mut progress) = match checkpoint.as_str() {
+        let (mut stepper, mut progress) = match checkpoint.as_str() {
             "" => (Stepper::new(session)?, Progress::default()),
             path => {
                 let checkpoint = charge(Account::Host, || Checkpoint::open(Path::new(path)))?;
@@ -37,6 +39,10 @@ impl<'a> Follower<'a> {
             }
         };
         progress.batches_per_epoch = session.steps_per_epoch();
+        if let Some(mut held) = held {
+            stepper.tell_parameters(&mut held);
+            stepper.watch(Some(Box::new(held)));
+        }
         let schedule = session.schedule();
         Ok(Self { session, stop, stepper, schedule, progress, loader: None, interval: Interval::default() })
     }
@@ -49,13 +55,18 @@ impl<'a> Follower<'a> {
                 Order::Step => self.step()?,
                 // Rank 0 sees the same figures, and says what is wrong with them.
                 Order::Losses => drop(self.interval.read(replicas)?),
-                Order::Evaluate => self.evaluate()?,
+                Order::Evaluate => self.evaluate(usize::MAX)?,
+                Order::Glance => {
+                    let batches = replicas.told(None)?.parse();
+                    self.evaluate(batches.map_err(|_| TrainError::OtherVersion { rank: replicas.rank() })?)?;
+                }
                 Order::Carried => {
                     if let Some(carried) = &self.stepper.carried {
                         replicas.gather_carried(carried)?;
                     }
                 }
                 Order::Check => replicas.check(&self.stepper.model, self.progress.step)?,
+                Order::Wait => {}
                 Order::End => return Ok(()),
             }
         }
@@ -71,7 +82,8 @@ impl<'a> Follower<'a> {
             })
         });
         // All ranks have as many batches, and rank 0 has one.
-        let Some(batch) = charge(Account::Host, || loader.next()) else { return Ok(()) };
+        let Some(batch) = next_batch(loader) else { return Ok(()) };
+        session.mark_step(step as u64 + 1, StepKind::Train);
         let lr = self.schedule.lr(step);
         let outcome = self.stepper.step(batch?, step, lr, session.task.as_ref())?;
         self.interval.add(step + 1, lr, outcome);
@@ -81,17 +93,18 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    fn evaluate(&mut self) -> Result<(), TrainError> {
+    /// The first batches: at most `most` of them.
+    fn evaluate(&mut self, most: usize) -> Result<(), TrainError> {
         self.session.replicas.share_statistics(&mut self.stepper.model)?;
-        evaluate_batches(self.session, &self.stepper.model, usize::MAX, &mut Quiet, self.stop)?;
+        evaluate_batches(self.session, &self.stepper.model, most, &mut Quiet, self.stop)?;
         Ok(())
     }
 }
 
-/// Trains as rank 0 orders, until it says that it is over.
+/// Trains as rank 0 orders, until it says that it is over. Notes which tensors are what, where somebody wants to know.
 ///
 /// # Errors
 /// Where this rank fails, or another did.
-pub(super) fn follow(session: &Session, stop: &Stop) -> Result<(), TrainError> {
-    charge(Account::Device, || Follower::start(session, stop)?.run())
+pub(super) fn follow(session: &Session, stop: &Stop, held: Option<Held>) -> Result<(), TrainError> {
+    charge(Account::Device, || Follower::start(session, stop, held)?.run())
 }

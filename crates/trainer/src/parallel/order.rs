@@ -7,16 +7,29 @@ pub(crate) enum Order {
     Losses,
     /// Evaluate, with the running statistics of rank 0.
     Evaluate,
+    /// The same of the first batches alone: rank 0 tells how many.
+    Glance,
     /// Give rank 0 what recurrent layers carry on each rank.
     Carried,
     /// Compare the parameters.
     Check,
+    /// Nothing, until the next order: rank 0 goes on when all have come.
+    Wait,
     /// Training is over.
     End,
 }
 
 impl Order {
-    const ALL: [Self; 6] = [Self::Step, Self::Losses, Self::Evaluate, Self::Carried, Self::Check, Self::End];
+    const ALL: [Self; 8] = [
+        Self::Step,
+        Self::Losses,
+        Self::Evaluate,
+        Self::Glance,
+        Self::Carried,
+        Self::Check,
+        Self::Wait,
+        Self::End,
+    ];
 
     pub(super) fn bytes(self) -> Vec<u8> {
         vec![self as u8]

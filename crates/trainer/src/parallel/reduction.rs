@@ -1,11 +1,14 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, LaneKind, charge,
+    record::{lane, lane_was, transfer},
+};
 use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::group::{Pending, Reduced};
 
-use super::Replicas;
+use super::{Replicas, replicas::WAITING};
 use crate::TrainError;
 
 /// The parameters whose gradients travel together: those of the stages whose backward ends at the same time.
@@ -20,8 +23,19 @@ pub(crate) struct Reduction<'a> {
     buckets: &'a [Bucket],
     /// Of those that were not started yet, the last comes next.
     left: usize,
-    started: Vec<(&'a Bucket, Pending)>,
+    started: Vec<Started<'a>>,
 }
+
+/// A bucket that is under way.
+struct Started<'a> {
+    index: usize,
+    bucket: &'a Bucket,
+    at: Instant,
+    pending: Pending,
+}
+
+/// What lanes call it.
+const GRADIENTS: &str = "gradients";
 
 impl<'a> Reduction<'a> {
     pub(crate) fn new(replicas: &'a Replicas, buckets: &'a [Bucket]) -> Self {
@@ -42,6 +56,7 @@ impl<'a> Reduction<'a> {
             if bucket.is_empty() {
                 continue;
             }
+            let _lane = lane(LaneKind::Communication, GRADIENTS, Some(self.left));
             let mut values = charge(Account::Host, || Vec::with_capacity(room(bucket)));
             for (name, shape) in bucket {
                 let gradient = match (sums.remove(name), newest.remove(name)) {
@@ -50,8 +65,9 @@ impl<'a> Reduction<'a> {
                 };
                 charge(Account::Host, || write(gradient, shape, &mut values))?;
             }
+            let at = Instant::now();
             let pending = charge(Account::Host, || self.replicas.group().start_all_reduce(values));
-            self.started.push((bucket, pending));
+            self.started.push(Started { index: self.left, bucket, at, pending });
         }
         Ok(())
     }
@@ -65,8 +81,16 @@ impl<'a> Reduction<'a> {
     ) -> Result<(Named<AnyTensor>, [Duration; 2]), TrainError> {
         self.pass(0, &mut sums, &mut Named::new())?;
         let (mut reduced, mut times) = (Named::new(), [Duration::ZERO; 2]);
-        for (bucket, pending) in self.started {
-            let Reduced { values, took, blocked, .. } = pending.wait()?;
+        for Started { index, bucket, at, pending } in self.started {
+            let _lane = lane(LaneKind::Communication, GRADIENTS, Some(index));
+            let waits = Instant::now();
+            let Reduced { values, took, moving, blocked } = pending.wait()?;
+            transfer(GRADIENTS, Some(index), at, took);
+            // Until all ranks are there nothing moves.
+            let met = at + took.saturating_sub(moving);
+            if met > waits {
+                lane_was(LaneKind::Idle, WAITING, None, [waits, met]);
+            }
             times = [times[0] + took, times[1] + blocked];
             let mut values = values.as_slice();
             for (name, shape) in bucket {

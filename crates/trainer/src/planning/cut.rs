@@ -65,14 +65,8 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
     let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
     let cutter = Cutter::new(session, schedule, options)?;
     let stages = session.cut(options)?;
-    let planned = stages.into_iter().enumerate().map(|(device, stages)| {
-        let name = |stage: usize| session.stages[stage].clone();
-        let names = [name(stages.start), name(stages.end - 1)];
-        let seconds = cutter.seconds(stages.clone(), device)?;
-        let timeline = cutter.timeline(stages.clone(), device)?;
-        let device = session.config.device.devices[device].to_string();
-        Ok(PlannedPart { device, stages, names, timeline, seconds })
-    });
+    let planned = stages.into_iter().enumerate();
+    let planned = planned.map(|(device, stages)| cutter.part(&cutter.work(stages, device), STEPS));
     let parts = planned.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
     let micro_batch = cutter.choice.micro_batch;
     let micro_batches = cutter.batch.div_ceil(micro_batch);
@@ -85,6 +79,24 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
     };
     let course = Course::play(schedule, parts.len(), micro_batches, seconds, 0.0);
     Ok(Some(PlannedCut { parts, micro_batch, micro_batches, course }))
+}
+
+/// Plans so many steps of each device that the session's model is cut over, with all their micro-batches, and an
+/// evaluation batch; `None` where it is not cut.
+pub(crate) fn plan_parts(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+) -> Result<Option<Vec<PlannedPart>>, TrainError> {
+    let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
+    let cutter = Cutter::new(session, schedule, options)?;
+    let micro_batches = cutter.batch.div_ceil(cutter.choice.micro_batch);
+    let stages = session.cut(options)?.into_iter().enumerate();
+    let parts = stages.map(|(device, stages)| {
+        let work = PartWork { micro_batches, ..cutter.work(stages, device) };
+        cutter.part(&work, steps)
+    });
+    parts.collect::<Result<_, _>>().map(Some)
 }
 
 /// The planned peak of the largest device that the session's model is cut over; `None` where it is not cut.
@@ -154,9 +166,22 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    fn timeline(&self, stages: Range<usize>, device: usize) -> Result<Timeline, TrainError> {
-        let work = self.work(stages, device);
-        let recording = record_part(self.session, &work, STEPS, self.backend)?;
+    /// What a device does, planned.
+    fn part(&self, work: &PartWork, steps: usize) -> Result<PlannedPart, TrainError> {
+        let PartWork { stages, device, .. } = work.clone();
+        let name = |stage: usize| self.session.stages[stage].clone();
+        Ok(PlannedPart {
+            device: self.session.config.device.devices[device].to_string(),
+            names: [name(stages.start), name(stages.end - 1)],
+            timeline: self.timeline(work, steps)?,
+            seconds: self.seconds(stages.clone(), device)?,
+            stages,
+        })
+    }
+
+    fn timeline(&self, work: &PartWork, steps: usize) -> Result<Timeline, TrainError> {
+        let device = work.device;
+        let recording = record_part(self.session, work, steps, self.backend)?;
         let name = &self.session.config.device.devices[device];
         let head = Head {
             title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
@@ -167,7 +192,7 @@ impl<'a> Cutter<'a> {
     }
 
     fn peak(&self, stages: Range<usize>, device: usize) -> Result<Bytes, TrainError> {
-        Ok(self.timeline(stages, device)?.peak().categories.total())
+        Ok(self.timeline(&self.work(stages, device), STEPS)?.peak().categories.total())
     }
 
     /// About how long the device computes for a micro-batch.

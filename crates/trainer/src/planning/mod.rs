@@ -15,7 +15,7 @@ use oomph_plan::{Backend, Head, Recording, replay};
 use crate::{Session, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
 pub use cut::{PlannedCut, PlannedPart, plan_cut};
-pub(crate) use cut::{balanced, check_parts};
+pub(crate) use cut::{balanced, check_parts, plan_parts};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;

@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use oomph_core::{Phase, phase};
+use oomph_core::{Phase, on_device, phase};
 use oomph_data::Batch;
-use oomph_model::Policy;
+use oomph_memory::Category;
+use oomph_model::{AnyTensor, Named, Policy, Stages};
 use oomph_parallel::Course;
 
 use super::{StepContext, StepOutcome, Stepper};
 use crate::{
-    Session, TrainError,
+    Session, TrainError, Watch,
     parallel::chain::{Chain, ChainStep, PartContext, Place},
     segments::Segments,
+    watch,
 };
 
 /// A model's devices, and what each of its parts does.
@@ -34,7 +36,7 @@ impl OnChain {
     /// Puts the model where the session says, where it says that.
     pub(super) fn new(
         session: &Session,
-        model: &mut oomph_model::Stages,
+        model: &mut Stages,
         recompute: &[bool],
         policy: &Policy,
     ) -> Result<Option<Self>, TrainError> {
@@ -43,6 +45,15 @@ impl OnChain {
         let segments = chain.segments(model, recompute, policy);
         let busy_seconds = vec![0.0; chain.places.len()];
         Ok(Some(Self { chain, segments, busy_seconds, seconds: 0.0 }))
+    }
+
+    fn tell_parameters(&self, watch: &mut dyn Watch, model: &Stages) {
+        model.visit(&mut |info, tensor| {
+            let place = self.chain.places.iter().find(|place| place.stages.contains(&info.stage));
+            on_device(place.map_or(0, |place| place.index), || {
+                watch.holds(Category::Parameters, info.name, &tensor);
+            });
+        });
     }
 
     fn count(&mut self, course: &Course) {
@@ -58,6 +69,30 @@ impl Stepper {
     pub(crate) fn place_again(&mut self) {
         if let Some(on_chain) = &self.on_chain {
             self.model = on_chain.chain.placed(std::mem::take(&mut self.model));
+        }
+    }
+
+    /// Tells of the parameters, each on the device where it lies.
+    pub(crate) fn tell_parameters(&self, watch: &mut dyn Watch) {
+        match &self.on_chain {
+            Some(on_chain) => on_chain.tell_parameters(watch, &self.model),
+            None => watch::parameters(watch, &self.model),
+        }
+    }
+
+    /// Tells whoever watches of the gradients of each device.
+    fn tell_gradients(&mut self, gradients: &[Named<AnyTensor>]) {
+        if let (Some(watch), Some(on_chain)) = (&mut self.watch, &self.on_chain) {
+            for (place, gradients) in on_chain.chain.places.iter().zip(gradients) {
+                on_device(place.index, || watch::gradients(watch.as_mut(), gradients));
+            }
+        }
+    }
+
+    /// Tells whoever watches of the parameters as the step left them.
+    fn tell_again(&mut self) {
+        if let (Some(watch), Some(on_chain)) = (&mut self.watch, &self.on_chain) {
+            on_chain.tell_parameters(watch.as_mut(), &self.model);
         }
     }
 
@@ -101,7 +136,9 @@ impl Stepper {
             let _phase = phase(Phase::Step);
             let mut outcome = StepOutcome::nothing(context.samples);
             (outcome.loss, outcome.correct) = (done.loss, done.correct);
+            self.tell_gradients(&done.gradients);
             outcome.is_skipped = !self.finish(done.gradients, done.left, context)?;
+            self.tell_again();
             if let Some(on_chain) = &mut self.on_chain {
                 on_chain.count(&done.course);
             }

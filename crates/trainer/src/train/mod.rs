@@ -17,10 +17,7 @@ use std::{
 use oomph_config::{Interval, Sharing};
 use oomph_core::{Bytes, Split};
 use oomph_data::{Loader, SampleError, SourceRecord};
-use oomph_memory::{
-    Account, charge,
-    record::{self, StepKind},
-};
+use oomph_memory::{Account, charge, record::StepKind};
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, Resume, RunDirectory, Schedule, Session, Stepper, Stop, Tick,
@@ -30,7 +27,9 @@ use crate::{
     device_memory::Gauge,
     evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, StepMetrics},
+    held::Held,
     leak_watch::LeakCheck,
+    loading::next_batch,
     memory_log::MemoryLog,
     out_of_memory,
     parallel::{Order, guarded, train_on_replicas},
@@ -73,14 +72,16 @@ pub fn train(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Done, TrainError> {
+    // What all devices of this process note.
+    let held = Held::default();
+    let mut lead = |session: &Session| lead(session, options, observer, stop, held.clone());
     match session.config.device.sharing {
         Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
-            train_on_replicas(session, stop, |session| lead(session, options, observer, stop))
+            let noted = MemoryLog::is_wanted(session).then(|| held.clone());
+            train_on_replicas(session, stop, noted, lead)
         }
-        _ if !session.replicas.is_alone() => {
-            guarded(session, |session| lead(session, options, observer, stop))
-        }
-        _ => lead(session, options, observer, stop),
+        _ if !session.replicas.is_alone() => guarded(session, lead),
+        _ => lead(session),
     }
 }
 
@@ -90,9 +91,10 @@ fn lead(
     options: &TrainOptions,
     observer: &mut dyn Observer,
     stop: &Stop,
+    held: Held,
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
-        let mut training = Training::open(session, options, observer, stop)?;
+        let mut training = Training::open(session, options, (observer, stop), held)?;
         match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
             Err(error) => {
@@ -121,7 +123,10 @@ fn prepare(session: &Session, options: &TrainOptions) -> Result<(Bytes, Start), 
 }
 
 /// The other replicas start where this one does.
-fn tell_where_to_start(session: &Session, checkpoint: Option<&Checkpoint>) -> Result<(), TrainError> {
+pub(crate) fn tell_where_to_start(
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<(), TrainError> {
     if session.replicas.is_alone() {
         return Ok(());
     }
@@ -171,15 +176,15 @@ impl<'a> Training<'a> {
     fn open(
         session: &'a Session,
         options: &TrainOptions,
-        observer: &'a mut dyn Observer,
-        stop: &'a Stop,
+        (observer, stop): (&'a mut dyn Observer, &'a Stop),
+        held: Held,
     ) -> Result<Self, TrainError> {
         // What prepares training is the program's; and what can be refused is, before there is a run directory that
         // nothing would ever be in.
         let (planned_peak_bytes, start) = charge(Account::Host, || prepare(session, options))?;
         let Start { run, checkpoint, warnings } = start;
         tell_where_to_start(session, checkpoint.as_ref())?;
-        let mut memory_log = MemoryLog::start(session);
+        let mut memory_log = MemoryLog::start_with(session, held);
         let made = match &checkpoint {
             Some(checkpoint) => restored(session, checkpoint),
             None => Stepper::new(session).map(|stepper| (stepper, Progress::default())),
@@ -273,7 +278,7 @@ impl<'a> Training<'a> {
             Loader::start(source, Split::Train, order, epoch, batch, Some(seed), &session.loader)
         });
         while self.progress.step < steps {
-            let Some(batch) = charge(Account::Host, || loader.next()) else { break };
+            let Some(batch) = next_batch(&mut loader) else { break };
             self.step(batch?)?;
             if let Some(ended) = self.after_step(steps)? {
                 return Ok(Some(ended));
@@ -300,7 +305,7 @@ impl<'a> Training<'a> {
         if let Some(log) = &mut self.memory_log {
             log.step_begins(&self.stepper);
         }
-        record::mark_step(step as u64 + 1, StepKind::Train);
+        self.session.mark_step(step as u64 + 1, StepKind::Train);
         self.session.replicas.order(Order::Step)?;
         self.stepper.take_histograms_next(self.histograms_are_due_next());
         let outcome = self.stepper.step_unchecked(batch, step, lr, self.session.task.as_ref())?;
