@@ -17,6 +17,7 @@ mod photos;
 mod plan;
 mod predict;
 mod profile;
+mod profile_devices;
 mod reports;
 mod runs;
 mod signals;

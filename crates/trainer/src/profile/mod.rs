@@ -13,7 +13,7 @@ use oomph_memory::{Account, SpanKind, Timeline, charge};
 
 use crate::{
     Observer, OutOfMemory, PlanOptions, Session, TrainError,
-    planning::{plan_parts, plan_steps},
+    planning::{plan_parts, plan_replicas},
 };
 use measure::{Measured, measure};
 
@@ -122,12 +122,12 @@ fn planned(
     let replica = match parts {
         Some(_) => None,
         // All replicas do the same.
-        None => Some(plan_steps(session, PlanOptions::default(), steps, eval_batches)?),
+        None => Some(plan_replicas(session, PlanOptions::default(), steps, eval_batches)?),
     };
     let mut parts = parts.into_iter().flatten();
-    let found = timelines.into_iter().filter_map(|measured| {
+    let found = timelines.into_iter().enumerate().filter_map(|(index, measured)| {
         let (stages, plan) = match &replica {
-            Some(plan) => (None, plan.clone()),
+            Some(plans) => (None, plans[index.min(1)].clone()),
             None => parts.next().map(|part| (Some(part.names), part.timeline))?,
         };
         let planned = named_as(plan, &measured, before);
