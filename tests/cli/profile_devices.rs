@@ -174,7 +174,6 @@ fn what_cannot_be_profiled_together_is_said() {
     check(
         "malformed_profile_devices",
         &[
-            Case::new("a strategy without devices", &["profile", "--strategy", "ddp"]),
             Case::new("no such strategy", &["profile", "--devices", "cpu,cpu", "--strategy", "tpd"]),
             Case::new("a GPU among them", &["profile", "--devices", "cpu,cuda:0"]),
         ],

@@ -90,9 +90,11 @@ fn lead(
             Circumstances { subject: Subject::Training, seen, reserved_bytes: None, run: None, directory },
         );
     }
-    // Event 0 of a timeline is the moment before the first one. All devices begin when the first one does.
-    let since = recorded.events_before(begin) as usize;
-    let start = timelines.first().and_then(|timeline| timeline.times.get(since)).copied().unwrap_or(0);
+    // All devices begin right before the first event of the first one, which marks the step. Event 0 of a timeline is
+    // the moment before its first one.
+    let mark = recorded.events_before(begin) as usize + 1;
+    let start = timelines.first().and_then(|timeline| timeline.times.get(mark));
+    let start = start.map_or(0, |time| time.saturating_sub(1));
     timelines =
         charge(Account::Host, || timelines.into_iter().map(|timeline| timeline.since_time(start)).collect());
     Ok(Measured { timelines, warmup, step_seconds, host_bytes, out_of_memory })
@@ -144,6 +146,8 @@ impl Seen {
         for step in 0..options.warmup + options.steps {
             let Some(batch) = batches.next()? else { break };
             if step == options.warmup {
+                // All replicas are done with the step before.
+                session.replicas.order(Order::Wait)?;
                 self.begin = Some(record::next_event());
             }
             session.mark_step(step as u64 + 1, StepKind::Train);
