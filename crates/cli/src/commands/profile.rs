@@ -26,7 +26,8 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It trains for some steps on the CPU, saves nothing, and writes
-  timeline.html     the measurement with the plan laid over it, for any browser, without a network
+  timeline.html     the measurement with the plan laid over it, for any browser, without a network;
+                    of several devices each, and what they did when
   snapshot.pickle   a PyTorch memory snapshot, for memory_viz
   trace.json        measurement and plan, for Perfetto or chrome://tracing
   timeline.jsonl    every block and span of the measurement, one object a line
@@ -34,7 +35,8 @@ It trains for some steps on the CPU, saves nothing, and writes
 Examples:
   oomph profile
   oomph profile --config lstm --steps 3 --out lstm-profile
-  oomph profile --config resnet --set train.batch=64 --html batch-64.html")]
+  oomph profile --config resnet --set train.batch=64 --html batch-64.html
+  oomph profile --devices cpu,cpu --strategy pipeline")]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
     config: ConfigArguments,
