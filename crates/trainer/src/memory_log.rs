@@ -75,7 +75,7 @@ impl MemoryLog {
 
     /// What the recording shows now of each device.
     fn timelines(&self) -> Vec<Timeline> {
-        timelines(&self.held, &self.notes, &self.devices).0
+        timelines(&record::dump_devices(0), &self.held, &self.notes, &self.devices)
     }
 
     /// What the recording shows up to the moment when memory ran out.
@@ -113,18 +113,19 @@ pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32
     (event >= recording.first_event).then(|| recording.events_before(event) + 1)
 }
 
-/// What is recorded of each device up to the same moment, and the first recording.
-pub(crate) fn timelines(held: &Held, notes: &Notes, devices: &[String]) -> (Vec<Timeline>, Recording) {
+/// What is recorded of each of `devices`. A program may have had more at another time.
+pub(crate) fn timelines(
+    recordings: &[Recording],
+    held: &Held,
+    notes: &Notes,
+    devices: &[String],
+) -> Vec<Timeline> {
     charge(Account::Host, || {
-        let mut recordings = record::dump_devices(0);
-        // Those of a program that had more devices at another time.
-        recordings.truncate(devices.len());
         let timelines = recordings.iter().zip(devices).map(|(recording, device)| {
             let held = held.notes_of(recording.device);
             recording.timeline(&Notes { held, device: device.clone(), ..notes.clone() })
         });
-        let timelines = timelines.collect();
-        (timelines, recordings.into_iter().next().unwrap_or_default())
+        timelines.collect()
     })
 }
 

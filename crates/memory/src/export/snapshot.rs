@@ -315,28 +315,6 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_devices_has_its_trace_and_its_segments() {
-        let (one, all) = (
-            sample::step(Origin::Measured),
-            [1, 3].map(|count| {
-                let timeline = sample::step(Origin::Measured);
-                let mut out = Vec::new();
-                snapshot(&vec![&timeline; count], &mut out).unwrap();
-                String::from_utf8_lossy(&out).into_owned()
-            }),
-        );
-        let count = |text: &str, of: &str| text.matches(of).count();
-        // The names of actions are written out each time.
-        assert_eq!(
-            count(&all[0], "free_requested"),
-            one.blocks.iter().filter(|it| it.died.is_some()).count()
-        );
-        for of in ["free_requested", "segment_alloc", "segment_pool_id"] {
-            assert_eq!(count(&all[1], of), 3 * count(&all[0], of), "{of}");
-        }
-    }
-
-    #[test]
     fn an_empty_timeline_has_a_snapshot_too() {
         let mut out = Vec::new();
         snapshot(&[&sample::empty(Origin::Measured)], &mut out).unwrap();

@@ -69,9 +69,12 @@ fn lead(
         Err(TrainError::OutOfMemory(error)) => Some(*error),
         Err(error) => return Err(error),
     };
-    let notes = memory_log::notes(session, stepper.model.names());
-    let (mut timelines, recorded) = memory_log::timelines(held, &notes, &memory_log::device_labels(session));
+    let recorded = record::dump_devices(0);
     record::stop();
+    let timelines = charge(Account::Host, || {
+        let notes = memory_log::notes(session, stepper.model.names());
+        memory_log::timelines(&recorded, held, &notes, &memory_log::device_labels(session))
+    });
     if is_over {
         session.replicas.order(Order::End)?;
     }
@@ -80,7 +83,7 @@ fn lead(
     drop(stepper);
     if let Some(error) = &mut out_of_memory {
         error.at_step(steps + usize::from(!error.is_behind_step()));
-        let until = memory_log::event_of(error, &recorded);
+        let until = recorded.first().and_then(|recorded| memory_log::event_of(error, recorded));
         let seen = until.zip(timelines.first());
         let seen = seen.map(|(last, whole)| charge(Account::Host, || whole.clone().until(last)));
         let directory = options.report.clone();
@@ -92,10 +95,10 @@ fn lead(
     }
     // All devices begin right before the first event of the first one, which marks the step. Event 0 of a timeline is
     // the moment before its first one.
-    let mark = recorded.events_before(begin) as usize + 1;
+    let mark = recorded.first().map_or(0, |recorded| recorded.events_before(begin) as usize + 1);
     let start = timelines.first().and_then(|timeline| timeline.times.get(mark));
     let start = start.map_or(0, |time| time.saturating_sub(1));
-    timelines =
+    let timelines =
         charge(Account::Host, || timelines.into_iter().map(|timeline| timeline.since_time(start)).collect());
     Ok(Measured { timelines, warmup, step_seconds, host_bytes, out_of_memory })
 }
