@@ -284,6 +284,34 @@ def check_page(browser, path):
     print(f"{path}: {browser.run('return timeline.events')} events, slowest redraw {slowest} ms")
 
 
+def check_devices(browser, path):
+    """A page of several devices: a lane each, and the memory of the one that is chosen."""
+    browser.open(path)
+    count = browser.run("return DEVICES.length")
+    check(count > 1 and browser.run("return byId('device').children.length") == count, "no button for each device")
+    check(browser.run("return laneBox.clientHeight >= DEVICES.length * LANE"), "lanes have no room")
+    painted = """const { data } = laneBox.getContext("2d").getImageData(0, 0, laneBox.width, laneBox.height);
+      return new Set(new Uint32Array(data.buffer)).size"""
+    check(browser.run(painted) > len(browser.run("return KINDS.filter((_, kind) => lanesOfDevices[0].spans.some((it) => it.kind === kind))")),
+          "lanes are not painted")
+    place = """const span = lanesOfDevices[arguments[0]].spans.reduce((best, it) => it.end - it.start > best.end - best.start ? it : best);
+      const box = laneBox.getBoundingClientRect();
+      return [box.left + toX(view.fromTime((span.start + span.end) / 2)), box.top + arguments[0] * ROW + LANE / 2, span.name]"""
+    x, y, name = browser.run(place, 1)
+    browser.hover(x, y)
+    check(name in browser.run("return byId('tip').textContent"), f"the tip does not say {name}")
+    window = browser.run("return [view.low, view.high]")
+    browser.click(x, y)
+    check(browser.run("return [state.device, timeline === device(1).timeline]") == [1, True], "a click on a lane does not choose it")
+    check(browser.run("return [view.low, view.high]") == window, "another device is shown over another time")
+    browser.click(x, y)
+    check(browser.run("return view.span") < window[1] - window[0], "a click on a span does not zoom")
+    browser.press_button("#axis [data-value=event]")
+    browser.press_button("#device button")
+    check(browser.run("return state.device") == 0, "a button does not choose its device")
+    check_clean(browser)
+
+
 def check_open(browser, path):
     """A page with hardly anything on it: nothing that is done to it is an error."""
     browser.open(path)
@@ -340,6 +368,7 @@ def main():
     parser = argparse.ArgumentParser(description="Uses the timeline's page as a reader does.")
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     parser.add_argument("--open", type=pathlib.Path, action="append", default=[], help="a page that is hardly one")
+    parser.add_argument("--devices", type=pathlib.Path, help="a page of several devices")
     parser.add_argument("--chart", type=pathlib.Path, help="a page that compares")
     parser.add_argument("--screenshots", type=pathlib.Path, help="take screenshots into this folder instead")
     arguments = parser.parse_args()
@@ -354,6 +383,8 @@ def main():
                 sys.exit(f"error: {page}: {failure}")
         for page in arguments.open:
             check_open(browser, page)
+        if arguments.devices:
+            check_devices(browser, arguments.devices)
         if arguments.chart:
             check_chart(browser, arguments.chart)
     except Failure as failure:

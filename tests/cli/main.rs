@@ -19,6 +19,7 @@ mod plan;
 mod plan_devices;
 mod predict;
 mod profile;
+mod profile_devices;
 mod reports;
 mod runs;
 mod signals;

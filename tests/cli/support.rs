@@ -87,8 +87,13 @@ impl Folder {
 
     /// Starts a training that would go on for long, and waits for its first step.
     pub(crate) fn start_long(&self) -> Running {
-        let arguments = ["train", "--config", "tiny.toml", "--set", "train.steps=10000000", "--json"];
-        let command = &mut self.command(&arguments);
+        self.start_long_of("tiny.toml", &[])
+    }
+
+    /// The same of another config, with more arguments.
+    pub(crate) fn start_long_of(&self, config: &str, more: &[&str]) -> Running {
+        let arguments = ["train", "--config", config, "--set", "train.steps=10000000", "--json"];
+        let command = &mut self.command(&[&arguments, more].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("piped"));

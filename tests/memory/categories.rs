@@ -3,7 +3,7 @@
 use oomph::{
     Config, Phase, Registry, Session,
     memory::{Category, Span, SpanKind, Split, Timeline, record},
-    trainer::{Profile, ProfileOptions, Quiet, profile},
+    trainer::{Profile, ProfileOptions, ProfiledDevice, Quiet, profile},
 };
 
 use crate::alone;
@@ -30,7 +30,7 @@ fn session(model: &str, optimizer: &str) -> Session {
 fn profiled(session: &Session, warmup: usize) -> Profile {
     let options = ProfileOptions { warmup, steps: 3, ..ProfileOptions::default() };
     let profile = profile(session, options, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((profile.step_seconds.len(), profile.measured.lost_events), (3, 0));
+    assert_eq!((profile.step_seconds.len(), profile.first.measured.lost_events), (3, 0));
     assert_eq!(profile.out_of_memory, None);
     profile
 }
@@ -126,7 +126,7 @@ fn parameters_gradients_and_state_equal_the_hand_count_from_the_second_step_on()
     for model in [RESNET, LSTM] {
         for (optimizer, state_bytes) in OPTIMIZERS {
             let session = session(model, optimizer);
-            let Profile { measured, planned, .. } = profiled(&session, 1);
+            let ProfiledDevice { measured, planned, .. } = profiled(&session, 1).first;
             check(&measured, &session, state_bytes, &format!("measured, {optimizer}"));
             check(&planned, &session, state_bytes, &format!("planned, {optimizer}"));
         }
@@ -139,7 +139,7 @@ fn categories_add_up_to_the_total_at_every_event() {
     let _alone = alone();
     for model in [RESNET, LSTM] {
         let session = session(model, OPTIMIZERS[2].0);
-        let measured = profiled(&session, 0).measured;
+        let measured = profiled(&session, 0).first.measured;
         let recording = record::dump();
         let mut in_use = i128::from(recording.in_use_bytes.get());
         let mut totals = vec![in_use];
@@ -165,7 +165,7 @@ fn a_profile_shows_the_steps_and_the_evaluation_and_plans_the_same() {
         (2, ["step 3", "step 4", "step 5", "eval batch 1", "eval batch 2"]),
     ] {
         let session = session(LSTM, OPTIMIZERS[1].0);
-        let Profile { measured, planned, .. } = profiled(&session, warmup);
+        let ProfiledDevice { measured, planned, .. } = profiled(&session, warmup).first;
         for timeline in [&measured, &planned] {
             let steps: Vec<_> =
                 timeline.spans_of(SpanKind::Step).map(|span| timeline.names.text(span.name)).collect();
@@ -181,7 +181,7 @@ fn a_profile_shows_the_steps_and_the_evaluation_and_plans_the_same() {
 fn what_led_to_the_limit_is_shown() {
     let _alone = alone();
     let session = session(RESNET, OPTIMIZERS[2].0);
-    let peak = profiled(&session, 1).measured.peak().categories.total().get();
+    let peak = profiled(&session, 1).first.measured.peak().categories.total().get();
     // Whether both threads hold their packing buffers at once is chance: peaks were seen 0.5 % apart.
     for (warmup, part) in [(1, 0.99), (1, 0.7)] {
         let limit = (peak as f64 * part) as u64;
@@ -192,8 +192,8 @@ fn what_led_to_the_limit_is_shown() {
         let found = found.unwrap_or_else(|error| panic!("{error}"));
         let error = found.out_of_memory.expect("the limit is below the peak");
         assert_eq!(error.report.expect("it was explained").limit_bytes.map(oomph::Bytes::get), Some(limit));
-        assert!(found.measured.peak().categories.total().get() > limit);
+        assert!(found.first.measured.peak().categories.total().get() > limit);
         assert!(found.step_seconds.len() < 5);
-        assert!(found.planned.peak().categories.total().get() > limit);
+        assert!(found.first.planned.peak().categories.total().get() > limit);
     }
 }

@@ -94,7 +94,7 @@ fn seen(session: &Session, phase: Phase) -> Timeline {
     let options = ProfileOptions { warmup: 0, steps: 2, ..ProfileOptions::default() };
     let profile = profile(session, options, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(profile.out_of_memory, None);
-    profile.measured
+    profile.first.measured
 }
 
 /// The most that is planned in a phase of a step.

@@ -54,8 +54,8 @@ pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
 };
 pub use timeline::{
-    Block, Category, Clock, Draft, Held, Holder, Name, Names, Origin, Peak, RawBlock, Span, SpanKind, Split,
-    Timeline,
+    Block, Category, Clock, Draft, Held, Holder, Lane, LaneKind, LaneSpan, LaneTimes, Name, Names, Origin,
+    Peak, RawBlock, Span, SpanKind, Split, Timeline,
 };
 
 /// Makes [`CountingAllocator`] the global allocator of this binary or test, so that memory is measured on the CPU.

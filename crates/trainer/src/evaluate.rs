@@ -4,8 +4,8 @@ use burn::tensor::{Device, Tensor};
 use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{
-    Account, charge,
-    record::{self, StepKind},
+    Account, LaneKind, charge,
+    record::{StepKind, lane},
     restart_peak,
 };
 use oomph_model::{AnyTensor, Carried, Pass, Stages, autodiff};
@@ -14,6 +14,7 @@ use crate::{
     DeviceTargets, Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
     forward::{forward, forward_over},
     leak_watch::LeakCheck,
+    loading::next_batch,
     memory_log::MemoryLog,
     out_of_memory::{self, Circumstances, Subject, explain},
     parallel::{Place, chain::Chain},
@@ -183,10 +184,10 @@ pub(crate) fn evaluate_batches(
         let mut batch_index = 0;
         while batch_index < batches
             && stop.reason().is_none()
-            && let Some(batch) = charge(Account::Host, || loader.next())
+            && let Some(batch) = next_batch(&mut loader)
         {
             let batch = batch?;
-            record::mark_step(batch_index as u64 + 1, StepKind::Eval);
+            session.mark_step(batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
                 sums.add(session, Lying { model: &model, ..lying }, &batch)?;
@@ -234,12 +235,13 @@ impl Sums {
             let before = if batch.continues { self.carried.rows(0..batch.size) } else { Carried::new() };
             pass = pass.with_carried(before);
         }
+        let uploading = || (phase(Phase::Data), lane(LaneKind::Data, "upload", None));
         let input = |device: &Device| {
-            let _phase = phase(Phase::Data);
+            let _uploading = uploading();
             upload_input(batch, device)
         };
         let targets = |device: &Device| {
-            let _phase = phase(Phase::Data);
+            let _uploading = uploading();
             upload_targets(batch, device)
         };
         let compare = |output: AnyTensor, targets: DeviceTargets| {
@@ -247,7 +249,7 @@ impl Sums {
             let correct = session.task.correct(&output, &targets).map(autodiff::inner);
             Ok::<_, TrainError>((autodiff::inner(loss), correct))
         };
-        let _phase = phase(Phase::Eval);
+        let (_phase, _lane) = (phase(Phase::Eval), lane(LaneKind::Eval, "evaluation", None));
         let (loss, correct) = match chain {
             Some(chain) => {
                 let last = |place: &Place, output| compare(output, targets(&place.plain()));

@@ -35,7 +35,7 @@ impl LastStep {
                 return None;
             }
             let sized = |note: Note| if note.next_event < self.first_event { note } else { sized(note) };
-            let held = held.notes_since(self.before).into_iter().map(sized).collect();
+            let held = held.notes_since(recording.device, self.before).into_iter().map(sized).collect();
             let timeline = recording.timeline(&Notes { held, ..notes.clone() });
             let mut split = timeline.peak().categories;
             if self.has_state {

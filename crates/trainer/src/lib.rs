@@ -54,6 +54,7 @@ mod held;
 mod installation;
 mod last_step;
 mod leak_watch;
+mod loading;
 mod loss_scale;
 mod measure;
 mod memory_log;
@@ -119,7 +120,9 @@ pub use planning::{
     planned_peak, planned_sum, slowdown,
 };
 pub use predict::{Predicted, predict_images};
-pub use profile::{DeviceProfile, Profile, ProfileError, ProfileOptions, profile, profile_device};
+pub use profile::{
+    DeviceProfile, Profile, ProfileError, ProfileOptions, ProfiledDevice, profile, profile_device,
+};
 pub use registry::Registry;
 pub use resume::Resume;
 pub use run::{RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary};

@@ -10,7 +10,7 @@ pub trait Watch {
     fn boundary(&mut self, _stage: &str) {}
 }
 
-/// Tells of every tensor of the model.
+/// Tells of every tensor of the model, which lies on one device.
 pub(crate) fn parameters(watch: &mut dyn Watch, model: &Stages) {
     model.visit(&mut |info, tensor| watch.holds(Category::Parameters, info.name, &tensor));
 }

@@ -13,7 +13,7 @@ use oomph_trainer::{Profile, ProfileOptions, Registry, Session, TrainError, prof
 
 use self::{destination::Destination, device::DeviceFindings, findings::Findings, report::report};
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments},
+    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
     error::CliError,
     exit::Exit,
     failure,
@@ -26,7 +26,8 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It trains for some steps on the CPU, saves nothing, and writes
-  timeline.html     the measurement with the plan laid over it, for any browser, without a network
+  timeline.html     the measurement with the plan laid over it, for any browser, without a network;
+                    of several devices each, and what they did when
   snapshot.pickle   a PyTorch memory snapshot, for memory_viz
   trace.json        measurement and plan, for Perfetto or chrome://tracing
   timeline.jsonl    every block and span of the measurement, one object a line
@@ -34,7 +35,8 @@ It trains for some steps on the CPU, saves nothing, and writes
 Examples:
   oomph profile
   oomph profile --config lstm --steps 3 --out lstm-profile
-  oomph profile --config resnet --set train.batch=64 --html batch-64.html")]
+  oomph profile --config resnet --set train.batch=64 --html batch-64.html
+  oomph profile --devices cpu,cpu --strategy pipeline")]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
     config: ConfigArguments,
@@ -52,6 +54,8 @@ pub(crate) struct ProfileArguments {
     html: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
     /// No progress on standard error
     #[arg(long, conflicts_with = "json")]
     pub(crate) quiet: bool,
@@ -64,7 +68,7 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let config = arguments.load()?;
     let destination = arguments.destination(&config);
     let session = Session::open(config, registry)?;
-    if session.config.device.devices[0] != DeviceName::Cpu {
+    if matches!(session.config.device.devices[..], [DeviceName::Cuda(_)]) {
         return arguments.on_device(&session);
     }
     destination.prepare()?;
@@ -112,7 +116,8 @@ impl ProfileArguments {
     }
 
     fn load(&self) -> Result<Config, CliError> {
-        self.config.load(&self.device.flags())
+        let [devices, limit] = self.device.flags();
+        self.config.load(&[devices, self.strategy.flag(), limit])
     }
 
     fn destination(&self, config: &Config) -> Destination {
@@ -140,7 +145,7 @@ impl ProfileArguments {
 fn warn(profile: &Profile) {
     /// The most that `memory.record` takes.
     const MOST: u64 = 10_000_000;
-    let lost = profile.measured.lost_events;
+    let lost = profile.first.measured.lost_events;
     if lost == 0 {
         return;
     }
@@ -150,7 +155,8 @@ fn warn(profile: &Profile) {
         "the recording lost its {} oldest events: of what was there before it is not known what it was for",
         grouped(lost)
     ));
-    let all = (lost as u64).saturating_add(profile.measured.times.len() as u64);
+    let kept: usize = profile.devices().map(|device| device.measured.times.len()).sum();
+    let all = (lost as u64).saturating_add(kept as u64);
     let enough = all.div_ceil(1_000_000).saturating_mul(1_000_000);
     notices.line(if enough <= MOST {
         format!("         `--set memory.record={enough}` keeps them all")

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::{Block, Clock, Origin, SpanKind, Timeline};
+use crate::{Block, Clock, LaneSpan, Origin, SpanKind, Timeline};
 
 /// A timeline as the page reads it. `*_deltas` are differences to the value before; the first stands for itself.
 #[derive(Serialize)]
@@ -20,6 +20,32 @@ pub(super) struct Columns<'a> {
     shapes: Vec<&'a [usize]>,
     blocks: Blocks,
     spans: Vec<(SpanKind, u32, u32, u32)>,
+    lane: Lane,
+}
+
+/// What the device did: kind, name, start and end of each span.
+#[derive(Serialize)]
+struct Lane {
+    names: Vec<String>,
+    spans: Vec<(u8, usize, u64, u64)>,
+    transfers: Vec<(u8, usize, u64, u64)>,
+}
+
+impl Lane {
+    fn new(lane: &crate::Lane) -> Self {
+        let mut known: HashMap<(&str, Option<usize>), usize> = HashMap::new();
+        let mut names = Vec::new();
+        let mut column = |span: &LaneSpan| {
+            let number = *known.entry((span.name, span.number)).or_insert_with(|| {
+                names.push(span.to_string());
+                names.len() - 1
+            });
+            (span.kind as u8, number, span.start, span.end)
+        };
+        let spans = lane.spans.iter().map(&mut column).collect();
+        let transfers = lane.transfers.iter().map(&mut column).collect();
+        Self { names, spans, transfers }
+    }
 }
 
 /// One entry a block in each.
@@ -38,7 +64,8 @@ struct Blocks {
     shape: Vec<u32>,
 }
 
-/// The end of the last event, which has no duration of its own: one operation, or a half percent of the whole.
+/// The end of the last event, which has no duration of its own: one operation, or a half percent of the whole. What the
+/// device did may end later.
 pub(super) fn end_time(timeline: &Timeline) -> u64 {
     let (first, last) = match timeline.times[..] {
         [first, .., last] => (first, last),
@@ -47,12 +74,19 @@ pub(super) fn end_time(timeline: &Timeline) -> u64 {
     };
     match timeline.clock {
         Clock::Operations => last.saturating_add(1),
-        Clock::Nanoseconds => last.saturating_add(1.max(last.saturating_sub(first) / 200)),
+        Clock::Nanoseconds => {
+            last.saturating_add(1.max(last.saturating_sub(first) / 200)).max(timeline.lane.end())
+        }
     }
 }
 
 impl<'a> Columns<'a> {
     pub(super) fn new(timeline: &'a Timeline) -> Self {
+        Self::until(timeline, end_time(timeline))
+    }
+
+    /// With an end that it shares with others.
+    pub(super) fn until(timeline: &'a Timeline, end: u64) -> Self {
         let mut shapes = Shapes::default();
         let mut blocks = Blocks::default();
         let mut before = 0;
@@ -67,11 +101,12 @@ impl<'a> Columns<'a> {
             device: &timeline.device,
             limit_bytes: timeline.limit_bytes.map(|limit| limit.get()),
             peak_event: timeline.peak().event,
-            end: end_time(timeline),
+            end,
             time_deltas: deltas(&timeline.times),
             names: timeline.names.texts(),
             shapes: shapes.known,
             blocks,
+            lane: Lane::new(&timeline.lane),
             spans: timeline.spans.iter().map(|it| (it.kind, it.name.number(), it.start, it.end)).collect(),
         }
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use oomph_core::Bytes;
 
-use super::document::Text;
+use super::{Page, document::Text, html::PageDevice};
 use crate::{Clock, Origin, Timeline};
 
 /// What the highest moment of a timeline is called: never one name for a prediction and a measurement.
@@ -38,14 +38,19 @@ fn share_percent(part: Bytes, whole: Bytes) -> Option<String> {
 }
 
 /// Title, figures and notes.
-pub(super) fn header(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn header(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let PageDevice { timeline, overlay } = page.first;
     let verb = match timeline.origin {
         Origin::Planned => "planned",
         Origin::Measured => "measured",
     };
     writeln!(out, "<div class=\"headline\"><h1>{}</h1>", Text(&timeline.title))?;
-    writeln!(out, "<p><span class=\"tag\">{verb}</span> {}</p></div>", Text(&timeline.device))?;
-    figures(timeline, overlay, out)?;
+    let names: Vec<_> = page.devices().map(|device| device.timeline.device.as_str()).collect();
+    writeln!(out, "<p><span class=\"tag\">{verb}</span> {}</p></div>", Text(&names.join(", ")))?;
+    match page.others.is_empty() {
+        true => figures(timeline, overlay, out)?,
+        false => devices_table(page, out)?,
+    }
     if timeline.lost_events > 0 {
         let lost = timeline.lost_events;
         let says = "older events were no longer in the recording: what was born before it shows as there from the start.";
@@ -80,6 +85,38 @@ fn figures(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write)
     writeln!(out, "</dl>")
 }
 
+/// The figures of several devices, one a row: those that are alike under one name.
+fn devices_table(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let has_lanes = page.devices().any(|device| device.timeline.lane_times().is_some());
+    let peak = peak_name(page.first.timeline.origin);
+    let overlaid = page.devices().find_map(|device| device.overlay).map(|plan| peak_name(plan.origin));
+    let lane_names: &[&str] = if has_lanes { &["busy", "communication", "idle"] } else { &[] };
+    let names =
+        [Some("device"), Some(peak), overlaid].into_iter().flatten().chain(lane_names.iter().copied());
+    write!(out, "<div class=\"scroll\"><table class=\"figures-table\"><thead><tr>")?;
+    names.into_iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))?;
+    writeln!(out, "</tr></thead><tbody>")?;
+    for device in page.devices() {
+        let PageDevice { timeline, overlay } = *device;
+        write!(out, "<tr><th scope=\"row\">{}</th>", Text(&timeline.device))?;
+        write!(out, "<td>{}</td>", peak_bytes(timeline))?;
+        if overlaid.is_some() {
+            let planned = overlay.map(peak_bytes);
+            let error = planned.and_then(|planned| error_percent(planned, peak_bytes(timeline)));
+            let planned = planned.map(|bytes| bytes.to_string()).unwrap_or_default();
+            write!(out, "<td>{planned} <small>{}</small></td>", error.unwrap_or_default())?;
+        }
+        if has_lanes {
+            let times = timeline.lane_times().unwrap_or_default();
+            for share in [times.busy, times.communication, times.idle].map(|time| times.share(time)) {
+                write!(out, "<td>{:.1} %</td>", share * 100.0)?;
+            }
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
 /// What the horizontal axis means, where that is not plain time.
 fn note(timeline: &Timeline, overlay: Option<&Timeline>) -> Option<&'static str> {
     if timeline.clock == Clock::Operations {
@@ -97,7 +134,8 @@ mod tests {
 
     fn text(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
         let mut out = Vec::new();
-        header(timeline, overlay, &mut out).unwrap();
+        let page = Page::new(timeline);
+        header(&overlay.map_or(page.clone(), |plan| page.with_overlay(plan)), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -5,17 +5,17 @@ use serde::Serialize;
 
 use super::{
     align::Alignment,
-    columns::Columns,
+    columns::{Columns, end_time},
     document::{Text, fill, script_json},
     header::header,
 };
-use crate::{Category, Timeline};
+use crate::{Category, LaneKind, Timeline};
 
 const TEMPLATE: &str = include_str!("assets/page.html");
 /// The look of all pages.
 pub(super) const STYLE: &str = include_str!("assets/style.css");
 /// In this order: each uses those before it.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("assets/format.js"),
     include_str!("assets/timeline.js"),
     include_str!("assets/view.js"),
@@ -23,12 +23,20 @@ const SCRIPTS: [&str; 8] = [
     include_str!("assets/details.js"),
     include_str!("assets/page.js"),
     include_str!("assets/draw.js"),
+    include_str!("assets/lanes.js"),
     include_str!("assets/input.js"),
 ];
 
-/// What [`html`] shows.
-#[derive(Clone, Copy, Debug)]
+/// What [`html`] shows: a device, or several.
+#[derive(Clone, Debug)]
 pub struct Page<'a> {
+    pub(super) first: PageDevice<'a>,
+    pub(super) others: Vec<PageDevice<'a>>,
+}
+
+/// What is shown of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct PageDevice<'a> {
     /// What is drawn as areas.
     pub timeline: &'a Timeline,
     /// What is laid over it as a dashed line, such as the plan of a measurement.
@@ -38,12 +46,26 @@ pub struct Page<'a> {
 impl<'a> Page<'a> {
     /// A page of `timeline` alone.
     pub fn new(timeline: &'a Timeline) -> Self {
-        Self { timeline, overlay: None }
+        Self { first: PageDevice { timeline, overlay: None }, others: Vec::new() }
     }
 
-    /// The page with `plan` laid over it.
-    pub fn with_overlay(self, plan: &'a Timeline) -> Self {
-        Self { overlay: Some(plan), ..self }
+    /// The page with `plan` laid over its first timeline.
+    #[must_use]
+    pub fn with_overlay(mut self, plan: &'a Timeline) -> Self {
+        self.first.overlay = Some(plan);
+        self
+    }
+
+    /// The page with one more device, whose timeline began at the same moment.
+    #[must_use]
+    pub fn and(mut self, timeline: &'a Timeline, overlay: Option<&'a Timeline>) -> Self {
+        self.others.push(PageDevice { timeline, overlay });
+        self
+    }
+
+    /// All that it shows.
+    pub(super) fn devices(&self) -> impl Iterator<Item = &PageDevice<'a>> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 
@@ -52,6 +74,12 @@ impl<'a> Page<'a> {
 struct Data<'a> {
     categories: Vec<&'static str>,
     phases: Vec<&'static str>,
+    lane_kinds: Vec<&'static str>,
+    devices: Vec<Device<'a>>,
+}
+
+#[derive(Serialize)]
+struct Device<'a> {
     timeline: Columns<'a>,
     overlay: Option<Overlay<'a>>,
 }
@@ -65,13 +93,17 @@ struct Overlay<'a> {
 
 /// Writes one HTML file that needs nothing else: neither network nor other files.
 ///
+/// Where it is known what the devices did, that is a lane of each above the chart, on the same axis. Of several devices the
+/// chart shows the one that is chosen.
+///
 /// It shows the timeline as areas by category or block by block, to zoom, hover and search in, and keeps up with
 /// 100,000 events. Its content policy forbids it to load anything.
 ///
 /// ```
-/// # use oomph_memory::{Clock, Names, Origin, Timeline, export};
+/// # use oomph_memory::{Clock, Lane, Names, Origin, Timeline, export};
 /// # let timeline = Timeline { origin: Origin::Planned, title: "lstm".into(), device: "cpu".into(), limit_bytes: None,
-/// #     clock: Clock::Operations, times: vec![0], blocks: vec![], spans: vec![], names: Names::default(), lost_events: 0 };
+/// #     clock: Clock::Operations, times: vec![0], blocks: vec![], spans: vec![], names: Names::default(), lost_events: 0,
+/// #     lane: Lane::default() };
 /// let mut page = Vec::new();
 /// export::html(&export::Page::new(&timeline), &mut page)?;
 /// assert!(page.starts_with(b"<!doctype html>"));
@@ -80,9 +112,9 @@ struct Overlay<'a> {
 pub fn html(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     fill(TEMPLATE, &mut out, |name, out| match name {
-        "title" => write!(out, "{}", Text(&page.timeline.title)),
+        "title" => write!(out, "{}", Text(&page.first.timeline.title)),
         "style" => out.write_all(STYLE.as_bytes()),
-        "header" => header(page.timeline, page.overlay, out),
+        "header" => header(page, out),
         "data" => script_json(&data(page), out),
         "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes())),
         other => Err(unknown_part(other)),
@@ -96,19 +128,24 @@ pub(super) fn unknown_part(name: &str) -> io::Error {
 }
 
 fn data<'a>(page: &Page<'a>) -> Data<'a> {
-    let overlay = page.overlay.map(|plan| {
-        let alignment = Alignment::new(plan, page.timeline);
+    let end = page.devices().map(|device| end_time(device.timeline)).max().unwrap_or(0);
+    Data {
+        categories: Category::ALL.map(Category::name).to_vec(),
+        phases: Phase::ALL.map(Phase::name).to_vec(),
+        lane_kinds: LaneKind::ALL.map(LaneKind::name).to_vec(),
+        devices: page.devices().map(|shown| device(shown, end)).collect(),
+    }
+}
+
+fn device<'a>(shown: &PageDevice<'a>, end: u64) -> Device<'a> {
+    let overlay = shown.overlay.map(|plan| {
+        let alignment = Alignment::new(plan, shown.timeline);
         // A thousandth of an operation or nanosecond is finer than any screen.
         let rounded = |time: f64| (time * 1e3).round() / 1e3;
         let times = plan.times.iter().map(|&time| alignment.time(time).map(rounded)).collect();
         Overlay { times, columns: Columns::new(plan) }
     });
-    Data {
-        categories: Category::ALL.map(Category::name).to_vec(),
-        phases: Phase::ALL.map(Phase::name).to_vec(),
-        timeline: Columns::new(page.timeline),
-        overlay,
-    }
+    Device { timeline: Columns::until(shown.timeline, end), overlay }
 }
 
 #[cfg(test)]
@@ -118,8 +155,34 @@ mod tests {
 
     fn page(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
         let mut out = Vec::new();
-        html(&Page { timeline, overlay }, &mut out).unwrap();
+        let page = Page::new(timeline);
+        let page = match overlay {
+            Some(plan) => page.with_overlay(plan),
+            None => page,
+        };
+        html(&page, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn several_devices_share_a_page_and_its_axis() {
+        let (one, mut other) = (sample::on_a_device("0 cpu"), sample::on_a_device("1 cpu"));
+        other.times = other.times.iter().map(|time| time * 2).collect();
+        let planned = sample::step(Origin::Planned);
+        let page = Page::new(&one).with_overlay(&planned).and(&other, Some(&planned));
+        let mut out = Vec::new();
+        html(&page, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let (_, rest) = text.split_once("id=\"data\">").unwrap();
+        let data: serde_json::Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+        let devices = data["devices"].as_array().unwrap();
+        assert_eq!((devices.len(), &devices[1]["timeline"]["device"]), (2, &"1 cpu".into()));
+        assert_eq!(devices[0]["timeline"]["end"], devices[1]["timeline"]["end"]);
+        let lane = &devices[1]["timeline"]["lane"];
+        assert_eq!(lane["names"][lane["spans"][1][1].as_u64().unwrap() as usize], "forward 0");
+        assert_eq!(lane["spans"][0], serde_json::json!([LaneKind::Idle as u8, 0, 0, 1_500]));
+        // The table has the shares of each: 1 of the 7.5 µs from 1.5 to 9 µs, its step, was communication.
+        assert!(text.contains("0 cpu") && text.contains("1 cpu") && text.contains("<td>13.3 %</td>"));
     }
 
     #[test]

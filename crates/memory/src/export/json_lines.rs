@@ -3,12 +3,14 @@ use std::io::{self, BufWriter, Write};
 use oomph_core::{Bytes, Phase};
 use serde::Serialize;
 
-use crate::{Block, Category, Clock, Origin, Span, SpanKind, Split, Timeline};
+use crate::{Block, Category, Clock, LaneKind, LaneSpan, Origin, Span, SpanKind, Split, Timeline};
 
 /// Increased when a key changes its meaning or goes.
 const VERSION: u32 = 1;
 
-/// Writes a timeline as JSON lines: one object a line, told apart by `kind`. What is not known is left out.
+/// Writes timelines as JSON lines: one object a line, told apart by `kind`. What is not known is left out.
+///
+/// Each timeline has its lines behind those of the one before. Where there are several, each line has the `device`.
 ///
 /// The first line is the head:
 ///
@@ -21,28 +23,60 @@ const VERSION: u32 = 1;
 /// | `limit_bytes` | what the device may use |
 /// | `peak_bytes`, `peak_event`, `peak_categories_bytes` | the highest moment: its bytes, its event, its bytes by category |
 /// | `lost_events` | older events that the recording no longer had |
-/// | `events`, `spans`, `blocks` | how many there are |
+/// | `events`, `spans`, `blocks`, `lane`, `transfers` | how many there are; none of the last two in a plan |
 ///
 /// Then a line for each step, phase and stage:
 /// `{"kind":"span","span":"phase","name":"forward","start_event":1,"end_event":4,"start_ns":1500,"end_ns":6000}`. It
 /// reaches from before `start_event` to before `end_event`. In a plan the times are `start_operation` and
 /// `end_operation`; an end that is not there is the end of the timeline.
 ///
+/// Then a line for each thing that the device did, one after the other, and for each transfer meanwhile:
+/// `{"kind":"lane","does":"forward","name":"forward 3","start_ns":1500,"end_ns":6000}`, and with the kind `transfer`. What
+/// a device `does` is `data`, `forward`, `backward`, `step`, `eval`, `communication` or `idle`.
+///
 /// Then a line for each block: `kind` (`block`), `address` (hexadecimal, as text: it may need 64 bits), `bytes`,
 /// `category`, `phase`, `scope`, `operation`, `tensor`, `shape`, `dtype`, `born_event`, `died_event`, and their times
 /// `born_ns` and `died_ns`, in a plan `born_operation` and `died_operation`. A block without `died_event` outlived the
 /// timeline.
-pub fn json_lines(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
+pub fn json_lines(timelines: &[&Timeline], out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    line(&Head::new(timeline), &mut out)?;
-    timeline.spans.iter().try_for_each(|span| line(&SpanLine::new(timeline, span), &mut out))?;
-    timeline.blocks.iter().try_for_each(|block| line(&BlockLine::new(timeline, block), &mut out))?;
+    for timeline in timelines {
+        let mut lines = Lines { device: (timelines.len() > 1).then_some(&*timeline.device), out: &mut out };
+        lines.whole(&Head::new(timeline))?;
+        timeline.spans.iter().try_for_each(|span| lines.part(&SpanLine::new(timeline, span)))?;
+        let lane = &timeline.lane;
+        lane.spans.iter().try_for_each(|span| lines.part(&LaneLine::new("lane", span)))?;
+        lane.transfers.iter().try_for_each(|span| lines.part(&LaneLine::new("transfer", span)))?;
+        timeline.blocks.iter().try_for_each(|block| lines.part(&BlockLine::new(timeline, block)))?;
+    }
     out.flush()
 }
 
-fn line(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")
+struct Lines<'a> {
+    /// Named in every line, where there are several.
+    device: Option<&'a str>,
+    out: &'a mut dyn Write,
+}
+
+impl Lines<'_> {
+    /// Of what names its device itself.
+    fn whole(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut *self.out, value)?;
+        self.out.write_all(b"\n")
+    }
+
+    fn part(&mut self, line: &impl Serialize) -> io::Result<()> {
+        self.whole(&Part { line, device: self.device })
+    }
+}
+
+/// A line, and whose it is.
+#[derive(Serialize)]
+struct Part<'a, T> {
+    #[serde(flatten)]
+    line: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +96,8 @@ struct Head<'a> {
     events: usize,
     spans: usize,
     blocks: usize,
+    lane: usize,
+    transfers: usize,
 }
 
 impl<'a> Head<'a> {
@@ -82,6 +118,8 @@ impl<'a> Head<'a> {
             events: timeline.times.len(),
             spans: timeline.spans.len(),
             blocks: timeline.blocks.len(),
+            lane: timeline.lane.spans.len(),
+            transfers: timeline.lane.transfers.len(),
         }
     }
 }
@@ -127,6 +165,21 @@ impl<'a> SpanLine<'a> {
             end_ns,
             end_operation,
         }
+    }
+}
+
+#[derive(Serialize)]
+struct LaneLine {
+    kind: &'static str,
+    does: LaneKind,
+    name: String,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl LaneLine {
+    fn new(kind: &'static str, span: &LaneSpan) -> Self {
+        Self { kind, does: span.kind, name: span.to_string(), start_ns: span.start, end_ns: span.end }
     }
 }
 
@@ -191,8 +244,12 @@ mod tests {
     use crate::export::sample;
 
     fn lines(timeline: &Timeline) -> Vec<serde_json::Value> {
+        lines_of(&[timeline])
+    }
+
+    fn lines_of(timelines: &[&Timeline]) -> Vec<serde_json::Value> {
         let mut out = Vec::new();
-        json_lines(timeline, &mut out).unwrap();
+        json_lines(timelines, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -206,6 +263,24 @@ mod tests {
         assert_eq!(lines[0]["peak_bytes"], 3584);
         assert_eq!(lines[0]["peak_categories_bytes"]["workspace"], 2048);
         assert_eq!(lines[0]["limit_bytes"], 1 << 20);
+    }
+
+    #[test]
+    fn each_line_of_several_devices_names_its_device() {
+        let (one, other) = (sample::on_a_device("0 cpu"), sample::on_a_device("1 cpu"));
+        let lines = lines_of(&[&one, &other]);
+        let of = |device: &str, kind: &str| {
+            lines.iter().filter(|line| line["device"] == device && line["kind"] == kind).count()
+        };
+        for device in ["0 cpu", "1 cpu"] {
+            let counts = ["timeline", "span", "lane", "transfer", "block"].map(|kind| of(device, kind));
+            assert_eq!(counts, [1, 5, 5, 1, 5]);
+        }
+        let waits = lines.iter().find(|line| line["does"] == "idle").unwrap();
+        assert_eq!((&waits["name"], &waits["end_ns"]), (&"waits for device 0".into(), &1_500.into()));
+        let alone = lines_of(&[&one]);
+        assert!(alone[0]["device"] == "0 cpu" && alone[1..].iter().all(|line| line.get("device").is_none()));
+        assert_eq!((&alone[0]["lane"], &alone[0]["transfers"]), (&5.into(), &1.into()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | function | what it writes | who opens it |
 //! |---|---|---|
-//! | [`html`] | one page with everything in it, for a timeline and a plan laid over it | any browser, without a network |
+//! | [`html`] | one page with everything in it, for a timeline and a plan laid over it, of one device or of several | any browser, without a network |
 //! | [`snapshot`] | a memory snapshot as PyTorch pickles it | PyTorch's `memory_viz`, `_memory_viz.py` |
 //! | [`perfetto`] | a Chrome trace: counters by category, slices for steps, phases and stages | Perfetto, `chrome://tracing` |
 //! | [`json_lines`] | one object a line | `jq`, scripts |
@@ -29,7 +29,7 @@ mod snapshot;
 
 pub use chart::{Comparison, ComparisonRow, chart};
 pub use file::write_file;
-pub use html::{Page, html};
+pub use html::{Page, PageDevice, html};
 pub use json_lines::json_lines;
 pub use perfetto::perfetto;
 pub use snapshot::snapshot;

@@ -3,11 +3,13 @@ use std::io::{self, BufWriter, Write};
 use serde_json::{Value, json};
 
 use super::columns::end_time;
-use crate::{Category, Clock, Origin, SpanKind, Split, Timeline};
+use crate::{Category, Clock, LaneSpan, Origin, SpanKind, Split, Timeline};
 
 /// Writes a Chrome trace, which Perfetto and `chrome://tracing` open: each timeline as one process, in order.
 ///
-/// A process has a counter of what is in use, one of it by category, and a track each for steps, phases and stages.
+/// A process has a counter of what is in use, one of it by category, and a track each for steps, phases and stages; where
+/// it is known, a track for what the device did, and one for what travelled meanwhile. So each of several devices is a
+/// process.
 /// Times are microseconds since the start of each timeline. A plan has no time: one operation is drawn as 1 µs, which
 /// the file says in `otherData` and as the label of the process.
 pub fn perfetto(timelines: &[&Timeline], out: &mut dyn Write) -> io::Result<()> {
@@ -20,6 +22,7 @@ pub fn perfetto(timelines: &[&Timeline], out: &mut dyn Write) -> io::Result<()> 
         trace.pid += 1;
         trace.names(timeline)?;
         trace.spans(timeline)?;
+        trace.lane(timeline)?;
         trace.counters(timeline)?;
     }
     out.write_all(b"]}\n")?;
@@ -96,6 +99,21 @@ impl Trace<'_> {
         })
     }
 
+    /// What the device did, and what travelled.
+    fn lane(&mut self, timeline: &Timeline) -> io::Result<()> {
+        for (tid, track, spans) in [
+            (LANE, "what the device does", &timeline.lane.spans),
+            (TRANSFERS, "under way meanwhile", &timeline.lane.transfers),
+        ] {
+            if spans.is_empty() {
+                continue;
+            }
+            self.event(json!({"ph": "M", "name": "thread_name", "tid": tid, "args": { "name": track }}))?;
+            spans.iter().try_for_each(|span| self.event(slice(tid, span)))?;
+        }
+        Ok(())
+    }
+
     fn counters(&mut self, timeline: &Timeline) -> io::Result<()> {
         let total_name = match timeline.origin {
             Origin::Planned => format!("{} planned", timeline.device),
@@ -114,6 +132,21 @@ impl Trace<'_> {
         }
         Ok(())
     }
+}
+
+/// The tracks behind those of [`track_of`].
+const LANE: u32 = 4;
+const TRANSFERS: u32 = 5;
+
+fn slice(tid: u32, span: &LaneSpan) -> Value {
+    json!({
+        "ph": "X",
+        "name": span.to_string(),
+        "cat": span.kind,
+        "tid": tid,
+        "ts": span.start as f64 / 1e3,
+        "dur": (span.end - span.start) as f64 / 1e3,
+    })
 }
 
 /// Viewers stack the series of a counter only where each event has them all.
@@ -173,6 +206,17 @@ mod tests {
         assert_eq!(slices.len(), 5);
         let forward = slices.iter().find(|it| it["name"] == "forward").unwrap();
         assert_eq!((&forward["ts"], &forward["dur"], &forward["tid"]), (&1.5.into(), &4.5.into(), &2.into()));
+    }
+
+    #[test]
+    fn what_a_device_did_is_a_track_of_its_process() {
+        let timeline = sample::on_a_device("1 cpu");
+        let trace = trace(&[&sample::step(Origin::Planned), &timeline]);
+        let slices = of_kind(&trace, "X").into_iter().filter(|it| it["tid"] == 4);
+        let slices: Vec<_> = slices.map(|it| (&it["pid"], &it["name"], &it["ts"], &it["dur"])).collect();
+        assert_eq!(slices.len(), timeline.lane.spans.len());
+        assert_eq!(slices[1], (&2.into(), &"forward 0".into(), &1.5.into(), &3.0.into()));
+        assert_eq!(of_kind(&trace, "X").iter().filter(|it| it["tid"] == 5).count(), 1);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use oomph_core::{Bytes, Phase};
 
-use crate::{Block, Category, Clock, Name, Names, Origin, Span, SpanKind, Timeline};
+use crate::{
+    Block, Category, Clock, Lane, LaneKind, LaneSpan, Name, Names, Origin, Span, SpanKind, Timeline,
+};
 
 /// A timeline in which nothing happens.
 pub(super) fn empty(origin: Origin) -> Timeline {
@@ -21,7 +23,22 @@ pub(super) fn empty(origin: Origin) -> Timeline {
         spans: Vec::new(),
         names: Names::default(),
         lost_events: 0,
+        lane: Lane::default(),
     }
+}
+
+/// The step on one of several devices, which waited for another and had sums under way.
+pub(super) fn on_a_device(device: &str) -> Timeline {
+    let span = |kind, name, number, start, end| LaneSpan { kind, name, number, start, end };
+    let spans = vec![
+        span(LaneKind::Idle, "waits for device 0", None, 0, 1_500),
+        span(LaneKind::Forward, "forward", Some(0), 1_500, 4_500),
+        span(LaneKind::Backward, "backward", Some(0), 4_500, 7_000),
+        span(LaneKind::Communication, "gradients", Some(0), 7_000, 8_000),
+        span(LaneKind::Step, "step", None, 8_000, 9_000),
+    ];
+    let transfers = vec![span(LaneKind::Communication, "gradients", Some(0), 6_000, 8_000)];
+    Timeline { device: device.into(), lane: Lane { spans, transfers }, ..step(Origin::Measured) }
 }
 
 /// One step: a parameter, an activation, a workspace, a gradient that becomes optimizer state in place.

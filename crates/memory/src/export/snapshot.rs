@@ -21,14 +21,15 @@ use crate::{Category, Clock, Name, Timeline};
 ///   that a viewer shows as fragmentation are not predicted.
 /// - Times are microseconds; one operation of a plan counts as 1 µs.
 /// - Categories are those of oomph, but [`Category::Other`] is PyTorch's `unknown`.
-pub fn snapshot(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
+/// - Of several timelines each is the trace of a device, in their order.
+pub fn snapshot(timelines: &[&Timeline], out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let actions = actions(timeline);
-    let placement = Placement::new(timeline, &actions);
-    let device = device_index(&timeline.device);
-    let mut content = Content { timeline, placement, actions, device, frames: HashMap::new() };
+    let mut devices: Vec<_> = match timelines {
+        [timeline] => vec![Content::new(timeline, device_index(&timeline.device))],
+        several => (0..).zip(several).map(|(device, timeline)| Content::new(timeline, device)).collect(),
+    };
     let mut pickler = Pickler::new(&mut out)?;
-    content.write(&mut pickler)?;
+    write(&mut devices, &mut pickler)?;
     pickler.end()?;
     out.flush()
 }
@@ -49,6 +50,27 @@ fn category_name(category: Category) -> &'static str {
     }
 }
 
+fn write(devices: &mut [Content<'_>], pickler: &mut Pickler<'_>) -> io::Result<()> {
+    pickler.dict(|it| {
+        it.text("segments")?;
+        let segments: Vec<_> = devices
+            .iter()
+            .enumerate()
+            .flat_map(|(at, content)| content.placement.segments.iter().map(move |segment| (at, *segment)))
+            .collect();
+        it.list(segments, |it, (at, segment)| devices[at].segment(it, segment))?;
+        it.text("device_traces")?;
+        let last = devices.iter().map(|content| content.device).max().unwrap_or(0);
+        it.list(0..=last, |it, device| match devices.iter_mut().find(|content| content.device == device) {
+            Some(content) => content.trace(it),
+            None => it.list([], |it, number| it.number(number)),
+        })?;
+        it.text("allocator_settings")?;
+        settings(it)
+    })
+}
+
+/// What there is of one device.
 struct Content<'a> {
     timeline: &'a Timeline,
     placement: Placement,
@@ -58,20 +80,11 @@ struct Content<'a> {
     frames: HashMap<(Name, Name, Name, Phase), Note>,
 }
 
-impl Content<'_> {
-    fn write(&mut self, pickler: &mut Pickler<'_>) -> io::Result<()> {
-        pickler.dict(|it| {
-            it.text("segments")?;
-            let segments = self.placement.segments.clone();
-            it.list(segments, |it, segment| self.segment(it, segment))?;
-            it.text("device_traces")?;
-            it.list(0..=self.device, |it, device| match device == self.device {
-                true => self.trace(it),
-                false => it.list([], |it, number| it.number(number)),
-            })?;
-            it.text("allocator_settings")?;
-            settings(it)
-        })
+impl<'a> Content<'a> {
+    fn new(timeline: &'a Timeline, device: u64) -> Self {
+        let actions = actions(timeline);
+        let placement = Placement::new(timeline, &actions);
+        Self { timeline, placement, actions, device, frames: HashMap::new() }
     }
 
     /// The state at the end.
@@ -292,7 +305,7 @@ mod tests {
     fn it_is_a_pickle_of_protocol_2() {
         for origin in [Origin::Planned, Origin::Measured] {
             let mut out = Vec::new();
-            snapshot(&sample::step(origin), &mut out).unwrap();
+            snapshot(&[&sample::step(origin)], &mut out).unwrap();
             assert_eq!((&out[..2], out.last()), (&b"\x80\x02"[..], Some(&b'.')));
             let text = String::from_utf8_lossy(&out).into_owned();
             for expected in ["segment_alloc", "free_requested", "fc.weight", "optimizer state", "unknown"] {
@@ -304,7 +317,7 @@ mod tests {
     #[test]
     fn an_empty_timeline_has_a_snapshot_too() {
         let mut out = Vec::new();
-        snapshot(&sample::empty(Origin::Measured), &mut out).unwrap();
+        snapshot(&[&sample::empty(Origin::Measured)], &mut out).unwrap();
         assert!(!out.is_empty());
     }
 }

@@ -49,7 +49,7 @@ pub struct Note {
 impl Recording {
     /// What was in use over time, and for what.
     pub fn timeline(&self, notes: &Notes) -> Timeline {
-        charge(Account::Host, || self.draft(notes).assemble())
+        charge(Account::Host, || Timeline { lane: self.lane.clone(), ..self.draft(notes).assemble() })
     }
 
     /// The events as blocks. Event `k` of the recording is event `k + 1` of the timeline: that one's first event is

@@ -3,6 +3,7 @@ use std::time::SystemTime;
 use oomph_core::{Bytes, Place};
 
 use super::ring::Words;
+use crate::timeline::Lane;
 
 /// What was recorded of one CPU device: all its events from the first one kept to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Recording {
     pub lost_events: u64,
     /// What was in use on the device before the first of the events.
     pub in_use_bytes: Bytes,
+    /// What the device did meanwhile.
+    pub lane: Lane,
     /// When the recording was started; `None` where there was none.
     pub started: Option<SystemTime>,
 }

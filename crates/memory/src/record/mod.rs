@@ -16,12 +16,15 @@
 //! Events of several CPU devices stand in one order; a [`Recording`] has those of one of them, with the level of that
 //! device: [`dump`] of the one that the thread works for, [`dump_device`] of any, [`dump_devices`] of all at one moment.
 //!
+//! [`lane`] says what a device does meanwhile: forward, backward, waiting for another. It is on the same clock.
+//!
 //! Recording neither waits nor allocates in the allocator; while it is off it costs one load an allocation. There is
 //! one ring in a program, as there is one allocator.
 
 mod before;
 mod draft;
 mod event;
+mod lanes;
 mod ring;
 
 use std::{
@@ -43,6 +46,7 @@ use oomph_core::{
 
 pub use draft::{Note, Notes};
 pub use event::{Change, Event, Recording, StepKind};
+pub use lanes::{LaneGuard, lane, lane_was, transfer};
 
 use crate::{
     account::{Account, charge},
@@ -90,6 +94,7 @@ pub fn start(capacity: usize) {
         let mut session = session();
         IS_ON.store(false, Relaxed);
         RING.reserve(capacity as u64);
+        lanes::forget();
         let started_nanoseconds = nanoseconds();
         *session = Some(Session {
             first_event: RING.next(),
@@ -196,6 +201,9 @@ fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
     let recording = |(device, events): (usize, Vec<Event>)| {
         let since_first: i128 = events.iter().map(Event::bytes_change).sum();
         let before = i128::from(levels[device]) - since_first;
+        // Of a whole recording also what was before its first event.
+        let first = events.first().filter(|_| first_event > session.first_event);
+        let moment = first.map_or(0, |event| event.nanoseconds);
         Recording {
             device,
             events,
@@ -203,6 +211,7 @@ fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
             end_event: end,
             lost_events: first_event - session.first_event,
             in_use_bytes: Bytes::new(u64::try_from(before).unwrap_or(0)),
+            lane: lanes::of_device(device, moment, session.started_nanoseconds),
             started: Some(session.started),
         }
     };

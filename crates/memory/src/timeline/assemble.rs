@@ -1,7 +1,7 @@
 use oomph_core::Phase;
 
 use super::{
-    Block, Category, Draft, Held, Name, RawBlock, Span, SpanKind, Timeline, holdings,
+    Block, Category, Draft, Held, Lane, Name, RawBlock, Span, SpanKind, Timeline, holdings,
     runs::{Run, Runs},
     stages::StageTable,
 };
@@ -52,6 +52,7 @@ impl Draft {
             spans,
             names: self.names,
             lost_events: self.lost_events,
+            lane: Lane::default(),
         }
     }
 

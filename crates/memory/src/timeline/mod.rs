@@ -5,6 +5,7 @@ mod category;
 mod draft;
 mod holders;
 mod holdings;
+mod lane;
 mod names;
 mod runs;
 mod split;
@@ -18,6 +19,7 @@ pub use category::Category;
 pub use draft::{Draft, Held, RawBlock};
 pub use holders::Holder;
 pub(crate) use holdings::match_blocks;
+pub use lane::{Lane, LaneKind, LaneSpan, LaneTimes};
 pub use names::{Name, Names};
 pub use split::Split;
 
@@ -67,6 +69,8 @@ pub struct Timeline {
     pub names: Names,
     /// Older events that the recording no longer had.
     pub lost_events: u64,
+    /// What the device did when: of a measurement, where it was noted. Its clock is that of `times`.
+    pub lane: Lane,
 }
 
 /// A stretch of memory that was in use from one event to another.
@@ -171,11 +175,25 @@ impl Timeline {
 
     /// The timeline from event `first` on. What is alive then is there from the start.
     #[must_use]
-    pub fn since(mut self, first: u32) -> Self {
-        let later = |event: u32| event.saturating_sub(first);
+    pub fn since(self, first: u32) -> Self {
         let start = self.times.get(first as usize).copied().unwrap_or(0);
+        self.beginning(first, start)
+    }
+
+    /// The timeline from a moment on, which is the new beginning of its times. So those of several devices begin at the
+    /// same moment.
+    #[must_use]
+    pub fn since_time(self, start: u64) -> Self {
+        let first = self.times.partition_point(|time| *time <= start).saturating_sub(1);
+        self.beginning(first as u32, start)
+    }
+
+    /// The timeline from event `first` on, at which it is `start` or later.
+    fn beginning(mut self, first: u32, start: u64) -> Self {
+        let later = |event: u32| event.saturating_sub(first);
         self.times = self.times.split_off((first as usize).min(self.times.len()));
-        self.times.iter_mut().for_each(|time| *time -= start);
+        self.times.iter_mut().for_each(|time| *time = time.saturating_sub(start));
+        self.lane.since(start);
         self.blocks.retain(|block| block.died.is_none_or(|died| died > first));
         for block in &mut self.blocks {
             block.born = later(block.born);
@@ -194,6 +212,7 @@ impl Timeline {
     pub fn until(mut self, last: u32) -> Self {
         let end = (last as usize + 1).min(self.times.len());
         self.times.truncate(end);
+        self.lane.until(self.times.last().copied().unwrap_or(0));
         let is_within = |event: &u32| (*event as usize) < end;
         self.blocks.retain(|block| is_within(&block.born));
         for block in &mut self.blocks {
@@ -204,6 +223,27 @@ impl Timeline {
             span.end = span.end.min(end as u32);
         }
         self
+    }
+
+    /// How long the device did what in the optimizer steps of the timeline; `None` where its lane or the steps are not
+    /// known.
+    pub fn lane_times(&self) -> Option<LaneTimes> {
+        if self.lane.is_empty() {
+            return None;
+        }
+        let end = self.end_time();
+        let time = |event: u32| self.times.get(event as usize).copied().unwrap_or(end);
+        let mut times = LaneTimes::default();
+        let steps = self.spans_of(SpanKind::Step);
+        for step in steps.filter(|step| self.names.text(step.name).starts_with("step")) {
+            times += self.lane.times(time(step.start)..time(step.end));
+        }
+        (times.total() > 0).then_some(times)
+    }
+
+    /// The last moment that anything is known of.
+    pub fn end_time(&self) -> u64 {
+        self.times.last().copied().unwrap_or(0).max(self.lane.end())
     }
 
     /// Indices of the blocks alive after `event`, the largest first.
@@ -262,6 +302,7 @@ mod tests {
             spans: Vec::new(),
             names: Names::default(),
             lost_events: 0,
+            lane: Lane::default(),
         }
     }
 
@@ -318,6 +359,38 @@ mod tests {
         assert_eq!(earlier.levels(), levels[..3]);
         assert_eq!((earlier.blocks.len(), earlier.blocks[2].died), (3, None));
         assert_eq!(whole.clone().until(9), whole);
+    }
+
+    #[test]
+    fn a_timeline_can_begin_between_two_events() {
+        let blocks =
+            vec![block(10, Category::Parameters, 0, None), block(5, Category::Workspace, 1, Some(2))];
+        let mut whole = timeline(3, blocks);
+        whole.times = vec![0, 10, 20];
+        let span =
+            |start, end| LaneSpan { kind: LaneKind::Forward, name: "forward", number: None, start, end };
+        whole.lane.spans = vec![span(2, 9), span(12, 25)];
+        let later = whole.clone().since_time(15);
+        assert_eq!(
+            (later.times.as_slice(), later.levels()),
+            ([0, 5].as_slice(), whole.levels()[1..].to_vec())
+        );
+        assert_eq!((later.lane.spans, whole.since_time(0).times), (vec![span(0, 10)], vec![0, 10, 20]));
+    }
+
+    #[test]
+    fn the_times_of_a_lane_are_those_of_optimizer_steps() {
+        let mut timeline = timeline(4, Vec::new());
+        timeline.times = vec![0, 10, 30, 50];
+        let span = |kind, start, end| LaneSpan { kind, name: "it", number: None, start, end };
+        timeline.lane.spans = vec![span(LaneKind::Forward, 5, 25), span(LaneKind::Eval, 30, 70)];
+        assert_eq!(timeline.lane_times(), None);
+        for (name, start, end) in [("step 3", 1, 2), ("eval batch 1", 2, 4)] {
+            let name = timeline.names.of(name);
+            timeline.spans.push(Span { kind: SpanKind::Step, name, start, end });
+        }
+        let expected = LaneTimes { busy: 15, communication: 0, idle: 5 };
+        assert_eq!((timeline.lane_times(), timeline.end_time()), (Some(expected), 70));
     }
 
     #[test]

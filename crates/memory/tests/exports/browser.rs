@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 use oomph_core::Bytes;
 use oomph_memory::{
-    Category, Origin, Split, Timeline,
+    Category, Lane, LaneKind, LaneSpan, Origin, SpanKind, Split, Timeline,
     export::{self, Comparison, ComparisonRow},
 };
 
@@ -17,8 +17,29 @@ use crate::{
 
 fn page(name: &str, timeline: &Timeline, overlay: Option<&Timeline>) -> PathBuf {
     let path = file(name);
-    fs::write(&path, written(|out| export::html(&export::Page { timeline, overlay }, out))).unwrap();
+    let page = export::Page::new(timeline);
+    let page = match overlay {
+        Some(plan) => page.with_overlay(plan),
+        None => page,
+    };
+    fs::write(&path, written(|out| export::html(&page, out))).unwrap();
     path
+}
+
+/// The timeline as that of one of several devices, with a lane that follows its phases and waits in between.
+fn on_device(index: usize, timeline: &Timeline) -> Timeline {
+    let time = |event: u32| timeline.times.get(event as usize).copied().unwrap_or(timeline.end_time());
+    let span = |kind, start, end| LaneSpan { kind, name: kind.name(), number: None, start, end };
+    let mut lane = Lane::default();
+    for phase in timeline.spans_of(SpanKind::Phase) {
+        let name = timeline.names.text(phase.name);
+        let Some(kind) = LaneKind::ALL.into_iter().find(|kind| kind.name() == name) else { continue };
+        let (start, end) = (time(phase.start), time(phase.end));
+        let middle = start + (end - start) / (2 + index as u64);
+        lane.spans.extend([span(LaneKind::Idle, start, middle), span(kind, middle, end)]);
+        lane.transfers.push(span(LaneKind::Communication, start, middle));
+    }
+    Timeline { device: format!("{index} cpu"), lane, ..timeline.clone() }
 }
 
 fn comparison() -> Comparison {
@@ -67,6 +88,11 @@ fn the_pages_work_in_a_browser() {
     let moment = Timeline { times: vec![0], spans: Vec::new(), ..small.clone() };
     let bare = [page("nothing.html", &nothing, Some(&nothing)), page("moment.html", &moment, Some(&nothing))];
     let bare = bare.iter().map(|path| format!("--open={}", path.display()));
+    let devices = [0, 1, 2].map(|index| on_device(index, &small));
+    let several = export::Page::new(&devices[0]).with_overlay(&plan);
+    let several = several.and(&devices[1], Some(&plan)).and(&devices[2], None);
+    let several_path = file("devices.html");
+    fs::write(&several_path, written(|out| export::html(&several, out))).unwrap();
     let chart = file("comparison.html");
     fs::write(&chart, written(|out| export::chart(&comparison(), out))).unwrap();
 
@@ -83,6 +109,13 @@ fn the_pages_work_in_a_browser() {
         return skip("there is no Chromium");
     }
     output(
-        Command::new(python).arg(tool("browser_check.py")).args(pages).args(bare).arg("--chart").arg(chart),
+        Command::new(python)
+            .arg(tool("browser_check.py"))
+            .args(pages)
+            .args(bare)
+            .arg("--devices")
+            .arg(several_path)
+            .arg("--chart")
+            .arg(chart),
     );
 }

@@ -57,7 +57,7 @@ fn a_large_timeline_is_as_large_as_it_says() {
 #[test]
 fn json_lines_sum_up_to_the_peak() {
     for timeline in [Training::small(Origin::Planned).timeline(), hostile()] {
-        let text = String::from_utf8(written(|out| export::json_lines(&timeline, out))).unwrap();
+        let text = String::from_utf8(written(|out| export::json_lines(&[&timeline], out))).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let head = &lines[0];
         assert_eq!(lines.len(), 1 + timeline.spans.len() + timeline.blocks.len());
@@ -105,7 +105,7 @@ fn the_data_of_a_page_is_the_timeline() {
     let page = export::Page::new(&timeline).with_overlay(&plan);
     let text = String::from_utf8(written(|out| export::html(&page, out))).unwrap();
     let data = data_of(&text);
-    let blocks = &data["timeline"]["blocks"];
+    let blocks = &data["devices"][0]["timeline"]["blocks"];
     for (index, category) in Category::ALL.into_iter().enumerate() {
         let ours: u64 =
             timeline.blocks.iter().filter(|block| block.category == category).map(|block| block.bytes).sum();
@@ -114,10 +114,15 @@ fn the_data_of_a_page_is_the_timeline() {
             pairs.filter(|(_, it)| **it == index).map(|(bytes, _)| bytes.as_u64().unwrap()).sum();
         assert_eq!(ours, theirs, "{category}");
     }
-    assert_eq!(data["timeline"]["peak_event"], timeline.peak().event);
-    let names = data["timeline"]["names"].as_array().unwrap();
+    assert_eq!(data["devices"][0]["timeline"]["peak_event"], timeline.peak().event);
+    let names = data["devices"][0]["timeline"]["names"].as_array().unwrap();
     assert!(names.iter().any(|name| name == "</script><b>"));
-    let placed = data["overlay"]["times"].as_array().unwrap().iter().filter(|time| time.is_number()).count();
+    let placed = data["devices"][0]["overlay"]["times"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|time| time.is_number())
+        .count();
     assert!(placed + 1 >= plan.times.len(), "all but the start lies within a matched step");
 }
 

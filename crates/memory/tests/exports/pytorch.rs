@@ -13,7 +13,7 @@ use crate::{
 
 fn snapshot(name: &str, timeline: &Timeline) -> PathBuf {
     let path = file(name);
-    fs::write(&path, written(|out| export::snapshot(timeline, out))).unwrap();
+    fs::write(&path, written(|out| export::snapshot(&[timeline], out))).unwrap();
     path
 }
 
@@ -40,6 +40,27 @@ fn python_reads_the_snapshot_and_its_sums_are_right() {
         let check = tool("snapshot_check.py");
         output(Command::new(&python).arg(check).arg(path).args(expectations(&timeline)));
     }
+}
+
+#[test]
+fn each_of_several_devices_has_its_trace_and_its_segments() {
+    let Some(python) = python() else {
+        return skipped("each_of_several_devices_has_its_trace_and_its_segments", "there is no `python3`");
+    };
+    let timelines = [
+        Training::small(Origin::Measured).timeline(),
+        hostile(),
+        Training { steps: 1, ..Training::small(Origin::Measured) }.timeline(),
+    ];
+    let path = file("devices.pickle");
+    let all: Vec<&Timeline> = timelines.iter().collect();
+    fs::write(&path, written(|out| export::snapshot(&all, out))).unwrap();
+    let read = "import pickle, sys; it = pickle.load(open(sys.argv[1], 'rb')); \
+        print([sum(e['action'] == 'alloc' for e in t) for t in it['device_traces']], \
+        sorted({s['device'] for s in it['segments']}))";
+    let found = output(Command::new(&python).args(["-c", read]).arg(path));
+    let allocations: Vec<_> = timelines.iter().map(|timeline| timeline.blocks.len()).collect();
+    assert_eq!(found.trim(), format!("{allocations:?} [0, 1, 2]"));
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Recorder {
             spans: Vec::new(),
             names: Names::default(),
             lost_events: 0,
+            lane: Default::default(),
         };
         Self { timeline, free: Vec::new(), next_address: 0x7f00_0000_0000, phase: Phase::Init }
     }

@@ -16,8 +16,8 @@ use crate::{
     profile::Batches, progress::read_all,
 };
 
+pub(crate) use rehearse::last_batch;
 pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
-pub(crate) use rehearse::{SOME_BATCHES, last_batch};
 
 /// How long is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +224,10 @@ impl Recorder {
         if recording.lost_events > 0 {
             return None;
         }
-        let notes = Notes { held: self.held.notes(), ..memory_log::notes(session, stepper.model.names()) };
+        let notes = Notes {
+            held: self.held.notes_of(recording.device),
+            ..memory_log::notes(session, stepper.model.names())
+        };
         let levels = recording.timeline(&notes).levels();
         levels.last().map(|level| level.of(Category::OptimizerState))
     }

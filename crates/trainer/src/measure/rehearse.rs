@@ -68,7 +68,7 @@ pub fn rehearse(
     restart_peak();
     let rehearsed = match session.config.device.sharing {
         Sharing::Ddp(_) if session.config.device.devices.len() > 1 => {
-            train_on_replicas(session, &Stop::new(), |session| lead(session, options, observer))?
+            train_on_replicas(session, &Stop::new(), None, |session| lead(session, options, observer))?
         }
         _ => lead(session, options, observer)?,
     };
@@ -107,7 +107,7 @@ fn lead(
 }
 
 /// Batches of an evaluation that tell what it needs.
-pub(crate) const SOME_BATCHES: usize = 2;
+const SOME_BATCHES: usize = 2;
 
 /// What was done so far.
 #[derive(Default)]
@@ -150,7 +150,7 @@ impl Rehearsed {
             self.step(session, &mut stepper, (rest, Order::LastBatch), observer)?;
         }
         if session.config.train.eval_every != Interval::Never {
-            replicas.order(Order::EvaluateSome)?;
+            replicas.glance(SOME_BATCHES)?;
             replicas.share_statistics(&mut stepper.model)?;
             evaluate_batches(session, stepper.lying(), SOME_BATCHES, observer, &Stop::new())?;
             if let Some(batch) = batches.next()? {

@@ -2,16 +2,15 @@ use std::path::{Path, PathBuf};
 
 use oomph_core::Split;
 use oomph_data::{Batch, Loader};
-use oomph_memory::{
-    Account, charge,
-    record::{self, StepKind},
-};
+use oomph_memory::{Account, charge, record::StepKind};
 
 use super::Order;
 use crate::{
     Quiet, Schedule, Session, Stepper, Stop, TrainError,
     evaluate::evaluate_batches,
-    measure::{SOME_BATCHES, last_batch},
+    held::Held,
+    loading::next_batch,
+    measure::last_batch,
     memory_log::MemoryLog,
     out_of_memory::{Circumstances, Subject, explain},
     progress::Interval,
@@ -75,13 +74,17 @@ impl<'a> Follower<'a> {
                 // Rank 0 sees the same figures, and says what is wrong with them.
                 Order::Losses => drop(self.interval.read(replicas)?),
                 Order::Evaluate => self.evaluate(usize::MAX)?,
-                Order::EvaluateSome => self.evaluate(SOME_BATCHES)?,
+                Order::Glance => {
+                    let batches = replicas.told(None)?.parse();
+                    self.evaluate(batches.map_err(|_| TrainError::OtherVersion { rank: replicas.rank() })?)?;
+                }
                 Order::Carried => {
                     if let Some(carried) = &self.stepper.carried {
                         replicas.gather_carried(carried)?;
                     }
                 }
                 Order::Check => replicas.check(&self.stepper.model, self.progress.step)?,
+                Order::Wait => {}
                 Order::End => return Ok(()),
             }
         }
@@ -97,7 +100,7 @@ impl<'a> Follower<'a> {
             })
         });
         // All ranks have as many batches, and rank 0 has one.
-        let Some(batch) = charge(Account::Host, || loader.next()) else { return Ok(()) };
+        let Some(batch) = next_batch(loader) else { return Ok(()) };
         self.train(batch?)?;
         self.log.step += 1;
         if self.progress.count_step() {
@@ -113,7 +116,7 @@ impl<'a> Follower<'a> {
 
     fn train(&mut self, batch: Batch) -> Result<(), TrainError> {
         let step = self.progress.step;
-        record::mark_step(step as u64 + 1, StepKind::Train);
+        self.session.mark_step(step as u64 + 1, StepKind::Train);
         let lr = self.schedule.lr(step);
         let outcome = self.stepper.step(batch, step, lr, self.session.task.as_ref())?;
         self.interval.add(step + 1, lr, outcome);
@@ -149,16 +152,17 @@ impl Watched {
     }
 }
 
-/// Trains as rank 0 orders, until it says that it is over.
+/// Trains as rank 0 orders, until it says that it is over. Notes which tensors are what, where somebody wants to know.
 ///
 /// # Errors
 /// Where this rank fails, or another did. Where memory ran out it has a report.
-pub(super) fn follow(session: &Session, stop: &Stop) -> Result<(), TrainError> {
+pub(super) fn follow(session: &Session, stop: &Stop, held: Option<Held>) -> Result<(), TrainError> {
     charge(Account::Device, || {
         let replicas = &session.replicas;
         let (checkpoint, report) = (replicas.told(None)?, replicas.told(None)?);
         let report = Some(report).filter(|report| !report.is_empty()).map(PathBuf::from);
-        let mut log = Watched { log: MemoryLog::join(session), report, step: 0 };
+        let log = MemoryLog::join(session, held.unwrap_or_default());
+        let mut log = Watched { log, report, step: 0 };
         let followed =
             Follower::start(session, stop, &checkpoint, &mut log).and_then(|mut follower| follower.run());
         // Before rank 0 is told, and ends the recording.

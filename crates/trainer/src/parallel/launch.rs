@@ -11,16 +11,17 @@ use oomph_memory::ComputePool;
 use oomph_parallel::group::{Group, threads};
 
 use super::{Replicas, collective::Collective, follower::follow};
-use crate::{Session, SessionError, Stop, TrainError, cpu::prepare_pool, open_device};
+use crate::{Session, SessionError, Stop, TrainError, cpu::prepare_pool, held::Held, open_device};
 
 /// Trains on all devices of the session, each with a replica of its own in a thread of its own: `lead` is rank 0, in the
-/// caller's thread.
+/// caller's thread. The others note into `held` which tensors are what, where there is one.
 ///
 /// # Errors
 /// That of the rank that failed first; the others end with it.
 pub(crate) fn train_on_replicas<T>(
     session: &Session,
     stop: &Stop,
+    held: Option<Held>,
     lead: impl FnOnce(&Session) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
     let devices = session.config.device.devices.clone();
@@ -41,10 +42,11 @@ pub(crate) fn train_on_replicas<T>(
         let followers: Vec<_> = others
             .into_iter()
             .map(|session| {
+                let held = held.clone();
                 let name = format!("oomph-rank-{}", session.replicas.rank());
                 let failed = session.replicas.clone();
                 let follower = thread::Builder::new().name(name).spawn_scoped(scope, move || {
-                    guarded(&session, |session| on_own_threads(session, || follow(session, stop)))
+                    guarded(&session, |session| on_own_threads(session, || follow(session, stop, held)))
                 });
                 follower.map_err(|error| {
                     failed.group().abort(&error.to_string());

@@ -9,25 +9,28 @@ pub(crate) enum Order {
     Losses,
     /// Evaluate, with the running statistics of rank 0.
     Evaluate,
-    /// Evaluate on the first batches alone, as a rehearsal does.
-    EvaluateSome,
+    /// The same of the first batches alone: rank 0 tells how many.
+    Glance,
     /// Give rank 0 what recurrent layers carry on each rank.
     Carried,
     /// Compare the parameters.
     Check,
+    /// Nothing, until the next order: rank 0 goes on when all have come.
+    Wait,
     /// Training is over.
     End,
 }
 
 impl Order {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Step,
         Self::LastBatch,
         Self::Losses,
         Self::Evaluate,
-        Self::EvaluateSome,
+        Self::Glance,
         Self::Carried,
         Self::Check,
+        Self::Wait,
         Self::End,
     ];
 

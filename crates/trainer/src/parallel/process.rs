@@ -180,5 +180,5 @@ impl Session {
 /// # Errors
 /// Where this rank fails, of which the others are told, or another did.
 pub fn follow(session: &Session, stop: &Stop) -> Result<(), TrainError> {
-    guarded(session, |session| follower::follow(session, stop))
+    guarded(session, |session| follower::follow(session, stop, None))
 }

@@ -1,11 +1,14 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor};
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, LaneKind, charge,
+    record::{lane, lane_was, transfer},
+};
 use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::group::{Pending, Reduced};
 
-use super::{Replicas, collective::Underway};
+use super::{Replicas, collective::Underway, replicas::WAITING};
 use crate::TrainError;
 
 /// The parameters whose gradients travel together: those of the stages whose backward ends at the same time.
@@ -22,13 +25,17 @@ pub(crate) struct Reduction<'a> {
     device: Device,
     /// Of those that were not started yet, the last comes next.
     left: usize,
-    started: Vec<(&'a Bucket, Started)>,
+    started: Vec<(usize, Started)>,
     /// Where devices sum among themselves: which parameters had a gradient here, in the order in which they were started.
     marks: Vec<f64>,
 }
 
+/// What lanes call it.
+const GRADIENTS: &str = "gradients";
+
 enum Started {
-    ThroughHost(Pending),
+    /// Since when.
+    ThroughHost(Pending, Instant),
     BetweenDevices(Underway),
 }
 
@@ -55,6 +62,7 @@ impl<'a> Reduction<'a> {
             if bucket.is_empty() {
                 continue;
             }
+            let _lane = lane(LaneKind::Communication, GRADIENTS, Some(self.left));
             let gradients = bucket.iter().map(|(name, shape)| {
                 let gradient = match (sums.remove(name), newest.remove(name)) {
                     (Some(sum), Some(newest)) => Some(sum.add(newest)),
@@ -67,9 +75,9 @@ impl<'a> Reduction<'a> {
                     let flat = flat(gradients, &self.device, &mut self.marks);
                     Started::BetweenDevices(collective.start(flat))
                 }
-                None => Started::ThroughHost(self.through_host(bucket, gradients)?),
+                None => self.through_host(bucket, gradients)?,
             };
-            self.started.push((bucket, started));
+            self.started.push((self.left, started));
         }
         Ok(())
     }
@@ -78,12 +86,14 @@ impl<'a> Reduction<'a> {
         &self,
         bucket: &Bucket,
         gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
-    ) -> Result<Pending, TrainError> {
+    ) -> Result<Started, TrainError> {
         let mut values = charge(Account::Host, || Vec::with_capacity(room(bucket)));
         for (gradient, shape) in gradients {
             charge(Account::Host, || write(gradient, shape, &mut values))?;
         }
-        Ok(charge(Account::Host, || self.replicas.group().start_all_reduce(values)))
+        let start = Instant::now();
+        let pending = charge(Account::Host, || self.replicas.group().start_all_reduce(values));
+        Ok(Started::ThroughHost(pending, start))
     }
 
     /// Starts what is left, waits for all and gives the sums.
@@ -99,10 +109,12 @@ impl<'a> Reduction<'a> {
         };
         let (mut reduced, mut times) = (Named::new(), None);
         let mut before: Option<Instant> = None;
-        for (bucket, started) in self.started {
+        for (index, started) in self.started {
+            let _lane = lane(LaneKind::Communication, GRADIENTS, Some(index));
+            let bucket = &self.buckets[index];
             match started {
-                Started::ThroughHost(pending) => {
-                    let Reduced { values, took, finished, blocked, .. } = pending.wait()?;
+                Started::ThroughHost(pending, start) => {
+                    let Reduced { values, took, finished, blocked, .. } = awaited(pending, index, start)?;
                     // Of several under way at once time counts once.
                     let since = |before| took.min(finished.saturating_duration_since(before));
                     let alone = before.map_or(took, since);
@@ -118,6 +130,18 @@ impl<'a> Reduction<'a> {
         }
         Ok((reduced, times))
     }
+}
+
+/// Waits for a sum that was started at `start`. Until all ranks have come nothing moves, and this one is idle.
+fn awaited(pending: Pending, index: usize, start: Instant) -> Result<Reduced, TrainError> {
+    let waits = Instant::now();
+    let reduced = pending.wait()?;
+    transfer(GRADIENTS, Some(index), start, reduced.took);
+    let met = start + reduced.took.saturating_sub(reduced.moving);
+    if met > waits {
+        lane_was(LaneKind::Idle, WAITING, None, [waits, met]);
+    }
+    Ok(reduced)
 }
 
 /// The gradients of a bucket in the sums that travelled through host memory.

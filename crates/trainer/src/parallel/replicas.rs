@@ -1,6 +1,9 @@
 use std::{fmt, path::Path, sync::Arc};
 
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, LaneKind, charge,
+    record::{LaneGuard, lane},
+};
 use oomph_model::{AnyTensor, Carried, Peers, Stages};
 use oomph_parallel::group::{Alone, Group};
 use sha2::{Digest, Sha256};
@@ -13,6 +16,9 @@ use crate::{
 
 /// How an error calls what a rank carries.
 const CARRIED: &str = "carried state";
+
+/// What a lane calls the time in which a rank waits for others.
+pub(super) const WAITING: &str = "waits for other ranks";
 
 /// The replicas that train together, seen from one of them. One alone is the usual case, in which nothing is exchanged.
 #[derive(Clone)]
@@ -62,13 +68,25 @@ impl Replicas {
         if self.is_alone() {
             return Ok(());
         }
+        let _lane = waiting();
         self.group.broadcast(0, order.bytes())?;
+        Ok(())
+    }
+
+    /// Has the others evaluate on as many batches as this rank, which is 0, is about to.
+    pub(crate) fn glance(&self, batches: usize) -> Result<(), TrainError> {
+        self.order(Order::Glance)?;
+        if !self.is_alone() {
+            self.told(Some(&batches.to_string()))?;
+        }
         Ok(())
     }
 
     /// What rank 0 orders.
     pub(super) fn next_order(&self) -> Result<Order, TrainError> {
+        let waiting = waiting();
         let bytes = self.group.broadcast(0, Vec::new())?;
+        drop(waiting);
         Order::from_bytes(&bytes).ok_or(TrainError::OtherVersion { rank: self.rank() })
     }
 
@@ -83,6 +101,7 @@ impl Replicas {
         if self.is_alone() {
             return Ok(values.to_vec());
         }
+        let _lane = waiting();
         Ok(self.group.all_reduce_f64(values)?)
     }
 
@@ -175,12 +194,18 @@ impl Replicas {
     }
 }
 
+/// What a rank does when it needs a few numbers of the others: it takes as long as they need to come.
+pub(super) fn waiting() -> LaneGuard {
+    lane(LaneKind::Idle, WAITING, None)
+}
+
 /// The other replicas, as layers see them.
 #[derive(Debug)]
 struct OtherReplicas(Arc<dyn Group>);
 
 impl Peers for OtherReplicas {
     fn sum(&self, values: &mut [f64]) {
+        let _lane = lane(LaneKind::Communication, "statistics", None);
         // A group that failed stays failed, so that the step ends in its error.
         if let Ok(sums) = self.0.all_reduce_f64(values) {
             values.copy_from_slice(&sums);

@@ -1,16 +1,14 @@
 //! What each device does of a step that one of them coordinates, recorded; and when.
 
-use std::ops::Range;
-
-use oomph_core::{Bytes, Phase, phase};
+use oomph_core::{Phase, phase};
 use oomph_model::{AnyTensor, Named};
 use oomph_parallel::{Course, Span, Work};
-use oomph_plan::{Backend, Head, cost, replay};
+use oomph_plan::Backend;
 
 use super::{
-    Occasion, PlanOptions, STEPS, backend,
-    cut::{PlannedCut, PlannedPart},
-    parts::{PartRun, PartWork, Role, record_part},
+    Choice, Occasion, PlanOptions, STEPS, backend,
+    cut::{PlannedCut, PlannedPart, planned_part},
+    parts::{PartRun, PartWork, Role},
     record::targets,
 };
 use crate::{
@@ -100,60 +98,81 @@ impl PartRun<'_> {
     }
 }
 
+/// What each device does that coordinates, or is coordinated.
+struct Coordinated {
+    backend: Backend,
+    choice: Choice,
+    /// Samples of a step, and those that are scattered at once.
+    batch: usize,
+    round: usize,
+    /// Of them, those of each device.
+    rows: Vec<usize>,
+}
+
+impl Coordinated {
+    fn new(session: &Session, options: PlanOptions, share: Option<f64>) -> Result<Self, TrainError> {
+        let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
+        let backend = options.backend.unwrap_or_else(|| backend(session));
+        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+        let largest = session.share_of(batch);
+        let choice = session.choice(Occasion { batch: largest, backend, limit_bytes })?;
+        let micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(largest);
+        let devices = session.config.device.devices.len();
+        let round = round(batch, micro_batch, devices, share);
+        let rows = scattered(round, devices, share).iter().map(ExactSizeIterator::len).collect();
+        Ok(Self { backend, choice, batch, round, rows })
+    }
+
+    fn micro_batches(&self) -> usize {
+        self.batch.div_ceil(self.round)
+    }
+
+    /// So many steps of each device, with at most so many micro-batches.
+    fn parts(
+        &self,
+        session: &Session,
+        options: PlanOptions,
+        [steps, micro_batches]: [usize; 2],
+    ) -> Result<Vec<PlannedPart>, TrainError> {
+        let work = |device: usize| PartWork {
+            stages: 0..session.stages.len(),
+            device,
+            role: match device {
+                0 => Role::Coordinator { others: self.rows[1..].to_vec() },
+                _ => Role::Replica,
+            },
+            micro_batch: self.rows[device],
+            micro_batches: self.micro_batches().min(micro_batches),
+            recompute: kept_last(&self.choice.recompute),
+        };
+        let of = |device| planned_part(session, (&work(device), steps), (self.backend, self.batch), options);
+        (0..self.rows.len()).map(of).collect()
+    }
+}
+
 /// Plans each device of a session in which one coordinates the others.
 pub(super) fn plan_coordinated(
     session: &Session,
     options: PlanOptions,
     share: Option<f64>,
 ) -> Result<PlannedCut, TrainError> {
-    let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
-    let backend = options.backend.unwrap_or_else(|| backend(session));
-    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-    let largest = session.share_of(batch);
-    let choice = session.choice(Occasion { batch: largest, backend, limit_bytes })?;
-    let micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(largest);
-    let devices = session.config.device.devices.len();
-    let round = round(batch, micro_batch, devices, share);
-    let micro_batches = batch.div_ceil(round);
-    let rows: Vec<usize> = scattered(round, devices, share).iter().map(ExactSizeIterator::len).collect();
-    let work = |device: usize| PartWork {
-        stages: 0..session.stages.len(),
-        device,
-        role: match device {
-            0 => Role::Coordinator { others: rows[1..].to_vec() },
-            _ => Role::Replica,
-        },
-        micro_batch: rows[device],
-        micro_batches: micro_batches.min(ALIKE),
-        recompute: kept_last(&choice.recompute),
-    };
-    let part = |device| planned(session, (backend, batch), &work(device), options.limit_bytes);
-    let parts = (0..devices).map(part).collect::<Result<Vec<PlannedPart>, TrainError>>()?;
+    let coordinated = Coordinated::new(session, options, share)?;
+    let parts = coordinated.parts(session, options, [STEPS, ALIKE])?;
+    let micro_batches = coordinated.micro_batches();
     let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
+    let Coordinated { choice, batch, round, .. } = coordinated;
     let (course, policy) = (course(&seconds, micro_batches), session.describe_choice(Some(&choice)));
     Ok(PlannedCut { parts, policy, batch, micro_batch: round, micro_batches, course })
 }
 
-fn planned(
+/// The same of so many steps, with all their micro-batches.
+pub(super) fn plan_coordinated_steps(
     session: &Session,
-    (backend, batch): (Backend, usize),
-    work: &PartWork,
-    limit_bytes: Option<Bytes>,
-) -> Result<PlannedPart, TrainError> {
-    let Range { start, end } = work.stages.clone();
-    let names = [start, end - 1].map(|stage| session.stages[stage].clone());
-    // Of forward and backward alone.
-    let forward_backward = PartWork { micro_batches: 1, role: Role::Replica, ..work.clone() };
-    let seconds = cost(&record_part(session, &forward_backward, 1, backend)?, backend);
-    let device = session.config.device.devices[work.device].to_string();
-    let head = Head {
-        title: format!("{} · batch {batch} · device {}", session.architecture.name(), work.device),
-        device: device.clone(),
-        limit_bytes: session.limit_of(work.device),
-    };
-    let timeline = replay(&record_part(session, work, STEPS, backend)?, backend, head);
-    let limit_bytes = session.limit_of(work.device).or(limit_bytes);
-    Ok(PlannedPart { device, stages: work.stages.clone(), names, limit_bytes, timeline, seconds })
+    options: PlanOptions,
+    share: Option<f64>,
+    steps: usize,
+) -> Result<Vec<PlannedPart>, TrainError> {
+    Coordinated::new(session, options, share)?.parts(session, options, [steps, usize::MAX])
 }
 
 /// About who does what when: all go forward, the first waits for all and computes the loss, all go back.

@@ -6,11 +6,11 @@ use oomph_config::{Balance, Cut, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::Timeline;
 use oomph_parallel::{Course, Schedule, Work, best_cut, cut_by_names};
-use oomph_plan::{Backend, Head, Recording, cost, replay};
+use oomph_plan::{Backend, Head, Recording, replay};
 
 use super::{
     Choice, Occasion, PlanOptions, STEPS, backend,
-    coordinated::plan_coordinated,
+    coordinated::{plan_coordinated, plan_coordinated_steps},
     parts::{PartWork, Role, record_part},
 };
 use crate::{Session, SessionError, TrainError, parts::check_names};
@@ -82,13 +82,8 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
     let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
     let cutter = Cutter::new(session, schedule, options)?;
     let planned = cutter.cut()?.into_iter().enumerate().map(|(device, stages)| {
-        let name = |stage: usize| session.stages[stage].clone();
-        let names = [name(stages.start), name(stages.end - 1)];
-        let seconds = cutter.seconds(stages.clone(), device)?;
-        let timeline = cutter.timeline(stages.clone(), device)?;
-        let limit_bytes = session.limit_of(device).or(options.limit_bytes);
-        let device = session.config.device.devices[device].to_string();
-        Ok(PlannedPart { device, stages, names, limit_bytes, timeline, seconds })
+        let work = cutter.work(stages, device);
+        planned_part(session, (&work, STEPS), (cutter.backend, cutter.batch), options)
     });
     let parts = planned.collect::<Result<Vec<PlannedPart>, TrainError>>()?;
     let micro_batch = cutter.choice.micro_batch;
@@ -103,6 +98,61 @@ pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<Planne
     let course = Course::play(schedule, parts.len(), micro_batches, seconds, 0.0);
     let policy = session.describe_choice(Some(&cutter.choice));
     Ok(Some(PlannedCut { parts, policy, batch: cutter.batch, micro_batch, micro_batches, course }))
+}
+
+/// Plans so many steps of each of these devices, with all their micro-batches, and an evaluation batch; `None` where all
+/// have the same to do.
+pub(crate) fn plan_parts(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+) -> Result<Option<Vec<PlannedPart>>, TrainError> {
+    if let Sharing::Dp { coordinator_share } = session.config.device.sharing {
+        return plan_coordinated_steps(session, options, coordinator_share, steps).map(Some);
+    }
+    let Some(schedule) = session.pipeline_schedule() else { return Ok(None) };
+    let cutter = Cutter::new(session, schedule, options)?;
+    let micro_batches = cutter.batch.div_ceil(cutter.choice.micro_batch);
+    let parts = cutter.cut()?.into_iter().enumerate().map(|(device, stages)| {
+        let work = PartWork { micro_batches, ..cutter.work(stages, device) };
+        planned_part(session, (&work, steps), (cutter.backend, cutter.batch), options)
+    });
+    parts.collect::<Result<_, _>>().map(Some)
+}
+
+/// What one device does in so many steps, planned.
+pub(super) fn planned_part(
+    session: &Session,
+    (work, steps): (&PartWork, usize),
+    (backend, batch): (Backend, usize),
+    options: PlanOptions,
+) -> Result<PlannedPart, TrainError> {
+    let PartWork { stages, device, .. } = work.clone();
+    let name = |stage: usize| session.stages[stage].clone();
+    let recording = record_part(session, work, steps, backend)?;
+    Ok(PlannedPart {
+        names: [name(stages.start), name(stages.end - 1)],
+        limit_bytes: session.limit_of(device).or(options.limit_bytes),
+        timeline: timeline_of(session, &recording, device, (backend, batch)),
+        seconds: work.seconds(session, backend)?,
+        device: session.config.device.devices[device].to_string(),
+        stages,
+    })
+}
+
+/// The timeline of what was recorded of a device.
+fn timeline_of(
+    session: &Session,
+    recording: &Recording,
+    device: usize,
+    (backend, batch): (Backend, usize),
+) -> Timeline {
+    let head = Head {
+        title: format!("{} · batch {batch} · device {device}", session.architecture.name()),
+        device: session.config.device.devices[device].to_string(),
+        limit_bytes: session.limit_of(device),
+    };
+    replay(recording, backend, head)
 }
 
 /// The stages of each of the devices that the session's model is cut over.
@@ -272,13 +322,7 @@ impl<'a> Cutter<'a> {
 
     /// The timeline of what was recorded.
     pub(super) fn replayed(&self, recording: &Recording, device: usize) -> Timeline {
-        let name = &self.session.config.device.devices[device];
-        let head = Head {
-            title: format!("{} · batch {} · device {device}", self.session.architecture.name(), self.batch),
-            device: name.to_string(),
-            limit_bytes: self.session.limit_of(device),
-        };
-        replay(recording, self.backend, head)
+        timeline_of(self.session, recording, device, (self.backend, self.batch))
     }
 
     /// How many micro-batches a device holds activations of at a time.
@@ -288,7 +332,6 @@ impl<'a> Cutter<'a> {
 
     /// About how long the device computes for a micro-batch.
     fn seconds(&self, stages: Range<usize>, device: usize) -> Result<f64, TrainError> {
-        let work = PartWork { micro_batches: 1, ..self.work(stages, device) };
-        Ok(cost(&record_part(self.session, &work, 1, self.backend)?, self.backend))
+        self.work(stages, device).seconds(self.session, self.backend)
     }
 }

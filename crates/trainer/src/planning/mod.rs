@@ -17,7 +17,7 @@ use oomph_plan::{Backend, Head, Recording, replay};
 use crate::{Session, SessionError, TrainError, session::threads_of_each};
 pub(crate) use choice::{Choice, Occasion, choose, recomputed};
 pub use cut::{PlannedCut, PlannedPart, plan_cut, planned_peak, planned_sum};
-pub(crate) use cut::{check_parts, cut, usual_cuts};
+pub(crate) use cut::{check_parts, cut, plan_parts, usual_cuts};
 pub use largest::{LargestBatch, fits, largest_batch};
 use record::{Work, record};
 pub(crate) use speed::seconds_per_sample;
@@ -61,16 +61,50 @@ pub(crate) fn plan_steps(
     steps: usize,
     eval_batches: usize,
 ) -> Result<Timeline, TrainError> {
-    let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
-    let backend = options.backend.unwrap_or_else(|| backend(session));
-    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-    let share = session.share_of(batch);
-    let mut choice = session.choice(Occasion { batch: share, backend, limit_bytes })?;
-    choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(share);
-    let work = Work { steps, eval_batches, ..Work::of_steps(session, share, choice) };
-    let mut timeline = replayed(session, &record(session, &work, backend)?, batch, backend);
-    timeline.limit_bytes = limit_bytes;
-    Ok(timeline)
+    Ok(StepRecording::new(session, options, steps, eval_batches)?.replayed(session, false))
+}
+
+/// The same for the first replica and for any other: that has threads of its own, the first one the program's.
+pub(crate) fn plan_replicas(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+    eval_batches: usize,
+) -> Result<[Timeline; 2], TrainError> {
+    let mut recorded = StepRecording::new(session, options, steps, eval_batches)?;
+    Ok([false, true].map(|is_on_own_threads| recorded.replayed(session, is_on_own_threads)))
+}
+
+/// Training on one device, recorded.
+struct StepRecording {
+    recording: Recording,
+    batch: usize,
+    backend: Backend,
+    limit_bytes: Option<Bytes>,
+}
+
+impl StepRecording {
+    fn new(
+        session: &Session,
+        options: PlanOptions,
+        steps: usize,
+        eval_batches: usize,
+    ) -> Result<Self, TrainError> {
+        let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
+        let backend = options.backend.unwrap_or_else(|| backend(session));
+        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+        let share = session.share_of(batch);
+        let mut choice = session.choice(Occasion { batch: share, backend, limit_bytes })?;
+        choice.micro_batch = options.micro_batch.unwrap_or(choice.micro_batch).min(share);
+        let work = Work { steps, eval_batches, ..Work::of_steps(session, share, choice) };
+        Ok(Self { recording: record(session, &work, backend)?, batch, backend, limit_bytes })
+    }
+
+    fn replayed(&mut self, session: &Session, is_on_own_threads: bool) -> Timeline {
+        self.recording.is_on_own_threads = is_on_own_threads;
+        let timeline = replayed(session, &self.recording, self.batch, self.backend);
+        Timeline { limit_bytes: self.limit_bytes, ..timeline }
+    }
 }
 
 /// The timeline of recorded training.

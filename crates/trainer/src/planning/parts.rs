@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use oomph_core::{Key, Phase, phase};
 use oomph_model::{AnyTensor, Carried, Init, Pass, Policy, Stages, blank_input};
 use oomph_parallel::{Schedule, Work};
-use oomph_plan::{Backend, Note, Noted, Recording};
+use oomph_plan::{Backend, Note, Noted, Recording, cost};
 
 use super::record::{Marks, recorded, targets};
 use crate::{
@@ -43,6 +43,18 @@ pub(crate) struct PartWork {
     pub(crate) micro_batches: usize,
     /// Which of all stages compute again.
     pub(crate) recompute: Vec<bool>,
+}
+
+impl PartWork {
+    /// About how long the device goes forward and back with a micro-batch.
+    pub(super) fn seconds(&self, session: &Session, backend: Backend) -> Result<f64, TrainError> {
+        let role = match &self.role {
+            Role::Coordinator { .. } => Role::Replica,
+            other => other.clone(),
+        };
+        let work = Self { micro_batches: 1, role, ..self.clone() };
+        Ok(cost(&record_part(session, &work, 1, backend)?, backend))
+    }
 }
 
 /// Runs a part's steps on a device that records: the step of the executor itself, with blanks for what others hand over.

@@ -2,7 +2,7 @@ use oomph_core::Split;
 use oomph_data::{Batch, Loader};
 use oomph_memory::{Account, charge};
 
-use crate::{Session, TrainError};
+use crate::{Session, TrainError, loading::next_batch};
 
 /// Training batches without end: epoch after epoch.
 pub(crate) struct Batches<'a> {
@@ -29,7 +29,7 @@ impl<'a> Batches<'a> {
         charge(Account::Host, || {
             let started = self.epoch;
             while self.epoch <= started + 1 {
-                match self.loader.next().transpose()? {
+                match next_batch(&mut self.loader).transpose()? {
                     Some(batch) if batch.size > 0 => return Ok(Some(batch)),
                     // None of its samples can be read.
                     Some(_) => {}

@@ -1,10 +1,10 @@
 use std::time::Instant;
 
-use oomph_config::Interval;
+use oomph_config::{Interval, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::{
     Account, Timeline, charge, read,
-    record::{self, Notes, StepKind},
+    record::{self, StepKind},
 };
 
 use super::{ProfileOptions, batches::Batches};
@@ -14,13 +14,14 @@ use crate::{
     held::Held,
     memory_log,
     out_of_memory::{Circumstances, Subject, explain},
-    watch,
+    parallel::{Order, train_on_replicas},
+    train::tell_where_to_start,
 };
 
 /// What was seen.
 pub(super) struct Measured {
-    /// From behind the warm-up on.
-    pub(super) timeline: Timeline,
+    /// Of each device, from behind the warm-up on.
+    pub(super) timelines: Vec<Timeline>,
     /// Steps before that.
     pub(super) warmup: usize,
     pub(super) step_seconds: Vec<f64>,
@@ -35,33 +36,56 @@ pub(super) fn measure(
 ) -> Result<Measured, TrainError> {
     // From the beginning, so that it is known what made the state that the later steps find.
     let recording = Recording::start(options.capacity);
-    let first = record::next_event();
     let held = Held::default();
+    let mut lead = |session: &Session| lead(session, options, observer, &recording, &held);
+    if matches!(session.config.device.sharing, Sharing::Ddp(_)) {
+        return train_on_replicas(session, &Stop::new(), Some(held.clone()), lead);
+    }
+    lead(session)
+}
+
+/// Profiles one device, or those that a model is cut over, or as the first of several replicas.
+fn lead(
+    session: &Session,
+    options: &ProfileOptions,
+    observer: &mut dyn Observer,
+    recording: &Recording,
+    held: &Held,
+) -> Result<Measured, TrainError> {
+    let first = record::next_event();
+    tell_where_to_start(session, None, None)?;
     let mut stepper = Stepper::new(session)?;
-    watch::parameters(&mut held.clone(), &stepper.model);
+    stepper.tell_parameters(&mut held.clone());
     stepper.watch(Some(Box::new(held.clone())));
     let mut seen = Seen::default();
     let ended = seen
-        .train(session, options, &recording, &mut stepper, observer)
-        .and_then(|()| evaluate(session, options.eval_batches, &stepper, observer));
+        .train(session, options, recording, &mut stepper, observer)
+        .and_then(|()| evaluate(session, options.eval_batches, &mut stepper, observer))
+        // All are done with what they do before it is looked at.
+        .and_then(|()| session.replicas.order(Order::Wait));
+    let is_over = ended.is_ok();
     let mut out_of_memory = match ended {
         Ok(()) => None,
         Err(TrainError::OutOfMemory(error)) => Some(*error),
         Err(error) => return Err(error),
     };
-    let recorded = record::dump();
-    drop(recording);
-    let (begin, warmup) = seen.begin.map_or((first, 0), |begin| (begin, options.warmup));
-    let whole = charge(Account::Host, || {
-        let notes = Notes { held: held.notes(), ..memory_log::notes(session, stepper.model.names()) };
-        recorded.timeline(&notes)
+    let recorded = record::dump_devices(0);
+    record::stop();
+    let timelines = charge(Account::Host, || {
+        let notes = memory_log::notes(session, stepper.model.names());
+        memory_log::timelines(&recorded, held, &notes, &memory_log::device_labels(session))
     });
+    if is_over {
+        session.replicas.order(Order::End)?;
+    }
+    let (begin, warmup) = seen.begin.map_or((first, 0), |begin| (begin, options.warmup));
     let Seen { steps, step_seconds, host_bytes, .. } = seen;
     drop(stepper);
     if let Some(error) = &mut out_of_memory {
         error.at_step(steps + usize::from(!error.is_behind_step()));
-        let until = memory_log::event_of(error, &recorded);
-        let seen = until.map(|last| charge(Account::Host, || whole.clone().until(last)));
+        let until = recorded.first().and_then(|recorded| memory_log::event_of(error, recorded));
+        let seen = until.zip(timelines.first());
+        let seen = seen.map(|(last, whole)| charge(Account::Host, || whole.clone().until(last)));
         let directory = options.report.clone();
         explain(
             session,
@@ -76,10 +100,14 @@ pub(super) fn measure(
             },
         );
     }
-    // Event 0 of a timeline is the moment before the first one.
-    let since = begin.saturating_sub(recorded.first_event) as u32;
-    let timeline = charge(Account::Host, || whole.since(since));
-    Ok(Measured { timeline, warmup, step_seconds, host_bytes, out_of_memory })
+    // All devices begin right before the first event of the first one, which marks the step. Event 0 of a timeline is
+    // the moment before its first one.
+    let mark = recorded.first().map_or(0, |recorded| recorded.events_before(begin) as usize + 1);
+    let start = timelines.first().and_then(|timeline| timeline.times.get(mark));
+    let start = start.map_or(0, |time| time.saturating_sub(1));
+    let timelines =
+        charge(Account::Host, || timelines.into_iter().map(|timeline| timeline.since_time(start)).collect());
+    Ok(Measured { timelines, warmup, step_seconds, host_bytes, out_of_memory })
 }
 
 /// Ends however the profile ends.
@@ -128,9 +156,12 @@ impl Seen {
         for step in 0..options.warmup + options.steps {
             let Some(batch) = batches.next()? else { break };
             if step == options.warmup {
+                // All replicas are done with the step before.
+                session.replicas.order(Order::Wait)?;
                 self.begin = Some(record::next_event());
             }
-            record::mark_step(step as u64 + 1, StepKind::Train);
+            session.mark_step(step as u64 + 1, StepKind::Train);
+            session.replicas.order(Order::Step)?;
             let start = Instant::now();
             stepper.step(batch, step, schedule.lr(step), session.task.as_ref())?;
             let seconds = start.elapsed().as_secs_f64();
@@ -152,12 +183,15 @@ impl Seen {
 fn evaluate(
     session: &Session,
     batches: usize,
-    stepper: &Stepper,
+    stepper: &mut Stepper,
     observer: &mut dyn Observer,
 ) -> Result<(), TrainError> {
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
+    let replicas = &session.replicas;
+    replicas.glance(batches)?;
+    replicas.share_statistics(&mut stepper.model)?;
     match evaluate_batches(session, stepper.lying(), batches, observer, &Stop::new()) {
         // What cannot be read cannot be shown; the steps can.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),

@@ -6,7 +6,10 @@ use burn::tensor::{Device, Tensor};
 use oomph_config::{Clip, DeviceName, Precision};
 use oomph_core::{Key, Phase, phase};
 use oomph_data::Batch;
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, LaneKind, charge,
+    record::{LaneGuard, lane},
+};
 use oomph_model::{AnyTensor, Carried, ModelError, Named, Pass, Peers, Policy, Stages};
 
 use self::several::Several;
@@ -24,6 +27,9 @@ use crate::{
     upload::upload,
     watch,
 };
+
+/// What lanes call the optimizer's work.
+const STEP: &str = "step";
 
 /// One optimizer step at a time: micro-batches forward and backward, clipping, the optimizer.
 pub struct Stepper {
@@ -312,7 +318,7 @@ impl Stepper {
             replicas.reduce().then(|| Reduction::new(&replicas, &buckets, self.device.clone().inner()));
         let count = micro_batches.len();
         for index in 0..count {
-            let uploading = phase(Phase::Data);
+            let uploading = (phase(Phase::Data), self.lane(LaneKind::Data, "upload", Some(index)));
             let Some(micro_batch) = micro_batches.next() else { break };
             drop(uploading);
             out_of_memory::check()?;
@@ -327,6 +333,7 @@ impl Stepper {
                 self.forward_backward(micro_batch, (index, rows), context, unfinished, &mut passed)?;
             {
                 let _phase = phase(Phase::Backward);
+                let _lane = self.lane(LaneKind::Backward, "backward", Some(index));
                 accumulate(&mut gradients, more);
             }
             left.extend(carried);
@@ -367,6 +374,7 @@ impl Stepper {
         left: Carried,
         context: StepContext<'_>,
     ) -> Result<bool, TrainError> {
+        let preparing = self.lane(LaneKind::Step, STEP, None);
         let Some(mut gradients) = self.unscaled(gradients, context)? else { return Ok(false) };
         if let Some(taken) = &mut self.histograms {
             gradients.iter().try_for_each(|gradients| histograms(gradients, taken))?;
@@ -374,12 +382,14 @@ impl Stepper {
         if let Some(limit) = self.clip {
             gradients = clip_parts(gradients, limit)?;
         }
+        drop(preparing);
         match &self.several {
             Some(several) => {
                 let model = std::mem::take(&mut self.model);
                 self.model = several.optimize((&mut self.optimizer, context.lr), model, gradients);
             }
             None => {
+                let _lane = self.lane(LaneKind::Step, STEP, None);
                 let gradients = gradients.into_iter().flatten().collect();
                 self.optimizer.step(context.lr, &mut self.model, gradients);
             }
@@ -415,6 +425,11 @@ impl Stepper {
         Ok(Some(gradients.into_iter().map(unscaled).collect()))
     }
 
+    /// What the device does from now on. Where steps are recorded for a plan it does nothing.
+    fn lane(&self, kind: LaneKind, name: &'static str, number: Option<usize>) -> Option<LaneGuard> {
+        self.executes.then(|| lane(kind, name, number))
+    }
+
     fn boundary(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.boundary("");
@@ -442,14 +457,19 @@ impl Stepper {
             weight: size as f32 / context.samples as f32,
             loss_scale: self.loss_scale.map(|loss_scale| loss_scale.scale()),
         };
+        let executes = self.executes;
+        let does = |kind, name| executes.then(|| lane(kind, name, Some(index)));
         let mut stretch = Stretch {
             model: &mut self.model,
             segments: &self.segments,
             unfinished,
             watch: self.watch.as_deref_mut(),
         };
+        let forward = does(LaneKind::Forward, "forward");
         let Forwarded { loss, correct, carried, in_flight, .. } =
             stretch.forward(input, pass, Some(comparison))?;
+        drop(forward);
+        let _lane = does(LaneKind::Backward, "backward");
         let gradients = stretch.backward(in_flight, None, passed)?.gradients;
         Ok(MicroOutcome { loss, correct, gradients, carried })
     }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use oomph_core::{Phase, phase};
+use oomph_core::{Phase, on_device, phase};
 use oomph_data::Batch;
-use oomph_memory::{Account, charge};
+use oomph_memory::{Account, Category, LaneKind, charge, record::lane};
 use oomph_model::{AnyTensor, Carried, Named, Policy, Stages};
 use oomph_parallel::Course;
 
-use super::{StepContext, StepOutcome, Stepper};
+use super::{STEP, StepContext, StepOutcome, Stepper};
 use crate::{
-    Optimizer, Session, TrainError,
+    Optimizer, Session, TrainError, Watch,
     evaluate::Lying,
     parallel::{
         PartContext, Place, SeveralDone,
@@ -19,6 +19,7 @@ use crate::{
     },
     planning::Choice,
     segments::Segments,
+    watch,
 };
 
 /// How the devices share the work.
@@ -86,6 +87,16 @@ impl Several {
         charge(Account::Host, || batch.split(samples))
     }
 
+    /// Tells of the parameters, each on the device where it lies: of replicas it is the first that is gone on with.
+    fn tell_parameters(&self, watch: &mut dyn Watch, model: &Stages) {
+        model.visit(&mut |info, tensor| {
+            let place = self.places().iter().find(|place| place.stages.contains(&info.stage));
+            on_device(place.map_or(0, |place| place.index), || {
+                watch.holds(Category::Parameters, info.name, &tensor);
+            });
+        });
+    }
+
     fn count(&mut self, course: &Course) {
         self.seconds += course.seconds();
         for (device, busy) in self.busy_seconds.iter_mut().enumerate() {
@@ -104,12 +115,16 @@ impl Several {
             Sharers::Chain(chain) => {
                 let places = chain.places.iter().zip(chain.cut(model)).zip(gradients);
                 let done = places.map(|((place, mut part), gradients)| {
-                    place.run(|| optimizer.step(lr, &mut part, gradients));
+                    place.run(|| {
+                        let _lane = lane(LaneKind::Step, STEP, None);
+                        optimizer.step(lr, &mut part, gradients);
+                    });
                     part
                 });
                 Chain::joined(done.collect::<Vec<_>>())
             }
             Sharers::Coordinator(_) => {
+                let _lane = lane(LaneKind::Step, STEP, None);
                 optimizer.step(lr, &mut model, gradients.into_iter().flatten().collect());
                 model
             }
@@ -132,6 +147,30 @@ impl Stepper {
             None => carried,
         };
         self.carried = self.carried.take().map(|_| placed);
+    }
+
+    /// Tells of the parameters, each on the device where it lies.
+    pub(crate) fn tell_parameters(&self, watch: &mut dyn Watch) {
+        match &self.several {
+            Some(several) => several.tell_parameters(watch, &self.model),
+            None => watch::parameters(watch, &self.model),
+        }
+    }
+
+    /// Tells whoever watches of the gradients of each device.
+    fn tell_gradients(&mut self, gradients: &[Named<AnyTensor>]) {
+        if let (Some(watch), Some(several)) = (&mut self.watch, &self.several) {
+            for (place, gradients) in several.places().iter().zip(gradients) {
+                on_device(place.index, || watch::gradients(watch.as_mut(), gradients));
+            }
+        }
+    }
+
+    /// Tells whoever watches of the parameters as the step left them.
+    fn tell_again(&mut self) {
+        if let (Some(watch), Some(several)) = (&mut self.watch, &self.several) {
+            several.tell_parameters(watch.as_mut(), &self.model);
+        }
     }
 
     /// The devices that the model is cut over, where it is.
@@ -200,7 +239,9 @@ impl Stepper {
             let _phase = phase(Phase::Step);
             let mut outcome = StepOutcome::nothing(context.samples);
             (outcome.loss, outcome.correct) = (done.loss, done.correct);
+            self.tell_gradients(&done.gradients);
             outcome.is_skipped = !self.finish(done.gradients, done.left, context)?;
+            self.tell_again();
             if let Some(several) = &mut self.several {
                 several.count(&done.course);
             }

@@ -19,11 +19,7 @@ use std::{
 use oomph_config::{Interval, Sharing};
 use oomph_core::{Bytes, Split, on_device};
 use oomph_data::{Loader, SampleError, SourceRecord};
-use oomph_memory::{
-    Account, charge,
-    record::{self, StepKind},
-    restart_peak,
-};
+use oomph_memory::{Account, charge, record::StepKind, restart_peak};
 
 use crate::{
     Adapted, Event, Observer, PlanOptions, PlannedCut, PlannedPart, Resume, RunDirectory, Schedule, Session,
@@ -33,7 +29,9 @@ use crate::{
     device_memory::Gauge,
     evaluate::evaluate_batches,
     event::{Done, Ended, EvalMetrics, StepMetrics},
+    held::Held,
     leak_watch::LeakCheck,
+    loading::next_batch,
     memory_log::MemoryLog,
     out_of_memory,
     parallel::{Order, guarded, train_on_replicas},
@@ -78,16 +76,19 @@ pub fn train(
 ) -> Result<Done, TrainError> {
     // Of this training: in the same process others may have been before it.
     (0..session.devices_here().len()).for_each(|device| on_device(device, restart_peak));
+    // What all devices of this process note.
+    let held = Held::default();
     match session.config.device.sharing {
         _ if !session.replicas.is_alone() => {
-            guarded(session, |session| lead(session, options, observer, (stop, &mut None)))
+            guarded(session, |session| lead(session, options, observer, (stop, &mut None), held))
         }
         Sharing::Ddp(_) => {
             let mut left = None;
-            train_on_replicas(session, stop, |session| lead(session, options, observer, (stop, &mut left)))
-                .map_err(|error| failure::of_rank(error, left))
+            let noted = MemoryLog::is_wanted(session).then(|| held.clone());
+            let lead = |session: &Session| lead(session, options, observer, (stop, &mut left), held.clone());
+            train_on_replicas(session, stop, noted, lead).map_err(|error| failure::of_rank(error, left))
         }
-        _ => lead(session, options, observer, (stop, &mut None)),
+        _ => lead(session, options, observer, (stop, &mut None), held),
     }
 }
 
@@ -98,9 +99,10 @@ fn lead(
     options: &TrainOptions,
     observer: &mut dyn Observer,
     (stop, left): (&Stop, &mut Option<Left>),
+    held: Held,
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
-        let mut training = Training::open(session, options, observer, stop)?;
+        let mut training = Training::open(session, options, (observer, stop), held)?;
         match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
             Err(error) => {
@@ -196,8 +198,8 @@ impl<'a> Training<'a> {
     fn open(
         session: &'a Session,
         options: &TrainOptions,
-        observer: &'a mut dyn Observer,
-        stop: &'a Stop,
+        (observer, stop): (&'a mut dyn Observer, &'a Stop),
+        held: Held,
     ) -> Result<Self, TrainError> {
         // What prepares training is the program's; and what can be refused is, before there is a run directory that
         // nothing would ever be in.
@@ -207,7 +209,7 @@ impl<'a> Training<'a> {
         warnings.extend(placement::warnings(session, cut.as_ref()));
         drop(cut);
         // Other ranks are recorded from their model on too.
-        let mut memory_log = MemoryLog::start(session);
+        let mut memory_log = MemoryLog::start_with(session, held);
         tell_where_to_start(session, checkpoint.as_ref(), Some(&run.path().join(failure::REPORT)))?;
         let made = match &checkpoint {
             Some(checkpoint) => restored(session, checkpoint),
@@ -302,7 +304,7 @@ impl<'a> Training<'a> {
             Loader::start(source, Split::Train, order, epoch, batch, Some(seed), &session.loader)
         });
         while self.progress.step < steps {
-            let Some(batch) = charge(Account::Host, || loader.next()) else { break };
+            let Some(batch) = next_batch(&mut loader) else { break };
             self.step(batch?)?;
             if let Some(ended) = self.after_step(steps)? {
                 return Ok(Some(ended));
@@ -329,7 +331,7 @@ impl<'a> Training<'a> {
         if let Some(log) = &mut self.memory_log {
             log.step_begins(&self.stepper);
         }
-        record::mark_step(step as u64 + 1, StepKind::Train);
+        self.session.mark_step(step as u64 + 1, StepKind::Train);
         self.session.replicas.order(Order::Step)?;
         self.stepper.take_histograms_next(self.histograms_are_due_next());
         let outcome = self.stepper.step_unchecked(batch, step, lr, self.session.task.as_ref())?;

@@ -76,13 +76,15 @@ impl Destination {
             Self::Next(name) => next(name)?,
             Self::Directory(path) => path.clone(),
         };
-        let Profile { measured, planned, .. } = profile;
+        let measured: Vec<_> = profile.devices().map(|device| &device.measured).collect();
+        // A device and its plan lie below each other.
+        let both: Vec<_> = profile.devices().flat_map(|device| [&device.measured, &device.planned]).collect();
         let [timeline, snapshot, trace, events] =
             [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| directory.join(name));
         write_page(profile, &timeline)?;
-        write_file(&snapshot, |out| export::snapshot(measured, out))?;
-        write_file(&trace, |out| export::perfetto(&[measured, planned], out))?;
-        write_file(&events, |out| export::json_lines(measured, out))?;
+        write_file(&snapshot, |out| export::snapshot(&measured, out))?;
+        write_file(&trace, |out| export::perfetto(&both, out))?;
+        write_file(&events, |out| export::json_lines(&measured, out))?;
         Ok(Files { timeline, others: Some(Others { snapshot, trace, events }) })
     }
 }
@@ -92,7 +94,9 @@ fn refuse_existing(path: &Path) -> Result<(), CliError> {
 }
 
 fn write_page(profile: &Profile, path: &Path) -> Result<(), CliError> {
-    let page = Page::new(&profile.measured).with_overlay(&profile.planned);
+    let first = Page::new(&profile.first.measured).with_overlay(&profile.first.planned);
+    let page =
+        profile.others.iter().fold(first, |page, device| page.and(&device.measured, Some(&device.planned)));
     write_file(path, |out| export::html(&page, out))
 }
 

@@ -1,8 +1,8 @@
 //! What a profile says in figures: what `--json` prints, and the report shows.
 
 use oomph_core::{Bytes, Phase};
-use oomph_memory::{Holder, SpanKind, Split, Timeline};
-use oomph_trainer::{Profile, Session};
+use oomph_memory::{Holder, LaneTimes, SpanKind, Split, Timeline};
+use oomph_trainer::{Profile, ProfiledDevice, Session};
 use serde::Serialize;
 
 use super::destination::Files;
@@ -15,7 +15,10 @@ pub(super) struct Findings<'a> {
     pub(super) model: &'a str,
     pub(super) batch: usize,
     pub(super) micro_batch: usize,
+    /// That with the highest peak in use, to which `planned_peak_bytes` and what follows belong.
     pub(super) device: &'a str,
+    pub(super) strategy: Option<&'static str>,
+    pub(super) devices: Vec<DeviceFindings<'a>>,
     /// Steps before those that are shown.
     pub(super) warmup: usize,
     /// Of each step that is shown.
@@ -38,6 +41,22 @@ pub(super) struct Findings<'a> {
     pub(super) files: &'a Files,
 }
 
+/// One of the devices.
+#[derive(Serialize)]
+pub(super) struct DeviceFindings<'a> {
+    pub(super) device: &'a str,
+    /// The first and the last, where the model is cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stages: Option<&'a [String; 2]>,
+    pub(super) planned_peak_bytes: Bytes,
+    pub(super) peak_in_use_bytes: Bytes,
+    pub(super) relative_error: f64,
+    /// Of the optimizer steps that are shown; the three add up to 1.
+    pub(super) busy_share: Option<f64>,
+    pub(super) communication_share: Option<f64>,
+    pub(super) idle_share: Option<f64>,
+}
+
 #[derive(Serialize)]
 pub(super) struct Categories {
     pub(super) planned: Split,
@@ -53,7 +72,8 @@ pub(super) struct PhasePeak {
 
 impl<'a> Findings<'a> {
     pub(super) fn new(session: &'a Session, warmup: usize, profile: &'a Profile, files: &'a Files) -> Self {
-        let Profile { measured, planned, step_seconds, host_bytes, out_of_memory } = profile;
+        let Profile { step_seconds, host_bytes, out_of_memory, .. } = profile;
+        let ProfiledDevice { measured, planned, .. } = largest(profile);
         let categories =
             Categories { planned: planned.peak().categories, measured: measured.peak().categories };
         let (planned_peak, peak) = (categories.planned.total(), categories.measured.total());
@@ -62,6 +82,8 @@ impl<'a> Findings<'a> {
             batch: session.config.train.batch,
             micro_batch: session.micro_batch().min(session.config.train.batch),
             device: &measured.device,
+            strategy: session.config.device.sharing.name(),
+            devices: profile.devices().map(DeviceFindings::new).collect(),
             warmup,
             step_seconds,
             planned_peak_bytes: planned_peak,
@@ -77,6 +99,34 @@ impl<'a> Findings<'a> {
             files,
         }
     }
+}
+
+impl<'a> DeviceFindings<'a> {
+    fn new(device: &'a ProfiledDevice) -> Self {
+        let ProfiledDevice { stages, measured, planned } = device;
+        let [planned_peak, peak] = [planned, measured].map(|timeline| timeline.peak().categories.total());
+        let times = measured.lane_times();
+        let share = |of: fn(LaneTimes) -> u64| times.map(|times| times.share(of(times)));
+        Self {
+            device: &measured.device,
+            stages: stages.as_ref(),
+            planned_peak_bytes: planned_peak,
+            peak_in_use_bytes: peak,
+            relative_error: difference(planned_peak, peak),
+            busy_share: share(|times| times.busy),
+            communication_share: share(|times| times.communication),
+            idle_share: share(|times| times.idle),
+        }
+    }
+}
+
+/// The device with the highest peak in use, the first of several.
+fn largest(profile: &Profile) -> &ProfiledDevice {
+    let peak = |device: &&ProfiledDevice| device.measured.peak().categories.total();
+    // Of several that are the highest `max_by_key` takes the last.
+    let mut devices: Vec<_> = profile.devices().collect();
+    devices.reverse();
+    devices.into_iter().max_by_key(peak).unwrap_or(&profile.first)
 }
 
 /// How much more the first is than the second, as a share of the second.

@@ -5,14 +5,16 @@ use oomph_memory::Category;
 
 use super::findings::{Findings, difference};
 use crate::{
-    numbers::grouped,
+    numbers::{grouped, percent},
     table::{Align, Table, pairs},
 };
 
 pub(super) fn report(findings: &Findings<'_>) -> String {
+    let several = (findings.devices.len() > 1).then(|| devices(findings));
+    let sections = [head(findings)].into_iter().chain(several);
     let sections =
-        [head(findings), categories(findings), phases(findings), largest(findings), files(findings)];
-    sections.join("\n")
+        sections.chain([categories(findings), phases(findings), largest(findings), files(findings)]);
+    sections.collect::<Vec<_>>().join("\n")
 }
 
 fn head(findings: &Findings<'_>) -> String {
@@ -32,6 +34,16 @@ fn head(findings: &Findings<'_>) -> String {
         time.unwrap_or_default()
     );
     let limit = findings.limit_bytes.map(|limit| format!(" of {limit}"));
+    if findings.devices.len() > 1 {
+        let strategy = findings.strategy.unwrap_or_default();
+        let each = findings.limit_bytes.map(|limit| format!(" with {limit} each")).unwrap_or_default();
+        return pairs([
+            ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
+            ("devices", Some(format!("{}, {strategy}{each}", findings.devices.len()))),
+            ("steps", Some(steps)),
+            ("host", Some(findings.host_bytes.to_string())),
+        ]);
+    }
     pairs([
         ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
         ("device", Some(device.to_owned())),
@@ -43,6 +55,37 @@ fn head(findings: &Findings<'_>) -> String {
         ("peak in use", Some(format!("{}{}", findings.peak_in_use_bytes, limit.unwrap_or_default()))),
         ("host", Some(findings.host_bytes.to_string())),
     ])
+}
+
+/// What each device held, and what it did in the steps.
+fn devices(findings: &Findings<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Right]);
+    table.heading([
+        "device",
+        "stages",
+        "planned peak",
+        "peak in use",
+        "difference",
+        "busy",
+        "communication",
+        "idle",
+    ]);
+    for device in &findings.devices {
+        let share = |share: Option<f64>| share.map(percent).unwrap_or_default();
+        table.row([
+            device.device.to_owned(),
+            device.stages.map(|[first, last]| format!("{first} … {last}")).unwrap_or_default(),
+            device.planned_peak_bytes.to_string(),
+            device.peak_in_use_bytes.to_string(),
+            signed(device.relative_error),
+            share(device.busy_share),
+            share(device.communication_share),
+            share(device.idle_share),
+        ]);
+    }
+    let note = format!("below: device {}, which holds the most", findings.device);
+    format!("{}{note}\n", table.without_empty_columns())
 }
 
 /// By category at the peak of each.

@@ -1,13 +1,13 @@
 // Everything on the canvases.
 
-const LANE = 20;
+const BAND = 20;
 
 function layOut() {
   const width = stage.clientWidth;
   const height = stage.clientHeight;
   const ratio = Math.min(devicePixelRatio || 1, 2);
   const left = width < 500 ? 58 : 72;
-  const top = lanes.length * (LANE + 2) + 6;
+  const top = bands.length * (BAND + 2) + 6;
   const plot = { left, top, width: Math.max(1, width - left - 8), height: Math.max(1, height - top - 24) };
   return { width, height, ratio, plot };
 }
@@ -46,9 +46,10 @@ function draw() {
   context.scale(ratio, ratio);
   context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   drawAxes(context);
-  drawLanes(context);
+  drawBands(context);
   drawLimit(context);
   drawOverlay(context);
+  drawDeviceLanes();
   drawTop();
   drawMap();
   stage.dataset.drawMs = (performance.now() - began).toFixed(1);
@@ -85,15 +86,15 @@ function drawAxes(context) {
 
 const spanEdges = (span) => [span.start, Math.min(span.end, timeline.events)].map((event) => toX(view.steps.xs[event]));
 
-function drawLanes(context) {
+function drawBands(context) {
   const { plot } = scene.layout;
   const right = plot.left + plot.width;
   context.textBaseline = "middle";
-  lanes.forEach((kind, lane) => {
-    const y = lane * (LANE + 2);
+  bands.forEach((kind, band) => {
+    const y = band * (BAND + 2);
     context.textAlign = "right";
     context.fillStyle = palette.css("soft");
-    context.fillText(kind, plot.left - 8, y + LANE / 2);
+    context.fillText(kind, plot.left - 8, y + BAND / 2);
     context.textAlign = "left";
     let reached = -1;
     timeline.spans[kind].forEach((span, number) => {
@@ -103,8 +104,8 @@ function drawLanes(context) {
       const width = Math.max(0.5, Math.min(right, to) - start);
       reached = start + width;
       context.fillStyle = palette.css(number % 2 ? "band2" : "band");
-      context.fillRect(start, y, Math.max(0.5, width - (width > 3 ? 1 : 0)), LANE);
-      if (width > 14) drawLabel(context, span.name, start + 5, y + LANE / 2 + 0.5, width - 10);
+      context.fillRect(start, y, Math.max(0.5, width - (width > 3 ? 1 : 0)), BAND);
+      if (width > 14) drawLabel(context, span.name, start + 5, y + BAND / 2 + 0.5, width - 10);
       if (kind === "phase" && width > 40 && from > plot.left) {
         context.globalAlpha = 0.22;
         context.fillStyle = palette.css("ink");

@@ -4,7 +4,7 @@
 function look(x, y) {
   const { plot, ratio } = scene.layout;
   if (y < plot.top) {
-    const kind = lanes[Math.floor(y / (LANE + 2))];
+    const kind = bands[Math.floor(y / (BAND + 2))];
     if (!kind || x < plot.left) return null;
     const span = timeline.spans[kind].find((span) => {
       const [from, to] = spanEdges(span);
@@ -145,7 +145,7 @@ stage.addEventListener("pointercancel", (pointer) => {
 });
 stage.addEventListener("pointerleave", () => presses.size || unhover());
 stage.addEventListener("dblclick", () => move(() => view.reset()));
-stage.addEventListener("wheel", (wheel) => {
+function turn(wheel) {
   const lines = wheel.deltaMode === 1 ? 16 : 1;
   if (Math.abs(wheel.deltaX) > Math.abs(wheel.deltaY)) {
     wheel.preventDefault();
@@ -156,7 +156,8 @@ stage.addEventListener("wheel", (wheel) => {
   wheel.preventDefault();
   const at = fromX(wheel.clientX - stage.getBoundingClientRect().left);
   move(() => view.zoom(Math.exp(Math.max(-120, Math.min(120, wheel.deltaY * lines)) * 0.004), at));
-}, { passive: false });
+}
+for (const box of [stage, laneBox]) box.addEventListener("wheel", turn, { passive: false });
 
 const KEYS = {
   ArrowLeft: () => view.pan(-view.span / 8),
@@ -210,16 +211,18 @@ byId("out").addEventListener("click", () => move(() => view.zoom(1 / 0.6)));
 byId("reset").addEventListener("click", () => move(() => view.reset()));
 byId("peak").addEventListener("click", () => pick(timeline.peak));
 byId("clear").addEventListener("click", () => choose(state.chosen));
-if (overlay) {
-  const button = byId("overlay");
-  button.hidden = false;
-  button.querySelector("span").textContent = overlay.plan.origin === "planned" ? "plan" : "measurement";
-  button.addEventListener("click", () => {
-    state.isOverlayShown = !state.isOverlayShown;
-    button.setAttribute("aria-pressed", state.isOverlayShown);
-    changed();
-  });
-}
+byId("overlay").addEventListener("click", () => {
+  state.isOverlayShown = !state.isOverlayShown;
+  byId("overlay").setAttribute("aria-pressed", state.isOverlayShown);
+  changed();
+});
+byId("device").hidden = DEVICES.length < 2;
+byId("device").replaceChildren(
+  ...DEVICES.map(({ timeline }, index) =>
+    element("button", { type: "button", "data-value": index, "aria-pressed": index === 0 }, timeline.device)),
+);
+choice("device", (value) => chooseDevice(Number(value)));
+describeOverlay();
 
 // Begins, once everything above is there.
 

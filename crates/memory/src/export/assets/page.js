@@ -3,13 +3,35 @@
 const data = JSON.parse(byId("data").textContent);
 const CATEGORIES = data.categories;
 const PHASES = data.phases;
-const LANES = ["step", "phase", "stage"];
+const DEVICES = data.devices;
+const BANDS = ["step", "phase", "stage"];
 
-const timeline = new Timeline(data.timeline, CATEGORIES);
-const view = new View(timeline);
+// Timelines are made when they are first shown.
+const known = DEVICES.map(() => null);
+function device(index) {
+  known[index] = known[index] || makeDevice(DEVICES[index]);
+  return known[index];
+}
+
+function makeDevice(data) {
+  const timeline = new Timeline(data.timeline, CATEGORIES);
+  const bands = BANDS.filter((kind) => timeline.spans[kind].length);
+  return { timeline, overlay: data.overlay && makeOverlay(data.overlay), bands };
+}
+
+function range() {
+  const starts = DEVICES.map(({ timeline }) => timeline.time_deltas[0]).filter((start) => start !== undefined);
+  const start = Math.min(...starts, DEVICES[0].timeline.end);
+  return [start, Math.max(DEVICES[0].timeline.end, start + 1)];
+}
+
+// Of the device whose memory is shown.
+let { timeline, overlay, bands } = device(0);
+const view = new View(timeline, range());
 const tip = new Tip();
 const stage = byId("stage");
 const state = {
+  device: 0,
   mode: "category",
   shown: CATEGORIES.map(() => true),
   moment: timeline.peak,
@@ -19,8 +41,6 @@ const state = {
   selection: null,
   isOverlayShown: true,
 };
-const overlay = data.overlay && makeOverlay(data.overlay);
-const lanes = LANES.filter((kind) => timeline.spans[kind].length);
 let scene = null;
 let palette = readPalette();
 
@@ -113,6 +133,23 @@ function choose(block) {
   }
   describe();
   changed();
+}
+
+// Shows the memory of another device, over the same time.
+function chooseDevice(index) {
+  ({ timeline, overlay, bands } = device(index));
+  Object.assign(state, { device: index, moment: timeline.peak, chosen: -1, hovered: -1 });
+  view.setAxis(view.kind, timeline);
+  table.timeline = timeline;
+  for (const button of byId("device").children) button.setAttribute("aria-pressed", Number(button.dataset.value) === index);
+  describeOverlay();
+  describe();
+  changed();
+}
+
+function describeOverlay() {
+  byId("overlay").hidden = !overlay;
+  if (overlay) byId("overlay").querySelector("span").textContent = overlay.plan.origin === "planned" ? "plan" : "measurement";
 }
 
 function toggle(category) {

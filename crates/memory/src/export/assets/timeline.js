@@ -7,6 +7,33 @@ function undelta(deltas) {
   return Float64Array.from(deltas, (delta) => (sum += delta));
 }
 
+// What a device did: spans one after the other, and what travelled meanwhile.
+class Lane {
+  constructor({ names, spans, transfers }) {
+    const made = ([kind, name, start, end]) => ({ kind, name: names[name], start, end });
+    this.spans = spans.map(made);
+    this.transfers = transfers.map(made);
+    this.ends = Float64Array.from(this.spans, (span) => span.end);
+  }
+
+  // The spans that a window shows something of.
+  within(spans, [low, high]) {
+    const first = above(this.ends, low);
+    let last = first;
+    while (last < spans.length && spans[last].start < high) last += 1;
+    return spans.slice(first, last);
+  }
+
+  // What it does at a time; between two spans it is idle.
+  at(time, [first, last]) {
+    const next = above(this.ends, time);
+    const span = this.spans[next];
+    if (span && span.start <= time) return span;
+    const start = next > 0 ? this.ends[next - 1] : first;
+    return { kind: data.lane_kinds.indexOf("idle"), name: "idle", start, end: span ? span.start : last };
+  }
+}
+
 class Timeline {
   constructor(data, categories) {
     Object.assign(this, { origin: data.origin, clock: data.clock, limit: data.limit_bytes, end: data.end });

@@ -43,22 +43,21 @@ function runs(columns, visit) {
 }
 
 class View {
-  constructor(timeline) {
-    this.timeline = timeline;
-    this.kind = "time";
+  // `range` is what all devices have of time.
+  constructor(timeline, range) {
+    Object.assign(this, { timeline, range });
     this.setAxis("time");
     this.reset();
   }
 
-  setAxis(kind) {
-    const { timeline } = this;
+  // The timeline may be that of another device from now on; what is shown stays.
+  setAxis(kind, timeline = this.timeline) {
     const shown = this.steps && [this.low, this.high].map((x) => this.toTime(x));
-    this.kind = kind;
+    Object.assign(this, { kind, timeline });
     const xs = new Float64Array(timeline.events + 1);
     for (let event = 0; event <= timeline.events; event += 1) xs[event] = kind === "time" ? timeline.time(event) : event;
     this.steps = new Steps(xs);
-    this.first = timeline.events ? xs[0] : 0;
-    this.last = timeline.events ? xs[timeline.events] : 1;
+    [this.first, this.last] = kind === "time" ? this.range : [0, Math.max(1, timeline.events)];
     if (shown) this.show(this.fromTime(shown[0]), this.fromTime(shown[1]));
   }
 

@@ -2,7 +2,10 @@ use std::{ops::Range, panic::resume_unwind, thread, time::Instant};
 
 use oomph_core::{Phase, phase};
 use oomph_data::Batch;
-use oomph_memory::{Account, charge};
+use oomph_memory::{
+    Account, LaneKind, charge,
+    record::{LaneGuard, lane},
+};
 use oomph_model::{Carried, Stages};
 use oomph_parallel::{Course, Span, Work};
 
@@ -20,6 +23,17 @@ use crate::{
     unfinished::{Keeping, Unfinished},
     upload::{upload_input, upload_targets},
 };
+
+/// What lanes call what is handed over, and the time in which a device waits for it.
+const ACTIVATION: &str = "activation";
+const GRADIENT: &str = "gradient";
+const ACTIVATION_AWAITED: &str = "waits for activation";
+const GRADIENT_AWAITED: &str = "waits for gradient";
+
+/// Takes something over, or hands it over.
+fn handing(what: &'static str, index: usize) -> LaneGuard {
+    lane(LaneKind::Communication, what, Some(index))
+}
 
 /// A step of all parts.
 pub(crate) struct ChainStep<'a> {
@@ -140,19 +154,26 @@ impl ChainStep<'_> {
         start: Instant,
     ) -> Result<f64, TrainError> {
         let batch = &self.micro_batches[index];
-        let handed = links.before.as_ref().map(|before| before.receive(self.chain.timeout)).transpose()?;
+        let handed = self.received(links.before.as_ref(), ACTIVATION_AWAITED, index)?;
         let begun = start.elapsed().as_secs_f64();
         let plain = place.plain();
         let uploading = phase(Phase::Data);
+        let taking = match &handed {
+            Some(_) => handing(ACTIVATION, index),
+            None => lane(LaneKind::Data, "upload", Some(index)),
+        };
         let input = match handed.and_then(|handed| handed.onto(&place.tracked)) {
             Some(input) => input,
             None => upload_input(batch, &place.tracked),
         };
         let targets = links.after.is_none().then(|| upload_targets(batch, &place.tracked));
-        drop((uploading, plain));
+        drop((uploading, taking, plain));
         out_of_memory::check()?;
+        let computing = lane(LaneKind::Forward, "forward", Some(index));
         let output = part.forward((index, self.rows(index)), input, targets, self.context)?;
+        drop(computing);
         if let Some(after) = &links.after {
+            let _lane = handing(ACTIVATION, index);
             after.send(Handed::of(output)?)?;
         }
         Ok(begun)
@@ -166,17 +187,33 @@ impl ChainStep<'_> {
         index: usize,
         start: Instant,
     ) -> Result<f64, TrainError> {
-        let handed = links.after.as_ref().map(|after| after.receive(self.chain.timeout)).transpose()?;
+        let handed = self.received(links.after.as_ref(), GRADIENT_AWAITED, index)?;
         let begun = start.elapsed().as_secs_f64();
         let gradient = {
             let _phase = phase(Phase::Backward);
+            let _lane = handed.as_ref().map(|_| handing(GRADIENT, index));
             handed.and_then(|handed| handed.onto(&place.plain()))
         };
+        let computing = lane(LaneKind::Backward, "backward", Some(index));
         let gradient = part.backward(index, gradient)?;
+        drop(computing);
         if let Some(before) = &links.before {
+            let _lane = handing(GRADIENT, index);
             before.send(Handed::of(gradient)?)?;
         }
         Ok(begun)
+    }
+
+    /// What a neighbour hands over, where there is one. Until it comes the device is idle.
+    fn received(
+        &self,
+        neighbour: Option<&Link<Handed, Handed>>,
+        awaited: &'static str,
+        index: usize,
+    ) -> Result<Option<Handed>, TrainError> {
+        let Some(neighbour) = neighbour else { return Ok(None) };
+        let _lane = lane(LaneKind::Idle, awaited, Some(index));
+        neighbour.receive(self.chain.timeout).map(Some)
     }
 
     /// The samples of a micro-batch within the batch.

@@ -3,7 +3,7 @@ use std::{ops::Range, panic::resume_unwind, thread, time::Instant};
 use burn::tensor::{Device, Tensor, TensorData};
 use oomph_core::{Phase, phase};
 use oomph_data::Batch;
-use oomph_memory::{Account, charge};
+use oomph_memory::{Account, LaneKind, charge, record::lane};
 use oomph_model::{AnyTensor, Carried, Named, Stages, autodiff};
 use oomph_parallel::{Course, Span, Work};
 
@@ -35,6 +35,10 @@ pub(crate) struct CoordinatedStep<'a> {
     pub(crate) keeping: Keeping,
     pub(crate) context: PartContext<'a>,
 }
+
+/// What lanes call what travels.
+const OUTPUT: &str = "output";
+const GRADIENTS: &str = "gradients";
 
 /// What a replica hands to the coordinator.
 enum Given {
@@ -110,7 +114,7 @@ impl<'a> CoordinatedStep<'a> {
         start: Instant,
     ) -> Done<'a> {
         let copied = {
-            let _phase = phase(Phase::Data);
+            let _copying = (phase(Phase::Data), lane(LaneKind::Communication, "parameters", None));
             place.moved(model)
         };
         let mut part =
@@ -123,17 +127,23 @@ impl<'a> CoordinatedStep<'a> {
                 }
                 let begun = start.elapsed().as_secs_f64();
                 let output = self.forward(place, &mut part, round, carried)?;
-                link.send(Given::Output(Handed::of(Some(output))?))?;
+                {
+                    let _lane = lane(LaneKind::Communication, OUTPUT, Some(round));
+                    link.send(Given::Output(Handed::of(Some(output))?))?;
+                }
                 spans.push(span(Work::Forward(round), begun, start));
-                let gradient = link.receive(self.coordinator.timeout)?;
+                let gradient = self.received(&link, "waits for gradient", round)?;
                 let begun = start.elapsed().as_secs_f64();
                 let gradient = {
                     let _phase = phase(Phase::Backward);
+                    let _lane = lane(LaneKind::Communication, "gradient", Some(round));
                     gradient.onto(&place.plain())
                 };
+                let _lane = lane(LaneKind::Backward, "backward", Some(round));
                 part.backward(round, gradient)?;
                 spans.push(span(Work::Backward(round), begun, start));
             }
+            let _lane = lane(LaneKind::Communication, GRADIENTS, None);
             link.send(Given::Gradients(handed(std::mem::take(&mut part.gradients))?))
         };
         let worked = work();
@@ -161,6 +171,7 @@ impl<'a> CoordinatedStep<'a> {
                 let begun = start.elapsed().as_secs_f64();
                 let own = self.scatter(place, &mut part, gathered, &links, round)?;
                 if has_own {
+                    let _lane = lane(LaneKind::Backward, "backward", Some(round));
                     part.backward(round, own)?;
                 }
                 spans.push(span(Work::Backward(round), begun, start));
@@ -181,7 +192,7 @@ impl<'a> CoordinatedStep<'a> {
         carried: Option<&Carried>,
     ) -> Result<AnyTensor, TrainError> {
         let (batch, rows) = (&self.rounds[round], self.rows(round, place.index));
-        let uploading = phase(Phase::Data);
+        let uploading = (phase(Phase::Data), lane(LaneKind::Data, "upload", Some(round)));
         let own = charge(Account::Host, || batch.rows(rows.clone()));
         let input = upload_input(&own, &place.tracked);
         charge(Account::Host, || drop(own));
@@ -196,6 +207,7 @@ impl<'a> CoordinatedStep<'a> {
             // The first device draws what one alone does.
             context.key = context.key.with_name("rank").with(place.index as u64);
         }
+        let _lane = lane(LaneKind::Forward, "forward", Some(round));
         let output = part.forward((round, 0..rows.len()), input, None, context)?;
         // Without targets it ends in an output.
         Ok(output.expect("a replica puts something out"))
@@ -214,8 +226,9 @@ impl<'a> CoordinatedStep<'a> {
             if self.rows(round, index).is_empty() {
                 continue;
             }
-            if let Given::Output(handed) = link.receive(self.coordinator.timeout)? {
+            if let Given::Output(handed) = self.received(link, "waits for output", round)? {
                 let _phase = phase(Phase::Forward);
+                let _lane = lane(LaneKind::Communication, OUTPUT, Some(round));
                 outputs.extend(handed.onto(&place.plain()));
             }
         }
@@ -238,11 +251,14 @@ impl<'a> CoordinatedStep<'a> {
             upload_targets(batch, &place.tracked)
         };
         let tracked = &place.tracked;
+        let comparing = lane(LaneKind::Forward, "loss", Some(round));
         let Compared { gradient, loss, correct } =
             compare(tracked, gathered, targets, batch.size, self.context)?;
+        drop(comparing);
         part.count(Some(loss), correct);
         let Some(gradient) = gradient else { return Ok(None) };
         let _phase = phase(Phase::Backward);
+        let _lane = lane(LaneKind::Communication, "gradient", Some(round));
         // An output may have several rows a sample.
         let of_sample = gradient.dims()[0] / batch.size.max(1);
         let of = |rows: Range<usize>| gradient.clone().rows(rows.start * of_sample..rows.end * of_sample);
@@ -259,8 +275,11 @@ impl<'a> CoordinatedStep<'a> {
     /// Adds the gradients of all replicas, in their order, to the coordinator's.
     fn sum(&self, place: &Place, part: &mut Part<'_>, links: &[Outer]) -> Result<(), TrainError> {
         for link in links {
+            let waiting = lane(LaneKind::Idle, "waits for gradients", None);
             let Given::Gradients(handed) = link.receive(self.coordinator.timeout)? else { continue };
+            drop(waiting);
             let _phase = phase(Phase::Backward);
+            let _lane = lane(LaneKind::Communication, GRADIENTS, None);
             for (name, data) in handed {
                 let gradient = AnyTensor::from_data(data, &place.plain());
                 accumulate(&mut part.gradients, Named::from([(name, gradient)]));
@@ -268,6 +287,17 @@ impl<'a> CoordinatedStep<'a> {
             out_of_memory::check()?;
         }
         Ok(())
+    }
+
+    /// What the other end hands over. Until it comes the device is idle.
+    fn received<S, R>(
+        &self,
+        link: &Link<S, R>,
+        awaited: &'static str,
+        round: usize,
+    ) -> Result<R, TrainError> {
+        let _lane = lane(LaneKind::Idle, awaited, Some(round));
+        link.receive(self.coordinator.timeout)
     }
 
     /// What a device has of a round.
