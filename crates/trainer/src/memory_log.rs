@@ -111,8 +111,8 @@ impl Drop for MemoryLog {
 /// The event of a recording's timeline at which the limit was crossed, where it has that.
 pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32> {
     let Shortage::Limit { event, .. } = error.shortage else { return None };
-    // Event `k` of a recording is event `k + 1` of its timeline.
-    u32::try_from(event.checked_sub(recording.first_event)?.saturating_add(1)).ok()
+    // Other devices have events in between. The one that crossed is in it.
+    (event >= recording.first_event).then(|| recording.events_before(event.saturating_add(1)))
 }
 
 /// What is the same for all recordings of a session.
