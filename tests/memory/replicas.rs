@@ -3,8 +3,8 @@
 use std::{num::NonZeroUsize, path::Path};
 
 use oomph::{
-    Bytes, Config, Kept, OutOfMemory, Phase, Quiet, Registry, Session, Stop, TrainError, TrainOptions,
-    memory::{ComputePool, read_device, restart_peak, set_device_limit, set_limit},
+    Bytes, Config, Kept, OutOfMemory, Quiet, Registry, Session, Stop, TrainError, TrainOptions,
+    memory::{Category, ComputePool, read_device, restart_peak, set_device_limit, set_limit},
     train,
 };
 
@@ -45,11 +45,10 @@ fn fail_on_second(directory: &Path, more: &str, less: Bytes) -> TrainError {
 fn check_report(error: &OutOfMemory, title: &str, directory: &Path) {
     let report = error.report.as_ref().expect("a report");
     assert!(report.is_measured && report.title.ends_with(title), "{report}");
-    assert!(report.in_use.total() > Bytes::mib(1) && !report.holders.is_empty(), "{report}");
-    assert!(
-        report.holders.iter().any(|holder| matches!(holder.phase, Phase::Forward | Phase::Backward)),
-        "{report}"
-    );
+    // What was in use is what was above the limit, up to what threads do meanwhile.
+    let share = report.in_use.total().get() as f64 / report.limit_bytes.expect("a limit").get() as f64;
+    assert!((0.97..1.03).contains(&share), "{share}: {report}");
+    assert!(report.in_use.of(Category::Parameters) > Bytes::default(), "{report}");
     assert_eq!(report.run_dir.as_deref(), Some(&*directory.join("run")));
     let files = report.files.as_ref().expect("it is written");
     assert!(files.text.is_file() && files.text.starts_with(directory.join("run")), "{files:?}");

@@ -129,32 +129,8 @@ impl Drop for MemoryLog {
 /// The event of a recording's timeline at which the limit was crossed, where it has that.
 pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32> {
     let Shortage::Limit { event, .. } = error.shortage else { return None };
-    // Event `k` of a recording is event `k + 1` of its timeline.
-    (event >= recording.first_event).then(|| recording.events_before(event) + 1)
-}
-
-/// What is recorded of each of `devices`. A program may have had more at another time.
-pub(crate) fn timelines(
-    recordings: &[Recording],
-    held: &Held,
-    notes: &Notes,
-    devices: &[String],
-) -> Vec<Timeline> {
-    charge(Account::Host, || {
-        let timelines = recordings.iter().zip(devices).map(|(recording, device)| {
-            let held = held.notes_of(recording.device);
-            recording.timeline(&Notes { held, device: device.clone(), ..notes.clone() })
-        });
-        timelines.collect()
-    })
-}
-
-/// What the devices of this process are called: by name, and number where there are several.
-pub(crate) fn device_labels(session: &Session) -> Vec<String> {
-    match session.devices_here() {
-        [alone] => vec![alone.to_string()],
-        several => several.iter().enumerate().map(|(index, device)| format!("{index} {device}")).collect(),
-    }
+    // Other devices have events in between. The one that crossed is in it.
+    (event >= recording.first_event).then(|| recording.events_before(event.saturating_add(1)))
 }
 
 /// What is the same for all recordings of a session.
