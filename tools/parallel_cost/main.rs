@@ -79,6 +79,7 @@ fn strategies(model: &str, recipe: &str, runs: usize) -> Result<(), Box<dyn Erro
         let names = format!("device.devices={}", vec!["cpu"; devices].join(","));
         for (name, settings) in [
             ("ddp", &["device.strategy=ddp"][..]),
+            ("dp", &["device.strategy=dp"]),
             ("model", &["device.strategy=model"]),
             ("pipeline, gpipe", &["device.strategy=pipeline", "device.schedule=gpipe"]),
             ("pipeline, 1f1b", &["device.strategy=pipeline", "device.schedule=1f1b"]),

@@ -133,6 +133,30 @@ pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32
     (event >= recording.first_event).then(|| recording.events_before(event.saturating_add(1)))
 }
 
+/// What is recorded of each of `devices`. A program may have had more at another time.
+pub(crate) fn timelines(
+    recordings: &[Recording],
+    held: &Held,
+    notes: &Notes,
+    devices: &[String],
+) -> Vec<Timeline> {
+    charge(Account::Host, || {
+        let timelines = recordings.iter().zip(devices).map(|(recording, device)| {
+            let held = held.notes_of(recording.device);
+            recording.timeline(&Notes { held, device: device.clone(), ..notes.clone() })
+        });
+        timelines.collect()
+    })
+}
+
+/// What the devices of this process are called: by name, and number where there are several.
+pub(crate) fn device_labels(session: &Session) -> Vec<String> {
+    match session.devices_here() {
+        [alone] => vec![alone.to_string()],
+        several => several.iter().enumerate().map(|(index, device)| format!("{index} {device}")).collect(),
+    }
+}
+
 /// What is the same for all recordings of a session.
 pub(crate) fn notes<'a>(session: &Session, stages: impl Iterator<Item = &'a str>) -> Notes {
     Notes {

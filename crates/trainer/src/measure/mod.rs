@@ -2,7 +2,7 @@ mod rehearse;
 
 use std::time::Instant;
 
-use oomph_config::DeviceName;
+use oomph_config::{Config, DeviceName};
 use oomph_core::Bytes;
 use oomph_data::Batch;
 use oomph_memory::{
@@ -12,8 +12,8 @@ use oomph_memory::{
 };
 
 use crate::{
-    Observer, PlanOptions, Session, Stepper, Tick, TrainError, held::Held, memory_log, plan, planning::STEPS,
-    profile::Batches, progress::read_all,
+    Observer, PlanOptions, Session, SessionError, Stepper, Tick, TrainError, held::Held, memory_log, plan,
+    planning::STEPS, profile::Batches, progress::read_all,
 };
 
 pub(crate) use rehearse::last_batch;
@@ -111,8 +111,9 @@ impl MeasureError {
 /// Plans a step of the session's training. Nothing is executed and no tensor allocated.
 ///
 /// # Errors
-/// As those of [`plan`](crate::plan).
+/// As those of [`plan`](crate::plan), and for several devices.
 pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
+    check_alone(session)?;
     // Its evaluation shows what outlives the steps, and is not compared.
     let timeline = plan(session, PlanOptions::default())?;
     let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
@@ -125,6 +126,21 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
     })
 }
 
+/// Steps are compared that one device does.
+fn check_alone(session: &Session) -> Result<(), SessionError> {
+    let Config { device, .. } = &session.config;
+    match device.devices.len() {
+        1 => Ok(()),
+        _ => Err(session
+            .config
+            .invalid(
+                "device.devices",
+                "one device, on which steps are compared: `oomph profile` measures several",
+            )
+            .into()),
+    }
+}
+
 /// Plans a training, does its first steps under the meter, and forgets it: nothing is saved or evaluated.
 ///
 /// The steps are those that [`train`](crate::train) does: the same parameters, batches, learning rates and randomness.
@@ -132,7 +148,7 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
 /// `observer` is told of every step.
 ///
 /// # Errors
-/// Training's own, running out of memory among them, and where there is nothing to train on.
+/// Training's own, running out of memory among them, and where there is nothing to train on, or several devices.
 pub fn measure(
     session: &Session,
     options: MeasureOptions,
