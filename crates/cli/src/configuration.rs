@@ -23,7 +23,7 @@ pub(crate) struct ConfigArguments {
 /// Which device a command is about, and what that may use.
 #[derive(Args, Debug)]
 pub(crate) struct DeviceArguments {
-    /// The device: `cpu`, `cuda:0` (`device.devices`)
+    /// The device, or several: `cpu`, `cuda:0`, `cuda:0,cuda:1` (`device.devices`)
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
     /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
@@ -34,7 +34,8 @@ pub(crate) struct DeviceArguments {
 /// How several devices share the work.
 #[derive(Args, Debug)]
 pub(crate) struct StrategyArguments {
-    /// How several devices share the work: `ddp` gives each a replica (`device.strategy`)
+    /// How several devices share the work: `ddp`, `dp`, `model` or `pipeline`; without it `ddp`
+    /// (`device.strategy`)
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
 }

@@ -104,8 +104,8 @@ pub use generate::{Sampling, continue_text};
 pub use installation::{HAS_CUDA, installation};
 pub use loss_scale::LossScale;
 pub use measure::{
-    MeasureError, MeasureOptions, Measurement, PlannedStep, Rehearsal, RehearseOptions, measure, plan_step,
-    rehearse,
+    MeasureError, MeasureOptions, Measurement, PlannedStep, Rehearsal, RehearseOptions, check_alone, measure,
+    plan_step, rehearse,
 };
 pub use oomph_plan::Backend;
 pub use optimizer::Optimizer;

@@ -1,3 +1,4 @@
+use oomph_config::Sharing;
 use oomph_core::on_device;
 use oomph_data::{Batch, DataError, Loader};
 use oomph_memory::{
@@ -18,12 +19,13 @@ pub(crate) fn next_batch(loader: &mut Loader) -> Option<Result<Batch, DataError>
 impl Session {
     /// Marks that an optimizer step or an evaluation batch begins, on each device that works on it.
     pub(crate) fn mark_step(&self, number: u64, kind: StepKind) {
-        match self.pipeline_schedule() {
-            None => mark_step(number, kind),
-            Some(_) => {
+        match (&self.config.device.sharing, kind) {
+            // A coordinator evaluates by itself.
+            (Sharing::Dp { .. }, StepKind::Train) | (Sharing::Model { .. } | Sharing::Pipeline { .. }, _) => {
                 let devices = 0..self.config.device.devices.len();
                 devices.for_each(|device| on_device(device, || mark_step(number, kind)));
             }
+            _ => mark_step(number, kind),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use clap::{ArgGroup, Args, ValueEnum};
 use oomph_config::{Config, DeviceName};
 use oomph_memory::export;
-use oomph_trainer::{MeasureOptions, Registry, Session, plan_step};
+use oomph_trainer::{MeasureOptions, Registry, Session, check_alone, plan_step};
 
 use self::{
     axes::{AXES, Combination, combinations},
@@ -102,6 +102,7 @@ enum Sort {
 
 pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<Exit, CliError> {
     let base = arguments.load(&[])?;
+    check_alone(&base)?;
     registry.read(&base)?;
     arguments.check_optimizers(&base)?;
     arguments.check_page()?;

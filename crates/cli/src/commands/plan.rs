@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
     let (config, gpus) = arguments.load()?;
     let session = Session::open_to_plan(config, registry)?;
     let planner = Planner::new(session, gpus);
-    if planner.session.is_cut() {
+    if planner.session.has_uneven_devices() {
         return cut::run(&planner, arguments, start);
     }
     let batches = arguments.batches(&planner)?;

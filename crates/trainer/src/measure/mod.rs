@@ -2,7 +2,7 @@ mod rehearse;
 
 use std::time::Instant;
 
-use oomph_config::{Config, DeviceName};
+use oomph_config::{Config, ConfigError, DeviceName};
 use oomph_core::Bytes;
 use oomph_data::Batch;
 use oomph_memory::{
@@ -111,9 +111,8 @@ impl MeasureError {
 /// Plans a step of the session's training. Nothing is executed and no tensor allocated.
 ///
 /// # Errors
-/// As those of [`plan`](crate::plan), and for several devices.
+/// As those of [`plan`](crate::plan).
 pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
-    check_alone(session)?;
     // Its evaluation shows what outlives the steps, and is not compared.
     let timeline = plan(session, PlanOptions::default())?;
     let end = timeline.spans_of(SpanKind::Step).take(STEPS).map(|step| step.end).max().unwrap_or(0);
@@ -126,18 +125,17 @@ pub fn plan_step(session: &Session) -> Result<PlannedStep, TrainError> {
     })
 }
 
-/// Steps are compared that one device does.
-fn check_alone(session: &Session) -> Result<(), SessionError> {
-    let Config { device, .. } = &session.config;
-    match device.devices.len() {
+/// Checks that one device alone does the steps: those are what is measured and compared.
+///
+/// # Errors
+/// Where there are several.
+pub fn check_alone(config: &Config) -> Result<(), ConfigError> {
+    match config.device.devices.len() {
         1 => Ok(()),
-        _ => Err(session
-            .config
-            .invalid(
-                "device.devices",
-                "one device, on which steps are compared: `oomph profile` measures several",
-            )
-            .into()),
+        _ => Err(config.invalid(
+            "device.devices",
+            "one device, on which steps are compared: `oomph profile` measures several",
+        )),
     }
 }
 
@@ -154,6 +152,7 @@ pub fn measure(
     options: MeasureOptions,
     observer: &mut dyn Observer,
 ) -> Result<Measurement, MeasureError> {
+    check_alone(&session.config).map_err(|error| TrainError::from(SessionError::from(error)))?;
     session.check_training().map_err(TrainError::from)?;
     let planned = plan_step(session)?;
     restart_peak();

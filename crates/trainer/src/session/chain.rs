@@ -59,6 +59,11 @@ impl Session {
         }
     }
 
+    /// Whether its devices have different things to do, so that each is planned by itself.
+    pub fn has_uneven_devices(&self) -> bool {
+        self.is_cut() || matches!(self.config.device.sharing, Sharing::Dp { .. })
+    }
+
     /// Where a whole model is made, or read.
     pub(crate) fn whole_model_device(&self) -> Device {
         match self.pipeline_schedule() {
