@@ -96,10 +96,12 @@ impl Watch for PoolWatch {
     }
 }
 
-/// What a training reports of its device's memory.
+/// What a training reports of its device's memory: of several on the CPU, of the one that was fullest.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     device: Device,
+    /// How many devices of the CPU this process has.
+    devices: usize,
     highest: Bytes,
     /// At the last look.
     reserved: Option<Bytes>,
@@ -115,8 +117,9 @@ pub(crate) struct Gauged {
 }
 
 impl Gauge {
-    pub(crate) fn new(device: &Device) -> Self {
-        Self { device: device.clone(), highest: Bytes::default(), reserved: None }
+    /// Of so many devices.
+    pub(crate) fn new(device: &Device, devices: usize) -> Self {
+        Self { device: device.clone(), devices, highest: Bytes::default(), reserved: None }
     }
 
     /// What a GPU's allocator held at the last look: one that failed is not asked any more.
@@ -127,12 +130,11 @@ impl Gauge {
     pub(crate) fn look(&mut self) -> Gauged {
         let pools = PoolReading::of(&self.device);
         let Some(reading) = pools else {
-            let meter = oomph_memory::read();
-            return Gauged {
-                in_use_bytes: meter.in_use_bytes,
-                peak_in_use_bytes: meter.peak_in_use_bytes,
-                pools,
-            };
+            let all = (0..self.devices).map(oomph_memory::read_device);
+            let fullest = all.max_by_key(|meter| meter.peak_in_use_bytes);
+            let oomph_memory::Reading { in_use_bytes, peak_in_use_bytes, .. } =
+                fullest.unwrap_or_else(oomph_memory::read);
+            return Gauged { in_use_bytes, peak_in_use_bytes, pools };
         };
         self.highest = self.highest.max(reading.in_use_bytes);
         self.reserved = Some(reading.reserved_bytes);

@@ -56,8 +56,7 @@ pub enum TrainError {
     Cut(#[from] CutError),
     /// A device cannot hold its part of the model.
     #[error(
-        "device {index} (`{device}`) would need {planned_peak_bytes} for its part of the model, more than its limit of \
-         {limit_bytes}"
+        "device {index} (`{device}`) would need {planned_peak_bytes}, more than its limit of {limit_bytes}"
     )]
     TooLarge {
         /// Its number, from 0.
@@ -209,9 +208,7 @@ impl TrainError {
             Self::Rank { source, .. } | Self::Part { source, .. } => source.hint(),
             Self::Neighbour { .. } => None,
             Self::TooLarge { .. } => Some(
-                "name more devices, lower `memory.micro_batch`, or set `memory.recompute=stages`; `oomph plan` shows what \
-                 each device holds"
-                    .into(),
+                "`oomph plan` shows what each device holds, and what makes it fit".into(),
             ),
             Self::Silent { .. } => Some("where micro-batches take that long, raise `device.timeout`".into()),
             Self::Group(GroupError::Timeout { .. }) => Some(

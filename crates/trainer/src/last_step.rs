@@ -4,7 +4,7 @@ use oomph_memory::{
     record::{self, Note, Notes},
 };
 
-use crate::{Optimizer, held::Held};
+use crate::{Optimizer, Stepper, held::Held};
 
 /// Finds out what was in use at the highest moment of the last optimizer step, and for what.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ impl LastStep {
     }
 
     /// `None` where the recording does not have the whole of the step any more.
-    pub(crate) fn peak(&mut self, held: &Held, notes: &Notes, optimizer: &Optimizer) -> Option<Split> {
+    pub(crate) fn peak(&mut self, held: &Held, notes: &Notes, stepper: &Stepper) -> Option<Split> {
         charge(Account::Host, || {
             let recording = record::dump_since(self.first_event);
             if recording.first_event != self.first_event || recording.events.is_empty() {
@@ -40,7 +40,7 @@ impl LastStep {
             let mut split = timeline.peak().categories;
             if self.has_state {
                 // No event of this step tells of what the optimizer made in an earlier one and changes in place.
-                let unseen = self.state_bytes(optimizer).saturating_sub(split.of(Category::OptimizerState));
+                let unseen = self.state_bytes(stepper).saturating_sub(split.of(Category::OptimizerState));
                 let moved = unseen.get().min(split[Category::Other]);
                 split[Category::Other] -= moved;
                 split[Category::OptimizerState] += moved;
@@ -49,8 +49,8 @@ impl LastStep {
         })
     }
 
-    fn state_bytes(&mut self, optimizer: &Optimizer) -> Bytes {
-        *self.state_bytes.get_or_insert_with(|| optimizer.state_bytes())
+    fn state_bytes(&mut self, stepper: &Stepper) -> Bytes {
+        *self.state_bytes.get_or_insert_with(|| stepper.state_bytes_here())
     }
 }
 

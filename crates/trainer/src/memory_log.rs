@@ -83,7 +83,7 @@ impl MemoryLog {
     /// What was in use at the highest moment of the last optimizer step, by category; `None` where the recording does
     /// not have the whole of the step any more.
     pub(crate) fn last_step(&mut self, stepper: &Stepper) -> Option<Split> {
-        self.last_step.peak(&self.held, &self.notes, &stepper.optimizer)
+        self.last_step.peak(&self.held, &self.notes, stepper)
     }
 
     /// What the recording shows now of each device.

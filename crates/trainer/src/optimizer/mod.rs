@@ -79,14 +79,15 @@ impl Optimizer {
     }
 
     /// What the state's tensors take, each counted by its elements.
-    pub(crate) fn state_bytes(&self) -> Bytes {
+    pub(crate) fn state_bytes(&self, of: impl Fn(&str) -> bool) -> Bytes {
         let of_one = |(name, state): (&String, &DynState)| {
             // Copied to the host to be counted, one parameter at a time: there is no other way to its tensors.
             let mut sink = StateSink::default();
             self.rule.state_flatten(name, state, &mut sink);
             sink.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>()
         };
-        Bytes::new(charge(Account::Host, || self.states.iter().map(of_one).sum()))
+        let states = self.states.iter().filter(|(name, _)| of(name));
+        Bytes::new(charge(Account::Host, || states.map(of_one).sum()))
     }
 
     /// Takes over a recorded state.

@@ -3,13 +3,13 @@
 use oomph_core::{Phase, phase};
 use oomph_model::{AnyTensor, Named};
 use oomph_parallel::{Course, Span, Work};
-use oomph_plan::Backend;
+use oomph_plan::{Backend, cost};
 
 use super::{
-    Choice, Occasion, PlanOptions, STEPS, backend,
+    Choice, Occasion, PlanOptions, STEPS, backend, check_shares,
     cut::{PlannedCut, PlannedPart, planned_part},
-    parts::{PartRun, PartWork, Role},
-    record::targets,
+    parts::{PartRun, PartWork, Role, record_part},
+    record::{eval_batch, targets},
 };
 use crate::{
     Session, TrainError,
@@ -38,7 +38,7 @@ impl PartRun<'_> {
             let samples = own + others.iter().sum::<usize>();
             let gathered = {
                 let _phase = phase(Phase::Forward);
-                let handed = others.iter().map(|samples| self.blank_output(*samples, &plain));
+                let handed = others.iter().map(|samples| self.blank_of(1, *samples, &plain));
                 AnyTensor::joined(output.into_iter().chain(handed).collect())
             };
             let targets = {
@@ -112,6 +112,7 @@ struct Coordinated {
 impl Coordinated {
     fn new(session: &Session, options: PlanOptions, share: Option<f64>) -> Result<Self, TrainError> {
         let batch = options.batch.unwrap_or_else(|| session.largest_train_batch());
+        check_shares(session, options)?;
         let backend = options.backend.unwrap_or_else(|| backend(session));
         let limit_bytes = options.limit_bytes.or(session.limit_bytes);
         let largest = session.share_of(batch);
@@ -127,14 +128,16 @@ impl Coordinated {
         self.batch.div_ceil(self.round)
     }
 
-    /// So many steps of each device, with at most so many micro-batches.
-    fn parts(
-        &self,
-        session: &Session,
-        options: PlanOptions,
-        [steps, micro_batches]: [usize; 2],
-    ) -> Result<Vec<PlannedPart>, TrainError> {
-        let work = |device: usize| PartWork {
+    /// About how long the first device takes for what it does in a step beside going forward and back: the loss, sums and
+    /// the optimizer.
+    fn seconds_beside(&self, session: &Session) -> Result<f64, TrainError> {
+        let work = PartWork { micro_batches: 1, ..self.work(session, 0) };
+        let all = cost(&record_part(session, &work, 1, self.backend)?, self.backend);
+        Ok((all - work.seconds(session, self.backend)?).max(0.0))
+    }
+
+    fn work(&self, session: &Session, device: usize) -> PartWork {
+        PartWork {
             stages: 0..session.stages.len(),
             device,
             role: match device {
@@ -142,8 +145,22 @@ impl Coordinated {
                 _ => Role::Replica,
             },
             micro_batch: self.rows[device],
-            micro_batches: self.micro_batches().min(micro_batches),
+            micro_batches: self.micro_batches(),
+            eval_batch: eval_batch(session, &self.choice),
             recompute: kept_last(&self.choice.recompute),
+        }
+    }
+
+    /// So many steps of each device, with at most so many micro-batches.
+    fn parts(
+        &self,
+        session: &Session,
+        options: PlanOptions,
+        [steps, micro_batches]: [usize; 2],
+    ) -> Result<Vec<PlannedPart>, TrainError> {
+        let work = |device| {
+            let work = self.work(session, device);
+            PartWork { micro_batches: work.micro_batches.min(micro_batches), ..work }
         };
         let of = |device| planned_part(session, (&work(device), steps), (self.backend, self.batch), options);
         (0..self.rows.len()).map(of).collect()
@@ -160,8 +177,9 @@ pub(super) fn plan_coordinated(
     let parts = coordinated.parts(session, options, [STEPS, ALIKE])?;
     let micro_batches = coordinated.micro_batches();
     let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
+    let beside = coordinated.seconds_beside(session)?;
     let Coordinated { choice, batch, round, .. } = coordinated;
-    let (course, policy) = (course(&seconds, micro_batches), session.describe_choice(Some(&choice)));
+    let (course, policy) = (course(&seconds, beside, micro_batches), session.describe_choice(Some(&choice)));
     Ok(PlannedCut { parts, policy, batch, micro_batch: round, micro_batches, course })
 }
 
@@ -175,8 +193,9 @@ pub(super) fn plan_coordinated_steps(
     Coordinated::new(session, options, share)?.parts(session, options, [steps, usize::MAX])
 }
 
-/// About who does what when: all go forward, the first waits for all and computes the loss, all go back.
-fn course(seconds: &[f64], micro_batches: usize) -> Course {
+/// About who does what when: all go forward, the first waits for all and computes the loss, all go back, and the first
+/// does what it does `beside`, which is drawn as part of its last backward.
+fn course(seconds: &[f64], beside: f64, micro_batches: usize) -> Course {
     let mut course = Course { devices: vec![Vec::new(); seconds.len()] };
     let mut free = vec![0.0; seconds.len()];
     for index in 0..micro_batches {
@@ -191,6 +210,11 @@ fn course(seconds: &[f64], micro_batches: usize) -> Course {
             ]);
             free[device] = back;
         }
+    }
+    // Then the first one sums what all gave, and the others wait.
+    let all_done = free.iter().copied().fold(0.0, f64::max);
+    if let Some(last) = course.devices[0].last_mut() {
+        last.end_seconds = all_done + beside;
     }
     course
 }

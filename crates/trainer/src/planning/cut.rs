@@ -12,6 +12,7 @@ use super::{
     Choice, Occasion, PlanOptions, STEPS, backend,
     coordinated::{plan_coordinated, plan_coordinated_steps},
     parts::{PartWork, Role, record_part},
+    record::eval_batch,
 };
 use crate::{Session, SessionError, TrainError, parts::check_names};
 
@@ -307,6 +308,7 @@ impl<'a> Cutter<'a> {
             role: Role::Part { devices: self.devices, schedule: self.schedule },
             micro_batch,
             micro_batches: all.min(enough),
+            eval_batch: eval_batch(self.session, &self.choice),
             recompute,
         }
     }

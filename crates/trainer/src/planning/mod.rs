@@ -44,10 +44,17 @@ pub struct PlanOptions {
 /// # Errors
 /// Where the model or the task refuse the batch, or it has no sample for each replica.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, TrainError> {
-    if let Some(samples) = options.batch.filter(|batch| *batch < session.world_size()) {
-        return Err(SessionError::TooFew { samples, devices: session.world_size() }.into());
-    }
+    check_shares(session, options)?;
     plan_steps(session, options, STEPS, 1)
+}
+
+/// Refuses a batch that is asked for and has no sample for each replica.
+fn check_shares(session: &Session, options: PlanOptions) -> Result<(), SessionError> {
+    let devices = session.world_size();
+    match options.batch {
+        Some(samples) if samples < devices => Err(SessionError::TooFew { samples, devices }),
+        _ => Ok(()),
+    }
 }
 
 /// The first step makes the optimizer's state. What some share between two tensors after it, as AMSGrad does, is two

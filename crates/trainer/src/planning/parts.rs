@@ -41,6 +41,8 @@ pub(crate) struct PartWork {
     /// Samples of each micro-batch.
     pub(crate) micro_batch: usize,
     pub(crate) micro_batches: usize,
+    /// Samples of each batch of an evaluation.
+    pub(crate) eval_batch: usize,
     /// Which of all stages compute again.
     pub(crate) recompute: Vec<bool>,
 }
@@ -238,9 +240,9 @@ impl<'a> PartRun<'a> {
         AnyTensor::zeros_as(&self.shapes[side], self.policy.dtype(), device)
     }
 
-    /// What a device gives for so many samples.
-    pub(super) fn blank_output(&self, samples: usize, device: &Device) -> AnyTensor {
-        let mut shape = self.shapes[1].clone();
+    /// The same for so many samples.
+    pub(super) fn blank_of(&self, side: usize, samples: usize, device: &Device) -> AnyTensor {
+        let mut shape = self.shapes[side].clone();
         shape[0] = shape[0] / self.work.micro_batch.max(1) * samples;
         AnyTensor::zeros_as(&shape, self.policy.dtype(), device)
     }
@@ -267,21 +269,29 @@ impl<'a> PartRun<'a> {
         Ok(())
     }
 
+    /// A batch of an evaluation, through the stages that the device has; the last of them compares.
     fn evaluate(&self) -> Result<(), TrainError> {
-        let model = self.model.inference();
+        let (session, model) = (self.session, self.model.inference());
+        let (spec, samples) = (session.spec(), self.work.eval_batch);
         let uploading = phase(Phase::Data);
         let plain = self.tracked.clone().inner();
         let input = match self.work.stages.start {
-            0 => blank_input(self.session.spec(), self.work.micro_batch, &plain),
-            _ => self.blank(0, &plain),
+            0 => blank_input(spec, samples, &plain),
+            _ => self.blank_of(0, samples, &plain),
         };
+        let is_last = self.work.stages.end == session.stages.len();
+        let targets = is_last.then(|| targets(spec, samples, &plain));
         drop(uploading);
         let _phase = phase(Phase::Eval);
         let mut pass = Pass::eval().with_policy(self.policy);
-        if self.session.source.is_continuous() {
+        if session.source.is_continuous() {
             pass = pass.with_carried(Carried::new());
         }
-        forward(&model, input, &mut pass, None)?;
+        let output = forward(&model, input, &mut pass, None)?;
+        if let Some(targets) = targets {
+            session.task.loss(&output, &targets)?.mul_scalar(samples as f32);
+            session.task.correct(&output, &targets);
+        }
         Ok(())
     }
 }

@@ -33,11 +33,15 @@ pub(super) struct Work {
 impl Work {
     /// So many steps that a plan of them is one of all that follow, and an evaluation batch.
     pub(super) fn of_steps(session: &Session, batch: usize, choice: Choice) -> Self {
-        // No batch is larger than the data, unless somebody asks what one would take.
-        let most = session.source.len(Split::Test).max(1);
-        let eval_batch = session.config.train.eval_batch.unwrap_or(choice.micro_batch).min(most);
+        let eval_batch = eval_batch(session, &choice);
         Self { batch, choice, eval_batch, steps: STEPS, eval_batches: 1 }
     }
+}
+
+/// Samples of one forward of evaluation. No batch is larger than the data, unless somebody asks what one would take.
+pub(super) fn eval_batch(session: &Session, choice: &Choice) -> usize {
+    let most = session.source.len(Split::Test).max(1);
+    session.config.train.eval_batch.unwrap_or(choice.micro_batch).min(most)
 }
 
 /// Runs training on a device that records operations and executes none. No tensor is allocated, whatever the batch.

@@ -281,7 +281,9 @@ impl Stepper {
         if self.several.is_some() {
             return self.step_on_several(batch, context);
         }
-        let micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
+        let mut micro_batches = charge(Account::Host, || batch.split(self.micro_batch));
+        // A replica may have none of a small last batch: it has nothing to add then.
+        micro_batches.retain(|batch| batch.size > 0);
         let device = self.device.clone();
         let micro_batches = micro_batches.into_iter().map(|batch| {
             let (input, targets) = upload(&batch, &device);

@@ -1,8 +1,8 @@
 //! A step on several devices of this process.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
-use oomph_core::{Phase, on_device, phase};
+use oomph_core::{Bytes, Phase, on_device, phase};
 use oomph_data::Batch;
 use oomph_memory::{Account, Category, LaneKind, charge, record::lane};
 use oomph_model::{AnyTensor, Carried, Named, Policy, Stages};
@@ -179,6 +179,20 @@ impl Stepper {
             Some(Several { sharers: Sharers::Chain(chain), .. }) => Some(chain),
             _ => None,
         }
+    }
+
+    /// What the optimizer keeps on the first device.
+    pub(crate) fn state_bytes_here(&self) -> Bytes {
+        let Some(chain) = self.chain() else { return self.optimizer.state_bytes(|_| true) };
+        charge(Account::Host, || {
+            let (stages, mut here) = (chain.places[0].stages.clone(), HashSet::new());
+            self.model.visit(&mut |info, _| {
+                if stages.contains(&info.stage) {
+                    here.insert(info.name.to_owned());
+                }
+            });
+            self.optimizer.state_bytes(|name| here.contains(name))
+        })
     }
 
     /// The model where it lies.

@@ -247,7 +247,7 @@ impl<'a> Training<'a> {
             skipped_samples: 0,
             named: HashSet::new(),
             memory_log,
-            gauge: Gauge::new(&session.device),
+            gauge: Gauge::new(&session.device, session.devices_here().len()),
             cleaner,
             leaks: LeakCheck::new(session),
             planned_peak_bytes,

@@ -47,7 +47,8 @@ fn unlike_devices(session: &Session) -> Option<String> {
 /// A pipeline is never full then.
 fn few_micro_batches(session: &Session, cut: &PlannedCut) -> Option<String> {
     let (devices, micro_batches) = (cut.parts.len(), cut.micro_batches);
-    if session.pipeline_schedule() == Some(Schedule::Sequential) || micro_batches >= devices {
+    let is_pipeline = session.pipeline_schedule().is_some_and(|schedule| schedule != Schedule::Sequential);
+    if !is_pipeline || micro_batches >= devices {
         return None;
     }
     let fix = match cut.micro_batch {

@@ -182,7 +182,10 @@ fn further(planner: &Planner, plan: &CutPlan) -> String {
         Some(Cut::Balanced(Balance::Time)) => {
             "`device.balance=memory` cuts so that the fullest device holds least"
         }
-        _ => "without `device.cut` the planner cuts so that the fullest device holds least",
+        None => {
+            "the devices have different things to hold; `device.coordinator_share` says how much the first has to do"
+        }
+        Some(Cut::At(_)) => "without `device.cut` the planner cuts so that the fullest device holds least",
     };
     let fix = match plan.levers.is_empty() {
         true => "nothing that can be changed makes it fit but more devices, or larger ones\n".to_owned(),
