@@ -34,6 +34,27 @@ fn bytes(device: &Value, key: &str) -> f64 {
     device[key].as_f64().unwrap_or_else(|| panic!("`{key}` of {device}"))
 }
 
+/// Devices whose measured peak is more than 5 % off the planned one.
+fn differences(folder: &Folder, batch: &str, about: &[&str]) -> Vec<String> {
+    let planned = folder.oomph(&[&["plan", "--batch", batch], about].concat()).success().last_json();
+    let done = folder.oomph(&[&["train"], about].concat()).success().last_json();
+    let [planned, measured] = [&planned, &done].map(|answer| answer["devices"].as_array().unwrap().clone());
+    assert_eq!(planned.len(), measured.len());
+    let mut wrong = Vec::new();
+    for (index, (planned, measured)) in planned.iter().zip(&measured).enumerate() {
+        // Replicas have all stages.
+        assert!(
+            measured["stages"].is_null() || planned["stages"] == measured["stages"],
+            "{planned} {measured}"
+        );
+        let peaks = (bytes(planned, "planned_peak_bytes"), bytes(measured, "peak_in_use_bytes"));
+        if (peaks.0 / peaks.1 - 1.0).abs() > 0.05 {
+            wrong.push(format!("device {index}: planned {}, measured {}", peaks.0, peaks.1));
+        }
+    }
+    wrong
+}
+
 #[test]
 fn each_device_holds_what_is_planned_for_it() {
     let mut wrong = Vec::new();
@@ -58,25 +79,28 @@ fn each_device_holds_what_is_planned_for_it() {
             let about: Vec<&str> =
                 ["--config", "net.toml", "--json", "--devices", &names].into_iter().chain(sets).collect();
             let batch = if recipe == LSTM { "256" } else { "64" };
-            let planned =
-                folder.oomph(&[&["plan", "--batch", batch], &about[..]].concat()).success().last_json();
-            let done = folder.oomph(&[&["train"], &about[..]].concat()).success().last_json();
-            let pairs =
-                planned["devices"].as_array().unwrap().iter().zip(done["devices"].as_array().unwrap());
-            for (index, (planned, measured)) in pairs.enumerate() {
-                if !settings.contains(&"device.strategy=dp") {
-                    assert_eq!(planned["stages"], measured["stages"]);
-                }
-                let (planned, measured) =
-                    (bytes(planned, "planned_peak_bytes"), bytes(measured, "peak_in_use_bytes"));
-                if (planned / measured - 1.0).abs() > 0.05 {
-                    wrong.push(format!(
-                        "{settings:?}, {index} of {count}: planned {planned}, measured {measured}"
-                    ));
-                }
-            }
-            assert_eq!(done["devices"].as_array().unwrap().len(), count);
+            wrong.extend(
+                differences(&folder, batch, &about).into_iter().map(|what| format!("{settings:?}, {what}")),
+            );
         }
+    }
+    assert!(wrong.is_empty(), "more than 5 % off:\n{}", wrong.join("\n"));
+}
+
+/// Batches of an evaluation that need more than steps.
+#[test]
+fn an_evaluation_is_planned_where_it_is_done() {
+    let mut wrong = Vec::new();
+    for strategy in ["dp", "model", "pipeline"] {
+        let folder = Folder::new();
+        folder.write("net.toml", LANGUAGE);
+        let strategy = format!("device.strategy={strategy}");
+        let about = ["--config", "net.toml", "--json", "--devices", "cpu,cpu", "--set", &strategy];
+        let settings =
+            ["--set", "train.batch=16", "--set", "train.eval_batch=192", "--set", "memory.micro_batch=8"];
+        let about = [&about[..], &settings].concat();
+        wrong
+            .extend(differences(&folder, "16", &about).into_iter().map(|what| format!("{strategy}, {what}")));
     }
     assert!(wrong.is_empty(), "more than 5 % off:\n{}", wrong.join("\n"));
 }

@@ -50,6 +50,7 @@ fn recomputation_and_frozen_stages_go_together_with_a_pipeline() {
     for (name, policy) in [
         ("recompute", "memory.recompute = 'stages'\n"),
         ("some", "memory.recompute = ['layer2', 'layer4']\n"),
+        ("ops", "memory.recompute = 'ops'\n"),
         ("frozen", "model.freeze = ['stem', 'layer1', 'layer3']\n"),
         ("burn", "memory.lean = false\n"),
     ] {

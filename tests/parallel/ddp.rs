@@ -13,7 +13,12 @@ fn devices(count: usize) -> String {
 
 #[test]
 fn any_number_of_replicas_trains_the_same_weights() {
-    for (recipe, own) in [(LSTM, ""), (LANGUAGE, "model.tied = true\n")] {
+    // As many streams are evaluated, whatever the number of ranks.
+    let of_streams = "model.tied = true\ntrain.eval_batch = 9\n";
+    let of_operations = "memory.recompute = 'ops'\n";
+    for (recipe, own) in
+        [(LSTM, ""), (LANGUAGE, "model.tied = true\n"), (LANGUAGE, of_streams), (LSTM, of_operations)]
+    {
         let runs = Runs::new(recipe);
         let alone = runs.trained("alone", 20, own);
         for count in 2..=4 {
@@ -72,4 +77,16 @@ fn shared_statistics_need_as_many_micro_batches_everywhere() {
     let error = runs.try_train("uneven", &more, false).expect_err("it is refused");
     assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 22, world: 3 })), "{error}");
     assert!(!runs.path("uneven").exists());
+}
+
+#[test]
+fn a_replica_without_a_sample_of_the_last_batch_adds_nothing() {
+    let runs = Runs::new(LSTM);
+    // Of 1,438 samples the fourth batch has one.
+    let more = "train.batch = 479\n";
+    let alone = runs.trained("alone", 5, more);
+    for count in 2..=3 {
+        let replicas = runs.trained(&format!("replicas-{count}"), 5, &(devices(count) + more));
+        replicas.check(&alone, TOLERANCE, &format!("{count} replicas"));
+    }
 }

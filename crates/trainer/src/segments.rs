@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
 use oomph_core::{Generator, Phase, phase};
 use oomph_model::{
     AnyTensor, Named, Pass, Policy, Stages,
@@ -76,6 +76,8 @@ pub(crate) type Passed<'a> = dyn FnMut(usize, &mut Named<AnyTensor>) -> Result<(
 /// What forward leaves.
 pub(crate) struct Trail {
     left: Vec<Left>,
+    /// How the graph is kept, which all that goes into it has to agree on.
+    strategy: GradientCheckpointingStrategy,
 }
 
 impl Segments {
@@ -152,7 +154,8 @@ impl Segments {
                     (Left { input: Some(input), output: None }, output)
                 }
                 _ => {
-                    let input = self.wants_gradient(index).then(|| activation.clone().inner().tracked(true));
+                    let leaf = |activation: &AnyTensor| activation.clone().inner().tracked_as(true, strategy);
+                    let input = self.wants_gradient(index).then(|| leaf(&activation));
                     let from = match &input {
                         Some(input) => input.clone(),
                         None if index > 0 => activation.tracked_as(false, strategy),
@@ -171,7 +174,7 @@ impl Segments {
             true => activation.inner(),
             false => activation.widened(pass.policy()),
         };
-        Ok((output, Trail { left }))
+        Ok((output, Trail { left, strategy }))
     }
 
     /// Whether the input of a segment has a gradient: not where it is the data, or what frozen stages make of it.
@@ -224,7 +227,7 @@ impl Segments {
         again: &Pass,
         passed: &mut Passed<'_>,
     ) -> Result<BackwardOutcome, TrainError> {
-        let mut left = trail.left;
+        let Trail { mut left, strategy } = trail;
         let (mut loss, mut gradient) = match root {
             Root::Loss(loss) => (Some(loss), None),
             Root::Gradient(gradient) => (None, Some(gradient)),
@@ -236,7 +239,7 @@ impl Segments {
                 Some(input) if segment.kind == Kind::Recomputed => {
                     let _phase = phase(Phase::Forward);
                     let wants_gradient = self.wants_gradient(left.len());
-                    let input = input.tracked(wants_gradient);
+                    let input = input.tracked_as(wants_gradient, strategy);
                     let mut pass = again.again();
                     let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
                     (wants_gradient.then_some(input), Some(Awaiting::new(output)))

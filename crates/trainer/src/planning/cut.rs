@@ -182,7 +182,7 @@ pub(crate) fn usual_cuts(session: &Session) -> Vec<Vec<Range<usize>>> {
 }
 
 /// The planned peak of the device that is fullest, of those that the session's model lies on. Where they may use
-/// different amounts it is [scaled](Session::bytes_of_smallest), so that it can be held against the least of them.
+/// different amounts it is scaled, so that it can be held against the least of them.
 ///
 /// # Errors
 /// As those of [`plan`](super::plan) and [`plan_cut`].

@@ -100,6 +100,8 @@ pub enum Leaves {
     EveryBatch,
     /// The last batch of an epoch.
     LastBatch,
+    /// The devices that share a batch, or the micro-batches that it is cut into for them.
+    Devices,
 }
 
 impl fmt::Display for Leaves {
@@ -107,6 +109,7 @@ impl fmt::Display for Leaves {
         f.pad(match self {
             Self::EveryBatch => "every batch",
             Self::LastBatch => "the last batch of an epoch",
+            Self::Devices => "sharing a batch over the devices",
         })
     }
 }
@@ -133,6 +136,10 @@ impl SessionError {
             Self::Rest { leaves: Leaves::EveryBatch, .. } => {
                 Some("change `memory.micro_batch` so that more of `train.batch` is left".into())
             }
+            Self::Rest { leaves: Leaves::Devices, .. } => Some(
+                "raise `train.batch` or `memory.micro_batch`, name fewer devices, or change `device.coordinator_share`"
+                    .into(),
+            ),
             Self::Rest { leaves: Leaves::LastBatch, .. } => {
                 Some("set `data.last_batch=drop`, or change `train.batch`".into())
             }

@@ -171,7 +171,11 @@ impl Session {
         }
         let check = |batch| check_training(&self.architecture, self.spec(), batch);
         self.check_micro_batches()?;
-        check(self.micro_batch())?;
+        let micro_batch = self.micro_batch();
+        check(micro_batch).map_err(|source| match self.config.device.devices.len() > 1 {
+            true => SessionError::Rest { samples: micro_batch, leaves: Leaves::Devices, source },
+            false => source.into(),
+        })?;
         for (rest, leaves) in self.rests() {
             check(rest).map_err(|source| SessionError::Rest { samples: rest, leaves, source })?;
         }
@@ -364,7 +368,11 @@ impl Session {
         let samples = self.source.len(Split::Test);
         let batch = self.eval_batch() * self.replicas.world_size();
         let order = match self.source.is_continuous() {
-            true => Order::streams(samples, batch, LastBatch::Keep),
+            // In as many streams as one device has, each of which begins without what came before it.
+            true => {
+                let streams = self.config.train.eval_batch.unwrap_or(batch);
+                Order::streams(samples, streams, LastBatch::Keep)
+            }
             false => Order::eval(samples, batch),
         };
         self.sharded(order)

@@ -94,7 +94,7 @@ impl Session {
         let whole = self.config.train.batch;
         let mut rests = Vec::new();
         for (batch, leaves) in
-            [(whole, Leaves::EveryBatch), (self.train_order().len() % whole, Leaves::LastBatch)]
+            [(whole, Leaves::Devices), (self.train_order().len() % whole, Leaves::LastBatch)]
         {
             let round = round(batch, micro_batch, devices, share);
             for samples in [round.min(batch), batch % round] {
