@@ -17,10 +17,11 @@ const TASK: usize = 16 << 10;
 pub(super) type Buffer = [f32; BLOCK];
 
 /// A float that storage holds.
-trait Value: Copy + Send + Sync {
+pub(super) trait Value: Copy + Send + Sync {
     const ZERO: Self;
     fn widened(self) -> f32;
     fn rounded(value: f32) -> Self;
+    fn values(tensor: &FlexTensor) -> &[Self];
     fn storage(tensor: &mut FlexTensor) -> &mut [Self];
     fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
 
@@ -51,6 +52,10 @@ macro_rules! value {
             #[inline]
             fn rounded(value: f32) -> Self {
                 $rounded(value)
+            }
+
+            fn values(tensor: &FlexTensor) -> &[Self] {
+                tensor.storage()
             }
 
             fn storage(tensor: &mut FlexTensor) -> &mut [Self] {
