@@ -188,15 +188,8 @@ impl Deferred {
         ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
             let input = || rectified(&norm, kept.clone());
             let wanted = [wanted[..3].contains(&true), wanted[3]];
-            let gradients = kernel::conv2d_backward(
-                input,
-                dims,
-                kept_weight,
-                ranked(gradient),
-                slide,
-                wanted,
-                kernels,
-            );
+            let gradients =
+                kernel::conv2d_backward(input, dims, kept_weight, ranked(gradient), slide, wanted, kernels);
             let normed = gradients.input.map(|gradient| norm.backward(kept, gradient, true, kernels));
             let [input, scale, bias] = normed.map_or([None, None, None], NormGradients::into_any);
             [input, scale, bias, gradients.weight.map(AnyTensor::from)]

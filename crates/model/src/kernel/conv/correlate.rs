@@ -115,8 +115,12 @@ impl Correlate {
         let mut copies = vec![0.0; workspace.shared];
         let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
         let mut workspaces = workspace.of_threads();
-        let (mut tasks, positions) =
-            charge(Account::Host, || (self.tasks(weights), [self.tile.columns, self.last_block()].map(|channels| self.positions(channels))));
+        let (mut tasks, positions) = charge(Account::Host, || {
+            (
+                self.tasks(weights),
+                [self.tile.columns, self.last_block()].map(|channels| self.positions(channels)),
+            )
+        });
         for first in (0..self.sizes.batch).step_by(self.images) {
             let images = first..(first + self.images).min(self.sizes.batch);
             match source {
@@ -132,7 +136,8 @@ impl Correlate {
             let (inputs, gradients) = (&*inputs, &*gradients);
             let pixels = images.len() * self.pixels();
             workers::each(tasks.iter_mut(), &mut workspaces, workspace.of_each, |task, sums| {
-                let positions = &positions[usize::from(self.channels(task).len() < self.tile.columns)][..pixels];
+                let positions =
+                    &positions[usize::from(self.channels(task).len() < self.tile.columns)][..pixels];
                 let copies = Copies { inputs, gradients, positions };
                 vectorised(Work { correlate: self, copies, task, sums });
             });
@@ -191,7 +196,14 @@ impl Correlate {
             let channels = first..(first + self.tile.columns).min(input);
             let copy = copy.chunks_mut(self.plane * channels.len());
             for (image, copy) in images.clone().zip(copy) {
-                vectorised(Planes { correlate: self, source, image, channels: channels.clone(), runs: &runs, copy });
+                vectorised(Planes {
+                    correlate: self,
+                    source,
+                    image,
+                    channels: channels.clone(),
+                    runs: &runs,
+                    copy,
+                });
             }
         });
     }
@@ -201,7 +213,13 @@ impl Correlate {
         let (pixels, rows) = (self.pixels(), self.tile.rows);
         let depth = images.len() * pixels;
         copy.par_chunks_mut((self.images * pixels * rows).max(1)).enumerate().for_each(|(tile, copy)| {
-            vectorised(Gradients { correlate: self, gradient, images: images.clone(), first: tile * rows, copy: &mut copy[..depth * rows] });
+            vectorised(Gradients {
+                correlate: self,
+                gradient,
+                images: images.clone(),
+                first: tile * rows,
+                copy: &mut copy[..depth * rows],
+            });
         });
     }
 }
@@ -222,8 +240,11 @@ impl<S: Value> Loops for Planes<'_, S> {
         let Self { correlate, source, image, channels, runs: [rows, runs], copy } = self;
         let ([height, width], width_of_copy) =
             (correlate.sizes.input, correlate.lines[1].length(&correlate.axes[1]));
-        let (count, whole) = (channels.len(), rows.iter().map(|run| run.length).sum::<usize>()
-            * runs.iter().map(|run| run.length).sum::<usize>());
+        let (count, whole) = (
+            channels.len(),
+            rows.iter().map(|run| run.length).sum::<usize>()
+                * runs.iter().map(|run| run.length).sum::<usize>(),
+        );
         if whole < correlate.plane {
             copy.fill(0.0);
         }
@@ -238,7 +259,7 @@ impl<S: Value> Loops for Planes<'_, S> {
                 for run in runs {
                     let from = start + run.source;
                     let to = &mut line[run.at * count..][..run.length * count];
-                    interleave(count, |index| &channel(index)[from..from + run.length], to, count);
+                    interleave(count, |index| &channel(index)[from..], 0..run.length, to, count);
                 }
             }
         }
@@ -266,7 +287,7 @@ impl<G: Value> Loops for Gradients<'_, G> {
         }
         for (image, copy) in images.zip(copy.chunks_exact_mut((pixels * rows).max(1))) {
             let channel = |index: usize| &gradient[(image * output + first + index) * pixels..][..pixels];
-            interleave(count, channel, copy, rows);
+            interleave(count, channel, 0..pixels, copy, rows);
         }
     }
 }
@@ -306,7 +327,8 @@ impl Loops for Work<'_, '_, '_> {
                     let elements = &copies.inputs[row + column..];
                     let right = Right { elements, runs: [0, tile.run()], offsets: positions };
                     for first in (0..rows).step_by(tile.rows) {
-                        let left = (task.first + first) / tile.rows * depth_of_tile + index * DEPTH * tile.rows;
+                        let left =
+                            (task.first + first) / tile.rows * depth_of_tile + index * DEPTH * tile.rows;
                         let left = &copies.gradients[left..][..positions.len() * tile.rows];
                         let sums = &mut sums[first * columns + y * of_row + column..];
                         Column { left, right, sums, stride: columns, add: index > 0 }.compute();

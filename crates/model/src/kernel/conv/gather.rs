@@ -8,10 +8,13 @@
 //! Every result is one sum in an order of its own, channel by channel and tap by tap, in parts of about [`DEPTH`]:
 //! it does not depend on how the work is cut.
 
+use std::ops::Range;
+
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
 use super::{
+    interleave::interleave,
     tile::{Column, Right, Tile},
     window::{Axis, Line, Run},
     workers,
@@ -86,7 +89,7 @@ enum Panel {
     /// Each run of them lies side by side: they are read where they are.
     There([usize; 2]),
     /// They have to be brought together: by which pieces.
-    Scattered(std::ops::Range<usize>),
+    Scattered(Range<usize>),
 }
 
 /// Columns side by side: so many, from where, to where.
@@ -202,17 +205,9 @@ impl Gather {
                 let (block, behind) = rest.split_at_mut(depth * self.tile.padded_rows(self.rows));
                 rest = behind;
                 block.par_chunks_mut((depth * rows).max(1)).enumerate().for_each(|(index, tile)| {
-                    let first_row = index * rows;
-                    let of_tile = first_row..(first_row + rows).min(self.rows);
-                    let mut inner = tile.chunks_exact_mut(rows);
-                    for channel in channels.clone() {
-                        for (tap, inner) in grid.kernel_indices(self.kernel).zip(&mut inner) {
-                            let from = channel * self.weights[1] + tap;
-                            for (to, row) in inner.iter_mut().zip(of_tile.clone()) {
-                                *to = weights[row * self.weights[0] + from].widened();
-                            }
-                        }
-                    }
+                    let of_tile = index * rows..((index + 1) * rows).min(self.rows);
+                    let channels = channels.clone();
+                    vectorised(Packing { gather: self, grid, weights, channels, rows: of_tile, tile });
                 });
             }
         }
@@ -316,9 +311,8 @@ impl Grid {
         let [down, across] = &self.axes;
         let length = self.lines[1].length(across);
         let taps = (0..down.taps.len()).flat_map(|y| (0..across.taps.len()).map(move |x| [y, x]));
-        let taps: Vec<usize> = taps
-            .map(|[y, x]| self.lines[0].tap(down, y) * length + self.lines[1].tap(across, x))
-            .collect();
+        let taps: Vec<usize> =
+            taps.map(|[y, x]| self.lines[0].tap(down, y) * length + self.lines[1].tap(across, x)).collect();
         let channels = (0..channels).map(|channel| channel * images * self.plane);
         channels.flat_map(|channel| taps.iter().map(move |tap| (channel + tap) as u32)).collect()
     }
@@ -337,6 +331,30 @@ fn pieces(positions: &[usize]) -> Vec<Piece> {
         to += length;
     }
     pieces
+}
+
+/// Puts the weights of some rows and channels into a tile.
+struct Packing<'a, E> {
+    gather: &'a Gather,
+    grid: &'a Grid,
+    weights: &'a [E],
+    channels: Range<usize>,
+    rows: Range<usize>,
+    tile: &'a mut [f32],
+}
+
+impl<E: Value> Loops for Packing<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { gather, grid, weights, channels, rows, tile } = self;
+        let [of_row, of_channel] = gather.weights;
+        let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
+        for (channel, tile) in channels.zip(tile.chunks_exact_mut(taps.len() * gather.tile.rows)) {
+            let first = channel * of_channel;
+            let of_channel = |row: usize| &weights[(rows.start + row) * of_row + first..];
+            interleave(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
+        }
+    }
 }
 
 /// Rows of the target of some images.
@@ -387,8 +405,8 @@ impl Grid {
         &self,
         gather: &Gather,
         source: &[S],
-        images: std::ops::Range<usize>,
-        channels: std::ops::Range<usize>,
+        images: Range<usize>,
+        channels: Range<usize>,
         first: usize,
         copy: &mut [f32],
     ) {
@@ -405,9 +423,11 @@ impl Grid {
                 if whole < self.plane {
                     plane.fill(0.0);
                 }
-                let source = &source[(image * gather.channels + channel) * height * width..][..height * width];
+                let source =
+                    &source[(image * gather.channels + channel) * height * width..][..height * width];
                 for row in &rows {
-                    for (i, line) in plane[row.at * length..].chunks_mut(length).take(row.length).enumerate() {
+                    for (i, line) in plane[row.at * length..].chunks_mut(length).take(row.length).enumerate()
+                    {
                         let source = &source[(row.source + i * row.step) * width..][..width];
                         runs.iter().for_each(|run| place_run(*run, source, line));
                     }
@@ -468,7 +488,7 @@ struct Products<'a> {
 
 impl Products<'_> {
     #[inline(always)]
-    fn add(&self, rows: std::ops::Range<usize>, copy: &[f32], panel: &mut [f32], sums: &mut [f32]) {
+    fn add(&self, rows: Range<usize>, copy: &[f32], panel: &mut [f32], sums: &mut [f32]) {
         let Self { gather, grid, offsets, .. } = self;
         let (tile, depth) = (gather.tile, offsets.len());
         let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.rows);
@@ -481,7 +501,9 @@ impl Products<'_> {
                 Panel::There(runs) => Right { elements: copy, runs: *runs, offsets },
                 Panel::Scattered(pieces) => {
                     let panel = &mut panel[..depth * tile.columns];
-                    grid.pieces[pieces.clone()].iter().for_each(|piece| piece.copy(copy, offsets, panel, tile));
+                    grid.pieces[pieces.clone()]
+                        .iter()
+                        .for_each(|piece| piece.copy(copy, offsets, panel, tile));
                     Right { elements: panel, runs: [0, tile.run()], offsets: &packed }
                 }
             };
