@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn our_own_convolutions_cost_the_same_both_ways_and_as_much_as_they_multiply() {
+        let [images, gradient, weight] =
+            [tensor(1, &[32, 64, 32, 32]), tensor(2, &[32, 128, 16, 16]), tensor(3, &[128, 64, 3, 3])];
+        let of = |name, inputs: [&TensorIr; 2], output: &TensorIr| {
+            let inputs = inputs.map(Clone::clone);
+            of(vec![OperationIr::Custom(CustomOpIr::new(name, &inputs, std::slice::from_ref(output)))])
+        };
+        let forward = of("conv2d", [&images, &weight], &gradient);
+        let operations = 2.0 * (32 * 128 * 16 * 16) as f64 * (64 * 9) as f64;
+        assert!((forward - operations / 200e9).abs() < 1e-5, "{forward}");
+        assert_eq!(of("conv2d_input_backward", [&gradient, &weight], &images), forward);
+        assert_eq!(of("conv2d_weight_backward", [&images, &gradient], &weight), forward);
+    }
+
+    #[test]
     fn a_view_costs_nothing_but_its_beginning_and_what_follows_the_end_nothing() {
         let view = OperationIr::BaseFloat(Base::Reshape(ShapeOpIr {
             input: tensor(1, &[1 << 20]),

@@ -26,10 +26,17 @@ use crate::kernel::{
 };
 
 /// Inner indices that are multiplied at once, about: as many rows of a tile stay in the first cache.
-const DEPTH: usize = 256;
+const DEPTH: usize = 288;
 
 /// Columns of a block, at least and at most, where the images allow.
 const COLUMNS: [usize; 2] = [128, 512];
+
+/// Columns of a block of an image's rows at least: what neighbours of a block read is copied twice.
+const COLUMNS_OF_ROWS: usize = 384;
+
+/// How far apart channels may be to be read as they lie, a tile's columns at a time: a page. Those of larger images are
+/// copied first, a block's columns at a time.
+const NEAR: usize = 1024;
 
 /// Rows that a task computes at most: their sums stay in the second cache.
 const ROWS: usize = 256;
@@ -72,8 +79,12 @@ pub(super) struct Gather {
 struct Grid {
     axes: [Axis; 2],
     lines: [Line; 2],
+    /// Whether there is one tap, which reads every pixel of small images as it lies: the source is not copied.
+    direct: bool,
     /// Elements of a channel of an image in a block's copy of the source.
     plane: usize,
+    /// How far apart images are in what is read, and channels.
+    steps: [usize; 2],
     /// Rows of pixels in a block.
     height: usize,
     /// Channels that are multiplied at once.
@@ -133,7 +144,7 @@ impl Gather {
         let [images, height] = block(tile, batch, largest);
         let mut before = 0;
         let grids = grids.into_iter().map(|axes| {
-            let grid = Grid::new(axes, tile, [images, height], before);
+            let grid = Grid::new(axes, tile, [images, height], channels, before);
             before += grid.taps() * channels * tile.padded_rows(rows);
             grid
         });
@@ -149,8 +160,9 @@ impl Gather {
 
     /// Elements of a task's copy of the source, its panel and its sums.
     fn parts_of_workspace(&self) -> [usize; 3] {
-        let copy = self.grids.iter().map(|grid| grid.at_once.min(self.channels) * self.images * grid.plane);
-        let depth = self.grids.iter().map(|grid| grid.at_once.min(self.channels) * grid.taps());
+        let copied = self.grids.iter().filter(|grid| !grid.direct);
+        let copy = copied.map(|grid| grid.at_once * self.images * grid.plane);
+        let depth = self.grids.iter().map(|grid| grid.at_once * grid.taps());
         let columns = self.grids.iter().map(|grid| grid.panels.len() * self.tile.columns);
         let rows = self.tile.padded_rows(self.rows.min(ROWS));
         [
@@ -241,7 +253,8 @@ impl Gather {
 fn block(tile: Tile, batch: usize, [height, width]: [usize; 2]) -> [usize; 2] {
     let [least, most] = COLUMNS;
     // Either some rows of an image, or some images.
-    let (unit, count) = if height * width > most { (width, height) } else { (height * width, batch) };
+    let (unit, count, least) =
+        if height * width > most { (width, height, COLUMNS_OF_ROWS) } else { (height * width, batch, least) };
     let count = count.max(1);
     let used = |at_once: usize| {
         let computed = |units: usize| tile.padded_columns(units * unit);
@@ -258,14 +271,25 @@ fn block(tile: Tile, batch: usize, [height, width]: [usize; 2]) -> [usize; 2] {
 }
 
 impl Grid {
-    fn new(axes: [Axis; 2], tile: Tile, [images, height]: [usize; 2], weights: usize) -> Self {
+    fn new(
+        axes: [Axis; 2],
+        tile: Tile,
+        [images, height]: [usize; 2],
+        channels: usize,
+        weights: usize,
+    ) -> Self {
         let [down, across] = &axes;
         let height = height.min(down.grid);
         let lines = [Line::by_tap(down, height), Line::by_tap(across, across.grid)];
         let plane = lines[0].length(down) * lines[1].length(across);
-        let at_once = (DEPTH / (down.taps.len() * across.taps.len()).max(1)).max(1);
+        let most = (DEPTH / (down.taps.len() * across.taps.len()).max(1)).max(1);
+        // As even parts as can be.
+        let at_once = channels.div_ceil(channels.div_ceil(most).max(1)).max(1);
+        let pixels = axes[0].source * axes[1].source;
+        let direct = pixels <= NEAR && axes.iter().all(Axis::reads_as_it_lies);
+        let steps = if direct { [channels * pixels, pixels] } else { [plane, images * plane] };
         let (panels, pieces) = (Vec::new(), Vec::new());
-        let mut grid = Self { axes, lines, plane, height, at_once, weights, panels, pieces };
+        let mut grid = Self { axes, lines, direct, plane, steps, height, at_once, weights, panels, pieces };
         charge(Account::Host, || grid.cut(tile, images));
         grid
     }
@@ -285,7 +309,7 @@ impl Grid {
         let [down, across] = &self.axes;
         let [lines, columns] = [self.lines[0], self.lines[1]];
         let length = columns.length(across);
-        let row = |image: usize, y: usize| image * self.plane + lines.pixel(down, y) * length;
+        let row = |image: usize, y: usize| image * self.steps[0] + lines.pixel(down, y) * length;
         let rows = (0..images).flat_map(|image| (0..self.height).map(move |y| [image, y]));
         let positions: Vec<usize> = rows
             .flat_map(|[image, y]| {
@@ -295,7 +319,9 @@ impl Grid {
             .collect();
         for panel in positions.chunks(tile.columns) {
             let runs = panel.chunks(tile.run());
-            if runs.clone().all(|run| run.windows(2).all(|pair| pair[0] + 1 == pair[1])) {
+            // What one tap alone reads is read once for each tile: side by side it takes less of the first cache.
+            let is_reused = self.taps() > 1;
+            if is_reused && runs.clone().all(|run| run.windows(2).all(|pair| pair[0] + 1 == pair[1])) {
                 let mut starts = runs.map(|run| run[0]);
                 self.panels.push(Panel::There(std::array::from_fn(|_| starts.next().unwrap_or(0))));
             } else {
@@ -306,14 +332,14 @@ impl Grid {
         }
     }
 
-    /// Where the row of each inner index is, for so many channels of a copy of so many images.
-    fn offsets(&self, channels: usize, images: usize) -> Vec<u32> {
+    /// Where the row of each inner index is, for so many channels.
+    fn offsets(&self, channels: usize) -> Vec<u32> {
         let [down, across] = &self.axes;
         let length = self.lines[1].length(across);
         let taps = (0..down.taps.len()).flat_map(|y| (0..across.taps.len()).map(move |x| [y, x]));
         let taps: Vec<usize> =
             taps.map(|[y, x]| self.lines[0].tap(down, y) * length + self.lines[1].tap(across, x)).collect();
-        let channels = (0..channels).map(|channel| channel * images * self.plane);
+        let channels = (0..channels).map(|channel| channel * self.steps[1]);
         channels.flat_map(|channel| taps.iter().map(move |tap| (channel + tap) as u32)).collect()
     }
 }
@@ -351,6 +377,12 @@ impl<E: Value> Loops for Packing<'_, E> {
         let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
         for (channel, tile) in channels.zip(tile.chunks_exact_mut(taps.len() * gather.tile.rows)) {
             let first = channel * of_channel;
+            if of_row == 1 {
+                // Rows of one channel lie side by side.
+                let weights = &weights[first + rows.start..first + rows.end];
+                tile.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight.widened());
+                continue;
+            }
             let of_channel = |row: usize| &weights[(rows.start + row) * of_row + first..];
             interleave(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
         }
@@ -382,15 +414,24 @@ impl<S: Value, T: Value> Loops for Work<'_, '_, S, T> {
         let (copy, rest) = workspace.split_at_mut(copy);
         let (panel, sums) = rest.split_at_mut(panel);
         for grid in &gather.grids {
-            let offsets = charge(Account::Host, || grid.offsets(grid.at_once, gather.images));
+            let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
             for first in (0..grid.axes[0].grid).step_by(grid.height) {
                 for channel in (0..gather.channels).step_by(grid.at_once) {
                     let channels = channel..(channel + grid.at_once).min(gather.channels);
                     let images = task.first_image..task.first_image + task.images.len();
-                    grid.copy(gather, source, images, channels.clone(), first, copy);
                     let offsets = &offsets[..channels.len() * grid.taps()];
-                    let products = Products { gather, grid, weights, offsets, channel };
-                    products.add(task.first_row..task.first_row + task.rows, copy, panel, sums);
+                    let rows = task.first_row..task.first_row + task.rows;
+                    let height = grid.height.min(grid.axes[0].grid - first);
+                    let columns = images.len() * height * grid.axes[1].grid;
+                    let products = Products { gather, grid, weights, offsets, channel, columns };
+                    if grid.direct {
+                        let start = images.start * grid.steps[0] + channel * grid.steps[1];
+                        let start = start + first * grid.axes[1].grid;
+                        products.add(rows, &source[start..], copy, panel, sums);
+                    } else {
+                        grid.copy(gather, source, images, channels, first, copy);
+                        products.add(rows, copy, copy, panel, sums);
+                    }
                 }
                 grid.put(gather, task, first, sums);
             }
@@ -484,11 +525,21 @@ struct Products<'a> {
     offsets: &'a [u32],
     /// The first channel.
     channel: usize,
+    /// Columns that there are: the last block may have fewer.
+    columns: usize,
 }
 
 impl Products<'_> {
+    /// Pieces come from `scattered`, what is there as it is from `copy`.
     #[inline(always)]
-    fn add(&self, rows: Range<usize>, copy: &[f32], panel: &mut [f32], sums: &mut [f32]) {
+    fn add<E: Value>(
+        &self,
+        rows: Range<usize>,
+        scattered: &[E],
+        copy: &[f32],
+        panel: &mut [f32],
+        sums: &mut [f32],
+    ) {
         let Self { gather, grid, offsets, .. } = self;
         let (tile, depth) = (gather.tile, offsets.len());
         let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.rows);
@@ -496,14 +547,15 @@ impl Products<'_> {
         let stride = grid.panels.len() * tile.columns;
         let packed: Vec<u32> =
             charge(Account::Host, || (0..depth).map(|row| (row * tile.columns) as u32).collect());
-        for (index, columns) in grid.panels.iter().enumerate() {
+        let used = self.columns.div_ceil(tile.columns);
+        for (index, columns) in grid.panels.iter().take(used).enumerate() {
             let right = match columns {
                 Panel::There(runs) => Right { elements: copy, runs: *runs, offsets },
                 Panel::Scattered(pieces) => {
                     let panel = &mut panel[..depth * tile.columns];
-                    grid.pieces[pieces.clone()]
-                        .iter()
-                        .for_each(|piece| piece.copy(copy, offsets, panel, tile));
+                    let columns = self.columns - index * tile.columns;
+                    let pieces = &grid.pieces[pieces.clone()];
+                    pieces.iter().for_each(|piece| piece.copy(scattered, offsets, panel, tile, columns));
                     Right { elements: panel, runs: [0, tile.run()], offsets: &packed }
                 }
             };
@@ -520,22 +572,36 @@ impl Products<'_> {
 }
 
 impl Piece {
+    /// Copies it for all inner indices, as far as there are `columns`.
     #[inline(always)]
-    fn copy(&self, copy: &[f32], offsets: &[u32], panel: &mut [f32], tile: Tile) {
+    fn copy<E: Value>(&self, from: &[E], offsets: &[u32], panel: &mut [f32], tile: Tile, columns: usize) {
         match self.length {
-            16 => self.copy_many::<16>(copy, offsets, panel, tile),
-            8 => self.copy_many::<8>(copy, offsets, panel, tile),
-            4 => self.copy_many::<4>(copy, offsets, panel, tile),
-            2 => self.copy_many::<2>(copy, offsets, panel, tile),
-            _ => self.copy_many::<1>(copy, offsets, panel, tile),
+            _ if self.to + self.length > columns => {
+                for at in 0..columns.saturating_sub(self.to) {
+                    let piece = Self { length: 1, from: self.from + at, to: self.to + at };
+                    piece.copy_many::<1, E>(from, offsets, panel, tile);
+                }
+            }
+            16 => self.copy_many::<16, E>(from, offsets, panel, tile),
+            8 => self.copy_many::<8, E>(from, offsets, panel, tile),
+            4 => self.copy_many::<4, E>(from, offsets, panel, tile),
+            2 => self.copy_many::<2, E>(from, offsets, panel, tile),
+            _ => self.copy_many::<1, E>(from, offsets, panel, tile),
         }
     }
 
     #[inline(always)]
-    fn copy_many<const LENGTH: usize>(&self, copy: &[f32], offsets: &[u32], panel: &mut [f32], tile: Tile) {
+    fn copy_many<const LENGTH: usize, E: Value>(
+        &self,
+        from: &[E],
+        offsets: &[u32],
+        panel: &mut [f32],
+        tile: Tile,
+    ) {
         for (row, offset) in panel.chunks_exact_mut(tile.columns).zip(offsets) {
-            let from = &copy[*offset as usize + self.from..][..LENGTH];
-            row[self.to..][..LENGTH].copy_from_slice(from);
+            let from = &from[*offset as usize + self.from..][..LENGTH];
+            let to = &mut row[self.to..][..LENGTH];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widened());
         }
     }
 }

@@ -115,3 +115,187 @@ fn of_backend(gradient: Option<AnyTensor>) -> Tensor<4> {
     // Whatever backend computed forward computes backward, and a convolution over images has rank 4.
     gradient.and_then(AnyTensor::float).expect("a convolution's gradient is an image or a kernel")
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+
+    /// A convolution to check: batch, channels, height and width, kernel, stride and padding.
+    #[derive(Clone, Copy, Debug)]
+    struct Case {
+        batch: usize,
+        channels: [usize; 2],
+        size: [usize; 2],
+        kernel: usize,
+        slide: Slide,
+    }
+
+    fn case(
+        batch: usize,
+        channels: [usize; 2],
+        size: [usize; 2],
+        [kernel, stride, padding]: [usize; 3],
+    ) -> Case {
+        Case { batch, channels, size, kernel, slide: Slide { stride, padding } }
+    }
+
+    /// Channels that fill tiles and that do not, images that fill blocks and that do not, few and many of each.
+    fn cases() -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (kernel, padding) in [(1, 0), (3, 1), (3, 0), (7, 3), (2, 1)] {
+            for stride in [1, 2, 3] {
+                for (batch, channels, size) in
+                    [(1, [1, 1], [7, 7]), (2, [3, 5], [9, 8]), (5, [20, 9], [7, 10]), (3, [37, 18], [12, 11])]
+                {
+                    cases.push(case(batch, channels, size, [kernel, stride, padding]));
+                }
+            }
+        }
+        // More channels than are multiplied at once, rows than a task has, pixels than a block has.
+        cases.push(case(2, [300, 12], [4, 4], [1, 1, 0]));
+        cases.push(case(9, [70, 40], [4, 4], [3, 1, 1]));
+        cases.push(case(2, [4, 270], [5, 5], [3, 2, 1]));
+        cases.push(case(1, [2, 3], [40, 41], [3, 1, 1]));
+        cases.push(case(2, [3, 2], [36, 36], [1, 1, 0]));
+        cases
+    }
+
+    impl Case {
+        fn outputs(self) -> [usize; 2] {
+            self.size.map(|size| (size + 2 * self.slide.padding - self.kernel) / self.slide.stride + 1)
+        }
+
+        fn dims(self) -> [[usize; 4]; 3] {
+            let [input, output] = self.channels;
+            let [[height, width], [down, across]] = [self.size, self.outputs()];
+            let kernel = [output, input, self.kernel, self.kernel];
+            [[self.batch, input, height, width], kernel, [self.batch, output, down, across]]
+        }
+
+        /// Input, weight and gradient of the output: small whole numbers, of which sums of products are exact.
+        fn values(self) -> [Vec<f32>; 3] {
+            let value = |at: usize, salt: usize| ((at * 37 + at / 7 * salt) % 11) as f32 - 5.0;
+            let [input, weight, gradient] = self.dims().map(|dims| dims.iter().product::<usize>());
+            [(input, 1), (weight, 3), (gradient, 5)]
+                .map(|(count, salt)| (0..count).map(|at| value(at, salt)).collect())
+        }
+
+        /// Output, input's gradient and weight's gradient by loops.
+        fn expected(self) -> [Vec<f32>; 3] {
+            let [x, w, g] = self.values();
+            let [input @ [_, channels, height, width], weight, output @ [batch, outputs, down, across]] =
+                self.dims();
+            let mut made = [output, input, weight].map(|dims| vec![0.0; dims.iter().product()]);
+            let k = self.kernel;
+            let read = |at: usize, tap: usize, size: usize| {
+                (at * self.slide.stride + tap).checked_sub(self.slide.padding).filter(|read| *read < size)
+            };
+            for b in 0..batch {
+                for o in 0..outputs {
+                    for (y, x_at) in (0..down).flat_map(|y| (0..across).map(move |x| (y, x))) {
+                        let to = ((b * outputs + o) * down + y) * across + x_at;
+                        for (c, tap) in (0..channels).flat_map(|c| (0..k * k).map(move |tap| (c, tap))) {
+                            let (row, column) = (read(y, tap / k, height), read(x_at, tap % k, width));
+                            let (Some(row), Some(column)) = (row, column) else { continue };
+                            let from = ((b * channels + c) * height + row) * width + column;
+                            let with = (o * channels + c) * k * k + tap;
+                            made[0][to] += x[from] * w[with];
+                            made[1][from] += g[to] * w[with];
+                            made[2][with] += g[to] * x[from];
+                        }
+                    }
+                }
+            }
+            made
+        }
+
+        /// The same by `kernels`, in a format.
+        fn made(self, kernels: Kernels, dtype: DType) -> [Vec<f32>; 3] {
+            let [x, w, g] = self.values();
+            let [input, weight, output] = self.dims();
+            let tensor = |values: Vec<f32>, dims: [usize; 4]| {
+                let tensor = Tensor::<4>::from_data(TensorData::new(values, dims), &Device::flex());
+                cast(tensor, dtype, Kernels::Own)
+            };
+            let (x, w, g) = (tensor(x, input), tensor(w, weight), tensor(g, output));
+            let made = conv2d(x.clone(), w.clone(), self.slide, kernels);
+            let gradients = conv2d_backward(|| x, input, w, g, self.slide, [true; 2], kernels);
+            [Some(made), gradients.input, gradients.weight].map(|tensor| {
+                let tensor = cast(tensor.expect("it is wanted"), DType::F32, Kernels::Own);
+                AnyTensor::from(tensor).to_host().expect("the CPU does not fail")
+            })
+        }
+    }
+
+    #[test]
+    fn every_result_is_the_sum_of_its_products() {
+        for case in cases() {
+            let (made, expected) = (case.made(Kernels::Own, DType::F32), case.expected());
+            assert_eq!(made, expected, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn the_twin_of_burns_operations_gives_the_same() {
+        for case in cases() {
+            assert_eq!(case.made(Kernels::Composed, DType::F32), case.expected(), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn in_16_bits_only_what_is_stored_is_rounded() {
+        for case in cases() {
+            for dtype in [DType::BF16, DType::F16] {
+                let [output, input, weight] = case.expected();
+                let rounded = |values: Vec<f32>| {
+                    let count = values.len();
+                    let wide = Tensor::<1>::from_data(TensorData::new(values, [count]), &Device::flex());
+                    let narrow = cast(cast(wide, dtype, Kernels::Own), DType::F32, Kernels::Own);
+                    AnyTensor::from(narrow).to_host().expect("the CPU does not fail")
+                };
+                let expected = [rounded(output), rounded(input), weight];
+                assert_eq!(case.made(Kernels::Own, dtype), expected, "{case:?} {dtype:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bits_do_not_depend_on_the_number_of_threads() {
+        // Numbers whose sums depend on their order.
+        let value = |at: usize| ((at * 7919 % 1013) as f32 / 1013.0 - 0.5).exp();
+        let tensor = |dims: [usize; 4]| {
+            let values: Vec<f32> = (0..dims.iter().product()).map(value).collect();
+            Tensor::<4>::from_data(TensorData::new(values, dims), &Device::flex())
+        };
+        for case in [
+            case(6, [70, 90], [4, 4], [3, 1, 1]),
+            case(3, [33, 65], [20, 20], [3, 2, 1]),
+            case(1, [600, 40], [7, 7], [1, 1, 0]),
+        ] {
+            let [input, weight, output] = case.dims();
+            let all = |threads: usize| {
+                let pool =
+                    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+                pool.install(|| {
+                    let (x, w, g) = (tensor(input), tensor(weight), tensor(output));
+                    let made = conv2d(x.clone(), w.clone(), case.slide, Kernels::Own);
+                    let back = conv2d_backward(|| x, input, w, g, case.slide, [true; 2], Kernels::Own);
+                    [Some(made), back.input, back.weight].map(|tensor| {
+                        let values = AnyTensor::from(tensor.expect("it is wanted")).to_host();
+                        values
+                            .expect("the CPU does not fail")
+                            .into_iter()
+                            .map(f32::to_bits)
+                            .collect::<Vec<_>>()
+                    })
+                })
+            };
+            let alone = all(1);
+            for threads in [2, 3, 16] {
+                assert!(all(threads) == alone, "{case:?} with {threads} threads");
+            }
+        }
+    }
+}

@@ -80,11 +80,27 @@ impl Column<'_> {
 
     #[inline(always)]
     fn tiles<S: Simd, const ROWS: usize>(self) {
-        let Self { left, right, sums, stride, add } = self;
-        let inner = right.offsets.len().max(1);
-        let lefts = left.chunks_exact(ROWS * inner);
+        let Self { left, right: Right { elements, runs, offsets }, sums, stride, add } = self;
+        let last =
+            runs.into_iter().max().unwrap_or(0) + offsets.iter().max().map_or(0, |last| *last as usize);
+        assert!(last + S::lanes32() <= elements.len(), "a row of the right matrix ends within it");
+        let lefts = left.chunks_exact((ROWS * offsets.len()).max(1));
         for (left, sums) in lefts.zip(sums.chunks_mut(ROWS * stride)) {
-            tile::<S, ROWS>(left, right, sums, stride, add);
+            let mut products = [[0.0f32.splat::<S>(); VECTORS]; ROWS];
+            for (left, offset) in left.as_chunks::<ROWS>().0.iter().zip(offsets) {
+                let row: [Vector<S, f32>; VECTORS] = std::array::from_fn(|vector| {
+                    let start = *offset as usize + runs[vector];
+                    // SAFETY: `start` is at most `last`, and so many lanes are there behind that, as asserted above.
+                    unsafe { vload_unaligned(elements.as_ptr().add(start)) }
+                });
+                for (products, left) in products.iter_mut().zip(left) {
+                    let left = left.splat::<S>();
+                    for (product, row) in products.iter_mut().zip(row) {
+                        *product = left.mul_add(row, *product);
+                    }
+                }
+            }
+            put::<S, ROWS>(&products, sums, stride, add);
         }
     }
 }
@@ -102,35 +118,16 @@ impl WithSimd for Column<'_> {
     }
 }
 
-/// One tile: `ROWS` rows of `left` times the columns of `right`, to rows of `sums` that are `stride` apart.
+/// Writes or adds the products of a tile to rows that are `stride` apart.
 #[inline(always)]
-fn tile<S: Simd, const ROWS: usize>(
-    left: &[f32],
-    right: Right<'_>,
+fn put<S: Simd, const ROWS: usize>(
+    products: &[[Vector<S, f32>; VECTORS]; ROWS],
     sums: &mut [f32],
     stride: usize,
     add: bool,
 ) {
-    let Right { elements, runs, offsets } = right;
-    let (lanes, left) = (S::lanes32(), &left.as_chunks::<ROWS>().0[..offsets.len()]);
-    let last = runs.into_iter().max().unwrap_or(0) + offsets.iter().max().map_or(0, |last| *last as usize);
-    assert!(last + lanes <= elements.len(), "a row of the right matrix ends within it");
-    let mut products = [[0.0f32.splat::<S>(); VECTORS]; ROWS];
-    for (left, offset) in left.iter().zip(offsets) {
-        let row: [Vector<S, f32>; VECTORS] = std::array::from_fn(|vector| {
-            let start = *offset as usize + runs[vector];
-            // SAFETY: start is at most `last`, and so many lanes are there behind it, as asserted above.
-            unsafe { vload_unaligned(elements.as_ptr().add(start)) }
-        });
-        for (products, left) in products.iter_mut().zip(left) {
-            let left = left.splat::<S>();
-            for (product, row) in products.iter_mut().zip(row) {
-                *product = left.mul_add(row, *product);
-            }
-        }
-    }
     for (products, row) in products.iter().zip(sums.chunks_mut(stride)) {
-        for (product, sums) in products.iter().zip(row.chunks_exact_mut(lanes)) {
+        for (product, sums) in products.iter().zip(row.chunks_exact_mut(S::lanes32())) {
             let to = sums.as_mut_ptr();
             // SAFETY: `sums` has as many elements as a vector has lanes: so it was cut.
             unsafe {

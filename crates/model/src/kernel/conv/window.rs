@@ -48,6 +48,11 @@ impl Axis {
         }
     }
 
+    /// Whether there is one tap, and every pixel reads the pixel of the source in its own place.
+    pub(super) fn reads_as_it_lies(&self) -> bool {
+        self.taps.len() == 1 && self.stride == 1 && self.low == 0 && self.grid == self.source
+    }
+
     /// How many pixels of the source lie between two that the same tap reads for neighbours, or are read at all there.
     fn phases(&self) -> usize {
         self.stride.min(self.taps.len())
