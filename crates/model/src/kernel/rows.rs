@@ -159,7 +159,7 @@ fn written<E: Value>(
     change: impl Fn(usize, &mut [f32]) + Sync,
 ) -> FlexTensor {
     let read = Values::of(tensor);
-    let mut output = vec![E::ZERO; tensor.shape().num_elements()];
+    let mut output = zeros(tensor.shape().num_elements());
     each_block(&mut output, row, |at, block| {
         let mut buffer = [0.0; BLOCK];
         let values = &mut buffer[..block.len()];
@@ -206,16 +206,27 @@ fn changed_part<E: Value>(
     }
 }
 
+/// Zeros, written by all threads: what is made of them is large, and one thread alone would be waited for.
+pub(super) fn zeros<E: Value>(count: usize) -> Vec<E> {
+    /// Elements that are written at once; as many are asked for as there are, and not more.
+    const PIECE: usize = 256;
+    if count < 16 * TASK || !count.is_multiple_of(PIECE) {
+        return vec![E::ZERO; count];
+    }
+    let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);
+    pieces.map(|_| [E::ZERO; PIECE]).collect::<Vec<_>>().into_flattened()
+}
+
 /// A tensor of zeros.
 pub(super) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
-    fn zeros<E: Value>(shape: Shape) -> FlexTensor {
-        E::tensor(vec![E::ZERO; shape.num_elements()], shape)
+    fn filled<E: Value>(shape: Shape) -> FlexTensor {
+        E::tensor(zeros(shape.num_elements()), shape)
     }
     let shape = Shape::from(shape.to_vec());
     match dtype {
-        DType::BF16 => zeros::<bf16>(shape),
-        DType::F16 => zeros::<f16>(shape),
-        _ => zeros::<f32>(shape),
+        DType::BF16 => filled::<bf16>(shape),
+        DType::F16 => filled::<f16>(shape),
+        _ => filled::<f32>(shape),
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::kernel::{
     Workspace,
-    rows::{Value, Values},
+    rows::{Value, Values, zeros},
     vector::{Loops, vectorised},
 };
 
@@ -112,7 +112,7 @@ impl Correlate {
     /// Adds to `weights`, `[C_out, C_in, k, k]`.
     pub(super) fn run(&self, source: Values<'_>, gradient: Values<'_>, weights: &mut [f32]) {
         let workspace = self.workspace();
-        let mut copies = vec![0.0; workspace.shared];
+        let mut copies = zeros(workspace.shared);
         let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
         let mut workspaces = workspace.of_threads();
         let (mut tasks, positions) = charge(Account::Host, || {

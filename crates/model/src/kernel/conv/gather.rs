@@ -21,7 +21,7 @@ use super::{
 };
 use crate::kernel::{
     Workspace,
-    rows::Value,
+    rows::{Value, zeros},
     vector::{Loops, vectorised},
 };
 
@@ -196,7 +196,7 @@ impl Gather {
     /// Computes the target, which is zero.
     pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [E]) {
         let workspace = self.workspace();
-        let mut packed = vec![0.0; workspace.shared];
+        let mut packed = zeros(workspace.shared);
         self.pack(weights, &mut packed);
         let rows = self.rows_of_a_task();
         let tasks = charge(Account::Host, || self.tasks(rows, target));

@@ -14,7 +14,7 @@ use crate::{
     AnyTensor,
     kernel::{
         Own,
-        rows::{Value, Values, tensor},
+        rows::{Value, Values, tensor, zeros},
     },
 };
 
@@ -77,7 +77,7 @@ fn gather(
 }
 
 fn gathered<E: Value>(gather: &Gather, inputs: &[FlexTensor], target: [usize; 4]) -> FlexTensor {
-    let mut elements = vec![E::ZERO; target.iter().product()];
+    let mut elements = zeros(target.iter().product());
     gather.run(E::values(&inputs[1]), E::values(&inputs[0]), &mut elements);
     E::tensor(elements, Shape::from(target))
 }
@@ -98,7 +98,7 @@ pub(super) fn weight_backward(
         in_place: false,
     };
     let made = operation.run_within(correlate.workspace(), |inputs| {
-        let mut elements = vec![0.0; weight.iter().product()];
+        let mut elements = zeros(weight.iter().product());
         correlate.run(Values::of(&inputs[0]), Values::of(&inputs[1]), &mut elements);
         vec![tensor(elements, &weight)]
     });
