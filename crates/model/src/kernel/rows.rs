@@ -7,6 +7,8 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::{FlexTensor, Layout};
 use rayon::prelude::*;
 
+use super::vector::by_vectors;
+
 /// Elements that are converted at once: 16-bit rows go through buffers of it on the stack.
 pub(super) const BLOCK: usize = 512;
 
@@ -176,9 +178,11 @@ fn written<E: Value>(
 fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
     let rows = elements.par_chunks_mut(row).enumerate().with_min_len(TASK.div_ceil(row));
     rows.for_each(|(index, elements)| {
-        for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
-            work(index * row + block * BLOCK, elements);
-        }
+        by_vectors(|| {
+            for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
+                work(index * row + block * BLOCK, elements);
+            }
+        });
     });
 }
 

@@ -55,14 +55,14 @@ pub(super) fn input_backward(
 
 fn gather(
     name: &'static str,
-    [source, weight]: [Tensor<4>; 2],
+    [read, weight]: [Tensor<4>; 2],
     target: [usize; 4],
     gather: Gather,
 ) -> Tensor<4> {
-    let dtype = source.dtype();
+    let dtype = read.dtype();
     let operation = Own {
         name,
-        inputs: vec![source.into(), weight.into()],
+        inputs: vec![read.into(), weight.into()],
         outputs: vec![(target.to_vec(), dtype)],
         in_place: false,
     };
