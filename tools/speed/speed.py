@@ -52,7 +52,7 @@ def oomph(network, steps, threads):
         first = os.stat(f"{run}/config.toml").st_mtime - begin
         ends = [line["seconds"] for line in lines if line["event"] == "step"]
         seconds = [after - before for before, after in zip(ends, ends[1:])]
-        evaluated, _ = ran([OOMPH, "evaluate", "--quiet", "--json", "--checkpoint", run])
+        evaluated, _ = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
         per_sample = 1 / json.loads(evaluated)["samples_per_second"]
     return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak - before, "evaluation": per_sample}
 
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS))
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation | peak memory | first step, s |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name in asked.networks:

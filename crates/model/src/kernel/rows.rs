@@ -136,7 +136,8 @@ pub(super) fn change_rows(
     change: impl Fn(usize, &mut [f32]) + Sync,
 ) -> FlexTensor {
     let row = row.max(1);
-    match (tensor.dtype() == dtype, dtype) {
+    // Of a tensor that somebody else holds a copy would be made first, by one thread.
+    match (tensor.dtype() == dtype && tensor.is_unique(), dtype) {
         (true, DType::BF16) => changed::<bf16>(tensor, row, change),
         (true, DType::F16) => changed::<f16>(tensor, row, change),
         (true, _) => changed::<f32>(tensor, row, change),
