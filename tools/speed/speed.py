@@ -58,7 +58,7 @@ def oomph(network, steps, threads):
 
 
 def pytorch(python, name, steps, threads):
-    out, _ = ran([python, str(HERE / "pytorch.py"), name, str(steps), str(threads)])
+    out, _ = ran([python, str(HERE / "other_side.py"), name, str(steps), str(threads)])
     return json.loads(out)
 
 

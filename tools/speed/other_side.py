@@ -1,6 +1,6 @@
 """PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON.
 
-    python pytorch.py NETWORK STEPS THREADS
+    python other_side.py NETWORK STEPS THREADS
 """
 
 import json
