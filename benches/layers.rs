@@ -13,7 +13,7 @@ use oomph::burn::{
     tensor::{Device, activation::relu},
 };
 use oomph::{
-    AnyTensor, Init, Key, ModelError, Pass, Stage, Stages,
+    AnyTensor, Init, Kernels, Key, ModelError, Pass, Policy, Stage, Stages,
     layers::{BatchNorm, Conv2d, Lstm},
     model::autodiff,
 };
@@ -57,8 +57,32 @@ impl Stage for Recurrent {
     }
 }
 
-/// Measures both passes of a model on inputs of `shape`, whose first dimension is the batch.
+/// A convolution alone.
+#[derive(Module, Debug)]
+struct Convolution {
+    layer: Conv2d,
+}
+
+impl Stage for Convolution {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = pass.float::<4>(input)?;
+        Ok(self.layer.forward(x, pass)?.into())
+    }
+}
+
+/// Measures both passes of a model on inputs of `shape`, whose first dimension is the batch, by our own kernels.
 fn measure(criterion: &mut Criterion, name: &str, shape: &[usize], make: impl Fn(&Init) -> Stages) {
+    measure_by(criterion, name, shape, Kernels::Own, make);
+}
+
+fn measure_by(
+    criterion: &mut Criterion,
+    name: &str,
+    shape: &[usize],
+    kernels: Kernels,
+    make: impl Fn(&Init) -> Stages,
+) {
+    let policy = Policy { kernels, ..Policy::default() };
     let device = Device::flex();
     let input =
         AnyTensor::floats((0..shape.iter().product()).map(|i| (i as f32).sin()).collect(), shape, &device);
@@ -72,14 +96,18 @@ fn measure(criterion: &mut Criterion, name: &str, shape: &[usize], make: impl Fn
 
     let model = make(&Init::new(&device, 0));
     group.bench_function(BenchmarkId::new("forward", &shown), |bencher| {
-        bencher.iter(|| black_box(model.forward(input.clone(), &mut Pass::eval()).expect("the shapes fit")));
+        bencher.iter(|| {
+            black_box(
+                model.forward(input.clone(), &mut Pass::eval().with_policy(policy)).expect("the shapes fit"),
+            )
+        });
     });
 
     let model = make(&Init::new(&device.clone().autodiff(), 0));
     let tracked = input.tracked(false);
     group.bench_function(BenchmarkId::new("forward and backward", &shown), |bencher| {
         bencher.iter(|| {
-            let mut pass = Pass::train(Key::new(0));
+            let mut pass = Pass::train(Key::new(0)).with_policy(policy);
             let output = model.forward(tracked.clone(), &mut pass).expect("the shapes fit");
             black_box(autodiff::backward(output.sum_of_squares(), &model));
         });
@@ -95,6 +123,23 @@ fn layers(criterion: &mut Criterion) {
         let conv = Conv2d::new(&init.at("conv"), [64, 64], 3, 1);
         Stages::single(ConvBlock { conv, norm: BatchNorm::new(&init.at("norm"), 64) })
     });
+    // Of ResNet-18 and -50: [channels in and out], kernel, stride, [batch, size].
+    for ([input, output], kernel, stride, [batch, size]) in [
+        ([64, 64], 3, 1, [8, 32]),
+        ([512, 512], 3, 1, [8, 4]),
+        ([64, 128], 3, 2, [8, 32]),
+        ([3, 64], 7, 2, [2, 224]),
+        ([256, 64], 1, 1, [2, 56]),
+        ([64, 64], 3, 1, [2, 56]),
+    ] {
+        for (kernels, whose) in [(Kernels::Own, "own"), (Kernels::Composed, "burn's")] {
+            let name =
+                format!("convolution {input} to {output}, {kernel}x{kernel}, stride {stride}, {whose}");
+            measure_by(criterion, &name, &[batch, input, size, size], kernels, |init| {
+                Stages::single(Convolution { layer: Conv2d::new(init, [input, output], kernel, stride) })
+            });
+        }
+    }
     measure(criterion, "lstm", &[8, 64, 128], |init| {
         Stages::single(Recurrent { layer: Lstm::new(init, [128, 256]) })
     });

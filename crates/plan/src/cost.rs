@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use burn_ir::{
-    BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
+    BaseOperationIr as Base, CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
 };
 
 use oomph_core::{Phase, is_within};
@@ -23,6 +23,8 @@ struct Speed {
     convolution: f64,
     /// Of their backward passes.
     convolution_backward: f64,
+    /// Of our own convolutions, both ways.
+    own_convolution: f64,
     /// Bytes read and written by everything else.
     bytes: f64,
     /// Seconds.
@@ -40,6 +42,7 @@ impl Speed {
                     product: 95e9 * threads,
                     convolution: 31e9 * threads,
                     convolution_backward: 19e9 * threads,
+                    own_convolution: 100e9 * threads,
                     bytes: 6e9,
                     begin: 2e-6,
                 }
@@ -48,6 +51,8 @@ impl Speed {
                 product: 60e12,
                 convolution: 40e12,
                 convolution_backward: 30e12,
+                // They are there on the CPU alone.
+                own_convolution: 40e12,
                 bytes: 2.5e12,
                 begin: 6e-6,
             },
@@ -138,6 +143,7 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
         }
         // Of our own kernels these multiply matrices: gates [B, k, 4U] by a matrix of U rows or columns, which is the
         // last size of their second output.
+        OperationIr::Custom(op) if op.id.starts_with("conv2d") => own_convolution(op, speed),
         OperationIr::Custom(op) if ["lstm_forward", "lstm_backward"].contains(&op.id.as_str()) => {
             match &op.outputs[..] {
                 [gates, hidden, ..] => product(gates, last(hidden)),
@@ -146,6 +152,19 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
         }
         _ => 0.0,
     })
+}
+
+/// Of our own convolutions: the output, of inputs and weight; of a gradient and weight that of the inputs; of inputs and
+/// a gradient that of the weight.
+fn own_convolution(op: &CustomOpIr, speed: Speed) -> f64 {
+    let ([first, second], [output]) = (&op.inputs[..], &op.outputs[..]) else { return 0.0 };
+    let (images, weight) = match op.id.as_str() {
+        "conv2d" => (output, second),
+        "conv2d_input_backward" => (first, second),
+        _ => (second, output),
+    };
+    let taps = weight.shape.as_slice().iter().skip(1).product::<usize>();
+    2.0 * images.shape.num_elements() as f64 * taps as f64 / speed.own_convolution
 }
 
 fn is_view(base: &Base) -> bool {
@@ -191,6 +210,21 @@ mod tests {
         assert!((large - 2.0 * 1024f64.powi(3) / 190e9).abs() < 1e-5, "{large}");
         let flat = of(vec![matmul(1, 4096, 4096)]);
         assert!((flat - 4096.0 * 4098.0 * 4.0 / 6e9).abs() < 1e-4, "{flat}");
+    }
+
+    #[test]
+    fn our_own_convolutions_cost_the_same_both_ways_and_as_much_as_they_multiply() {
+        let [images, gradient, weight] =
+            [tensor(1, &[32, 64, 32, 32]), tensor(2, &[32, 128, 16, 16]), tensor(3, &[128, 64, 3, 3])];
+        let of = |name, inputs: [&TensorIr; 2], output: &TensorIr| {
+            let inputs = inputs.map(Clone::clone);
+            of(vec![OperationIr::Custom(CustomOpIr::new(name, &inputs, std::slice::from_ref(output)))])
+        };
+        let forward = of("conv2d", [&images, &weight], &gradient);
+        let operations = 2.0 * (32 * 128 * 16 * 16) as f64 * (64 * 9) as f64;
+        assert!((forward - operations / 200e9).abs() < 1e-5, "{forward}");
+        assert_eq!(of("conv2d_input_backward", [&gradient, &weight], &images), forward);
+        assert_eq!(of("conv2d_weight_backward", [&images, &gradient], &weight), forward);
     }
 
     #[test]

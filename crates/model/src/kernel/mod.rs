@@ -24,7 +24,7 @@ use burn_router::{RouterClient, RouterTensor};
 use crate::{AnyTensor, backends::Plain};
 
 pub(crate) use cast::cast;
-pub(crate) use conv::{conv2d, conv2d_backward};
+pub(crate) use conv::{Slide, conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use dropout::{Mask, dropped};
 pub(crate) use lstm::{LstmSteps, Recurrent, lstm_backward, lstm_forward, operand};
@@ -40,7 +40,31 @@ pub enum Kernels {
     Composed,
 }
 
-/// An operation with a kernel of its own, and what that allocates: its outputs.
+/// What a kernel allocates beside its outputs while it runs, in elements of 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Workspace {
+    /// Elements that all threads share.
+    shared: usize,
+    /// Elements of each thread that has a task.
+    of_each: usize,
+    /// How many tasks there can be, whatever the number of threads.
+    tasks: usize,
+}
+
+impl Workspace {
+    /// The workspaces of all threads that have a task, one behind the other.
+    fn of_threads(self) -> Vec<f32> {
+        vec![0.0; self.of_each * self.tasks.min(rayon::current_num_threads())]
+    }
+
+    /// Bytes that all threads share, bytes of each, and how many there are at most.
+    fn scalars(self) -> [ScalarIr; 3] {
+        let bytes = |elements: usize| (elements * size_of::<f32>()) as u64;
+        [bytes(self.shared), bytes(self.of_each), self.tasks as u64].map(ScalarIr::UInt)
+    }
+}
+
+/// An operation with a kernel of its own, and what that allocates: its outputs, and maybe a [`Workspace`].
 struct Own {
     name: &'static str,
     inputs: Vec<AnyTensor>,
@@ -55,8 +79,17 @@ impl Own {
     /// # Panics
     /// Panics if the inputs are on a GPU.
     fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>) -> Vec<AnyTensor> {
+        self.run_within(Workspace::default(), kernel)
+    }
+
+    /// As [`run`](Self::run), for a kernel that has a workspace.
+    fn run_within(
+        self,
+        workspace: Workspace,
+        kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
+    ) -> Vec<AnyTensor> {
         if self.inputs.iter().all(|input| input.on::<CaptureBackend>().is_some()) {
-            return self.record();
+            return self.record(workspace);
         }
         let Self { inputs, .. } = self;
         // The kernel is to be the only holder of what nobody else holds.
@@ -75,8 +108,9 @@ impl Own {
         output.and_then(AnyTensor::float).expect("the operation has one output of this rank")
     }
 
-    /// The scalar says whether the first output takes the first input's place: the planner goes by it.
-    fn record(self) -> Vec<AnyTensor> {
+    /// The scalars say whether the first output takes the first input's place, and what the workspace is: the planner
+    /// goes by them.
+    fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
         let inputs: Vec<_> = self.inputs.iter().filter_map(|input| input.on::<CaptureBackend>()).collect();
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
@@ -86,7 +120,7 @@ impl Own {
             .into_iter()
             .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
-        let scalars = vec![ScalarIr::Bool(self.in_place)];
+        let scalars = std::iter::once(ScalarIr::Bool(self.in_place)).chain(workspace.scalars()).collect();
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
         client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
     }

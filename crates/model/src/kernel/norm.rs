@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::{
     Kernels, Own, cast,
     rows::{BLOCK, Values, change_rows, sum, vector},
+    vector::by_vectors,
 };
 use crate::{AnyTensor, ModelError, Peers};
 
@@ -32,8 +33,8 @@ pub(crate) fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         in_place: false,
     };
     vectors(operation.run(|inputs| {
-        let moments =
-            (0..channels).into_par_iter().map(|channel| own_moments(Values::of(&inputs[0]), shape, channel));
+        let of = |channel| by_vectors(|| own_moments(Values::of(&inputs[0]), shape, channel));
+        let moments = (0..channels).into_par_iter().map(of);
         let (mean, variance) = moments.unzip();
         vec![vector(mean), vector(variance)]
     }))
@@ -92,6 +93,7 @@ impl Rows {
     }
 }
 
+#[inline]
 fn own_moments(values: Values<'_>, shape: Rows, channel: usize) -> (f32, f32) {
     let mut buffer = [0.0; BLOCK];
     let mut total = 0.0;
@@ -418,7 +420,7 @@ impl BackwardKernel<'_> {
             });
             ((weight * f64::from(self.inverse[channel])) as f32, shift as f32)
         };
-        (0..self.shape.channels).into_par_iter().map(of).unzip()
+        (0..self.shape.channels).into_par_iter().map(|channel| by_vectors(|| of(channel))).unzip()
     }
 
     fn input_gradient(

@@ -7,6 +7,8 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::{FlexTensor, Layout};
 use rayon::prelude::*;
 
+use super::vector::by_vectors;
+
 /// Elements that are converted at once: 16-bit rows go through buffers of it on the stack.
 pub(super) const BLOCK: usize = 512;
 
@@ -17,10 +19,11 @@ const TASK: usize = 16 << 10;
 pub(super) type Buffer = [f32; BLOCK];
 
 /// A float that storage holds.
-trait Value: Copy + Send + Sync {
+pub(super) trait Value: Copy + Send + Sync {
     const ZERO: Self;
     fn widened(self) -> f32;
     fn rounded(value: f32) -> Self;
+    fn values(tensor: &FlexTensor) -> &[Self];
     fn storage(tensor: &mut FlexTensor) -> &mut [Self];
     fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
 
@@ -51,6 +54,10 @@ macro_rules! value {
             #[inline]
             fn rounded(value: f32) -> Self {
                 $rounded(value)
+            }
+
+            fn values(tensor: &FlexTensor) -> &[Self] {
+                tensor.storage()
             }
 
             fn storage(tensor: &mut FlexTensor) -> &mut [Self] {
@@ -129,7 +136,8 @@ pub(super) fn change_rows(
     change: impl Fn(usize, &mut [f32]) + Sync,
 ) -> FlexTensor {
     let row = row.max(1);
-    match (tensor.dtype() == dtype, dtype) {
+    // Of a tensor that somebody else holds a copy would be made first, by one thread.
+    match (tensor.dtype() == dtype && tensor.is_unique(), dtype) {
         (true, DType::BF16) => changed::<bf16>(tensor, row, change),
         (true, DType::F16) => changed::<f16>(tensor, row, change),
         (true, _) => changed::<f32>(tensor, row, change),
@@ -154,7 +162,7 @@ fn written<E: Value>(
     change: impl Fn(usize, &mut [f32]) + Sync,
 ) -> FlexTensor {
     let read = Values::of(tensor);
-    let mut output = vec![E::ZERO; tensor.shape().num_elements()];
+    let mut output = zeros(tensor.shape().num_elements());
     each_block(&mut output, row, |at, block| {
         let mut buffer = [0.0; BLOCK];
         let values = &mut buffer[..block.len()];
@@ -171,9 +179,11 @@ fn written<E: Value>(
 fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut [E]) + Sync) {
     let rows = elements.par_chunks_mut(row).enumerate().with_min_len(TASK.div_ceil(row));
     rows.for_each(|(index, elements)| {
-        for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
-            work(index * row + block * BLOCK, elements);
-        }
+        by_vectors(|| {
+            for (block, elements) in elements.chunks_mut(BLOCK).enumerate() {
+                work(index * row + block * BLOCK, elements);
+            }
+        });
     });
 }
 
@@ -201,16 +211,27 @@ fn changed_part<E: Value>(
     }
 }
 
+/// Zeros, written by all threads: what is made of them is large, and one thread alone would be waited for.
+pub(super) fn zeros<E: Value>(count: usize) -> Vec<E> {
+    /// Elements that are written at once; as many are asked for as there are, and not more.
+    const PIECE: usize = 256;
+    if count < 16 * TASK || !count.is_multiple_of(PIECE) {
+        return vec![E::ZERO; count];
+    }
+    let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);
+    pieces.map(|_| [E::ZERO; PIECE]).collect::<Vec<_>>().into_flattened()
+}
+
 /// A tensor of zeros.
 pub(super) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
-    fn zeros<E: Value>(shape: Shape) -> FlexTensor {
-        E::tensor(vec![E::ZERO; shape.num_elements()], shape)
+    fn filled<E: Value>(shape: Shape) -> FlexTensor {
+        E::tensor(zeros(shape.num_elements()), shape)
     }
     let shape = Shape::from(shape.to_vec());
     match dtype {
-        DType::BF16 => zeros::<bf16>(shape),
-        DType::F16 => zeros::<f16>(shape),
-        _ => zeros::<f32>(shape),
+        DType::BF16 => filled::<bf16>(shape),
+        DType::F16 => filled::<f16>(shape),
+        _ => filled::<f32>(shape),
     }
 }
 

@@ -16,6 +16,24 @@ pub(super) fn vectorised(loops: impl Loops) {
     Arch::new().dispatch(Dispatched(loops));
 }
 
+/// Runs `work` by the widest vectors that this processor has, as far as the compiler takes it to where those are
+/// allowed. It computes the same as without: sums keep their order.
+#[inline]
+pub(super) fn by_vectors<R>(work: impl FnOnce() -> R) -> R {
+    Arch::new().dispatch(Closure(work))
+}
+
+struct Closure<F>(F);
+
+impl<R, F: FnOnce() -> R> WithSimd for Closure<F> {
+    type Output = R;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> R {
+        (self.0)()
+    }
+}
+
 struct Dispatched<L>(L);
 
 impl<L: Loops> WithSimd for Dispatched<L> {

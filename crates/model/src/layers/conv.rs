@@ -1,11 +1,12 @@
 use burn::{
     module::{Module, Param},
-    tensor::{DType, Tensor, activation::relu, module::conv2d, ops::ConvOptions},
+    tensor::{DType, Tensor, activation::relu, module::conv2d},
 };
 
 use super::normed::{Form, Normed};
 use crate::{
-    AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff, differentiable, kernel,
+    AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff, differentiable,
+    kernel::{self, Slide},
     policy::ranked,
 };
 
@@ -54,7 +55,7 @@ impl Conv2d {
         let output = if is_ours {
             self.lean(input, weight, pass.policy())
         } else {
-            conv2d(input, pass.policy().narrow(weight), None, self.options())
+            conv2d(input, pass.policy().narrow(weight), None, self.slide().options())
         };
         Ok(self.done(dims, output, pass))
     }
@@ -69,7 +70,7 @@ impl Conv2d {
             Form::Deferred(deferred) => {
                 let dims = deferred.dims();
                 let weight = self.weight_for(&dims, pass)?;
-                let output = deferred.rectified_convolution(weight, self.options());
+                let output = deferred.rectified_convolution(weight, self.slide());
                 Ok(self.done(dims, output, pass))
             }
         }
@@ -84,8 +85,8 @@ impl Conv2d {
         Ok(weight)
     }
 
-    fn options(&self) -> ConvOptions<2> {
-        ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1)
+    fn slide(&self) -> Slide {
+        Slide { stride: self.stride, padding: self.padding }
     }
 
     fn done(&self, input: [usize; 4], output: Tensor<4>, pass: &mut Pass) -> Tensor<4> {
@@ -98,16 +99,16 @@ impl Conv2d {
     fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Tensor<4> {
         if !input.device().is_autodiff() && !weight.device().is_autodiff() {
             // Nothing is kept: what the kernel has read can go.
-            return kernel::conv2d(input, weight, self.options(), policy.kernels);
+            return kernel::conv2d(input, weight, self.slide(), policy.kernels);
         }
-        let (dims, dtype, options) = (input.dims(), input.dtype(), self.options());
+        let (dims, dtype, slide) = (input.dims(), input.dtype(), self.slide());
         let [kept, kept_weight] = [input.clone(), weight.clone()].map(autodiff::inner);
         let kernels = policy.kernels;
-        let output = kernel::conv2d(kept.clone(), kept_weight.clone(), options.clone(), kernels);
+        let output = kernel::conv2d(kept.clone(), kept_weight.clone(), slide, kernels);
         ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
             let gradient = ranked(gradient);
             let gradients =
-                kernel::conv2d_backward(|| kept, dims, kept_weight, gradient, &options, wanted, kernels);
+                kernel::conv2d_backward(|| kept, dims, kept_weight, gradient, slide, wanted, kernels);
             let input = gradients.input.map(|gradient| kernel::cast(gradient, dtype, kernels));
             [input.map(AnyTensor::from), gradients.weight.map(AnyTensor::from)]
         }))

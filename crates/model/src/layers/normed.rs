@@ -1,9 +1,9 @@
-use burn::tensor::{Tensor, activation::relu, ops::ConvOptions};
+use burn::tensor::{Tensor, activation::relu};
 
 use super::MaxPool2d;
 use crate::{
     AnyTensor, Policy, autodiff, differentiable,
-    kernel::{self, Addend, Norm, NormGradients},
+    kernel::{self, Addend, Norm, NormGradients, Slide},
     policy::ranked,
 };
 
@@ -172,31 +172,24 @@ impl Deferred {
     }
 
     /// The convolution of the rectified activation. Keeps the input.
-    pub(super) fn rectified_convolution(self, weight: Tensor<4>, options: ConvOptions<2>) -> Tensor<4> {
+    pub(super) fn rectified_convolution(self, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
         if self.is_plain() {
             let kernels = self.policy.kernels;
-            return kernel::conv2d(self.plain(Addend::Nothing, true), weight, options, kernels);
+            return kernel::conv2d(self.plain(Addend::Nothing, true), weight, slide, kernels);
         }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let kept_weight = autodiff::inner(weight.clone());
         let rectified = move |norm: &Norm, kept| norm.apply(kept, Addend::Nothing, true, dtype, kernels);
         let input = rectified(&norm, kept.clone());
-        let output = kernel::conv2d(input, kept_weight.clone(), options.clone(), kernels);
+        let output = kernel::conv2d(input, kept_weight.clone(), slide, kernels);
         let [input, scale, bias] = self.inputs();
         let inputs = [input, scale, bias, weight.into()];
         ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
             let input = || rectified(&norm, kept.clone());
             let wanted = [wanted[..3].contains(&true), wanted[3]];
-            let gradients = kernel::conv2d_backward(
-                input,
-                dims,
-                kept_weight,
-                ranked(gradient),
-                &options,
-                wanted,
-                kernels,
-            );
+            let gradients =
+                kernel::conv2d_backward(input, dims, kept_weight, ranked(gradient), slide, wanted, kernels);
             let normed = gradients.input.map(|gradient| norm.backward(kept, gradient, true, kernels));
             let [input, scale, bias] = normed.map_or([None, None, None], NormGradients::into_any);
             [input, scale, bias, gradients.weight.map(AnyTensor::from)]

@@ -1,14 +1,15 @@
 //! Operations with a kernel of our own (`kernel/` of the model crate), which is not Burn's.
 //!
-//! Such a kernel reads contiguous tensors and allocates its outputs, and nothing else. Its one scalar says whether the
-//! first output takes the place of the first input, where nobody else refers to that.
+//! Such a kernel reads contiguous tensors and allocates its outputs and what it declares, and nothing else. Its first
+//! scalar says whether the first output takes the place of the first input, where nobody else refers to that. Three more
+//! are its workspace while it runs: bytes that all threads share, bytes of each thread, and of how many at most.
 
 use burn_ir::{CustomOpIr, ScalarIr};
 
 use super::contiguous;
 use crate::machine::{Handle, Machine};
 
-pub(super) fn run(m: &mut Machine, op: &CustomOpIr) {
+pub(super) fn run(m: &mut Machine, op: &CustomOpIr, threads: usize) {
     let in_place = matches!(op.scalars[..], [ScalarIr::Bool(true), ..]);
     let read = op.inputs.iter().map(|ir| {
         let input = m.input(ir);
@@ -28,6 +29,10 @@ pub(super) fn run(m: &mut Machine, op: &CustomOpIr) {
     for ir in outputs {
         let output = m.allocate(&ir.shape[..], ir.dtype);
         m.output(ir, output);
+    }
+    if let [_, ScalarIr::UInt(shared), ScalarIr::UInt(of_each), ScalarIr::UInt(tasks)] = op.scalars[..] {
+        let workspaces = [shared, of_each * tasks.min(threads as u64)].map(|bytes| m.workspace(bytes));
+        workspaces.into_iter().for_each(|workspace| m.release(workspace));
     }
     for handle in read {
         m.release(handle);

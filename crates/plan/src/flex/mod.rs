@@ -55,7 +55,7 @@ impl Flex {
             OperationIr::Float(_, float) => self.float(m, operation, float),
             OperationIr::Activation(activation) => elementwise::activation(m, operation, activation),
             OperationIr::Module(module) => self.module(m, operation, module),
-            OperationIr::Custom(custom) => custom::run(m, custom),
+            OperationIr::Custom(custom) => custom::run(m, custom, self.threads),
             OperationIr::Bool(_)
             | OperationIr::Int(_)
             | OperationIr::Init(_)

@@ -1,0 +1,349 @@
+//! What goes back to the kernels of a convolution: for each element of a kernel the sum, over all pixels, of what the
+//! input had for it times the gradient of the output.
+//!
+//! As a product of matrices its inner index are the pixels. The gradient is put in tiles with the output channels side
+//! by side, and the input with its channels side by side: for a pixel and a tap they are read where they lie, so that
+//! the matrix of what each pixel reads is never there.
+//!
+//! Every result is one sum in an order of its own, pixel by pixel, in parts of [`DEPTH`] and of some images: it does not
+//! depend on how the work is cut.
+
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+use rayon::prelude::*;
+
+use super::{
+    gather::Sizes,
+    interleave::interleave,
+    tile::{Column, Right, Tile},
+    window::{Axis, Line, Run},
+    workers,
+};
+use crate::kernel::{
+    Workspace,
+    rows::{Value, Values, zeros},
+    vector::{Loops, vectorised},
+};
+
+/// Pixels that are multiplied at once: as many rows of a tile stay in the first cache.
+const DEPTH: usize = 256;
+
+/// Elements of both copies, about: they stay in the caches, and do not count beside what is kept for backward.
+const COPIES: usize = 512 << 10;
+
+/// How the gradient of kernels is computed.
+pub(super) struct Correlate {
+    tile: Tile,
+    sizes: Sizes,
+    axes: [Axis; 2],
+    lines: [Line; 2],
+    /// Pixels of an image in the copy of the input.
+    plane: usize,
+    /// Images that are copied at once.
+    images: usize,
+}
+
+/// Some rows of the kernels' gradient.
+struct Task<'a> {
+    first: usize,
+    /// Of each row the elements of some input channels.
+    rows: Vec<&'a mut [f32]>,
+    /// Those channels begin at.
+    channel: usize,
+}
+
+impl Correlate {
+    pub(super) fn new(sizes: Sizes, axes: &[Axis; 2]) -> Self {
+        let tile = Tile::of_this_processor();
+        let [down, across] = axes;
+        let lines = [Line::by_tap(down, down.grid), Line::by_pixel(across.grid)];
+        let plane = lines[0].length(down) * lines[1].length(across);
+        let [input, output] = sizes.channels;
+        let pixels = sizes.output[0] * sizes.output[1];
+        let of_image = input * plane + tile.padded_rows(output) * pixels;
+        let images = (COPIES / of_image.max(1)).clamp(1, sizes.batch.max(1));
+        // As even parts as can be.
+        let images = sizes.batch.div_ceil(sizes.batch.div_ceil(images).max(1)).max(1);
+        Self { tile, sizes, axes: axes.clone(), lines, plane, images }
+    }
+
+    fn pixels(&self) -> usize {
+        self.sizes.output[0] * self.sizes.output[1]
+    }
+
+    /// Elements of the copies of input and gradient.
+    fn copies(&self) -> [usize; 2] {
+        let [input, output] = self.sizes.channels;
+        [
+            // A tile reads whole runs, behind the last channel too.
+            self.images * self.plane * input + self.tile.columns,
+            self.images * self.pixels() * self.tile.padded_rows(output),
+        ]
+    }
+
+    /// Rows of kernels that a task computes: few enough that there are tasks for all threads.
+    fn rows_of_a_task(&self) -> usize {
+        /// A block of the input is read once for them.
+        const MOST: usize = 64;
+        let [input, output] = self.sizes.channels;
+        let blocks = input.div_ceil(self.tile.columns).max(1);
+        let threads = rayon::current_num_threads();
+        let tasks = if threads > 1 { 3 * threads } else { 1 };
+        let parts = tasks.div_ceil(blocks).max(output.div_ceil(MOST));
+        self.tile.padded_rows(output.div_ceil(parts))
+    }
+
+    /// Columns of the sums of a block of so many input channels, tap row by tap row.
+    fn columns(&self, channels: usize) -> usize {
+        self.sizes.kernel[0] * self.tile.padded_columns(self.sizes.kernel[1] * channels)
+    }
+
+    pub(super) fn workspace(&self) -> Workspace {
+        let [input, output] = self.sizes.channels;
+        let rows = self.tile.padded_rows(output.min(64));
+        Workspace {
+            shared: self.copies().iter().sum(),
+            of_each: rows * self.columns(input.min(self.tile.columns)),
+            tasks: input.div_ceil(self.tile.columns) * output.div_ceil(self.tile.rows),
+        }
+    }
+
+    /// Adds to `weights`, `[C_out, C_in, k, k]`.
+    pub(super) fn run(&self, source: Values<'_>, gradient: Values<'_>, weights: &mut [f32]) {
+        let workspace = self.workspace();
+        let mut copies = zeros(workspace.shared);
+        let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
+        let mut workspaces = workspace.of_threads();
+        let (mut tasks, positions) = charge(Account::Host, || {
+            (
+                self.tasks(weights),
+                [self.tile.columns, self.last_block()].map(|channels| self.positions(channels)),
+            )
+        });
+        for first in (0..self.sizes.batch).step_by(self.images) {
+            let images = first..(first + self.images).min(self.sizes.batch);
+            match source {
+                Values::F32(source) => self.copy_inputs(source, images.clone(), inputs),
+                Values::Bf16(source) => self.copy_inputs(source, images.clone(), inputs),
+                Values::F16(source) => self.copy_inputs(source, images.clone(), inputs),
+            }
+            match gradient {
+                Values::F32(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
+                Values::Bf16(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
+                Values::F16(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
+            }
+            let (inputs, gradients) = (&*inputs, &*gradients);
+            let pixels = images.len() * self.pixels();
+            workers::each(tasks.iter_mut(), &mut workspaces, workspace.of_each, |task, sums| {
+                let positions =
+                    &positions[usize::from(self.channels(task).len() < self.tile.columns)][..pixels];
+                let copies = Copies { inputs, gradients, positions };
+                vectorised(Work { correlate: self, copies, task, sums });
+            });
+        }
+    }
+
+    /// Channels of the last block.
+    fn last_block(&self) -> usize {
+        let [input, _] = self.sizes.channels;
+        (input.max(1) - 1) % self.tile.columns + 1
+    }
+
+    fn channels(&self, task: &Task<'_>) -> Range<usize> {
+        task.channel..(task.channel + self.tile.columns).min(self.sizes.channels[0])
+    }
+
+    fn tasks<'a>(&self, weights: &'a mut [f32]) -> Vec<Task<'a>> {
+        let [input, output] = self.sizes.channels;
+        let (rows, taps) = (self.rows_of_a_task(), self.sizes.taps());
+        let blocks = input.div_ceil(self.tile.columns);
+        let task = |index: usize| Task {
+            first: index / blocks * rows,
+            rows: Vec::new(),
+            channel: index % blocks * self.tile.columns,
+        };
+        let mut tasks: Vec<_> = (0..output.div_ceil(rows) * blocks).map(task).collect();
+        for (row, elements) in weights.chunks_mut((input * taps).max(1)).enumerate() {
+            for (block, elements) in elements.chunks_mut(self.tile.columns * taps).enumerate() {
+                tasks[row / rows * blocks + block].rows.push(elements);
+            }
+        }
+        tasks
+    }
+
+    /// Where each pixel of the gradient finds its first tap in a block of so many channels of the copy.
+    fn positions(&self, channels: usize) -> Vec<u32> {
+        let [down, across] = &self.axes;
+        let length = self.lines[1].length(across);
+        let rows = (0..self.images).flat_map(|image| (0..down.grid).map(move |y| [image, y]));
+        let positions = rows.flat_map(|[image, y]| {
+            let row = image * self.plane + self.lines[0].pixel(down, y) * length;
+            (0..across.grid).map(move |x| (row + self.lines[1].pixel(across, x)) * channels)
+        });
+        positions.map(|position| position as u32).collect()
+    }
+
+    /// Block by block of channels, pixel by pixel, the channels side by side.
+    fn copy_inputs<S: Value>(&self, source: &[S], images: Range<usize>, copy: &mut [f32]) {
+        let [input, _] = self.sizes.channels;
+        let of_block = self.images * self.plane * self.tile.columns;
+        let copy = &mut copy[..self.images * self.plane * input];
+        let [down, across] = &self.axes;
+        let runs = charge(Account::Host, || [self.lines[0].runs(down, 0), self.lines[1].runs(across, 0)]);
+        copy.par_chunks_mut(of_block.max(1)).enumerate().for_each(|(block, copy)| {
+            let first = block * self.tile.columns;
+            let channels = first..(first + self.tile.columns).min(input);
+            let copy = copy.chunks_mut(self.plane * channels.len());
+            for (image, copy) in images.clone().zip(copy) {
+                vectorised(Planes {
+                    correlate: self,
+                    source,
+                    image,
+                    channels: channels.clone(),
+                    runs: &runs,
+                    copy,
+                });
+            }
+        });
+    }
+
+    /// Tile by tile of output channels, pixel by pixel, the channels side by side.
+    fn copy_gradients<G: Value>(&self, gradient: &[G], images: Range<usize>, copy: &mut [f32]) {
+        let (pixels, rows) = (self.pixels(), self.tile.rows);
+        let depth = images.len() * pixels;
+        copy.par_chunks_mut((self.images * pixels * rows).max(1)).enumerate().for_each(|(tile, copy)| {
+            vectorised(Gradients {
+                correlate: self,
+                gradient,
+                images: images.clone(),
+                first: tile * rows,
+                copy: &mut copy[..depth * rows],
+            });
+        });
+    }
+}
+
+/// Copies input channels of an image.
+struct Planes<'a, S> {
+    correlate: &'a Correlate,
+    source: &'a [S],
+    image: usize,
+    channels: Range<usize>,
+    runs: &'a [Vec<Run>; 2],
+    copy: &'a mut [f32],
+}
+
+impl<S: Value> Loops for Planes<'_, S> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { correlate, source, image, channels, runs: [rows, runs], copy } = self;
+        let ([height, width], width_of_copy) =
+            (correlate.sizes.input, correlate.lines[1].length(&correlate.axes[1]));
+        let (count, whole) = (
+            channels.len(),
+            rows.iter().map(|run| run.length).sum::<usize>()
+                * runs.iter().map(|run| run.length).sum::<usize>(),
+        );
+        if whole < correlate.plane {
+            copy.fill(0.0);
+        }
+        let channel = |index: usize| {
+            let plane = image * correlate.sizes.channels[0] + channels.start + index;
+            &source[plane * height * width..][..height * width]
+        };
+        for row in rows {
+            for i in 0..row.length {
+                let line = &mut copy[(row.at + i) * width_of_copy * count..][..width_of_copy * count];
+                let start = (row.source + i * row.step) * width;
+                for run in runs {
+                    let from = start + run.source;
+                    let to = &mut line[run.at * count..][..run.length * count];
+                    interleave(count, |index| &channel(index)[from..], 0..run.length, to, count);
+                }
+            }
+        }
+    }
+}
+
+/// Copies a tile's output channels of the gradient of some images.
+struct Gradients<'a, G> {
+    correlate: &'a Correlate,
+    gradient: &'a [G],
+    images: Range<usize>,
+    /// The first channel.
+    first: usize,
+    copy: &'a mut [f32],
+}
+
+impl<G: Value> Loops for Gradients<'_, G> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { correlate, gradient, images, first, copy } = self;
+        let ([_, output], pixels, rows) = (correlate.sizes.channels, correlate.pixels(), correlate.tile.rows);
+        let count = rows.min(output - first);
+        if count < rows {
+            copy.fill(0.0);
+        }
+        for (image, copy) in images.zip(copy.chunks_exact_mut((pixels * rows).max(1))) {
+            let channel = |index: usize| &gradient[(image * output + first + index) * pixels..][..pixels];
+            interleave(count, channel, 0..pixels, copy, rows);
+        }
+    }
+}
+
+/// Both matrices of some images.
+#[derive(Clone, Copy)]
+struct Copies<'a> {
+    inputs: &'a [f32],
+    gradients: &'a [f32],
+    positions: &'a [u32],
+}
+
+struct Work<'a, 'b, 'c> {
+    correlate: &'a Correlate,
+    copies: Copies<'a>,
+    task: &'b mut Task<'c>,
+    sums: &'b mut [f32],
+}
+
+impl Loops for Work<'_, '_, '_> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { correlate, copies, task, sums } = self;
+        let channels = correlate.channels(task);
+        let columns = correlate.columns(channels.len());
+        let [kernel_height, kernel_width] = correlate.sizes.kernel;
+        let tile = correlate.tile;
+        let rows = tile.padded_rows(task.rows.len());
+        let depth_of_tile = correlate.images * correlate.pixels() * tile.rows;
+        let block = correlate.images * correlate.plane * channels.start;
+        let (down, length) = (&correlate.axes[0], correlate.lines[1].length(&correlate.axes[1]));
+        let of_row = tile.padded_columns(kernel_width * channels.len());
+        for (index, positions) in copies.positions.chunks(DEPTH).enumerate() {
+            for y in 0..kernel_height {
+                let row = block + correlate.lines[0].tap(down, y) * length * channels.len();
+                for column in (0..of_row).step_by(tile.columns) {
+                    let elements = &copies.inputs[row + column..];
+                    let right = Right { elements, runs: [0, tile.run()], offsets: positions };
+                    for first in (0..rows).step_by(tile.rows) {
+                        let left =
+                            (task.first + first) / tile.rows * depth_of_tile + index * DEPTH * tile.rows;
+                        let left = &copies.gradients[left..][..positions.len() * tile.rows];
+                        let sums = &mut sums[first * columns + y * of_row + column..];
+                        Column { left, right, sums, stride: columns, add: index > 0 }.compute();
+                    }
+                }
+            }
+        }
+        let taps = kernel_height * kernel_width;
+        for (row, sums) in task.rows.iter_mut().zip(sums.chunks(columns)) {
+            for (y, sums) in sums.chunks(of_row).take(kernel_height).enumerate() {
+                for (x, sums) in sums.chunks(channels.len()).take(kernel_width).enumerate() {
+                    let to = row.iter_mut().skip(y * kernel_width + x).step_by(taps);
+                    to.zip(sums).for_each(|(to, sum)| *to += sum);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+
+use super::{Gather, grid::Grid};
+use crate::kernel::{conv::interleave::interleave, rows::Value, vector::Loops};
+
+/// Puts the weights of some rows and channels into a tile.
+pub(super) struct Packing<'a, E> {
+    pub(super) gather: &'a Gather,
+    pub(super) grid: &'a Grid,
+    pub(super) weights: &'a [E],
+    pub(super) channels: Range<usize>,
+    pub(super) rows: Range<usize>,
+    pub(super) tile: &'a mut [f32],
+}
+
+impl<E: Value> Loops for Packing<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { gather, grid, weights, channels, rows, tile } = self;
+        let [of_row, of_channel] = gather.weights;
+        let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
+        for (channel, tile) in channels.zip(tile.chunks_exact_mut(taps.len() * gather.tile.rows)) {
+            let first = channel * of_channel;
+            if of_row == 1 {
+                // Rows of one channel lie side by side.
+                let weights = &weights[first + rows.start..first + rows.end];
+                tile.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight.widened());
+                continue;
+            }
+            let of_channel = |row: usize| &weights[(rows.start + row) * of_row + first..];
+            interleave(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
+        }
+    }
+}

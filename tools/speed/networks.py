@@ -1,0 +1,30 @@
+"""What both sides train: the settings of oomph's config, and the sizes that PyTorch's side builds the same from."""
+
+SGD = ["optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", "optimizer.weight_decay=1e-4"]
+RUN = ["train.seed=0", "train.eval_every=never", "run.log_every=1", "run.save_every=never", "run.tensorboard=false"]
+
+
+def images(size, classes):
+    return ["data.source=synthetic", "data.kind=image", "data.channels=3", f"data.height={size}", f"data.width={size}",
+            f"data.classes={classes}", "data.train_samples=1280"]
+
+
+NETWORKS = {
+    "resnet18": {
+        "says": "ResNet-18, width 64, 32×32, batch 32",
+        "batch": 32, "size": 32, "classes": 10, "evaluated": 320,
+        "settings": ["model.name=resnet18", "model.stem=small", "model.width=64", *images(32, 10)],
+    },
+    "resnet50": {
+        "says": "ResNet-50, 224×224, batch 8",
+        "batch": 8, "size": 224, "classes": 1000, "evaluated": 32,
+        "settings": ["model.name=resnet50", *images(224, 1000)],
+    },
+    "lstm": {
+        "says": "LSTM, 128 → 256, 64 steps, batch 32",
+        "batch": 32, "steps": 64, "features": 128, "hidden": 256, "classes": 10, "evaluated": 1280,
+        "settings": ["model.name=lstm", "model.hidden=256", "model.layers=1", "data.source=synthetic",
+                     "data.kind=sequence", "data.steps=64", "data.features=128", "data.classes=10",
+                     "data.train_samples=1280"],
+    },
+}
