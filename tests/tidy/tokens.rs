@@ -15,7 +15,7 @@ const PRINTS: [&str; 5] = ["println", "print", "eprintln", "eprint", "dbg"];
 const UNSAFE: [&str; 4] = [
     "crates/cli/src/echo.rs",
     "crates/memory/src/allocator.rs",
-    "crates/model/src/kernel/conv/tile.rs",
+    "crates/model/src/kernel/tile.rs",
     "crates/trainer/src/cuda.rs",
 ];
 

@@ -3,16 +3,20 @@
 //!
 //! On a capture device such an operation is recorded as one, with what its kernel allocates: see [`Own`].
 
+mod accumulate;
 mod cast;
 mod conv;
 mod cross_entropy;
 mod dropout;
+mod interleave;
 mod lstm;
 mod norm;
 mod panels;
 mod rows;
 mod steps;
+mod tile;
 mod vector;
+mod workers;
 
 use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
@@ -23,6 +27,7 @@ use burn_router::{RouterClient, RouterTensor};
 
 use crate::{AnyTensor, backends::Plain};
 
+pub(crate) use accumulate::{add_columns, add_product};
 pub(crate) use cast::cast;
 pub(crate) use conv::{Slide, conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};

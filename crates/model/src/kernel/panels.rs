@@ -1,150 +1,274 @@
-//! Products with a matrix that lies in panels: [`LANES`] columns side by side, one inner index after the other.
+//! Products with a matrix that lies in panels: a tile's columns side by side, one inner index after the other.
 //!
-//! For products of few rows, one after the other, with one matrix: it is put into panels once, and the products run
-//! within kernels of our own, without a tensor each.
+//! A matrix that many rows are multiplied by, one after the other, is put into panels once, and the products run within
+//! kernels of our own, without a tensor each.
+//!
+//! Every result is one sum in an order of its own, in parts of [`DEPTH`]: it does not depend on how many rows there are.
+
+use std::ops::Range;
 
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
+use rayon::prelude::*;
 
-use super::{rows::vector, vector::multiply_add};
+use super::{
+    interleave::interleave,
+    rows::{vector, zeros},
+    tile::{Column, Right, Tile},
+    vector::{Loops, vectorised},
+};
 
-/// Columns of a panel. Four rows of sums are as many registers as hide the time of one instruction, with 16 registers
-/// of 8 floats and with 32 of 16.
-const LANES: usize = 16;
+/// Inner indices that are multiplied at once: as many rows of a panel stay in the first cache.
+const DEPTH: usize = 256;
 
-/// Rows of a slice, `stride` apart, the first at `start`.
-#[derive(Clone, Copy)]
-pub(super) struct Rows {
-    pub(super) start: usize,
-    pub(super) stride: usize,
-    pub(super) width: usize,
+/// The sizes of a matrix in panels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panelled {
+    inner: usize,
+    columns: usize,
+    tile: Tile,
 }
 
-impl Rows {
-    /// Rows that lie one behind the other.
-    pub(super) fn dense(width: usize) -> Self {
-        Self { start: 0, stride: width, width }
+impl Panelled {
+    /// Of `inner` rows and so many columns.
+    pub(super) fn new(inner: usize, columns: usize) -> Self {
+        Self { inner, columns, tile: Tile::of_this_processor() }
     }
 
-    fn first(self, row: usize) -> usize {
-        self.start + row * self.stride
+    /// Elements of the panels.
+    pub(super) fn elements(self) -> usize {
+        self.inner * self.tile.padded_columns(self.columns)
     }
-}
 
-/// The elements that panels of a matrix of `inner` rows and `columns` take.
-pub(super) fn panel_elements(inner: usize, columns: usize) -> usize {
-    inner * columns.next_multiple_of(LANES)
-}
-
-/// The panels of `inner × columns`, of which `element` gives each.
-pub(super) fn panels(inner: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> FlexTensor {
-    let mut panels = vec![0.0; panel_elements(inner, columns)];
-    for (panel, elements) in panels.chunks_exact_mut((inner * LANES).max(1)).enumerate() {
-        let first = panel * LANES;
-        for (inner, elements) in elements.chunks_exact_mut(LANES).enumerate() {
-            let columns = first..(first + LANES).min(columns);
-            elements.iter_mut().zip(columns).for_each(|(to, column)| *to = element(inner, column));
-        }
+    /// Rows that a tile has: what is multiplied is best cut in multiples of it.
+    pub(super) fn rows_of_a_tile(self) -> usize {
+        self.tile.rows
     }
-    vector(panels)
-}
 
-/// `count` rows of `left` times the matrix in `panels`, added to as many rows of `output`.
-///
-/// What a row becomes does not depend on how many there are.
-#[inline(always)]
-pub(super) fn add_product<const FUSED: bool>(
-    count: usize,
-    (left, left_rows): (&[f32], Rows),
-    panels: &[f32],
-    (output, output_rows): (&mut [f32], Rows),
-) {
-    let panels = panels.chunks_exact(left_rows.width * LANES);
-    for (panel, column) in panels.zip((0..output_rows.width).step_by(LANES)) {
-        let mut add = |row: usize, sums: &[[f32; LANES]]| {
-            for (index, sums) in sums.iter().enumerate() {
-                let start = output_rows.first(row + index);
-                let outputs = &mut output[start + column..start + output_rows.width];
-                outputs.iter_mut().zip(sums).for_each(|(output, sum)| *output += sum);
+    /// What `rows` rows need beside the matrix while they are multiplied: themselves in tiles, and their part of the
+    /// last panel.
+    pub(super) fn elements_beside(self, rows: usize) -> usize {
+        self.tile.padded_rows(rows) * (self.inner + self.tile.columns)
+    }
+
+    /// The panels of a `matrix` of that many rows, whose columns lie side by side.
+    pub(super) fn of_rows(self, matrix: &[f32]) -> FlexTensor {
+        let mut panels = zeros(self.elements());
+        self.put_rows(matrix, &mut panels);
+        vector(panels)
+    }
+
+    /// Writes them to `panels`.
+    pub(super) fn put_rows(self, matrix: &[f32], panels: &mut [f32]) {
+        self.fill(panels, |columns, panel| {
+            let rows = matrix.chunks_exact(self.columns.max(1));
+            for (to, row) in panel.chunks_exact_mut(self.tile.columns).zip(rows) {
+                to[..columns.len()].copy_from_slice(&row[columns.clone()]);
             }
-        };
-        let mut row = 0;
-        while row + 4 <= count {
-            add(row, &block::<4, FUSED>(left, left_rows, row, panel));
-            row += 4;
-        }
-        if row + 2 <= count {
-            add(row, &block::<2, FUSED>(left, left_rows, row, panel));
-            row += 2;
-        }
-        if row < count {
-            add(row, &block::<1, FUSED>(left, left_rows, row, panel));
-        }
+        });
+    }
+
+    /// The panels of the transpose of `matrix`.
+    pub(super) fn of_columns(self, matrix: &[f32]) -> FlexTensor {
+        let mut panels = zeros(self.elements());
+        self.fill(&mut panels, |columns, panel| {
+            vectorised(Tiles {
+                rows: columns.len(),
+                row: |index| &matrix[(columns.start + index) * self.inner..][..self.inner],
+                inner: 0..self.inner,
+                tile: panel,
+                stride: self.tile.columns,
+            });
+        });
+        vector(panels)
+    }
+
+    /// The tiles of `count` rows, part by part of [`DEPTH`]: the inner indices of each, its first row and how many there
+    /// are, and its place among all `tiles`.
+    #[inline(always)]
+    fn tiles(
+        self,
+        count: usize,
+        tiles: &mut [f32],
+    ) -> impl Iterator<Item = (Range<usize>, (usize, usize), &mut [f32])> {
+        let Self { tile, .. } = self;
+        let padded = tile.padded_rows(count);
+        tiles.chunks_mut((DEPTH * padded).max(1)).enumerate().flat_map(move |(part, tiles)| {
+            let depth = tiles.len() / padded;
+            let inner = part * DEPTH..part * DEPTH + depth;
+            tiles.chunks_exact_mut((depth * tile.rows).max(1)).enumerate().map(move |(index, to)| {
+                let first = index * tile.rows;
+                (inner.clone(), (first, tile.rows.min(count - first)), to)
+            })
+        })
+    }
+
+    fn fill(self, panels: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
+        let of_panel = (self.inner * self.tile.columns).max(1);
+        panels.par_chunks_exact_mut(of_panel).enumerate().for_each(|(index, panel)| {
+            let first = index * self.tile.columns;
+            fill(first..(first + self.tile.columns).min(self.columns), panel);
+        });
     }
 }
 
-/// `R` rows times one panel. The sums stay in registers.
-#[inline(always)]
-fn block<const R: usize, const FUSED: bool>(
-    left: &[f32],
-    rows: Rows,
-    first: usize,
-    panel: &[f32],
-) -> [[f32; LANES]; R] {
-    let width = rows.width;
-    let left: [&[f32]; R] = std::array::from_fn(|row| &left[rows.first(first + row)..][..width]);
-    let panel = &panel.as_chunks::<LANES>().0[..width];
-    let mut sums = [[0.0; LANES]; R];
-    for inner in 0..width {
-        for (sums, left) in sums.iter_mut().zip(&left) {
-            for (sum, element) in sums.iter_mut().zip(&panel[inner]) {
-                *sum = multiply_add::<FUSED>(left[inner], *element, *sum);
+/// Puts rows into a tile.
+struct Tiles<'a, R> {
+    rows: usize,
+    row: R,
+    inner: Range<usize>,
+    tile: &'a mut [f32],
+    /// Elements of an inner index.
+    stride: usize,
+}
+
+impl<'a, R: Fn(usize) -> &'a [f32]> Loops for Tiles<'_, R> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        interleave(self.rows, self.row, self.inner, self.tile, self.stride);
+    }
+}
+
+/// A matrix in panels, to multiply rows by.
+pub(super) struct Panels<'a> {
+    elements: &'a [f32],
+    sizes: Panelled,
+    /// Where the row of each inner index is in a panel.
+    offsets: Vec<u32>,
+}
+
+impl<'a> Panels<'a> {
+    pub(super) fn new(elements: &'a [f32], sizes: Panelled) -> Self {
+        let rows = 0..sizes.inner.min(DEPTH);
+        let offsets = charge(Account::Host, || rows.map(|row| (row * sizes.tile.columns) as u32).collect());
+        Self { elements, sizes, offsets }
+    }
+
+    /// Adds `count` rows, which `row` gives, times the matrix to as many rows of `output`, which are `stride` apart.
+    /// `beside` has as many elements as [`Panelled::elements_beside`] says.
+    #[inline(always)]
+    pub(super) fn add_product<'b>(
+        &self,
+        count: usize,
+        row: impl Fn(usize) -> &'b [f32],
+        (output, stride): (&mut [f32], usize),
+        beside: &mut [f32],
+    ) {
+        let Panelled { inner, tile, .. } = self.sizes;
+        let (tiles, last) = beside.split_at_mut(tile.padded_rows(count) * inner);
+        for (inner, (first, rows), to) in self.sizes.tiles(count, tiles) {
+            interleave(rows, |index| row(first + index), inner, to, tile.rows);
+        }
+        self.add_tiles(count, tiles, (output, stride), last);
+    }
+
+    /// As [`add_product`](Self::add_product), for rows that stand one beside the other in `left`, `stride` elements from
+    /// one inner index to the next.
+    #[inline(always)]
+    pub(super) fn add_product_of_columns(
+        &self,
+        count: usize,
+        (left, left_stride): (&[f32], usize),
+        (output, stride): (&mut [f32], usize),
+        beside: &mut [f32],
+    ) {
+        let Panelled { inner, tile, .. } = self.sizes;
+        let (tiles, last) = beside.split_at_mut(tile.padded_rows(count) * inner);
+        for (inner, (first, rows), to) in self.sizes.tiles(count, tiles) {
+            for (to, left) in to.chunks_exact_mut(tile.rows).zip(left[inner.start * left_stride..].chunks(left_stride)) {
+                to[..rows].copy_from_slice(&left[first..first + rows]);
+            }
+        }
+        self.add_tiles(count, tiles, (output, stride), last);
+    }
+
+    #[inline(always)]
+    fn add_tiles(
+        &self,
+        count: usize,
+        tiles: &[f32],
+        (output, stride): (&mut [f32], usize),
+        last: &mut [f32],
+    ) {
+        let Panelled { inner, columns, tile } = self.sizes;
+        let panels = self.elements.chunks_exact((inner * tile.columns).max(1));
+        for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
+            let width = tile.columns.min(columns - first);
+            if width == tile.columns {
+                self.add_panel(panel, tiles, (&mut output[first..], stride));
+                continue;
+            }
+            // A tile writes whole rows, and what is behind the last column is not the product's.
+            for (to, row) in last.chunks_exact_mut(tile.columns).zip(output[first..].chunks(stride)).take(count) {
+                to[..width].copy_from_slice(&row[..width]);
+            }
+            self.add_panel(panel, tiles, (&mut *last, tile.columns));
+            for (from, row) in last.chunks_exact(tile.columns).zip(output[first..].chunks_mut(stride)).take(count) {
+                row[..width].copy_from_slice(&from[..width]);
             }
         }
     }
-    sums
+
+    #[inline(always)]
+    fn add_panel(&self, panel: &[f32], tiles: &[f32], (output, stride): (&mut [f32], usize)) {
+        let Panelled { inner, tile, .. } = self.sizes;
+        let padded = tiles.len() / inner;
+        let parts = panel.chunks(DEPTH * tile.columns).zip(tiles.chunks(DEPTH * padded));
+        for (elements, left) in parts {
+            let offsets = &self.offsets[..elements.len() / tile.columns];
+            let right = Right { elements, runs: [0, tile.run()], offsets };
+            Column { left, right, sums: &mut *output, stride, add: true }.compute();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::vector::{Loops, vectorised};
 
     struct Product<'a> {
+        panels: Panels<'a>,
         left: &'a [f32],
-        panels: &'a [f32],
         output: &'a mut [f32],
-        inner: usize,
-        columns: usize,
+        stride: usize,
+        beside: &'a mut [f32],
     }
 
     impl Loops for Product<'_> {
+        #[inline(always)]
         fn run<const FUSED: bool>(self) {
-            let Self { left, panels, output, inner, columns } = self;
-            let rows = left.len() / inner;
-            add_product::<FUSED>(rows, (left, Rows::dense(inner)), panels, (output, Rows::dense(columns)));
+            let Self { panels, left, output, stride, beside } = self;
+            let inner = panels.sizes.inner;
+            let row = |row: usize| &left[row * inner..][..inner];
+            panels.add_product(left.len() / inner, row, (output, stride), beside);
         }
     }
 
     #[test]
     fn a_product_by_panels_is_the_sum_of_products() {
-        for (rows, inner, columns) in [(1, 1, 1), (4, 3, 16), (7, 20, 28), (3, 5, 17), (8, 16, 48)] {
+        for (rows, inner, columns) in
+            [(1, 1, 1), (4, 3, 16), (7, 20, 28), (3, 5, 17), (8, 16, 48), (17, 260, 64), (9, 600, 33)]
+        {
             let value = |index: usize| (index * 37 % 11) as f32 - 5.0;
-            let matrix = |inner: usize, column: usize| value(inner * columns + column + 3);
+            let matrix: Vec<f32> = (3..inner * columns + 3).map(value).collect();
+            let transposed: Vec<f32> =
+                (0..inner * columns).map(|at| matrix[at % inner * columns + at / inner]).collect();
             let left: Vec<f32> = (0..rows * inner).map(value).collect();
-            let panels = panels(inner, columns, matrix);
-            let mut output = vec![1.0; rows * columns];
-            vectorised(Product {
-                left: &left,
-                panels: panels.storage(),
-                output: &mut output,
-                inner,
-                columns,
-            });
-            for (at, found) in output.iter().enumerate() {
-                let (row, column) = (at / columns, at % columns);
-                let products = (0..inner).map(|k| left[row * inner + k] * matrix(k, column));
-                // Small whole numbers are exact in any order.
-                assert_eq!(*found, 1.0 + products.sum::<f32>(), "{rows} × {inner} × {columns} at {at}");
+            // Between two rows of the output is what is not its own.
+            let stride = columns + 2;
+            let sizes = Panelled::new(inner, columns);
+            for panels in [sizes.of_rows(&matrix), sizes.of_columns(&transposed)] {
+                let mut output = vec![1.0; rows * stride - 2];
+                let mut beside = vec![0.0; sizes.elements_beside(rows)];
+                let panels = Panels::new(panels.storage(), sizes);
+                vectorised(Product { panels, left: &left, output: &mut output, stride, beside: &mut beside });
+                for (at, found) in output.iter().enumerate() {
+                    let (row, column) = (at / stride, at % stride);
+                    let products = (0..inner).map(|k| left[row * inner + k] * matrix[k * columns + column]);
+                    let sum = if column < columns { products.sum::<f32>() } else { 0.0 };
+                    // Small whole numbers are exact in any order.
+                    assert_eq!(*found, 1.0 + sum, "{rows} × {inner} × {columns} at {at}");
+                }
             }
         }
     }

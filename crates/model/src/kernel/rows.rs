@@ -119,6 +119,15 @@ impl<'a> Values<'a> {
     }
 }
 
+/// The elements of a contiguous tensor of 32 bits.
+pub(super) fn floats(tensor: &FlexTensor) -> &[f32] {
+    match Values::of(tensor) {
+        Values::F32(values) => values,
+        // Whoever calls a kernel widens what it is given.
+        Values::Bf16(_) | Values::F16(_) => unreachable!("these kernels are given 32 bits"),
+    }
+}
+
 fn widened<'b, E: Value>(values: &[E], buffer: &'b mut Buffer) -> &'b [f32] {
     for (wide, value) in buffer.iter_mut().zip(values) {
         *wide = value.widened();

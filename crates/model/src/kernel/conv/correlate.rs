@@ -15,15 +15,15 @@ use rayon::prelude::*;
 
 use super::{
     gather::Sizes,
-    interleave::interleave,
-    tile::{Column, Right, Tile},
     window::{Axis, Line, Run},
-    workers,
 };
 use crate::kernel::{
     Workspace,
+    interleave::interleave,
     rows::{Value, Values, zeros},
+    tile::{Column, Right, Tile},
     vector::{Loops, vectorised},
+    workers,
 };
 
 /// Pixels that are multiplied at once: as many rows of a tile stay in the first cache.

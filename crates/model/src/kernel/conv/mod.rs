@@ -6,11 +6,8 @@
 
 mod correlate;
 mod gather;
-mod interleave;
 mod own;
-mod tile;
 mod window;
-mod workers;
 
 use burn::tensor::{Tensor, module, ops::ConvOptions};
 use burn_backend::DType;

@@ -4,14 +4,14 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use super::{
-    LstmGradients, Recurrent, floats,
+    LstmGradients, Recurrent,
     forward::{next_cell, put_out, sequence, state_of},
-    rows_of_a_task,
+    rows_of_a_task, workspace,
 };
 use crate::kernel::{
     Own,
-    panels::{Rows, add_product},
-    rows::tensor,
+    panels::{Panelled, Panels},
+    rows::{floats, tensor, zeros},
     vector::{Loops, multiply_add, tanh, vectorised},
 };
 
@@ -28,6 +28,8 @@ pub(super) fn own(
     let (units, dtype) = (recurrent.units, recurrent.dtype);
     let of_steps = (vec![batch, steps, units], DType::F32);
     let state = (vec![batch, units], DType::F32);
+    let matrix = Panelled::new(4 * units, units);
+    let workspace = workspace(batch, matrix);
     let operation = Own {
         name: "lstm_backward",
         inputs: vec![
@@ -43,7 +45,10 @@ pub(super) fn own(
         outputs: vec![(dims.to_vec(), DType::F32), of_steps.clone(), state.clone(), state, of_steps],
         in_place: true,
     };
-    let mut outputs = operation.run(|inputs| run(inputs, [batch, steps, units], dtype)).into_iter();
+    let outputs = operation.run_within(workspace, |inputs| {
+        run(inputs, [batch, steps, units], dtype, zeros(workspace.shared), matrix)
+    });
+    let mut outputs = outputs.into_iter();
     // Five outputs of these ranks are declared above.
     let mut next = || outputs.next().expect("the operation has five outputs");
     let (gates, previous) = (sequence(next()), sequence(next()));
@@ -51,7 +56,13 @@ pub(super) fn own(
     LstmGradients { gates, previous, state }
 }
 
-fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexTensor> {
+fn run(
+    mut inputs: Vec<FlexTensor>,
+    dims: [usize; 3],
+    dtype: DType,
+    mut beside: Vec<f32>,
+    matrix: Panelled,
+) -> Vec<FlexTensor> {
     let [batch, steps, units] = dims;
     let rest = inputs.split_off(1);
     let [hidden, cell, outputs, hidden_gradient, cell_gradient, panels] =
@@ -60,7 +71,9 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
     let mut gates = inputs.swap_remove(0);
     let (mut cells, mut previous) = (vec![0.0; batch * steps * units], vec![0.0; batch * steps * units]);
     let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
-    let rows = rows_of_a_task(batch, steps * 4 * units * units);
+    let panels = &Panels::new(panels, matrix);
+    let rows = rows_of_a_task(batch, steps, units, matrix);
+    let beside = beside.par_chunks_mut(matrix.elements_beside(rows).max(1));
     let (of_rows, of_steps) = (rows * units, (rows * steps * units).max(1));
     let written = gates
         .storage_mut::<f32>()
@@ -68,7 +81,7 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
         .zip(cells.par_chunks_mut(of_steps).zip(previous.par_chunks_mut(of_steps)));
     let gradients = hidden_gradient.par_chunks_mut(of_rows).zip(cell_gradient.par_chunks_mut(of_rows));
     let read = outputs.par_chunks(of_steps).zip(hidden.par_chunks(of_rows).zip(cell.par_chunks(of_rows)));
-    written.zip(gradients).zip(read).for_each(|((written, gradients), read)| {
+    written.zip(gradients).zip(read).zip(beside).for_each(|(((written, gradients), read), beside)| {
         let (gates, (cells, previous)) = written;
         let ((hidden_gradient, cell_gradient), (outputs, (hidden, cell))) = (gradients, read);
         let backward = Backward {
@@ -80,6 +93,7 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
             previous,
             hidden_gradient,
             cell_gradient,
+            beside,
             steps,
             units,
             dtype,
@@ -94,7 +108,7 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
 
 /// The steps of some rows of the batch.
 struct Backward<'a> {
-    panels: &'a [f32],
+    panels: &'a Panels<'a>,
     /// Hidden units and cell before the first step.
     before: [&'a [f32]; 2],
     /// The gradient of the outputs.
@@ -105,6 +119,8 @@ struct Backward<'a> {
     previous: &'a mut [f32],
     hidden_gradient: &'a mut [f32],
     cell_gradient: &'a mut [f32],
+    /// What products need beside the matrix.
+    beside: &'a mut [f32],
     steps: usize,
     units: usize,
     /// What hidden units are rounded to.
@@ -122,9 +138,9 @@ impl Loops for Backward<'_> {
                 self.step::<FUSED>(row, step);
             }
             self.hidden_gradient.fill(0.0);
-            let of_step = Rows { start: step * width, stride: steps * width, width };
-            let gates = (&*self.gates, of_step);
-            add_product::<FUSED>(rows, gates, self.panels, (&mut *self.hidden_gradient, Rows::dense(units)));
+            let gates = &*self.gates;
+            let row = |row: usize| &gates[(row * steps + step) * width..][..width];
+            self.panels.add_product(rows, row, (&mut *self.hidden_gradient, units), &mut *self.beside);
         }
     }
 }

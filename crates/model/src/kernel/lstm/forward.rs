@@ -3,13 +3,13 @@ use burn_backend::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::{LstmSteps, Recurrent, floats, rows_of_a_task};
+use super::{LstmSteps, Recurrent, rows_of_a_task, workspace};
 use crate::{
     AnyTensor,
     kernel::{
         Own,
-        panels::{Rows, add_product},
-        rows::{round, tensor},
+        panels::{Panelled, Panels},
+        rows::{floats, round, tensor, zeros},
         vector::{Loops, multiply_add, sigmoid, tanh, vectorised},
     },
 };
@@ -25,6 +25,8 @@ pub(super) fn own(
     let dims @ [batch, steps, _] = projected.dims();
     let (units, dtype) = (recurrent.units, recurrent.dtype);
     let state = (vec![batch, units], DType::F32);
+    let matrix = Panelled::new(units, 4 * units);
+    let workspace = workspace(batch, matrix);
     let operation = Own {
         name: "lstm_forward",
         inputs: vec![projected.into(), bias.into(), hidden.into(), cell.into(), panels.into()],
@@ -36,7 +38,10 @@ pub(super) fn own(
         ],
         in_place: true,
     };
-    let mut outputs = operation.run(|inputs| run(inputs, [batch, steps, units], dtype)).into_iter();
+    let outputs = operation.run_within(workspace, |inputs| {
+        run(inputs, [batch, steps, units], dtype, zeros(workspace.shared), matrix)
+    });
+    let mut outputs = outputs.into_iter();
     // Four outputs of these ranks are declared above.
     let mut next = || outputs.next().expect("the operation has four outputs");
     let (gates, hidden) = (sequence(next()), sequence(next()));
@@ -56,7 +61,13 @@ pub(super) fn state_of(output: AnyTensor) -> Tensor<2> {
     output.float().expect("a state has rank 2")
 }
 
-fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexTensor> {
+fn run(
+    mut inputs: Vec<FlexTensor>,
+    dims: [usize; 3],
+    dtype: DType,
+    mut beside: Vec<f32>,
+    matrix: Panelled,
+) -> Vec<FlexTensor> {
     let [batch, steps, units] = dims;
     let rest = inputs.split_off(1);
     let [bias, hidden, cell, panels] = [0, 1, 2, 3].map(|index| floats(&rest[index]));
@@ -64,13 +75,15 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
     let mut gates = inputs.swap_remove(0);
     let mut outputs = vec![0.0; batch * steps * units];
     let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
-    let rows = rows_of_a_task(batch, steps * 4 * units * units);
+    let panels = &Panels::new(panels, matrix);
+    let rows = rows_of_a_task(batch, steps, units, matrix);
+    let beside = beside.par_chunks_mut(matrix.elements_beside(rows).max(1));
     let gates_of_rows = gates.storage_mut::<f32>().par_chunks_mut((rows * steps * 4 * units).max(1));
     let outputs_of_rows = outputs.par_chunks_mut((rows * steps * units).max(1));
     let state = (hidden.par_chunks_mut(rows * units), cell.par_chunks_mut(rows * units));
-    gates_of_rows.zip(outputs_of_rows).zip(state.0.zip(state.1)).for_each(
-        |((gates, outputs), (hidden, cell))| {
-            vectorised(Forward { panels, bias, gates, outputs, hidden, cell, steps, units, dtype });
+    gates_of_rows.zip(outputs_of_rows).zip(state.0.zip(state.1)).zip(beside).for_each(
+        |(((gates, outputs), (hidden, cell)), beside)| {
+            vectorised(Forward { panels, bias, gates, outputs, hidden, cell, beside, steps, units, dtype });
         },
     );
     let state = [batch, units];
@@ -79,13 +92,15 @@ fn run(mut inputs: Vec<FlexTensor>, dims: [usize; 3], dtype: DType) -> Vec<FlexT
 
 /// The steps of some rows of the batch.
 struct Forward<'a> {
-    panels: &'a [f32],
+    panels: &'a Panels<'a>,
     bias: &'a [f32],
     /// Projected inputs, which become activated gates.
     gates: &'a mut [f32],
     outputs: &'a mut [f32],
     hidden: &'a mut [f32],
     cell: &'a mut [f32],
+    /// What products need beside the matrix.
+    beside: &'a mut [f32],
     steps: usize,
     units: usize,
     /// What gates and hidden units are rounded to.
@@ -95,11 +110,11 @@ struct Forward<'a> {
 impl Loops for Forward<'_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { panels, bias, gates, outputs, hidden, cell, steps, units, dtype } = self;
+        let Self { panels, bias, gates, outputs, hidden, cell, beside, steps, units, dtype } = self;
         let (width, rows) = (4 * units, hidden.len() / units);
         for step in 0..steps {
-            let of_step = Rows { start: step * width, stride: steps * width, width };
-            add_product::<FUSED>(rows, (&*hidden, Rows::dense(units)), panels, (&mut *gates, of_step));
+            let of_step = (&mut gates[step * width..], steps * width);
+            panels.add_product(rows, |row| &hidden[row * units..][..units], of_step, &mut *beside);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
                 let at = row * steps + step;

@@ -8,12 +8,10 @@ mod forward;
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
-use burn_flex::FlexTensor;
 
 use super::{
-    Kernels, Own, cast,
-    panels::{panel_elements, panels},
-    rows::Values,
+    Kernels, Own, Workspace, cast,
+    panels::Panelled,
 };
 
 /// A matrix in the format of products, `dtype`; on the CPU, where 16 bits are a format of storage, rounded to that and
@@ -66,20 +64,16 @@ impl Recurrent {
 /// `weight` of `[4U, U]`, or that transposed, in panels.
 fn in_panels(weight: Tensor<2>, transposed: bool) -> Tensor<1> {
     let [gates, units] = weight.dims();
-    let [inner, columns] = if transposed { [units, gates] } else { [gates, units] };
+    let sizes = if transposed { Panelled::new(units, gates) } else { Panelled::new(gates, units) };
     let operation = Own {
         name: "matrix_panels",
-        outputs: vec![(vec![panel_elements(inner, columns)], DType::F32)],
+        outputs: vec![(vec![sizes.elements()], DType::F32)],
         inputs: vec![weight.into()],
         in_place: false,
     };
     operation.run_one(|inputs| {
         let weight: &[f32] = inputs[0].storage();
-        if transposed {
-            panels(inner, columns, |unit, gate| weight[gate * units + unit])
-        } else {
-            panels(inner, columns, |gate, unit| weight[gate * units + unit])
-        }
+        if transposed { sizes.of_columns(weight) } else { sizes.of_rows(weight) }
     })
 }
 
@@ -137,19 +131,17 @@ pub(crate) fn lstm_backward(
     }
 }
 
-/// Rows of a batch that one task takes, where a row takes `work` multiplications: as few as keep all threads busy, or
-/// all where a task would cost more than it does.
-fn rows_of_a_task(batch: usize, work: usize) -> usize {
+/// Rows of a batch that one task takes, where a row is multiplied by a matrix at each step: whole tiles, and as few as
+/// keep all threads busy, or all where a task would cost more than it does.
+fn rows_of_a_task(batch: usize, steps: usize, units: usize, matrix: Panelled) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
     let threads = rayon::current_num_threads().max(1);
-    batch.div_ceil(threads).max(WORTH_A_TASK.div_ceil(work.max(1))).clamp(1, batch.max(1))
+    let work = (steps * 4 * units * units).max(1);
+    let rows = batch.div_ceil(threads).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.max(1));
+    rows.next_multiple_of(matrix.rows_of_a_tile())
 }
 
-/// The elements of a contiguous tensor of 32 bits.
-fn floats(tensor: &FlexTensor) -> &[f32] {
-    match Values::of(tensor) {
-        Values::F32(values) => values,
-        // Whoever calls a kernel widens what it is given.
-        Values::Bf16(_) | Values::F16(_) => unreachable!("LSTM kernels are given 32 bits"),
-    }
+/// What is multiplied, of all rows of a batch.
+fn workspace(batch: usize, matrix: Panelled) -> Workspace {
+    Workspace { shared: matrix.elements_beside(batch), ..Workspace::default() }
 }

@@ -52,13 +52,6 @@ struct Sums {
     bias: Option<Tensor<1>>,
 }
 
-fn add<const D: usize>(sum: &mut Option<Tensor<D>>, more: Tensor<D>) {
-    *sum = Some(match sum.take() {
-        Some(sum) => sum + more,
-        None => more,
-    });
-}
-
 /// Runs of about √T steps: of the states that are kept of each run, and of what one run needs in backward, there is then
 /// about as much.
 fn runs(steps: usize) -> impl Iterator<Item = Range<usize>> {
@@ -135,7 +128,7 @@ impl Layer {
         let of_input = wanted[0].then(|| self.operand(self.weights[0].clone()));
         let Upstream { mut output, state } = upstream;
         let mut input = wanted[0].then(|| self.room_for_input(&output)).flatten();
-        let zeros = || kernel::room(kept[0].before[1].dims(), DType::F32, self.bias.clone(), kernels);
+        let zeros = || self.zeros(kept[0].before[1].dims());
         let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
         let mut sums = Sums::default();
         while let Some(Run { steps, before, gates }) = kept.pop() {
@@ -177,28 +170,35 @@ impl Layer {
         previous: Tensor<3>,
         wanted: [bool; 7],
     ) -> Tensor<2> {
+        let Policy { kernels, .. } = self.policy;
         let [batch, count, width] = gates.dims();
         let gates = gates.reshape([batch * count, width]);
         if wanted[3] || wanted[4] {
-            add(&mut sums.bias, gates.clone().sum_dim(0).reshape([width]));
+            let sum = sums.bias.take().unwrap_or_else(|| self.zeros([width]));
+            sums.bias = Some(kernel::add_columns(sum, gates.clone(), kernels));
         }
-        let Policy { kernels, .. } = self.policy;
         let gates = match kernels {
             // What is computed in 32 bits need not be rounded before it.
             kernel::Kernels::Own => gates,
             kernel::Kernels::Composed => self.operand(gates),
         };
-        let product =
-            |right: Tensor<2>| kernel::cast(gates.clone().transpose().matmul(right), DType::F32, kernels);
+        let add = |sum: &mut Option<Tensor<2>>, right: Tensor<2>| {
+            let before = sum.take().unwrap_or_else(|| self.zeros([width, right.dims()[1]]));
+            *sum = Some(kernel::add_product(before, gates.clone(), right, kernels));
+        };
         if wanted[2] {
             let previous = previous.reshape([batch * count, width / 4]);
-            let previous = kernel::cast(previous, gates.dtype(), kernels);
-            add(&mut sums.weights[1], product(previous));
+            add(&mut sums.weights[1], kernel::cast(previous, gates.dtype(), kernels));
         }
         if wanted[1] {
-            add(&mut sums.weights[0], product(self.input_of(steps)));
+            add(&mut sums.weights[0], self.input_of(steps));
         }
         gates
+    }
+
+    /// Of 32 bits.
+    fn zeros<const D: usize>(&self, shape: [usize; D]) -> Tensor<D> {
+        kernel::room(shape, DType::F32, self.bias.clone(), self.policy.kernels)
     }
 }
 

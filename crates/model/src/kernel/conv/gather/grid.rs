@@ -3,11 +3,9 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use crate::kernel::{
-    conv::{
-        tile::Tile,
-        window::{Axis, Line},
-    },
+    conv::window::{Axis, Line},
     rows::Value,
+    tile::Tile,
 };
 
 /// Inner indices that are multiplied at once, about: as many rows of a tile stay in the first cache.

@@ -15,11 +15,13 @@ mod task;
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use super::{tile::Tile, window::Axis, workers};
+use super::window::Axis;
 use crate::kernel::{
     Workspace,
     rows::{Value, zeros},
+    tile::Tile,
     vector::vectorised,
+    workers,
 };
 
 use grid::Grid;

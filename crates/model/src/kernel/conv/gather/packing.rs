@@ -3,7 +3,7 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use super::{Gather, grid::Grid};
-use crate::kernel::{conv::interleave::interleave, rows::Value, vector::Loops};
+use crate::kernel::{interleave::interleave, rows::Value, vector::Loops};
 
 /// Puts the weights of some rows and channels into a tile.
 pub(super) struct Packing<'a, E> {

@@ -7,11 +7,9 @@ use super::{
     grid::{Grid, Panel},
 };
 use crate::kernel::{
-    conv::{
-        tile::{Column, Right},
-        window::Run,
-    },
+    conv::window::Run,
     rows::Value,
+    tile::{Column, Right},
     vector::Loops,
 };
 

@@ -1,6 +1,6 @@
 //! Products of matrices, a tile of the result at a time: the sums of a tile stay in registers.
 //!
-//! These are the only loops of the convolutions that use vector instructions by name: written as plain arrays they are
+//! These are the only loops of our kernels that use vector instructions by name: written as plain arrays they are
 //! not vectorised and compute 5 GFLOP/s, and 160 of about 170 possible as they are (one core, AVX-512).
 
 use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_unaligned};
