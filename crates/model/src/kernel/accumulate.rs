@@ -111,9 +111,9 @@ struct Part<'a> {
 impl Loops for Part<'_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { panels, left, sums, columns, beside } = self;
-        let count = sums.len() / columns;
-        panels.add_product_of_columns(count, left, (sums, columns), beside);
+        let Self { panels, left: (left, stride), sums, columns, beside } = self;
+        let put = panels.sizes().put_columns_of(left, stride);
+        panels.add_product(sums.len() / columns, put, (sums, columns), beside);
     }
 }
 

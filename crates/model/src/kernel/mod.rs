@@ -32,7 +32,9 @@ pub(crate) use cast::cast;
 pub(crate) use conv::{Slide, conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use dropout::{Mask, dropped};
-pub(crate) use lstm::{LstmSteps, Recurrent, lstm_backward, lstm_forward, operand};
+pub(crate) use lstm::{
+    LstmEnd, LstmStart, LstmSteps, Matrix, lstm_backward, lstm_forward, lstm_input_backward, operand,
+};
 pub(crate) use norm::{Addend, Norm, NormGradients, Shared, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};
 

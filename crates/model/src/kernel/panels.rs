@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::{
     interleave::interleave,
-    rows::{vector, zeros},
+    rows::{Value, vector, zeros},
     tile::{Column, Right, Tile},
     vector::{Loops, vectorised},
 };
@@ -33,6 +33,11 @@ impl Panelled {
     /// Of `inner` rows and so many columns.
     pub(super) fn new(inner: usize, columns: usize) -> Self {
         Self { inner, columns, tile: Tile::of_this_processor() }
+    }
+
+    /// Rows of the matrix.
+    pub(super) fn inner(self) -> usize {
+        self.inner
     }
 
     /// Elements of the panels.
@@ -83,24 +88,49 @@ impl Panelled {
         vector(panels)
     }
 
-    /// The tiles of `count` rows, part by part of [`DEPTH`]: the inner indices of each, its first row and how many there
-    /// are, and its place among all `tiles`.
+    /// Fills the tiles of `count` rows, part by part of [`DEPTH`].
     #[inline(always)]
-    fn tiles(
+    fn each_tile(
         self,
         count: usize,
         tiles: &mut [f32],
-    ) -> impl Iterator<Item = (Range<usize>, (usize, usize), &mut [f32])> {
-        let Self { tile, .. } = self;
-        let padded = tile.padded_rows(count);
-        tiles.chunks_mut((DEPTH * padded).max(1)).enumerate().flat_map(move |(part, tiles)| {
+        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+    ) {
+        let rows = self.tile.rows;
+        let padded = self.tile.padded_rows(count);
+        for (part, tiles) in tiles.chunks_mut((DEPTH * padded).max(1)).enumerate() {
             let depth = tiles.len() / padded;
             let inner = part * DEPTH..part * DEPTH + depth;
-            tiles.chunks_exact_mut((depth * tile.rows).max(1)).enumerate().map(move |(index, to)| {
-                let first = index * tile.rows;
-                (inner.clone(), (first, tile.rows.min(count - first)), to)
-            })
-        })
+            for (index, tile) in tiles.chunks_exact_mut((depth * rows).max(1)).enumerate() {
+                put(index * rows..(index * rows + rows).min(count), inner.clone(), tile);
+            }
+        }
+    }
+
+    /// How rows, which `row` gives, come into a tile.
+    #[inline(always)]
+    pub(super) fn put_rows_of<'b, E: Value + 'b>(
+        self,
+        row: impl Fn(usize) -> &'b [E],
+    ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
+        move |rows, inner, tile| {
+            interleave(rows.len(), |index| row(rows.start + index), inner, tile, self.tile.rows);
+        }
+    }
+
+    /// How columns of `left`, whose rows are `stride` apart, come into a tile.
+    #[inline(always)]
+    pub(super) fn put_columns_of(
+        self,
+        left: &[f32],
+        stride: usize,
+    ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
+        move |columns, inner, tile| {
+            let left = left[inner.start * stride..].chunks(stride);
+            for (to, left) in tile.chunks_exact_mut(self.tile.rows).zip(left) {
+                to[..columns.len()].copy_from_slice(&left[columns.clone()]);
+            }
+        }
     }
 
     fn fill(self, panels: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
@@ -144,41 +174,24 @@ impl<'a> Panels<'a> {
         Self { elements, sizes, offsets }
     }
 
-    /// Adds `count` rows, which `row` gives, times the matrix to as many rows of `output`, which are `stride` apart.
-    /// `beside` has as many elements as [`Panelled::elements_beside`] says.
-    #[inline(always)]
-    pub(super) fn add_product<'b>(
-        &self,
-        count: usize,
-        row: impl Fn(usize) -> &'b [f32],
-        (output, stride): (&mut [f32], usize),
-        beside: &mut [f32],
-    ) {
-        let Panelled { inner, tile, .. } = self.sizes;
-        let (tiles, last) = beside.split_at_mut(tile.padded_rows(count) * inner);
-        for (inner, (first, rows), to) in self.sizes.tiles(count, tiles) {
-            interleave(rows, |index| row(first + index), inner, to, tile.rows);
-        }
-        self.add_tiles(count, tiles, (output, stride), last);
+    pub(super) fn sizes(&self) -> Panelled {
+        self.sizes
     }
 
-    /// As [`add_product`](Self::add_product), for rows that stand one beside the other in `left`, `stride` elements from
-    /// one inner index to the next.
+    /// Adds `count` rows times the matrix to as many rows of `output`, which are `stride` apart. `put` writes some of
+    /// them to a tile: which rows, and of which inner indices, a tile's rows side by side. `beside` has as many elements
+    /// as [`Panelled::elements_beside`] says.
     #[inline(always)]
-    pub(super) fn add_product_of_columns(
+    pub(super) fn add_product(
         &self,
         count: usize,
-        (left, left_stride): (&[f32], usize),
+        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
         (output, stride): (&mut [f32], usize),
         beside: &mut [f32],
     ) {
         let Panelled { inner, tile, .. } = self.sizes;
         let (tiles, last) = beside.split_at_mut(tile.padded_rows(count) * inner);
-        for (inner, (first, rows), to) in self.sizes.tiles(count, tiles) {
-            for (to, left) in to.chunks_exact_mut(tile.rows).zip(left[inner.start * left_stride..].chunks(left_stride)) {
-                to[..rows].copy_from_slice(&left[first..first + rows]);
-            }
-        }
+        self.sizes.each_tile(count, tiles, put);
         self.add_tiles(count, tiles, (output, stride), last);
     }
 
@@ -239,8 +252,8 @@ mod tests {
         fn run<const FUSED: bool>(self) {
             let Self { panels, left, output, stride, beside } = self;
             let inner = panels.sizes.inner;
-            let row = |row: usize| &left[row * inner..][..inner];
-            panels.add_product(left.len() / inner, row, (output, stride), beside);
+            let put = panels.sizes.put_rows_of(|row| &left[row * inner..][..inner]);
+            panels.add_product(left.len() / inner, put, (output, stride), beside);
         }
     }
 

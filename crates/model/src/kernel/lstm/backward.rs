@@ -1,35 +1,31 @@
-use burn::tensor::Tensor;
-use burn_backend::DType;
+use std::ops::Range;
+
+use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
 use super::{
-    LstmGradients, Recurrent,
-    forward::{next_cell, put_out, sequence, state_of},
-    rows_of_a_task, workspace,
+    LstmEnd, LstmGradients, Matrix,
+    forward::{next_cell, put_out},
+    rows_of_a_task, sequence, state_of, workspace,
 };
 use crate::kernel::{
-    Own,
-    panels::{Panelled, Panels},
-    rows::{floats, tensor, zeros},
+    Own, Workspace,
+    panels::Panels,
+    rows::{Value, Values, floats, tensor, zeros},
     vector::{Loops, multiply_add, tanh, vectorised},
 };
 
 /// The gradients of gates are written over the gates.
-pub(super) fn own(
-    gates: Tensor<3>,
-    [hidden, cell]: [Tensor<2>; 2],
-    outputs: Tensor<3>,
-    [hidden_gradient, cell_gradient]: [Tensor<2>; 2],
-    panels: Tensor<1>,
-    recurrent: &Recurrent,
-) -> LstmGradients {
-    let dims @ [batch, steps, _] = gates.dims();
-    let (units, dtype) = (recurrent.units, recurrent.dtype);
-    let of_steps = (vec![batch, steps, units], DType::F32);
+pub(super) fn own(end: LstmEnd, recurrent: &Matrix) -> LstmGradients {
+    let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
+    let [hidden_gradient, cell_gradient] = after;
+    let dims @ [batch, _, _] = gates.dims();
+    let units = recurrent.columns;
+    let of_steps = (vec![batch, steps.len(), units], DType::F32);
     let state = (vec![batch, units], DType::F32);
-    let matrix = Panelled::new(4 * units, units);
-    let workspace = workspace(batch, matrix);
+    let workspace = workspace(batch, recurrent.sizes(), None);
     let operation = Own {
         name: "lstm_backward",
         inputs: vec![
@@ -39,16 +35,14 @@ pub(super) fn own(
             outputs.into(),
             hidden_gradient.into(),
             cell_gradient.into(),
-            panels.into(),
+            recurrent.panels().into(),
         ],
         // The cells, the last, are used within alone.
         outputs: vec![(dims.to_vec(), DType::F32), of_steps.clone(), state.clone(), state, of_steps],
         in_place: true,
     };
-    let outputs = operation.run_within(workspace, |inputs| {
-        run(inputs, [batch, steps, units], dtype, zeros(workspace.shared), matrix)
-    });
-    let mut outputs = outputs.into_iter();
+    let run = Run { steps, recurrent, workspace };
+    let mut outputs = operation.run_within(workspace, |inputs| run.on(inputs)).into_iter();
     // Five outputs of these ranks are declared above.
     let mut next = || outputs.next().expect("the operation has five outputs");
     let (gates, previous) = (sequence(next()), sequence(next()));
@@ -56,69 +50,77 @@ pub(super) fn own(
     LstmGradients { gates, previous, state }
 }
 
-fn run(
-    mut inputs: Vec<FlexTensor>,
-    dims: [usize; 3],
-    dtype: DType,
-    mut beside: Vec<f32>,
-    matrix: Panelled,
-) -> Vec<FlexTensor> {
-    let [batch, steps, units] = dims;
-    let rest = inputs.split_off(1);
-    let [hidden, cell, outputs, hidden_gradient, cell_gradient, panels] =
-        [0, 1, 2, 3, 4, 5].map(|index| floats(&rest[index]));
-    // The only one that is left.
-    let mut gates = inputs.swap_remove(0);
-    let (mut cells, mut previous) = (vec![0.0; batch * steps * units], vec![0.0; batch * steps * units]);
-    let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
-    let panels = &Panels::new(panels, matrix);
-    let rows = rows_of_a_task(batch, steps, units, matrix);
-    let beside = beside.par_chunks_mut(matrix.elements_beside(rows).max(1));
-    let (of_rows, of_steps) = (rows * units, (rows * steps * units).max(1));
-    let written = gates
-        .storage_mut::<f32>()
-        .par_chunks_mut(4 * of_steps)
-        .zip(cells.par_chunks_mut(of_steps).zip(previous.par_chunks_mut(of_steps)));
-    let gradients = hidden_gradient.par_chunks_mut(of_rows).zip(cell_gradient.par_chunks_mut(of_rows));
-    let read = outputs.par_chunks(of_steps).zip(hidden.par_chunks(of_rows).zip(cell.par_chunks(of_rows)));
-    written.zip(gradients).zip(read).zip(beside).for_each(|(((written, gradients), read), beside)| {
-        let (gates, (cells, previous)) = written;
-        let ((hidden_gradient, cell_gradient), (outputs, (hidden, cell))) = (gradients, read);
-        let backward = Backward {
-            panels,
-            before: [hidden, cell],
-            outputs,
-            gates,
-            cells,
-            previous,
-            hidden_gradient,
-            cell_gradient,
-            beside,
-            steps,
-            units,
-            dtype,
-        };
-        vectorised(backward);
-    });
-    let state = [batch, units];
-    let [previous, cells] = [previous, cells].map(|values| tensor(values, &dims));
-    let [hidden, cell] = [hidden_gradient, cell_gradient].map(|values| tensor(values, &state));
-    vec![gates, previous, hidden, cell, cells]
+/// How a run of steps is gone back through.
+struct Run<'a> {
+    steps: Range<usize>,
+    recurrent: &'a Matrix,
+    workspace: Workspace,
+}
+
+impl Run<'_> {
+    fn on(&self, mut inputs: Vec<FlexTensor>) -> Vec<FlexTensor> {
+        let rest = inputs.split_off(1);
+        let [hidden, cell, hidden_gradient, cell_gradient, panels] =
+            [0, 1, 3, 4, 5].map(|index| floats(&rest[index]));
+        let [batch, all_steps, units] = [0, 1, 2].map(|dim| rest[2].shape()[dim]);
+        // The only one that is left.
+        let mut gates = inputs.swap_remove(0);
+        let steps = self.steps.len();
+        let [mut cells, mut previous] = [(); 2].map(|()| zeros(batch * steps * units));
+        let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
+        let recurrent = &Panels::new(panels, self.recurrent.sizes());
+        let mut beside = zeros(self.workspace.shared);
+        let rows = rows_of_a_task(batch, steps, self.recurrent);
+        let (of_rows, of_steps) = ((rows * units).max(1), (rows * steps * units).max(1));
+        let tasks = charge(Account::Host, || {
+            let gates = gates.storage_mut::<f32>().chunks_mut(4 * of_steps);
+            let within = cells.chunks_mut(of_steps).zip(previous.chunks_mut(of_steps));
+            let gradients = hidden_gradient.chunks_mut(of_rows).zip(cell_gradient.chunks_mut(of_rows));
+            let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
+            let before = hidden.chunks(of_rows).zip(cell.chunks(of_rows));
+            let all = gates.zip(within).zip(gradients.zip(before)).zip(beside).enumerate();
+            let task = |(index, (((gates, (cells, previous)), (gradients, before)), beside))| Backward {
+                recurrent,
+                before: <[&[f32]; 2]>::from(before),
+                outputs: Values::of(&rest[2]),
+                first_row: index * rows,
+                all_steps,
+                first_step: self.steps.start,
+                gates,
+                cells,
+                previous,
+                gradients: <[&mut [f32]; 2]>::from(gradients),
+                beside,
+                steps,
+                units,
+                dtype: self.recurrent.dtype,
+            };
+            all.map(task).collect::<Vec<_>>()
+        });
+        tasks.into_par_iter().for_each(vectorised);
+        let state = [batch, units];
+        let [previous, cells] = [previous, cells].map(|values| tensor(values, &[batch, steps, units]));
+        let [hidden, cell] = [hidden_gradient, cell_gradient].map(|values| tensor(values, &state));
+        vec![gates, previous, hidden, cell, cells]
+    }
 }
 
 /// The steps of some rows of the batch.
 struct Backward<'a> {
-    panels: &'a Panels<'a>,
+    recurrent: &'a Panels<'a>,
     /// Hidden units and cell before the first step.
     before: [&'a [f32]; 2],
-    /// The gradient of the outputs.
-    outputs: &'a [f32],
+    /// The gradient of the outputs, of all rows and steps.
+    outputs: Values<'a>,
+    first_row: usize,
+    all_steps: usize,
+    first_step: usize,
     /// Activated gates, which become the gradients of what they were activated of.
     gates: &'a mut [f32],
     cells: &'a mut [f32],
     previous: &'a mut [f32],
-    hidden_gradient: &'a mut [f32],
-    cell_gradient: &'a mut [f32],
+    /// Of hidden units and cell.
+    gradients: [&'a mut [f32]; 2],
     /// What products need beside the matrix.
     beside: &'a mut [f32],
     steps: usize,
@@ -132,15 +134,16 @@ impl Loops for Backward<'_> {
     fn run<const FUSED: bool>(mut self) {
         self.again::<FUSED>();
         let (steps, units) = (self.steps, self.units);
-        let (width, rows) = (4 * units, self.hidden_gradient.len() / units);
+        let (width, rows) = (4 * units, self.gradients[0].len() / units);
         for step in (0..steps).rev() {
             for row in 0..rows {
                 self.step::<FUSED>(row, step);
             }
-            self.hidden_gradient.fill(0.0);
-            let gates = &*self.gates;
-            let row = |row: usize| &gates[(row * steps + step) * width..][..width];
-            self.panels.add_product(rows, row, (&mut *self.hidden_gradient, units), &mut *self.beside);
+            let (gates, [hidden, _]) = (&*self.gates, &mut self.gradients);
+            hidden.fill(0.0);
+            let put =
+                self.recurrent.sizes().put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
+            self.recurrent.add_product(rows, put, (&mut **hidden, units), &mut *self.beside);
         }
     }
 }
@@ -179,16 +182,29 @@ impl Backward<'_> {
             0 => &self.before[1][row * units..][..units],
             _ => &self.cells[(at - 1) * units..][..units],
         };
+        let [hidden_gradient, cell_gradient] = &mut self.gradients;
+        let hidden_gradient = &mut hidden_gradient[row * units..][..units];
+        let output = ((self.first_row + row) * self.all_steps + self.first_step + step) * units;
+        match self.outputs {
+            Values::F32(outputs) => add(&outputs[output..], hidden_gradient),
+            Values::Bf16(outputs) => add(&outputs[output..], hidden_gradient),
+            Values::F16(outputs) => add(&outputs[output..], hidden_gradient),
+        }
         let (i, rest) = self.gates[at * 4 * units..][..4 * units].split_at_mut(units);
         let (f, rest) = rest.split_at_mut(units);
         let (g, o) = rest.split_at_mut(units);
         go_back::<FUSED>(
             (i, f, g, o),
             [&self.cells[at * units..], cell_before],
-            [&self.outputs[at * units..], &self.hidden_gradient[row * units..]],
-            &mut self.cell_gradient[row * units..][..units],
+            hidden_gradient,
+            &mut cell_gradient[row * units..][..units],
         );
     }
+}
+
+#[inline(always)]
+fn add<E: Value>(values: &[E], sums: &mut [f32]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widened());
 }
 
 /// With σ′ = σ(1 − σ) and tanh′ = 1 − tanh²:
@@ -199,14 +215,14 @@ impl Backward<'_> {
 fn go_back<const FUSED: bool>(
     (i, f, g, o): (&mut [f32], &mut [f32], &mut [f32], &mut [f32]),
     [cell, cell_before]: [&[f32]; 2],
-    [output, next]: [&[f32]; 2],
+    hidden_gradient: &[f32],
     cell_gradient: &mut [f32],
 ) {
     let units = cell_gradient.len();
     let (i, f, g, o) = (&mut i[..units], &mut f[..units], &mut g[..units], &mut o[..units]);
-    let [cell, cell_before, output, next] = [cell, cell_before, output, next].map(|values| &values[..units]);
+    let [cell, cell_before, of_hidden] = [cell, cell_before, hidden_gradient].map(|values| &values[..units]);
     for unit in 0..units {
-        let of_hidden = output[unit] + next[unit];
+        let of_hidden = of_hidden[unit];
         let activated = tanh::<FUSED>(cell[unit]);
         let slope = o[unit] * (1.0 - activated * activated);
         let of_cell = multiply_add::<FUSED>(of_hidden, slope, cell_gradient[unit]);

@@ -6,8 +6,8 @@ use burn::tensor::{
 };
 use burn_backend::DType;
 
-use super::{LstmGradients, LstmSteps, Recurrent};
-use crate::kernel::{Kernels, cast};
+use super::{LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix};
+use crate::kernel::{Kernels, cast, place_steps};
 
 fn narrow<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     cast(tensor, dtype, Kernels::Composed)
@@ -44,17 +44,15 @@ fn put_out(gates: &Tensor<2>, cell: &Tensor<2>, dtype: DType) -> Tensor<2> {
     rounded(o * tanh(cell.clone()), dtype)
 }
 
-pub(super) fn forward(
-    projected: Tensor<3>,
-    bias: Tensor<1>,
-    [mut hidden, mut cell]: [Tensor<2>; 2],
-    matrix: &Tensor<2>,
-    recurrent: &Recurrent,
-) -> LstmSteps {
+pub(super) fn forward(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
+    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], output } = start;
     let dtype = recurrent.dtype;
-    let [_, steps, _] = projected.dims();
-    let (mut all_gates, mut all_hidden) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
-    for step in 0..steps {
+    let [batch, _, features] = input.dims();
+    let (count, matrix) = (steps.len(), recurrent.tensor());
+    let input = narrow(input.narrow(1, steps.start, count).reshape([batch * count, features]), dtype);
+    let projected = wide(input.matmul(of_input.tensor())).reshape([batch, count, 4 * recurrent.inner]);
+    let (mut all_gates, mut all_hidden) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for step in 0..count {
         let product = wide(narrow(hidden, dtype).matmul(matrix.clone()));
         let [i, f, g, o] = gates_of(&(product + at_step(&projected, step) + bias.clone().unsqueeze()));
         let gates = rounded(Tensor::cat(vec![sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)], 1), dtype);
@@ -63,23 +61,19 @@ pub(super) fn forward(
         all_gates.push(gates);
         all_hidden.push(hidden.clone());
     }
-    LstmSteps {
-        gates: Tensor::stack(all_gates, 1),
-        hidden: Tensor::stack(all_hidden, 1),
-        state: [hidden, cell],
-    }
+    let output = output.map(|mut output| {
+        place_steps(&mut output, Tensor::stack(all_hidden, 1), steps.start, Kernels::Composed);
+        output
+    });
+    LstmSteps { gates: Tensor::stack(all_gates, 1), output, state: [hidden, cell] }
 }
 
-pub(super) fn backward(
-    gates: Tensor<3>,
-    [hidden, cell]: [Tensor<2>; 2],
-    outputs: Tensor<3>,
-    [mut hidden_gradient, mut cell_gradient]: [Tensor<2>; 2],
-    matrix: &Tensor<2>,
-    recurrent: &Recurrent,
-) -> LstmGradients {
-    let dtype = recurrent.dtype;
-    let [_, steps, _] = gates.dims();
+pub(super) fn backward(end: LstmEnd, recurrent: &Matrix) -> LstmGradients {
+    let LstmEnd { gates, before: [hidden, cell], steps: of_run, outputs, after } = end;
+    let [mut hidden_gradient, mut cell_gradient] = after;
+    let (dtype, matrix) = (recurrent.dtype, recurrent.tensor());
+    let outputs = wide(outputs.narrow(1, of_run.start, of_run.len()));
+    let steps = of_run.len();
     // Each with the one before the first step.
     let (mut hiddens, mut cells) = (vec![hidden], vec![cell]);
     for step in 0..steps {

@@ -1,143 +1,197 @@
-use burn::tensor::Tensor;
-use burn_backend::DType;
+use std::ops::Range;
+
+use burn::tensor::{bf16, f16};
+use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use super::{LstmSteps, Recurrent, rows_of_a_task, workspace};
+use super::{LstmStart, LstmSteps, Matrix, ROWS, rows_of_a_task, sequence, state_of, workspace};
 use crate::{
     AnyTensor,
     kernel::{
-        Own,
-        panels::{Panelled, Panels},
-        rows::{floats, round, tensor, zeros},
+        Own, Workspace,
+        panels::Panels,
+        rows::{Value, Values, floats, round, tensor, zeros},
         vector::{Loops, multiply_add, sigmoid, tanh, vectorised},
     },
 };
 
-/// The gates are written over what they are computed of.
-pub(super) fn own(
-    projected: Tensor<3>,
-    bias: Tensor<1>,
-    [hidden, cell]: [Tensor<2>; 2],
-    panels: Tensor<1>,
-    recurrent: &Recurrent,
-) -> LstmSteps {
-    let dims @ [batch, steps, _] = projected.dims();
-    let (units, dtype) = (recurrent.units, recurrent.dtype);
+/// Outputs are written where the sequence is; gates and state are new.
+pub(super) fn own(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
+    let LstmStart { input, steps, bias, state: [hidden, cell], output } = start;
+    let [batch, _, _] = input.dims();
+    let (units, writes) = (recurrent.inner, output.is_some());
     let state = (vec![batch, units], DType::F32);
-    let matrix = Panelled::new(units, 4 * units);
-    let workspace = workspace(batch, matrix);
+    let mut outputs = vec![(vec![batch, steps.len(), 4 * units], DType::F32), state.clone(), state];
+    if let Some(output) = &output {
+        outputs.insert(0, (output.dims().to_vec(), output.dtype()));
+    }
+    let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
+    let output = output.map(AnyTensor::from).into_iter();
+    let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
     let operation = Own {
         name: "lstm_forward",
-        inputs: vec![projected.into(), bias.into(), hidden.into(), cell.into(), panels.into()],
-        outputs: vec![
-            (dims.to_vec(), DType::F32),
-            (vec![batch, steps, units], DType::F32),
-            state.clone(),
-            state,
-        ],
-        in_place: true,
+        inputs: output.chain(inputs).chain(matrices).collect(),
+        outputs,
+        in_place: writes,
     };
-    let outputs = operation.run_within(workspace, |inputs| {
-        run(inputs, [batch, steps, units], dtype, zeros(workspace.shared), matrix)
+    let workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
+    let run = Run { steps, of_input, recurrent, workspace };
+    let made = operation.run_within(workspace, |inputs| match recurrent.dtype {
+        DType::BF16 => run.on::<bf16>(inputs, writes),
+        DType::F16 => run.on::<f16>(inputs, writes),
+        _ => run.on::<f32>(inputs, writes),
     });
-    let mut outputs = outputs.into_iter();
-    // Four outputs of these ranks are declared above.
-    let mut next = || outputs.next().expect("the operation has four outputs");
-    let (gates, hidden) = (sequence(next()), sequence(next()));
-    let state = [state_of(next()), state_of(next())];
-    LstmSteps { gates, hidden, state }
+    let mut made = made.into_iter();
+    // As many outputs, of these ranks, are declared above.
+    let mut next = || made.next().expect("the operation has the outputs that it declares");
+    let output = writes.then(|| sequence(next()));
+    LstmSteps { output, gates: sequence(next()), state: [state_of(next()), state_of(next())] }
 }
 
-/// `[B, k, F]`.
-pub(super) fn sequence(output: AnyTensor) -> Tensor<3> {
-    // Operations know the rank of what they make.
-    output.float().expect("a sequence has rank 3")
+/// How a run of steps is computed.
+struct Run<'a> {
+    steps: Range<usize>,
+    of_input: &'a Matrix,
+    recurrent: &'a Matrix,
+    workspace: Workspace,
 }
 
-/// `[B, U]`.
-pub(super) fn state_of(output: AnyTensor) -> Tensor<2> {
-    // Operations know the rank of what they make.
-    output.float().expect("a state has rank 2")
-}
-
-fn run(
-    mut inputs: Vec<FlexTensor>,
-    dims: [usize; 3],
-    dtype: DType,
-    mut beside: Vec<f32>,
-    matrix: Panelled,
-) -> Vec<FlexTensor> {
-    let [batch, steps, units] = dims;
-    let rest = inputs.split_off(1);
-    let [bias, hidden, cell, panels] = [0, 1, 2, 3].map(|index| floats(&rest[index]));
-    // The only one that is left.
-    let mut gates = inputs.swap_remove(0);
-    let mut outputs = vec![0.0; batch * steps * units];
-    let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
-    let panels = &Panels::new(panels, matrix);
-    let rows = rows_of_a_task(batch, steps, units, matrix);
-    let beside = beside.par_chunks_mut(matrix.elements_beside(rows).max(1));
-    let gates_of_rows = gates.storage_mut::<f32>().par_chunks_mut((rows * steps * 4 * units).max(1));
-    let outputs_of_rows = outputs.par_chunks_mut((rows * steps * units).max(1));
-    let state = (hidden.par_chunks_mut(rows * units), cell.par_chunks_mut(rows * units));
-    gates_of_rows.zip(outputs_of_rows).zip(state.0.zip(state.1)).zip(beside).for_each(
-        |(((gates, outputs), (hidden, cell)), beside)| {
-            vectorised(Forward { panels, bias, gates, outputs, hidden, cell, beside, steps, units, dtype });
-        },
-    );
-    let state = [batch, units];
-    vec![gates, tensor(outputs, &dims), tensor(hidden, &state), tensor(cell, &state)]
+impl Run<'_> {
+    /// Inputs are the outputs, where they are written, and what is read.
+    fn on<E: Value>(&self, mut inputs: Vec<FlexTensor>, writes: bool) -> Vec<FlexTensor> {
+        let read = inputs.split_off(usize::from(writes));
+        let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
+        let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
+        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let mut gates = zeros(batch * steps * 4 * units);
+        let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
+        let Workspace { shared, of_each, .. } = self.workspace;
+        let (mut beside, mut of_tasks) = (zeros(shared), self.workspace.of_threads());
+        let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
+        let of_input = &Panels::new(of_input, self.of_input.sizes());
+        let rows = rows_of_a_task(batch, steps, self.recurrent);
+        let outputs = inputs.first_mut().map(E::storage);
+        let tasks = charge(Account::Host, || {
+            let mut outputs = outputs.map(|outputs| outputs.chunks_mut((rows * all_steps * units).max(1)));
+            let gates = gates.chunks_mut((rows * steps * 4 * units).max(1));
+            let state = hidden.chunks_mut(rows * units).zip(cell.chunks_mut(rows * units));
+            let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
+            let beside = beside.zip(of_tasks.chunks_mut(of_each.max(1)));
+            let task = |(index, ((gates, (hidden, cell)), beside))| Forward {
+                input: Values::of(&read[0]),
+                first_row: index * rows,
+                all_steps,
+                steps: self.steps.clone(),
+                bias,
+                matrices: [of_input, recurrent],
+                gates,
+                outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
+                hidden,
+                cell,
+                beside,
+                dtype: self.recurrent.dtype,
+            };
+            gates.zip(state).zip(beside).enumerate().map(task).collect::<Vec<Forward<'_, E>>>()
+        });
+        tasks.into_par_iter().for_each(vectorised);
+        let state = [batch, units];
+        let made = [tensor(gates, &[batch, steps, 4 * units]), tensor(hidden, &state), tensor(cell, &state)];
+        inputs.extend(made);
+        inputs
+    }
 }
 
 /// The steps of some rows of the batch.
-struct Forward<'a> {
-    panels: &'a Panels<'a>,
+struct Forward<'a, E> {
+    /// Of all rows and steps.
+    input: Values<'a>,
+    first_row: usize,
+    all_steps: usize,
+    steps: Range<usize>,
     bias: &'a [f32],
-    /// Projected inputs, which become activated gates.
+    /// The weights of inputs and of hidden units.
+    matrices: [&'a Panels<'a>; 2],
     gates: &'a mut [f32],
-    outputs: &'a mut [f32],
+    /// Of all steps; nothing where they are not asked for.
+    outputs: &'a mut [E],
     hidden: &'a mut [f32],
     cell: &'a mut [f32],
-    /// What products need beside the matrix.
-    beside: &'a mut [f32],
-    steps: usize,
-    units: usize,
-    /// What gates and hidden units are rounded to.
+    /// What products by the recurrent weights need, and those by the weights of the input.
+    beside: (&'a mut [f32], &'a mut [f32]),
+    /// What inputs, gates and hidden units are rounded to.
     dtype: DType,
 }
 
-impl Loops for Forward<'_> {
+impl<E: Value> Loops for Forward<'_, E> {
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        let Self { panels, bias, gates, outputs, hidden, cell, beside, steps, units, dtype } = self;
+    fn run<const FUSED: bool>(mut self) {
+        self.project();
+        let Self { matrices: [_, recurrent], gates, outputs, hidden, cell, beside, .. } = self;
+        let (steps, units) = (self.steps.len(), recurrent.sizes().inner());
         let (width, rows) = (4 * units, hidden.len() / units);
         for step in 0..steps {
             let of_step = (&mut gates[step * width..], steps * width);
-            panels.add_product(rows, |row| &hidden[row * units..][..units], of_step, &mut *beside);
+            let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
+            recurrent.add_product(rows, put, of_step, &mut *beside.0);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
-                let at = row * steps + step;
-                let gates = &mut gates[at * width..][..width];
-                activate::<FUSED>(gates, bias, units);
-                round(gates, dtype);
+                let gates = &mut gates[(row * steps + step) * width..][..width];
+                activate::<FUSED>(gates, units);
+                round(gates, self.dtype);
                 next_cell::<FUSED>(gates, cell);
-                put_out::<FUSED>(gates, cell, hidden, dtype);
-                outputs[at * units..][..units].copy_from_slice(hidden);
+                put_out::<FUSED>(gates, cell, hidden, self.dtype);
+                if let Some(outputs) =
+                    outputs.get_mut((row * self.all_steps + self.steps.start + step) * units..)
+                {
+                    outputs.iter_mut().zip(hidden).for_each(|(to, value)| *to = E::rounded(*value));
+                }
             }
         }
     }
 }
 
-#[inline(always)]
-fn activate<const FUSED: bool>(gates: &mut [f32], bias: &[f32], units: usize) {
-    let g = 2 * units..3 * units;
-    for range in [0..g.start, g.end..gates.len()] {
-        let with_bias = gates[range.clone()].iter_mut().zip(&bias[range]);
-        with_bias.for_each(|(gate, bias)| *gate = sigmoid::<FUSED>(*gate + bias));
+impl<E: Value> Forward<'_, E> {
+    /// What inputs and biases give to the gates of all steps.
+    #[inline(always)]
+    fn project(&mut self) {
+        let [of_input, _] = self.matrices;
+        let (sizes, steps, width) = (of_input.sizes(), self.steps.len(), self.bias.len());
+        let features = sizes.inner();
+        for (block, gates) in self.gates.chunks_mut(ROWS * width).enumerate() {
+            gates.chunks_exact_mut(width).for_each(|gates| gates.copy_from_slice(self.bias));
+            let place = |row: usize| {
+                let row = block * ROWS + row;
+                let step = self.steps.start + row % steps;
+                ((self.first_row + row / steps) * self.all_steps + step) * features
+            };
+            let put = |rows: Range<usize>, inner, tile: &mut [f32]| {
+                match self.input {
+                    Values::F32(input) => {
+                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                        round(tile, self.dtype);
+                    }
+                    Values::Bf16(input) => {
+                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                    }
+                    Values::F16(input) => {
+                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                    }
+                }
+            };
+            of_input.add_product(gates.len() / width, put, (gates, width), &mut *self.beside.1);
+        }
     }
-    let with_bias = gates[g.clone()].iter_mut().zip(&bias[g]);
-    with_bias.for_each(|(gate, bias)| *gate = tanh::<FUSED>(*gate + bias));
+}
+
+#[inline(always)]
+fn activate<const FUSED: bool>(gates: &mut [f32], units: usize) {
+    let (before, rest) = gates.split_at_mut(2 * units);
+    let (candidates, behind) = rest.split_at_mut(units);
+    before.iter_mut().for_each(|gate| *gate = sigmoid::<FUSED>(*gate));
+    candidates.iter_mut().for_each(|gate| *gate = tanh::<FUSED>(*gate));
+    behind.iter_mut().for_each(|gate| *gate = sigmoid::<FUSED>(*gate));
 }
 
 /// The next cell, of activated gates: also what backward computes again.

@@ -1,18 +1,23 @@
 //! A run of time steps of an LSTM layer.
 //!
-//! Letters: B batch, k steps of the run, U hidden units. Gates are i, f, g, o side by side, U each.
+//! Letters: B batch, T steps of the sequence, k of the run, I features of the input, U hidden units. Gates are i, f, g, o
+//! side by side, U each.
 
 mod backward;
 mod composed;
 mod forward;
+mod input;
+mod matrix;
+
+use std::ops::Range;
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
-use super::{
-    Kernels, Own, Workspace, cast,
-    panels::Panelled,
-};
+use super::{Kernels, Workspace, cast, panels::Panelled, place_steps};
+use crate::AnyTensor;
+
+pub(crate) use matrix::Matrix;
 
 /// A matrix in the format of products, `dtype`; on the CPU, where 16 bits are a format of storage, rounded to that and
 /// wide again.
@@ -24,81 +29,40 @@ pub(crate) fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: 
     }
 }
 
-/// The recurrent weights, as products of a pass want them.
-pub(crate) struct Recurrent {
-    /// The matrix that a row is multiplied by, or its panels.
-    matrix: Matrix,
-    units: usize,
-    /// The format of products.
-    dtype: DType,
-}
-
-enum Matrix {
-    Panels(Tensor<1>),
-    Plain(Tensor<2>),
-}
-
-impl Recurrent {
-    /// From hidden units to gates. `weight` is `[4U, U]`.
-    pub(crate) fn forward(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
-        Self::new(weight, dtype, kernels, true)
-    }
-
-    /// From gates back to hidden units.
-    pub(crate) fn backward(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
-        Self::new(weight, dtype, kernels, false)
-    }
-
-    fn new(weight: Tensor<2>, dtype: DType, kernels: Kernels, transposed: bool) -> Self {
-        let [_, units] = weight.dims();
-        let weight = operand(weight, dtype, kernels);
-        let matrix = match kernels {
-            Kernels::Own => Matrix::Panels(in_panels(weight, transposed)),
-            Kernels::Composed if transposed => Matrix::Plain(weight.transpose()),
-            Kernels::Composed => Matrix::Plain(weight),
-        };
-        Self { matrix, units, dtype }
-    }
-}
-
-/// `weight` of `[4U, U]`, or that transposed, in panels.
-fn in_panels(weight: Tensor<2>, transposed: bool) -> Tensor<1> {
-    let [gates, units] = weight.dims();
-    let sizes = if transposed { Panelled::new(units, gates) } else { Panelled::new(gates, units) };
-    let operation = Own {
-        name: "matrix_panels",
-        outputs: vec![(vec![sizes.elements()], DType::F32)],
-        inputs: vec![weight.into()],
-        in_place: false,
-    };
-    operation.run_one(|inputs| {
-        let weight: &[f32] = inputs[0].storage();
-        if transposed { sizes.of_columns(weight) } else { sizes.of_rows(weight) }
-    })
+/// What a run of steps starts from.
+pub(crate) struct LstmStart {
+    /// The whole sequence, `[B, T, I]`.
+    pub(crate) input: Tensor<3>,
+    /// The steps of the run.
+    pub(crate) steps: Range<usize>,
+    /// `[4U]`.
+    pub(crate) bias: Tensor<1>,
+    /// Hidden units and cell before the first step, `[B, U]` of 32 bits.
+    pub(crate) state: [Tensor<2>; 2],
+    /// Where the outputs are written, `[B, T, U]` in the format of products; `None` where they are there already.
+    pub(crate) output: Option<Tensor<3>>,
 }
 
 /// What a run of steps gives.
 pub(crate) struct LstmSteps {
     /// The activated gates, `[B, k, 4U]`, in the format of products.
     pub(crate) gates: Tensor<3>,
-    /// The outputs, `[B, k, U]`.
-    pub(crate) hidden: Tensor<3>,
+    /// What was given for the outputs, with those of the run.
+    pub(crate) output: Option<Tensor<3>>,
     /// Hidden units and cell after the last step, `[B, U]` of 32 bits.
     pub(crate) state: [Tensor<2>; 2],
 }
 
-/// Runs over k steps from `state`. `projected` are what the inputs give to the gates, `[B, k, 4U]`, and `bias`, `[4U]`,
-/// what is added to them: of 32 bits, as is all but products, gates and hidden units.
+/// Runs over k steps. `of_input` are the weights of the inputs, and `recurrent` those of the hidden units.
 pub(crate) fn lstm_forward(
-    projected: Tensor<3>,
-    bias: Tensor<1>,
-    state: [Tensor<2>; 2],
-    recurrent: &Recurrent,
+    start: LstmStart,
+    of_input: &Matrix,
+    recurrent: &Matrix,
     kernels: Kernels,
 ) -> LstmSteps {
-    let made = match &recurrent.matrix {
-        Matrix::Panels(panels) => forward::own(projected, bias, state, panels.clone(), recurrent),
-        Matrix::Plain(matrix) => composed::forward(projected, bias, state, matrix, recurrent),
+    let made = match kernels {
+        Kernels::Own => forward::own(start, of_input, recurrent),
+        Kernels::Composed => composed::forward(start, of_input, recurrent),
     };
     // They are rounded to it already: cells must be the same when they are computed again of what is kept.
     LstmSteps { gates: cast(made.gates, recurrent.dtype, kernels), ..made }
@@ -114,34 +78,80 @@ pub(crate) struct LstmGradients {
     pub(crate) state: [Tensor<2>; 2],
 }
 
-/// Goes back through the steps of which `gates` are the activated gates, and which started from the state `before`.
-/// `outputs` is the gradient of the outputs of each step, `[B, k, U]`, and `after` that of the state after the last.
-pub(crate) fn lstm_backward(
-    gates: Tensor<3>,
-    before: [Tensor<2>; 2],
-    outputs: Tensor<3>,
-    after: [Tensor<2>; 2],
-    recurrent: &Recurrent,
+/// What a run of steps goes back from.
+pub(crate) struct LstmEnd {
+    /// The activated gates, `[B, k, 4U]`.
+    pub(crate) gates: Tensor<3>,
+    /// Hidden units and cell before the first step.
+    pub(crate) before: [Tensor<2>; 2],
+    /// The steps of the run.
+    pub(crate) steps: Range<usize>,
+    /// The gradient of all outputs, `[B, T, U]`.
+    pub(crate) outputs: Tensor<3>,
+    /// The gradient of hidden units and cell after the last step.
+    pub(crate) after: [Tensor<2>; 2],
+}
+
+/// Goes back through the steps of a run. `recurrent` is what forward multiplied by the transpose of.
+pub(crate) fn lstm_backward(end: LstmEnd, recurrent: &Matrix, kernels: Kernels) -> LstmGradients {
+    let end = LstmEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
+    match kernels {
+        Kernels::Own => backward::own(end, recurrent),
+        Kernels::Composed => composed::backward(end, recurrent),
+    }
+}
+
+/// Writes what goes back to the input of a run of steps to those of `whole`, `[B, T, I]`, and gives that: the gradients of its `gates`,
+/// `[B·k, 4U]`, times the weights. In place, where nobody else holds that.
+pub(crate) fn lstm_input_backward(
+    mut whole: Tensor<3>,
+    gates: Tensor<2>,
+    steps: &Range<usize>,
+    of_input: &Matrix,
     kernels: Kernels,
-) -> LstmGradients {
-    let [gates, outputs] = [gates, outputs].map(|tensor| cast(tensor, DType::F32, kernels));
-    match &recurrent.matrix {
-        Matrix::Panels(panels) => backward::own(gates, before, outputs, after, panels.clone(), recurrent),
-        Matrix::Plain(matrix) => composed::backward(gates, before, outputs, after, matrix, recurrent),
+) -> Tensor<3> {
+    match kernels {
+        Kernels::Own => input::backward(whole, gates, steps, of_input),
+        Kernels::Composed => {
+            let [batch, _, features] = whole.dims();
+            let part = gates.matmul(of_input.tensor()).reshape([batch, steps.len(), features]);
+            place_steps(&mut whole, part, steps.start, kernels);
+            whole
+        }
     }
 }
 
 /// Rows of a batch that one task takes, where a row is multiplied by a matrix at each step: whole tiles, and as few as
 /// keep all threads busy, or all where a task would cost more than it does.
-fn rows_of_a_task(batch: usize, steps: usize, units: usize, matrix: Panelled) -> usize {
+fn rows_of_a_task(batch: usize, steps: usize, recurrent: &Matrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
     let threads = rayon::current_num_threads().max(1);
-    let work = (steps * 4 * units * units).max(1);
+    let work = (steps * recurrent.inner * recurrent.columns).max(1);
     let rows = batch.div_ceil(threads).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.max(1));
-    rows.next_multiple_of(matrix.rows_of_a_tile())
+    rows.next_multiple_of(recurrent.sizes().rows_of_a_tile())
 }
 
-/// What is multiplied, of all rows of a batch.
-fn workspace(batch: usize, matrix: Panelled) -> Workspace {
-    Workspace { shared: matrix.elements_beside(batch), ..Workspace::default() }
+/// Rows of a sequence that are multiplied at once by the weights of the input.
+const ROWS: usize = 64;
+
+/// What is multiplied: of all rows of a batch by the recurrent weights, and of each task, which has some rows of a run,
+/// by the weights of the input.
+fn workspace(batch: usize, recurrent: Panelled, of_input: Option<Panelled>) -> Workspace {
+    Workspace {
+        shared: recurrent.elements_beside(batch),
+        of_each: of_input.map_or(0, |of_input| of_input.elements_beside(ROWS)),
+        tasks: batch.div_ceil(recurrent.rows_of_a_tile()),
+    }
+}
+
+/// `[B, k, F]`.
+fn sequence(output: AnyTensor) -> Tensor<3> {
+    // Operations know the rank of what they make.
+    output.float().expect("a sequence has rank 3")
+}
+
+/// `[B, U]`.
+fn state_of(output: AnyTensor) -> Tensor<2> {
+    // Operations know the rank of what they make.
+    output.float().expect("a state has rank 2")
 }

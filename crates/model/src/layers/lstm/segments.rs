@@ -7,7 +7,7 @@ use burn_backend::DType;
 
 use crate::{
     AnyTensor, Policy,
-    kernel::{self, LstmSteps, Recurrent},
+    kernel::{self, LstmEnd, LstmStart, LstmSteps, Matrix},
 };
 
 /// A layer with its input, off the graph.
@@ -69,11 +69,15 @@ impl Layer {
         kernel::operand(tensor, self.policy.dtype(), self.policy.kernels)
     }
 
-    /// What forward multiplies by.
-    fn matrices(&self) -> (Tensor<2>, Recurrent) {
-        let [of_input, of_hidden] = self.weights.clone();
-        let recurrent = Recurrent::forward(of_hidden, self.policy.dtype(), self.policy.kernels);
-        (self.operand(of_input).transpose(), recurrent)
+    /// What forward multiplies inputs and hidden units by.
+    fn matrices(&self) -> [Matrix; 2] {
+        let Policy { kernels, .. } = self.policy;
+        self.weights.clone().map(|weight| Matrix::transposed(weight, self.policy.dtype(), kernels))
+    }
+
+    /// What backward multiplies by.
+    fn matrix_back(&self, weight: usize) -> Matrix {
+        Matrix::plain(self.weights[weight].clone(), self.policy.dtype(), self.policy.kernels)
     }
 
     /// The input of a run, `[B·k, I]`.
@@ -86,14 +90,13 @@ impl Layer {
     fn run(
         &self,
         steps: &Range<usize>,
-        before: [Tensor<2>; 2],
-        (of_input, recurrent): &(Tensor<2>, Recurrent),
+        state: [Tensor<2>; 2],
+        output: Option<Tensor<3>>,
+        [of_input, recurrent]: &[Matrix; 2],
     ) -> LstmSteps {
-        let [batch, _, _] = self.input.dims();
-        let kernels = self.policy.kernels;
-        let projected = kernel::cast(self.input_of(steps).matmul(of_input.clone()), DType::F32, kernels);
-        let projected = projected.reshape([batch, steps.len(), 4 * self.units()]);
-        kernel::lstm_forward(projected, self.bias.clone(), before, recurrent, kernels)
+        let (input, bias) = (self.input.clone(), self.bias.clone());
+        let start = LstmStart { input, steps: steps.clone(), bias, state, output };
+        kernel::lstm_forward(start, of_input, recurrent, self.policy.kernels)
     }
 
     /// Runs over the sequence, and keeps what backward needs where there may be one.
@@ -102,16 +105,18 @@ impl Layer {
         let Policy { kernels, recompute, .. } = self.policy;
         let matrices = self.matrices();
         let shape = [batch, steps, self.units()];
-        let mut output = kernel::room(shape, self.policy.dtype(), self.bias.clone(), kernels);
+        let mut output = Some(kernel::room(shape, self.policy.dtype(), self.bias.clone(), kernels));
         let (mut kept, mut state) = (Vec::new(), start);
         for steps in runs(steps) {
-            let made = self.run(&steps, state.clone(), &matrices);
-            kernel::place_steps(&mut output, made.hidden, steps.start, kernels);
+            let made = self.run(&steps, state.clone(), output.take(), &matrices);
+            output = made.output;
             let before = std::mem::replace(&mut state, made.state);
             if keeps {
                 kept.push(Run { steps, before, gates: (!recompute).then_some(made.gates) });
             }
         }
+        // Every run gives back what it is given.
+        let output = output.expect("the outputs are where they were written");
         Made { output, state, kept }
     }
 
@@ -124,25 +129,29 @@ impl Layer {
     ) -> [Option<AnyTensor>; 7] {
         let Policy { kernels, recompute, .. } = self.policy;
         let forward = recompute.then(|| self.matrices());
-        let recurrent = Recurrent::backward(self.weights[1].clone(), self.policy.dtype(), kernels);
-        let of_input = wanted[0].then(|| self.operand(self.weights[0].clone()));
+        let recurrent = self.matrix_back(1);
+        let of_input = wanted[0].then(|| self.matrix_back(0));
         let Upstream { mut output, state } = upstream;
         let mut input = wanted[0].then(|| self.room_for_input(&output)).flatten();
         let zeros = || self.zeros(kept[0].before[1].dims());
         let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
         let mut sums = Sums::default();
         while let Some(Run { steps, before, gates }) = kept.pop() {
-            let of_outputs = output.clone().narrow(1, steps.start, steps.len());
-            let gates = gates.or_else(|| Some(self.run(&steps, before.clone(), forward.as_ref()?).gates));
+            let again = || Some(self.run(&steps, before.clone(), None, forward.as_ref()?).gates);
+            let gates = gates.or_else(again);
             // They are kept where nothing is there to compute them again.
             let gates = gates.expect("gates are kept or computed again");
-            let back = kernel::lstm_backward(gates, before, of_outputs, state, &recurrent, kernels);
+            let end =
+                LstmEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
+            let back = kernel::lstm_backward(end, &recurrent, kernels);
             state = back.state;
             let gates = self.sum(&mut sums, &steps, back.gates, back.previous, wanted);
             if let Some(of_input) = &of_input {
-                let [batch, _, features] = self.input.dims();
-                let part = gates.matmul(of_input.clone()).reshape([batch, steps.len(), features]);
-                kernel::place_steps(input.as_mut().unwrap_or(&mut output), part, steps.start, kernels);
+                let back = |whole| kernel::lstm_input_backward(whole, gates, &steps, of_input, kernels);
+                match input.take() {
+                    Some(whole) => input = Some(back(whole)),
+                    None => output = back(output),
+                }
             }
         }
         let input = wanted[0].then(|| input.unwrap_or(output).into());

@@ -1,0 +1,102 @@
+use std::ops::Range;
+
+use burn::tensor::{Tensor, bf16, f16};
+use burn_backend::DType;
+
+use super::{Matrix, ROWS, sequence};
+use crate::kernel::{
+    Own, Workspace,
+    panels::Panels,
+    rows::{Value, floats},
+    vector::{Loops, vectorised},
+    workers,
+};
+
+/// In the sequence's place, where nobody else holds that.
+pub(super) fn backward(
+    whole: Tensor<3>,
+    gates: Tensor<2>,
+    steps: &Range<usize>,
+    of_input: &Matrix,
+) -> Tensor<3> {
+    let dims @ [batch, all_steps, features] = whole.dims();
+    let dtype = whole.dtype();
+    let samples = (ROWS / steps.len().max(1)).clamp(1, batch.max(1));
+    let rows = samples * steps.len();
+    let workspace = Workspace {
+        of_each: of_input.sizes().elements_beside(rows) + rows * features,
+        tasks: batch.div_ceil(samples),
+        ..Workspace::default()
+    };
+    let operation = Own {
+        name: "lstm_input_backward",
+        inputs: vec![whole.into(), gates.into(), of_input.panels().into()],
+        outputs: vec![(dims.to_vec(), dtype)],
+        in_place: true,
+    };
+    let run = Run { all_steps, steps: steps.clone(), samples, of_input, workspace };
+    let mut made = operation.run_within(workspace, |mut inputs| {
+        let rest = inputs.split_off(1);
+        let [gates, panels] = [0, 1].map(|index| floats(&rest[index]));
+        match dtype {
+            DType::BF16 => run.on::<bf16>(Value::storage(&mut inputs[0]), gates, panels),
+            DType::F16 => run.on::<f16>(Value::storage(&mut inputs[0]), gates, panels),
+            _ => run.on::<f32>(Value::storage(&mut inputs[0]), gates, panels),
+        }
+        inputs
+    });
+    // The operation has one output.
+    sequence(made.pop().expect("the sequence is the operation's output"))
+}
+
+struct Run<'a> {
+    all_steps: usize,
+    steps: Range<usize>,
+    /// Samples that a task takes.
+    samples: usize,
+    of_input: &'a Matrix,
+    workspace: Workspace,
+}
+
+impl Run<'_> {
+    fn on<E: Value>(&self, whole: &mut [E], gates: &[f32], panels: &[f32]) {
+        let (features, steps) = (self.of_input.columns, self.steps.len());
+        let panels = &Panels::new(panels, self.of_input.sizes());
+        let gates = gates.chunks((self.samples * steps * self.of_input.inner).max(1));
+        let tasks = whole.chunks_mut((self.samples * self.all_steps * features).max(1)).zip(gates);
+        let mut workspaces = self.workspace.of_threads();
+        workers::each(tasks, &mut workspaces, self.workspace.of_each, |(whole, gates), workspace| {
+            vectorised(Samples { panels, whole, gates, run: self, workspace });
+        });
+    }
+}
+
+/// Some samples.
+struct Samples<'a, E> {
+    panels: &'a Panels<'a>,
+    /// All steps of them.
+    whole: &'a mut [E],
+    /// The gradients of the gates of the run.
+    gates: &'a [f32],
+    run: &'a Run<'a>,
+    workspace: &'a mut [f32],
+}
+
+impl<E: Value> Loops for Samples<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { panels, whole, gates, run, workspace } = self;
+        let Matrix { inner, columns: features, .. } = *run.of_input;
+        let (count, steps) = (gates.len() / inner, run.steps.len());
+        let (sums, beside) = workspace.split_at_mut(run.samples * steps * features);
+        let sums = &mut sums[..count * features];
+        sums.fill(0.0);
+        let put = panels.sizes().put_rows_of(|row| &gates[row * inner..][..inner]);
+        panels.add_product(count, put, (&mut *sums, features), beside);
+        let samples = whole.chunks_exact_mut(run.all_steps * features);
+        for (sample, sums) in samples.zip(sums.chunks_exact(steps * features)) {
+            let to = &mut sample[run.steps.start * features..];
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to = E::rounded(*sum));
+        }
+    }
+}
