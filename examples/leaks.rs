@@ -331,7 +331,7 @@ impl Lab {
         charge(Account::Device, || {
             Ok(Self {
                 model: session.build()?,
-                optimizer: Optimizer::new(&session.config.optimizer),
+                optimizer: Optimizer::new(&session.config.optimizer, oomph::Kernels::Own),
                 input: input(batch.input, &batch.shape, &device),
                 targets: targets(batch.targets, &device),
                 session,

@@ -7,7 +7,7 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use oomph_config::{Config, Optimizer as Settings};
-use oomph_model::{AnyTensor, ModelError, Named, Pass, Stage, Stages};
+use oomph_model::{AnyTensor, Kernels, ModelError, Named, Pass, Stage, Stages};
 use oomph_trainer::{
     Optimizer,
     state::{About, CheckpointStore, OptimizerRecord, Progress, TrainState, model_record},
@@ -77,10 +77,10 @@ fn every_golden_case_is_compared() {
 #[test]
 fn six_steps_are_those_of_torch() {
     let golden = Golden::open("optimizers");
-    for (case, settings) in CASES {
+    for ((case, settings), kernels) in all_cases() {
         let settings = settings_of(settings);
-        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings));
-        let mut comparison = Comparison::new(case, TOLERANCE);
+        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, kernels));
+        let mut comparison = Comparison::new(&format!("{case}, {kernels:?}"), TOLERANCE);
         for step in 0..STEPS {
             optimizer.step(settings.lr, &mut model, gradients(&golden, step));
             for (name, tensor) in model_record(&model).unwrap() {
@@ -96,15 +96,15 @@ fn six_steps_are_those_of_torch() {
 #[test]
 fn a_restored_optimizer_goes_on_to_the_bit() {
     let golden = Golden::open("optimizers");
-    for (case, settings) in CASES {
+    for ((case, settings), kernels) in all_cases() {
         let settings = settings_of(settings);
-        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings));
+        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, kernels));
         let steps = |range: std::ops::Range<usize>, model: &mut Stages, optimizer: &mut Optimizer| {
             range.for_each(|step| optimizer.step(settings.lr, model, gradients(&golden, step)));
         };
         steps(0..STEPS / 2, &mut model, &mut optimizer);
         let record = optimizer.record().unwrap();
-        let (mut resumed_model, mut resumed) = (model.clone(), Optimizer::new(&settings));
+        let (mut resumed_model, mut resumed) = (model.clone(), Optimizer::new(&settings, kernels));
         resumed.restore(by_checkpoint(&record), &Device::flex()).unwrap();
         assert_eq!(resumed.record().unwrap(), record, "{case}: restoring and recording changes nothing");
         steps(STEPS / 2..STEPS, &mut model, &mut optimizer);
@@ -112,6 +112,38 @@ fn a_restored_optimizer_goes_on_to_the_bit() {
         assert_eq!(host::parameter_bits(&resumed_model), host::parameter_bits(&model), "{case}");
         assert_eq!(resumed.record().unwrap(), optimizer.record().unwrap(), "{case}");
     }
+}
+
+/// What is kept by one kind of kernels is gone on with by the other.
+#[test]
+fn a_state_is_the_same_by_any_kernels() {
+    let golden = Golden::open("optimizers");
+    for (case, settings) in CASES {
+        let settings = settings_of(settings);
+        let after = |kernels: [Kernels; 2]| {
+            let mut model = start(&golden);
+            let [first, second] = kernels.map(|kernels| Optimizer::new(&settings, kernels));
+            let (mut first, mut second) = (first, second);
+            (0..3).for_each(|step| first.step(settings.lr, &mut model, gradients(&golden, step)));
+            second.restore(by_checkpoint(&first.record().unwrap()), &Device::flex()).unwrap();
+            (3..STEPS).for_each(|step| second.step(settings.lr, &mut model, gradients(&golden, step)));
+            model_record(&model).unwrap()
+        };
+        let (own, composed) =
+            (after([Kernels::Composed, Kernels::Own]), after([Kernels::Own, Kernels::Composed]));
+        let mut comparison = Comparison::new(case, TOLERANCE);
+        for (name, tensor) in &own {
+            let expected: Vec<f64> = composed[name].values.iter().copied().map(f64::from).collect();
+            comparison.elements(name, &tensor.values, &expected);
+        }
+        comparison.finish();
+    }
+}
+
+/// Every case by every kind of kernels.
+fn all_cases() -> impl Iterator<Item = ((&'static str, &'static str), Kernels)> {
+    let kernels = [Kernels::Own, Kernels::Composed].into_iter();
+    kernels.flat_map(|kernels| CASES.into_iter().map(move |case| (case, kernels)))
 }
 
 /// A record as it comes back from disk.
@@ -139,7 +171,7 @@ fn lion_keeps_a_value_and_adafactor_rows_and_columns() {
         ("name = 'adafactor'", [3 + 4, 5, 2 + 3 * 2, 3 + 2 * 2 * 2]),
     ] {
         let settings = settings_of(settings);
-        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings));
+        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, Kernels::Own));
         for step in 0..2 {
             optimizer.step(settings.lr, &mut model, gradients(&golden, step));
         }
@@ -160,7 +192,7 @@ fn a_parameter_without_gradient_stays_as_it_is() {
     let mut model = start(&golden);
     let mut gradients = gradients(&golden, 0);
     gradients.remove("model.b");
-    Optimizer::new(&settings).step(settings.lr, &mut model, gradients);
+    Optimizer::new(&settings, Kernels::Own).step(settings.lr, &mut model, gradients);
     let record = model_record(&model).unwrap();
     assert_eq!(record["model.b"].values, golden.get("param.b").floats());
     assert_ne!(record["model.a"].values, golden.get("param.a").floats());

@@ -65,7 +65,7 @@ fn check_policy(case: &Case, policy: Policy) {
     };
     state("initial", &model, INITIAL_TOLERANCE);
     let config = Config::from_toml("resnet", SGD).unwrap();
-    let mut optimizer = Optimizer::new(&config.optimizer);
+    let mut optimizer = Optimizer::new(&config.optimizer, Kernels::Own);
     let mut losses = compare("loss", TOLERANCE);
     let mut logits = compare("logits", TOLERANCE);
     for step in [1, 2] {

@@ -63,7 +63,7 @@ pub use carried::Carried;
 pub use error::ModelError;
 pub use function::differentiable;
 pub use init::Init;
-pub use kernel::Kernels;
+pub use kernel::{AdamStep, Kernels, SgdStep};
 pub use loss::cross_entropy;
 pub use lstm::{lstm, lstm_lm};
 pub use parameters::{Named, ParameterInfo};

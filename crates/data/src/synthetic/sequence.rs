@@ -48,8 +48,7 @@ impl Wave {
 
     fn next(&mut self) -> f32 {
         let ([sine, cosine], [turn_sine, turn_cosine]) = (self.at, self.turn);
-        self.at =
-            [sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine];
+        self.at = [sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine];
         sine as f32
     }
 }

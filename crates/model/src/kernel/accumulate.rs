@@ -24,12 +24,7 @@ const ROWS: usize = 64;
 ///
 /// # Shapes
 /// `sum` `[R, C]`, `left` `[N, R]`, `right` `[N, C]`, all of 32 bits.
-pub(crate) fn add_product(
-    sum: Tensor<2>,
-    left: Tensor<2>,
-    right: Tensor<2>,
-    kernels: Kernels,
-) -> Tensor<2> {
+pub(crate) fn add_product(sum: Tensor<2>, left: Tensor<2>, right: Tensor<2>, kernels: Kernels) -> Tensor<2> {
     if kernels == Kernels::Composed {
         return sum + cast(left.transpose().matmul(right), DType::F32, kernels);
     }
@@ -39,7 +34,7 @@ pub(crate) fn add_product(
         name: "add_product",
         inputs: vec![sum.into(), left.into(), right.into()],
         outputs: vec![(dims.to_vec(), DType::F32)],
-        in_place: true,
+        in_place: 1,
     };
     let made = operation.run_within(accumulate.workspace(), |mut inputs| {
         let rest = inputs.split_off(1);
@@ -130,7 +125,7 @@ pub(crate) fn add_columns(sum: Tensor<1>, rows: Tensor<2>, kernels: Kernels) -> 
         name: "add_columns",
         inputs: vec![sum.into(), rows.into()],
         outputs: vec![(vec![columns], DType::F32)],
-        in_place: true,
+        in_place: 1,
     };
     operation.run_one(|mut inputs| {
         let rest = inputs.split_off(1);
@@ -198,12 +193,8 @@ mod tests {
                 })
                 .collect();
             for kernels in [Kernels::Own, Kernels::Composed] {
-                let made = add_product(
-                    sum_tensor.clone(),
-                    left_tensor.clone(),
-                    right_tensor.clone(),
-                    kernels,
-                );
+                let made =
+                    add_product(sum_tensor.clone(), left_tensor.clone(), right_tensor.clone(), kernels);
                 assert_eq!(host(made), expected, "{count} × {rows} × {columns}, {kernels:?}");
             }
         }

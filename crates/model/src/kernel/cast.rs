@@ -19,7 +19,7 @@ pub(crate) fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Ker
                 name: "cast",
                 outputs: vec![(tensor.dims().to_vec(), dtype)],
                 inputs: vec![tensor.into()],
-                in_place: false,
+                in_place: 0,
             };
             operation.run_one(|mut inputs| change_rows(inputs.swap_remove(0), dtype, BLOCK, |_, _| {}))
         }

@@ -31,7 +31,7 @@ pub(crate) fn row_losses(
             name: "cross_entropy",
             inputs: vec![logits.clone().into(), classes.clone().into()],
             outputs: vec![(vec![batch], DType::F32); 3],
-            in_place: false,
+            in_place: 0,
         };
         let mut outputs = operation.run(|inputs| own_losses(&inputs[0], &inputs[1], smoothing)).into_iter();
         // The operation declares three.
@@ -91,7 +91,7 @@ pub(crate) fn mean_loss_backward(
             name: "cross_entropy_backward",
             outputs: vec![(vec![batch, width], DType::F32)],
             inputs: vec![logits.into(), classes.into(), greatest.into(), log_sum.into(), scale.into()],
-            in_place: true,
+            in_place: 1,
         };
         return operation.run_one(|mut inputs| {
             let rest = inputs.split_off(1);

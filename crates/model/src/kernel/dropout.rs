@@ -44,7 +44,7 @@ pub(crate) fn dropped<const D: usize>(input: Tensor<D>, mask: &Mask, kernels: Ke
         name: "dropout",
         outputs: vec![(input.dims().to_vec(), dtype)],
         inputs: vec![input.into()],
-        in_place: true,
+        in_place: 1,
     };
     operation.run_one(|mut inputs| {
         change_rows(inputs.swap_remove(0), dtype, BLOCK, |at, values| {

@@ -15,6 +15,7 @@ mod panels;
 mod rows;
 mod steps;
 mod tile;
+mod update;
 mod vector;
 mod workers;
 
@@ -37,6 +38,7 @@ pub(crate) use lstm::{
 };
 pub(crate) use norm::{Addend, Norm, NormGradients, Shared, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};
+pub use update::{AdamStep, SgdStep};
 
 /// Which kernels there are where it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +78,8 @@ struct Own {
     name: &'static str,
     inputs: Vec<AnyTensor>,
     outputs: Vec<(Vec<usize>, DType)>,
-    /// Whether the first output is written into the first input, where nobody else holds that one.
-    in_place: bool,
+    /// How many outputs, the first ones, are written into as many inputs, where nobody else holds those.
+    in_place: usize,
 }
 
 impl Own {
@@ -115,8 +117,7 @@ impl Own {
         output.and_then(AnyTensor::float).expect("the operation has one output of this rank")
     }
 
-    /// The scalars say whether the first output takes the first input's place, and what the workspace is: the planner
-    /// goes by them.
+    /// The scalars say how many outputs take the places of inputs, and what the workspace is: the planner goes by them.
     fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
         let inputs: Vec<_> = self.inputs.iter().filter_map(|input| input.on::<CaptureBackend>()).collect();
         drop(self.inputs);
@@ -127,7 +128,8 @@ impl Own {
             .into_iter()
             .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
-        let scalars = std::iter::once(ScalarIr::Bool(self.in_place)).chain(workspace.scalars()).collect();
+        let scalars =
+            std::iter::once(ScalarIr::UInt(self.in_place as u64)).chain(workspace.scalars()).collect();
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
         client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
     }

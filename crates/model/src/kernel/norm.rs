@@ -30,7 +30,7 @@ pub(crate) fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         name: "channel_moments",
         inputs: vec![input.clone().into()],
         outputs: vec![(vec![channels], DType::F32); 2],
-        in_place: false,
+        in_place: 0,
     };
     vectors(operation.run(|inputs| {
         let of = |channel| by_vectors(|| own_moments(Values::of(&inputs[0]), shape, channel));
@@ -236,7 +236,7 @@ impl Norm {
     fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
         let shape = Rows::of(&input);
         let outputs = vec![(input.dims().to_vec(), dtype)];
-        let in_place = input.dtype() == dtype;
+        let in_place = usize::from(input.dtype() == dtype);
         let [mean, scale, shift] = self.vectors();
         let mut inputs = vec![input.into(), mean, scale, shift];
         match addend {
@@ -321,7 +321,7 @@ impl Norm {
         let operation = Own {
             name: "normalise_backward",
             outputs: vec![(dims, dtype), of_channels.clone(), of_channels],
-            in_place: gradient.dtype() == dtype,
+            in_place: usize::from(gradient.dtype() == dtype),
             inputs: vec![gradient.into(), input.into(), mean, scale, shift, self.inverse.clone().into()],
         };
         let mut outputs = operation.run(|mut inputs| {
@@ -457,7 +457,7 @@ pub(crate) fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernel
         name: "rectify_backward",
         outputs: vec![(gradient.dims().to_vec(), dtype)],
         inputs: vec![gradient.into(), output.clone().into()],
-        in_place: true,
+        in_place: 1,
     };
     operation.run_one(|mut inputs| {
         let rest = inputs.split_off(1);

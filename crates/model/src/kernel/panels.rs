@@ -212,11 +212,15 @@ impl<'a> Panels<'a> {
                 continue;
             }
             // A tile writes whole rows, and what is behind the last column is not the product's.
-            for (to, row) in last.chunks_exact_mut(tile.columns).zip(output[first..].chunks(stride)).take(count) {
+            for (to, row) in
+                last.chunks_exact_mut(tile.columns).zip(output[first..].chunks(stride)).take(count)
+            {
                 to[..width].copy_from_slice(&row[..width]);
             }
             self.add_panel(panel, tiles, (&mut *last, tile.columns));
-            for (from, row) in last.chunks_exact(tile.columns).zip(output[first..].chunks_mut(stride)).take(count) {
+            for (from, row) in
+                last.chunks_exact(tile.columns).zip(output[first..].chunks_mut(stride)).take(count)
+            {
                 row[..width].copy_from_slice(&from[..width]);
             }
         }

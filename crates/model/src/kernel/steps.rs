@@ -23,7 +23,7 @@ pub(crate) fn room<const D: usize>(
     }
     // Burn's zeros are there twice for a moment.
     let outputs = vec![(shape.to_vec(), dtype)];
-    let operation = Own { name: "room", inputs: vec![like], outputs, in_place: false };
+    let operation = Own { name: "room", inputs: vec![like], outputs, in_place: 0 };
     operation.run_one(|_| blank(&shape, dtype))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, ker
                 name: "place_steps",
                 inputs: vec![before.into(), part.into()],
                 outputs: vec![(dims.to_vec(), dtype)],
-                in_place: true,
+                in_place: 1,
             };
             operation.run_one(|inputs| {
                 placed(inputs, [batch, steps * features], [at * features, count * features])

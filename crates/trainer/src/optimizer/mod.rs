@@ -1,6 +1,8 @@
-//! Burn's optimizers, and those that it does not have: [`Lion`] and [`Adafactor`], which keep little.
+//! Burn's optimizers, those that it does not have, [`Lion`] and [`Adafactor`], which keep little, and the common ones
+//! [in place](in_place) on the CPU.
 
 mod adafactor;
+mod in_place;
 mod lion;
 
 use burn::tensor::Device;
@@ -11,7 +13,7 @@ use burn_optim::{
 use oomph_config::{Moments, Optimizer as Settings, OptimizerKind};
 use oomph_core::{Bytes, scope};
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Named, Stages};
+use oomph_model::{AdamStep, AnyTensor, Kernels, Named, SgdStep, Stages};
 
 use crate::state::{HostTensor, OptimizerRecord, Scalar, StateError};
 
@@ -34,9 +36,10 @@ impl std::fmt::Debug for Optimizer {
 }
 
 impl Optimizer {
-    /// The optimizer that the settings ask for, without state.
-    pub fn new(settings: &Settings) -> Self {
-        Self { rule: rule(settings), states: Named::new() }
+    /// The optimizer that the settings ask for, without state. It computes by `kernels`, and the same by any.
+    pub fn new(settings: &Settings, kernels: Kernels) -> Self {
+        let own = (kernels == Kernels::Own).then(|| rule_in_place(settings)).flatten();
+        Self { rule: own.unwrap_or_else(|| rule(settings)), states: Named::new() }
     }
 
     /// Moves every parameter that has a gradient by one step with learning rate `lr`.
@@ -108,6 +111,28 @@ impl Optimizer {
         }
         Ok(())
     }
+}
+
+/// The rules that have a kernel of our own.
+fn rule_in_place(settings: &Settings) -> Option<Box<dyn DynOptimizer>> {
+    let Settings { weight_decay, .. } = *settings;
+    let adam = |moments: Moments, decoupled| {
+        let betas = [moments.beta1 as f32, moments.beta2 as f32];
+        let epsilon = moments.epsilon as f32;
+        in_place::Adam(AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 })
+    };
+    Some(match settings.kind {
+        OptimizerKind::Sgd { momentum, dampening, nesterov } => Box::new(in_place::Sgd(SgdStep {
+            lr: 0.0,
+            weight_decay: weight_decay as f32,
+            momentum: momentum as f32,
+            dampening,
+            nesterov,
+        })),
+        OptimizerKind::Adam(moments) if !moments.amsgrad => Box::new(adam(moments, false)),
+        OptimizerKind::AdamW(moments) if !moments.amsgrad => Box::new(adam(moments, true)),
+        _ => return None,
+    })
 }
 
 fn rule(settings: &Settings) -> Box<dyn DynOptimizer> {

@@ -56,7 +56,8 @@ impl<S, R> Link<S, R> {
     /// Where it has ended.
     pub(super) fn send(&self, handed: S) -> Result<(), TrainError> {
         // A channel makes room of its own for what is under way.
-        charge(Account::Host, || self.to.send(handed)).map_err(|_| TrainError::Neighbour { device: self.index })
+        charge(Account::Host, || self.to.send(handed))
+            .map_err(|_| TrainError::Neighbour { device: self.index })
     }
 }
 

@@ -147,7 +147,7 @@ impl<'a> PartRun<'a> {
             marks,
             model,
             segments,
-            optimizer: Optimizer::new(&session.config.optimizer),
+            optimizer: Optimizer::new(&session.config.optimizer, policy.kernels),
             carried: session.source.is_continuous().then(Carried::new),
             shapes,
         })

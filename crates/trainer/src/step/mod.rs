@@ -192,7 +192,7 @@ impl Stepper {
             buckets,
             weights: None,
             segments,
-            optimizer: Optimizer::new(&session.config.optimizer),
+            optimizer: Optimizer::new(&session.config.optimizer, policy.kernels),
             device,
             // Rank 0 draws what one alone does.
             key: if replicas.rank() == 0 { key } else { key.with_name("rank").with(replicas.rank() as u64) },

@@ -64,7 +64,7 @@ fn gather(
         name,
         inputs: vec![read.into(), weight.into()],
         outputs: vec![(target.to_vec(), dtype)],
-        in_place: false,
+        in_place: 0,
     };
     let made = operation.run_within(gather.workspace(), |inputs| {
         vec![match dtype {
@@ -95,7 +95,7 @@ pub(super) fn weight_backward(
         name: "conv2d_weight_backward",
         inputs: vec![input.into(), gradient.into()],
         outputs: vec![(weight.to_vec(), DType::F32)],
-        in_place: false,
+        in_place: 0,
     };
     let made = operation.run_within(correlate.workspace(), |inputs| {
         let mut elements = zeros(weight.iter().product());

@@ -39,7 +39,7 @@ pub(super) fn own(end: LstmEnd, recurrent: &Matrix) -> LstmGradients {
         ],
         // The cells, the last, are used within alone.
         outputs: vec![(dims.to_vec(), DType::F32), of_steps.clone(), state.clone(), state, of_steps],
-        in_place: true,
+        in_place: 1,
     };
     let run = Run { steps, recurrent, workspace };
     let mut outputs = operation.run_within(workspace, |inputs| run.on(inputs)).into_iter();

@@ -34,7 +34,7 @@ pub(super) fn own(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> Ls
         name: "lstm_forward",
         inputs: output.chain(inputs).chain(matrices).collect(),
         outputs,
-        in_place: writes,
+        in_place: usize::from(writes),
     };
     let workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
     let run = Run { steps, of_input, recurrent, workspace };
@@ -166,18 +166,16 @@ impl<E: Value> Forward<'_, E> {
                 let step = self.steps.start + row % steps;
                 ((self.first_row + row / steps) * self.all_steps + step) * features
             };
-            let put = |rows: Range<usize>, inner, tile: &mut [f32]| {
-                match self.input {
-                    Values::F32(input) => {
-                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                        round(tile, self.dtype);
-                    }
-                    Values::Bf16(input) => {
-                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                    }
-                    Values::F16(input) => {
-                        sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                    }
+            let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.input {
+                Values::F32(input) => {
+                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                    round(tile, self.dtype);
+                }
+                Values::Bf16(input) => {
+                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                }
+                Values::F16(input) => {
+                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
                 }
             };
             of_input.add_product(gates.len() / width, put, (gates, width), &mut *self.beside.1);

@@ -32,7 +32,7 @@ pub(super) fn backward(
         name: "lstm_input_backward",
         inputs: vec![whole.into(), gates.into(), of_input.panels().into()],
         outputs: vec![(dims.to_vec(), dtype)],
-        in_place: true,
+        in_place: 1,
     };
     let run = Run { all_steps, steps: steps.clone(), samples, of_input, workspace };
     let mut made = operation.run_within(workspace, |mut inputs| {

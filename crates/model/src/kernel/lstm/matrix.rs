@@ -86,7 +86,7 @@ fn in_panels(
         name: "matrix_panels",
         outputs: vec![(vec![sizes.elements()], DType::F32)],
         inputs: vec![weight.into()],
-        in_place: false,
+        in_place: 0,
     };
     operation.run_one(|inputs| panels(sizes, inputs[0].storage()))
 }

@@ -141,8 +141,7 @@ impl Layer {
             let gates = gates.or_else(again);
             // They are kept where nothing is there to compute them again.
             let gates = gates.expect("gates are kept or computed again");
-            let end =
-                LstmEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
+            let end = LstmEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
             let back = kernel::lstm_backward(end, &recurrent, kernels);
             state = back.state;
             let gates = self.sum(&mut sums, &steps, back.gates, back.previous, wanted);
