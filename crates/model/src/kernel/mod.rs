@@ -12,6 +12,7 @@ mod interleave;
 mod lstm;
 mod norm;
 mod panels;
+mod room;
 mod rows;
 mod steps;
 mod tile;

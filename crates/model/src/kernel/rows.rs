@@ -1,13 +1,13 @@
 //! Row by row over the storage of Flex tensors of 32- or 16-bit floats. What is computed has 32 bits.
 
-use std::ops::Range;
+use std::{mem::MaybeUninit, ops::Range};
 
 use burn::tensor::{Bytes, bf16, f16};
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::{FlexTensor, Layout};
 use rayon::prelude::*;
 
-use super::vector::by_vectors;
+use super::{room, vector::by_vectors};
 
 /// Elements that are converted at once: 16-bit rows go through buffers of it on the stack.
 pub(super) const BLOCK: usize = 512;
@@ -27,6 +27,17 @@ pub(super) trait Value: Copy + Send + Sync {
     fn storage(tensor: &mut FlexTensor) -> &mut [Self];
     fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
 
+    /// Writes what `change` makes of `values`, at most [`BLOCK`] of them, as many as there is room for.
+    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
+        let mut buffer = [0.0; BLOCK];
+        let buffer = &mut buffer[..to.len()];
+        buffer.copy_from_slice(values);
+        change(buffer);
+        for (to, value) in to.iter_mut().zip(buffer) {
+            to.write(Self::rounded(*value));
+        }
+    }
+
     /// Changes values, at most [`BLOCK`] of them.
     fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
         let mut buffer = [0.0; BLOCK];
@@ -42,7 +53,7 @@ pub(super) trait Value: Copy + Send + Sync {
 }
 
 macro_rules! value {
-    ($value:ty, $dtype:expr, $zero:expr, $widened:expr, $rounded:expr $(, $change:item)?) => {
+    ($value:ty, $dtype:expr, $zero:expr, $widened:expr, $rounded:expr $(, $own:item)*) => {
         impl Value for $value {
             const ZERO: Self = $zero;
 
@@ -68,7 +79,7 @@ macro_rules! value {
                 FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), $dtype)
             }
 
-            $($change)?
+            $($own)*
         }
     };
 }
@@ -81,6 +92,9 @@ value!(
     0.0,
     |value| value,
     |value| value,
+    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
+        change(to.write_copy_of_slice(values));
+    },
     fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
         change(values);
     }
@@ -171,17 +185,15 @@ fn written<E: Value>(
     change: impl Fn(usize, &mut [f32]) + Sync,
 ) -> FlexTensor {
     let read = Values::of(tensor);
-    let mut output = zeros(tensor.shape().num_elements());
-    each_block(&mut output, row, |at, block| {
-        let mut buffer = [0.0; BLOCK];
-        let values = &mut buffer[..block.len()];
-        let mut converted = [0.0; BLOCK];
-        values.copy_from_slice(read.read(at..at + block.len(), &mut converted));
-        change(at, values);
-        for (written, value) in block.iter_mut().zip(values) {
-            *written = E::rounded(*value);
-        }
-    });
+    let write = |output: &mut [MaybeUninit<E>]| {
+        each_block(output, row, |at, block| {
+            let mut converted = [0.0; BLOCK];
+            let values = read.read(at..at + block.len(), &mut converted);
+            E::write(block, values, |values| change(at, values));
+        });
+    };
+    // SAFETY: the blocks are all of the output, and each is written as a whole.
+    let output = unsafe { room::written(tensor.shape().num_elements(), write) };
     E::tensor(output, tensor.shape())
 }
 

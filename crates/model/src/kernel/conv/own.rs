@@ -1,5 +1,7 @@
 //! The operations that are recorded and run, around the kernels.
 
+use std::mem::MaybeUninit;
+
 use burn::tensor::{Tensor, bf16, f16};
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
@@ -13,7 +15,7 @@ use super::{
 use crate::{
     AnyTensor,
     kernel::{
-        Own,
+        Own, room,
         rows::{Value, Values, tensor, zeros},
     },
 };
@@ -77,8 +79,11 @@ fn gather(
 }
 
 fn gathered<E: Value>(gather: &Gather, inputs: &[FlexTensor], target: [usize; 4]) -> FlexTensor {
-    let mut elements = zeros(target.iter().product());
-    gather.run(E::values(&inputs[1]), E::values(&inputs[0]), &mut elements);
+    let write = |target: &mut [MaybeUninit<E>]| {
+        gather.run(E::values(&inputs[1]), E::values(&inputs[0]), target);
+    };
+    // SAFETY: every pixel of the target is of one grid, and those that none reads are written before.
+    let elements = unsafe { room::written(target.iter().product(), write) };
     E::tensor(elements, Shape::from(target))
 }
 

@@ -12,6 +12,8 @@ mod grid;
 mod packing;
 mod task;
 
+use std::mem::MaybeUninit;
+
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
@@ -156,14 +158,19 @@ impl Gather {
         const LEAST: usize = 32;
         let groups = self.batch.div_ceil(self.images).max(1);
         let threads = rayon::current_num_threads();
-        let tasks = if threads > 1 { 2 * threads } else { 1 };
+        let tasks = if threads > 1 { 4 * threads } else { 1 };
         let parts =
             tasks.div_ceil(groups).min(self.rows.div_ceil(LEAST)).max(self.rows.div_ceil(self.most_rows()));
         self.tile.padded_rows(self.rows.div_ceil(parts.max(1)))
     }
 
-    /// Computes the target, which is zero.
-    pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [E]) {
+    /// Writes the target.
+    pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
+        if !self.is_complete() {
+            target.par_iter_mut().for_each(|element| {
+                element.write(E::ZERO);
+            });
+        }
         let workspace = self.workspace();
         let mut packed = zeros(workspace.shared);
         self.pack(weights, &mut packed);
@@ -173,6 +180,12 @@ impl Gather {
         workers::each(tasks.into_iter(), &mut workspaces, workspace.of_each, |mut task, workspace| {
             vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });
         });
+    }
+
+    /// Whether every pixel of the target is of a grid: where kernels are smaller than their stride, some are read by none.
+    fn is_complete(&self) -> bool {
+        let of_grid = |grid: &Grid| grid.axes.iter().map(|axis| axis.grid).product::<usize>();
+        self.grids.iter().map(of_grid).sum::<usize>() == self.target[0] * self.target[1]
     }
 
     /// Puts the weights into tiles: grid by grid, block by block of channels.
@@ -195,7 +208,7 @@ impl Gather {
     }
 
     /// Cuts the target into what is computed at once: some images, some rows.
-    fn tasks<'a, T>(&self, rows: usize, target: &'a mut [T]) -> Vec<Task<'a, T>> {
+    fn tasks<'a, T>(&self, rows: usize, target: &'a mut [MaybeUninit<T>]) -> Vec<Task<'a, T>> {
         let pixels = self.target[0] * self.target[1];
         let parts = self.rows.div_ceil(rows);
         let groups = self.batch.div_ceil(self.images);

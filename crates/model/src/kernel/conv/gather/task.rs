@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{mem::MaybeUninit, ops::Range};
 
 use oomph_core::{Account, charge};
 
@@ -19,7 +19,7 @@ pub(super) struct Task<'a, T> {
     pub(super) first_row: usize,
     pub(super) rows: usize,
     /// Of each image the rows.
-    pub(super) images: Vec<&'a mut [T]>,
+    pub(super) images: Vec<&'a mut [MaybeUninit<T>]>,
 }
 
 pub(super) struct Work<'a, 'b, S, T> {
@@ -116,10 +116,14 @@ impl Grid {
                 for (row, sums) in rows.clone().zip(sums.chunks_exact(across.grid)) {
                     let target = &mut target[(top + row * under) * width..][..width];
                     if step == 1 {
-                        target.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::rounded(*sum));
+                        target.iter_mut().zip(sums).for_each(|(to, sum)| {
+                            to.write(T::rounded(*sum));
+                        });
                     } else {
                         let target = target[left..].iter_mut().step_by(step);
-                        target.zip(sums).for_each(|(to, sum)| *to = T::rounded(*sum));
+                        target.zip(sums).for_each(|(to, sum)| {
+                            to.write(T::rounded(*sum));
+                        });
                     }
                 }
             }
