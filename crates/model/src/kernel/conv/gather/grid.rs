@@ -11,9 +11,9 @@ use crate::kernel::{
 /// Inner indices that are multiplied at once, about: as many rows of a tile stay in the first cache.
 const DEPTH: usize = 288;
 
-/// How far apart channels may be to be read as they lie, a tile's columns at a time: a page. Those of larger images are
-/// copied first, a block's columns at a time.
-const NEAR: usize = 1024;
+/// How far apart channels may be to be read as they lie, a tile's columns at a time: several are on a page then. Those of
+/// larger images are copied first, a block's columns at a time.
+const NEAR: usize = 256;
 
 /// Pixels of the target that are read by the same taps.
 pub(super) struct Grid {

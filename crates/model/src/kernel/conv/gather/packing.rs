@@ -21,6 +21,14 @@ impl<E: Value> Loops for Packing<'_, E> {
         let Self { gather, grid, weights, channels, rows, tile } = self;
         let [of_row, of_channel] = gather.weights;
         let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
+        if of_channel == taps.len() && taps.iter().copied().eq(0..taps.len()) {
+            // What a row has for all channels and taps lies side by side, in the order of the tile.
+            let depth = channels.len() * taps.len();
+            let start = channels.start * taps.len();
+            let of_row = |row: usize| &weights[(rows.start + row) * of_row + start..][..depth];
+            interleave(rows.len(), of_row, 0..depth, tile, gather.tile.rows);
+            return;
+        }
         for (channel, tile) in channels.zip(tile.chunks_exact_mut(taps.len() * gather.tile.rows)) {
             let first = channel * of_channel;
             if of_row == 1 {

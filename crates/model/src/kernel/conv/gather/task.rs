@@ -7,7 +7,7 @@ use super::{
     grid::{Grid, Panel},
 };
 use crate::kernel::{
-    conv::window::Run,
+    conv::window::{Axis, Run},
     rows::Value,
     tile::{Column, Right},
     vector::Loops,
@@ -82,6 +82,7 @@ impl Grid {
             charge(Account::Host, || (self.lines[0].runs(down, first), self.lines[1].runs(across, 0)));
         let whole: usize = rows.iter().map(|run| run.length).sum::<usize>()
             * runs.iter().map(|run| run.length).sum::<usize>();
+        let lies_as_copied = self.axes.iter().all(Axis::reads_as_it_lies);
         for (index, channel) in channels.enumerate() {
             for (place, image) in images.clone().enumerate() {
                 let plane = &mut copy[(index * gather.images + place) * self.plane..][..self.plane];
@@ -90,6 +91,11 @@ impl Grid {
                 }
                 let source =
                     &source[(image * gather.channels + channel) * height * width..][..height * width];
+                if lies_as_copied {
+                    let source = &source[first * width..];
+                    plane.iter_mut().zip(source).for_each(|(to, from)| *to = from.widened());
+                    continue;
+                }
                 for row in &rows {
                     for (i, line) in plane[row.at * length..].chunks_mut(length).take(row.length).enumerate()
                     {
@@ -113,6 +119,14 @@ impl Grid {
             let of_rows = elements.chunks_exact_mut((height * width).max(1)).zip(sums.chunks_exact(columns));
             for (target, sums) in of_rows {
                 let sums = &sums[image * self.height * across.grid..];
+                if [under, step] == [1, 1] && across.grid == width {
+                    // Its rows of pixels lie one behind the other in both.
+                    let target = &mut target[(top + rows.start) * width..(top + rows.end) * width];
+                    target.iter_mut().zip(sums).for_each(|(to, sum)| {
+                        to.write(T::rounded(*sum));
+                    });
+                    continue;
+                }
                 for (row, sums) in rows.clone().zip(sums.chunks_exact(across.grid)) {
                     let target = &mut target[(top + row * under) * width..][..width];
                     if step == 1 {
