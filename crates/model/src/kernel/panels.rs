@@ -40,6 +40,11 @@ impl Panelled {
         self.inner
     }
 
+    /// Columns of the matrix.
+    pub(super) fn columns(self) -> usize {
+        self.columns
+    }
+
     /// Elements of the panels.
     pub(super) fn elements(self) -> usize {
         self.inner * self.tile.padded_columns(self.columns)
@@ -66,9 +71,12 @@ impl Panelled {
     /// Writes them to `panels`.
     pub(super) fn put_rows(self, matrix: &[f32], panels: &mut [f32]) {
         self.fill(panels, |columns, panel| {
-            let rows = matrix.chunks_exact(self.columns.max(1));
-            for (to, row) in panel.chunks_exact_mut(self.tile.columns).zip(rows) {
-                to[..columns.len()].copy_from_slice(&row[columns.clone()]);
+            let rows = matrix.chunks_exact(self.columns.max(1)).map(|row| &row[columns.clone()]);
+            let pieces = panel.chunks_exact_mut(self.tile.columns).zip(rows);
+            match columns.len() {
+                32 => pieces.for_each(|(to, piece)| copy::<32>(to, piece)),
+                16 => pieces.for_each(|(to, piece)| copy::<16>(to, piece)),
+                count => pieces.for_each(|(to, piece)| to[..count].copy_from_slice(piece)),
             }
         });
     }
@@ -127,8 +135,12 @@ impl Panelled {
     ) -> impl Fn(Range<usize>, Range<usize>, &mut [f32]) {
         move |columns, inner, tile| {
             let left = left[inner.start * stride..].chunks(stride);
-            for (to, left) in tile.chunks_exact_mut(self.tile.rows).zip(left) {
-                to[..columns.len()].copy_from_slice(&left[columns.clone()]);
+            let pieces = tile.chunks_exact_mut(self.tile.rows).zip(left.map(|row| &row[columns.clone()]));
+            // Of a length that the compiler knows they are copied by an instruction.
+            match columns.len() {
+                8 => pieces.for_each(|(to, piece)| copy::<8>(to, piece)),
+                4 => pieces.for_each(|(to, piece)| copy::<4>(to, piece)),
+                count => pieces.for_each(|(to, piece)| to[..count].copy_from_slice(piece)),
             }
         }
     }
@@ -139,6 +151,14 @@ impl Panelled {
             let first = index * self.tile.columns;
             fill(first..(first + self.tile.columns).min(self.columns), panel);
         });
+    }
+}
+
+/// Copies so many elements.
+#[inline(always)]
+fn copy<const COUNT: usize>(to: &mut [f32], from: &[f32]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk::<COUNT>()) {
+        *to = *from;
     }
 }
 

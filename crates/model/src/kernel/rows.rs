@@ -236,7 +236,7 @@ fn changed_part<E: Value>(
 pub(super) fn zeros<E: Value>(count: usize) -> Vec<E> {
     /// Elements that are written at once; as many are asked for as there are, and not more.
     const PIECE: usize = 256;
-    if count < 16 * TASK || !count.is_multiple_of(PIECE) {
+    if count < 64 * TASK || !count.is_multiple_of(PIECE) {
         return vec![E::ZERO; count];
     }
     let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);

@@ -65,7 +65,8 @@ impl Run<'_> {
         let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.inner);
-        let mut gates = zeros(batch * steps * 4 * units);
+        // The biases are what everything else is added to.
+        let mut gates = bias.repeat(batch * steps);
         let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
         let Workspace { shared, of_each, .. } = self.workspace;
         let (mut beside, mut of_tasks) = (zeros(shared), self.workspace.of_threads());
@@ -84,7 +85,6 @@ impl Run<'_> {
                 first_row: index * rows,
                 all_steps,
                 steps: self.steps.clone(),
-                bias,
                 matrices: [of_input, recurrent],
                 gates,
                 outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
@@ -110,9 +110,9 @@ struct Forward<'a, E> {
     first_row: usize,
     all_steps: usize,
     steps: Range<usize>,
-    bias: &'a [f32],
     /// The weights of inputs and of hidden units.
     matrices: [&'a Panels<'a>; 2],
+    /// The biases, which become activated gates.
     gates: &'a mut [f32],
     /// Of all steps; nothing where they are not asked for.
     outputs: &'a mut [E],
@@ -153,14 +153,13 @@ impl<E: Value> Loops for Forward<'_, E> {
 }
 
 impl<E: Value> Forward<'_, E> {
-    /// What inputs and biases give to the gates of all steps.
+    /// Adds what inputs give to the gates of all steps.
     #[inline(always)]
     fn project(&mut self) {
         let [of_input, _] = self.matrices;
-        let (sizes, steps, width) = (of_input.sizes(), self.steps.len(), self.bias.len());
+        let (sizes, steps, width) = (of_input.sizes(), self.steps.len(), of_input.sizes().columns());
         let features = sizes.inner();
         for (block, gates) in self.gates.chunks_mut(ROWS * width).enumerate() {
-            gates.chunks_exact_mut(width).for_each(|gates| gates.copy_from_slice(self.bias));
             let place = |row: usize| {
                 let row = block * ROWS + row;
                 let step = self.steps.start + row % steps;

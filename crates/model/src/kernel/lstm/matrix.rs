@@ -1,5 +1,6 @@
 use burn::tensor::Tensor;
 use burn_backend::DType;
+use burn_flex::FlexTensor;
 
 use super::operand;
 use crate::kernel::{Kernels, Own, panels::Panelled};
@@ -77,11 +78,7 @@ impl Matrix {
     }
 }
 
-fn in_panels(
-    weight: Tensor<2>,
-    sizes: Panelled,
-    panels: impl FnOnce(Panelled, &[f32]) -> burn_flex::FlexTensor,
-) -> Tensor<1> {
+fn in_panels(weight: Tensor<2>, sizes: Panelled, panels: fn(Panelled, &[f32]) -> FlexTensor) -> Tensor<1> {
     let operation = Own {
         name: "matrix_panels",
         outputs: vec![(vec![sizes.elements()], DType::F32)],
