@@ -1,0 +1,49 @@
+"""Runs a network on either side, each in a process of its own, and gives what it took."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+from networks import RUN, SGD
+
+OOMPH = os.environ.get("OOMPH", "target/release/oomph")
+HERE = pathlib.Path(__file__).parent
+
+
+def ran(command):
+    """What it printed, and the most memory it was given."""
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = child.stdout.read(), child.stderr.read()
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\n{err}")
+    return out, used.ru_maxrss * 1024
+
+
+def oomph(network, steps, threads):
+    """Of some steps and an evaluation: the same figures that PyTorch's side prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, config = f"{folder}/run", f"{folder}/config.toml"
+        pathlib.Path(config).write_text("")
+        settings = [*network["settings"], *SGD, *RUN, f"train.batch={network['batch']}", f"train.steps={steps}",
+                    f"data.test_samples={network['evaluated']}", f"device.threads={threads}", f"run.directory={run}"]
+        _, before = ran([OOMPH, "--version"])
+        begin = time.time()
+        command = [OOMPH, "train", "--quiet", "--config", config]
+        _, peak = ran(command + [part for setting in settings for part in ("--set", setting)])
+        lines = [json.loads(line) for line in open(f"{run}/metrics.jsonl")]
+        first = os.stat(f"{run}/config.toml").st_mtime - begin
+        ends = [line["seconds"] for line in lines if line["event"] == "step"]
+        seconds = [after - before for before, after in zip(ends, ends[1:])]
+        evaluated, _ = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
+        per_sample = 1 / json.loads(evaluated)["samples_per_second"]
+    return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak - before, "evaluation": per_sample}
+
+
+def pytorch(python, name, steps, threads):
+    out, _ = ran([python, str(HERE / "other_side.py"), name, str(steps), str(threads)])
+    return json.loads(out)
