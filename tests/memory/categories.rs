@@ -100,15 +100,9 @@ fn check(timeline: &Timeline, session: &Session, state_bytes: u64, about: &str) 
     for step in steps {
         let name = timeline.names.text(step.name);
         let state = state_bytes * trainable;
-        // The first momentum is the gradient itself, so that two biases have one; the second one is a sum.
-        let before = if (name, state_bytes) == ("step 2", 4) { 4 * gradients } else { state };
         let ends = [
-            ("forward", at_end(&levels, &phase_of(timeline, step, Phase::Forward)), [0, before]),
-            (
-                "backward",
-                at_end(&levels, &phase_of(timeline, step, Phase::Backward)),
-                [4 * gradients, before],
-            ),
+            ("forward", at_end(&levels, &phase_of(timeline, step, Phase::Forward)), [0, state]),
+            ("backward", at_end(&levels, &phase_of(timeline, step, Phase::Backward)), [4 * gradients, state]),
             ("step", at_end(&levels, step), [0, state]),
         ];
         for (moment, level, [gradients, state]) in ends {

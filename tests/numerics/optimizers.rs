@@ -80,7 +80,7 @@ fn six_steps_are_those_of_torch() {
     for ((case, settings), kernels) in all_cases() {
         let settings = settings_of(settings);
         let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, kernels));
-        let mut comparison = Comparison::new(&format!("{case}, {kernels:?}"), TOLERANCE);
+        let mut comparison = Comparison::new(format!("{case}, {kernels:?}"), TOLERANCE);
         for step in 0..STEPS {
             optimizer.step(settings.lr, &mut model, gradients(&golden, step));
             for (name, tensor) in model_record(&model).unwrap() {

@@ -31,12 +31,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rounds: usize = env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
     println!("| network | Burn's layers, s a step | ours | times as fast |\n|---|---:|---:|---:|");
     let device = Device::flex().autodiff();
-    row("ResNet-18, width 64, 32×32, batch 32", rounds, || stock(ResNet::new(&device), [32, 3, 32, 32]), || {
-        ours::step_seconds(ours::RESNET, STEPS)
-    })?;
-    row("LSTM, 128 → 256, 64 steps, batch 32", rounds, || stock(Recurrent::new(&device), [32, 64, 128]), || {
-        ours::step_seconds(ours::LSTM, STEPS)
-    })
+    row(
+        "ResNet-18, width 64, 32×32, batch 32",
+        rounds,
+        || stock(ResNet::new(&device), [32, 3, 32, 32]),
+        || ours::step_seconds(ours::RESNET, STEPS),
+    )?;
+    row(
+        "LSTM, 128 → 256, 64 steps, batch 32",
+        rounds,
+        || stock(Recurrent::new(&device), [32, 64, 128]),
+        || ours::step_seconds(ours::LSTM, STEPS),
+    )
 }
 
 /// Measures both sides in turns.
@@ -63,14 +69,15 @@ fn stock<const D: usize, M: AutodiffModule + Classifies<D>>(mut model: M, shape:
     let device = Device::flex().autodiff();
     let momentum = MomentumConfig::new().with_momentum(0.9).with_dampening(0.0);
     let decay = WeightDecayConfig { penalty: 1e-4 };
-    let mut optimizer =
-        SgdConfig::new().with_momentum(Some(momentum)).with_weight_decay(Some(decay)).init();
+    let mut optimizer = SgdConfig::new().with_momentum(Some(momentum)).with_weight_decay(Some(decay)).init();
     let input = Tensor::<D>::random(shape, burn::tensor::Distribution::Normal(0.0, 1.0), &device);
     let targets = Tensor::<1, Int>::arange(0..shape[0] as i64, &device).remainder_scalar(10);
     let mut fastest = f64::MAX;
     for _ in 0..STEPS {
         let begin = Instant::now();
-        let loss = CrossEntropyLossConfig::new().init(&device).forward(model.classify(input.clone()), targets.clone());
+        let loss = CrossEntropyLossConfig::new()
+            .init(&device)
+            .forward(model.classify(input.clone()), targets.clone());
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
         model = optimizer.step(LR, model, gradients);
         fastest = fastest.min(begin.elapsed().as_secs_f64());

@@ -44,7 +44,8 @@ struct Block {
 
 impl Block {
     fn new(channels: [usize; 2], stride: usize, device: &Device) -> Self {
-        let shortcut = (stride != 1 || channels[0] != channels[1]).then(|| Normed::new(channels, 1, stride, device));
+        let shortcut =
+            (stride != 1 || channels[0] != channels[1]).then(|| Normed::new(channels, 1, stride, device));
         Self {
             first: Normed::new(channels, 3, stride, device),
             second: Normed::new([channels[1]; 2], 3, 1, device),
@@ -72,9 +73,12 @@ pub(crate) struct ResNet {
 
 impl ResNet {
     pub(crate) fn new(device: &Device) -> Self {
-        let blocks = [([64, 64], 1), ([64, 64], 1), ([64, 128], 2), ([128, 128], 1)]
-            .into_iter()
-            .chain([([128, 256], 2), ([256, 256], 1), ([256, 512], 2), ([512, 512], 1)]);
+        let blocks = [([64, 64], 1), ([64, 64], 1), ([64, 128], 2), ([128, 128], 1)].into_iter().chain([
+            ([128, 256], 2),
+            ([256, 256], 1),
+            ([256, 512], 2),
+            ([512, 512], 1),
+        ]);
         Self {
             stem: Normed::new([3, 64], 3, 1, device),
             blocks: blocks.map(|(channels, stride)| Block::new(channels, stride, device)).collect(),

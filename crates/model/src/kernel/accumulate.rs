@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::{
     Kernels, Own, Workspace, cast,
     panels::{Panelled, Panels},
+    room,
     rows::{floats, zeros},
     vector::{Loops, vectorised},
     workers,
@@ -20,15 +21,22 @@ const AT_ONCE: usize = 512;
 /// Rows of the sums that a task computes, at most.
 const ROWS: usize = 64;
 
-/// Adds leftᵀ · right to `sum`: in place, where nobody else holds that.
+/// leftᵀ · right, added to `sum` where there is one: in place, where nobody else holds that.
 ///
 /// # Shapes
 /// `sum` `[R, C]`, `left` `[N, R]`, `right` `[N, C]`, all of 32 bits.
-pub(crate) fn add_product(sum: Tensor<2>, left: Tensor<2>, right: Tensor<2>, kernels: Kernels) -> Tensor<2> {
+pub(crate) fn add_product(
+    sum: Option<Tensor<2>>,
+    left: Tensor<2>,
+    right: Tensor<2>,
+    kernels: Kernels,
+) -> Tensor<2> {
+    let ([count, rows], [_, columns]) = (left.dims(), right.dims());
     if kernels == Kernels::Composed {
-        return sum + cast(left.transpose().matmul(right), DType::F32, kernels);
+        return added(sum, cast(left.transpose().matmul(right), DType::F32, kernels));
     }
-    let (dims @ [rows, columns], [count, _]) = (sum.dims(), left.dims());
+    let dims = [rows, columns];
+    let sum = sum.unwrap_or_else(|| room(dims, DType::F32, left.clone(), kernels));
     let accumulate = Accumulate { count, rows, columns };
     let operation = Own {
         name: "add_product",
@@ -43,6 +51,13 @@ pub(crate) fn add_product(sum: Tensor<2>, left: Tensor<2>, right: Tensor<2>, ker
     });
     // The operation has one output, of the sum's rank.
     made.into_iter().next().and_then(crate::AnyTensor::float).expect("the sum is a matrix")
+}
+
+fn added<const D: usize>(sum: Option<Tensor<D>>, more: Tensor<D>) -> Tensor<D> {
+    match sum {
+        Some(sum) => sum + more,
+        None => more,
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -112,15 +127,16 @@ impl Loops for Part<'_> {
     }
 }
 
-/// Adds the sum over N rows to `sum`: in place, where nobody else holds that.
+/// The sum over N rows, added to `sum` where there is one: in place, where nobody else holds that.
 ///
 /// # Shapes
 /// `sum` `[C]`, `rows` `[N, C]`, both of 32 bits.
-pub(crate) fn add_columns(sum: Tensor<1>, rows: Tensor<2>, kernels: Kernels) -> Tensor<1> {
-    let [columns] = sum.dims();
+pub(crate) fn add_columns(sum: Option<Tensor<1>>, rows: Tensor<2>, kernels: Kernels) -> Tensor<1> {
+    let [_, columns] = rows.dims();
     if kernels == Kernels::Composed {
-        return sum + rows.sum_dim(0).reshape([columns]);
+        return added(sum, rows.sum_dim(0).reshape([columns]));
     }
+    let sum = sum.unwrap_or_else(|| room([columns], DType::F32, rows.clone(), kernels));
     let operation = Own {
         name: "add_columns",
         inputs: vec![sum.into(), rows.into()],
@@ -194,7 +210,7 @@ mod tests {
                 .collect();
             for kernels in [Kernels::Own, Kernels::Composed] {
                 let made =
-                    add_product(sum_tensor.clone(), left_tensor.clone(), right_tensor.clone(), kernels);
+                    add_product(Some(sum_tensor.clone()), left_tensor.clone(), right_tensor.clone(), kernels);
                 assert_eq!(host(made), expected, "{count} × {rows} × {columns}, {kernels:?}");
             }
         }
@@ -208,7 +224,8 @@ mod tests {
                 .map(|column| 1.0 + (0..count).map(|row| rows[row * columns + column]).sum::<f32>())
                 .collect();
             for kernels in [Kernels::Own, Kernels::Composed] {
-                let made = add_columns(Tensor::ones([columns], &Device::flex()), tensor.clone(), kernels);
+                let ones = Tensor::ones([columns], &Device::flex());
+                let made = add_columns(Some(ones), tensor.clone(), kernels);
                 assert_eq!(host(made), expected, "{count} × {columns}, {kernels:?}");
             }
         }

@@ -163,6 +163,10 @@ fn in_place<const D: usize, const N: usize>(
     let made = operation.run(|mut inputs| {
         let read = inputs.split_off(N);
         let all = read.first().map(floats);
+        // Copied where somebody else holds them: those copies are the device's.
+        for tensor in &mut inputs {
+            let _copied = tensor.storage_mut::<f32>();
+        }
         let mut pieces = pieces::<N>(&mut inputs);
         let work = |(index, piece): (usize, &mut [&mut [f32]; N])| {
             let read = all.map_or(&[][..], |all| &all[index * TASK..]);

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use burn::tensor::Tensor;
-use oomph_core::{Key, Phase, phase};
+use oomph_core::{Account, Key, Phase, charge, phase};
 use oomph_model::{AnyTensor, Carried, Named, Pass, Policy, Stages};
 
 use crate::{
@@ -78,7 +78,8 @@ impl<'a> Part<'a> {
         let comparison = targets.map(|targets| Comparison { task, targets, weight, loss_scale });
         let Forwarded { output, loss, correct, carried, in_flight } =
             self.stretch().forward(input, pass, comparison)?;
-        self.in_flight.insert(index, in_flight);
+        // The map is the program's, what stands in it the device's.
+        charge(Account::Host, || self.in_flight.insert(index, in_flight));
         self.left.extend(carried);
         self.count(loss, correct);
         Ok(output)

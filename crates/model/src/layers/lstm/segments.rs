@@ -182,8 +182,7 @@ impl Layer {
         let [batch, count, width] = gates.dims();
         let gates = gates.reshape([batch * count, width]);
         if wanted[3] || wanted[4] {
-            let sum = sums.bias.take().unwrap_or_else(|| self.zeros([width]));
-            sums.bias = Some(kernel::add_columns(sum, gates.clone(), kernels));
+            sums.bias = Some(kernel::add_columns(sums.bias.take(), gates.clone(), kernels));
         }
         let gates = match kernels {
             // What is computed in 32 bits need not be rounded before it.
@@ -191,8 +190,7 @@ impl Layer {
             kernel::Kernels::Composed => self.operand(gates),
         };
         let add = |sum: &mut Option<Tensor<2>>, right: Tensor<2>| {
-            let before = sum.take().unwrap_or_else(|| self.zeros([width, right.dims()[1]]));
-            *sum = Some(kernel::add_product(before, gates.clone(), right, kernels));
+            *sum = Some(kernel::add_product(sum.take(), gates.clone(), right, kernels));
         };
         if wanted[2] {
             let previous = previous.reshape([batch * count, width / 4]);
