@@ -12,17 +12,17 @@ def images(size, classes):
 NETWORKS = {
     "resnet18": {
         "says": "ResNet-18, width 64, 32×32, batch 32",
-        "batch": 32, "size": 32, "classes": 10, "evaluated": 320,
+        "batch": 32, "size": 32, "classes": 10, "evaluated": 640,
         "settings": ["model.name=resnet18", "model.stem=small", "model.width=64", *images(32, 10)],
     },
     "resnet50": {
         "says": "ResNet-50, 224×224, batch 8",
-        "batch": 8, "size": 224, "classes": 1000, "evaluated": 32,
+        "batch": 8, "size": 224, "classes": 1000, "evaluated": 80,
         "settings": ["model.name=resnet50", *images(224, 1000)],
     },
     "lstm": {
         "says": "LSTM, 128 → 256, 64 steps, batch 32",
-        "batch": 32, "steps": 64, "features": 128, "hidden": 256, "classes": 10, "evaluated": 1280,
+        "batch": 32, "steps": 64, "features": 128, "hidden": 256, "classes": 10, "evaluated": 6400,
         "settings": ["model.name=lstm", "model.hidden=256", "model.layers=1", "data.source=synthetic",
                      "data.kind=sequence", "data.steps=64", "data.features=128", "data.classes=10",
                      "data.train_samples=1280"],

@@ -104,6 +104,20 @@ fn traffic(operation: &OperationIr) -> f64 {
         OperationIr::Custom(op) if op.id == "place_steps" => {
             op.inputs.iter().skip(1).map(bytes).sum::<f64>() * 2.0
         }
+        OperationIr::Custom(op) if op.id.starts_with("lstm") => {
+            let all = || op.inputs.iter().chain(&op.outputs).filter(|tensor| tensor.shape.rank() == 3);
+            let steps = |tensor: &TensorIr| tensor.shape[1];
+            // Of a sequence a run of steps is read or written.
+            let of_run = match op.id.as_str() {
+                "lstm_input_backward" => op.inputs[1].shape[0] / op.inputs[0].shape[0].max(1),
+                _ => all().map(steps).min().unwrap_or(1),
+            };
+            let share = |tensor: &TensorIr| match tensor.shape.rank() {
+                3 => of_run.min(steps(tensor)) as f64 / steps(tensor).max(1) as f64,
+                _ => 1.0,
+            };
+            op.inputs.iter().chain(&op.outputs).map(|tensor| bytes(tensor) * share(tensor)).sum()
+        }
         _ => operation.inputs().chain(operation.outputs()).map(bytes).sum(),
     }
 }
@@ -141,15 +155,18 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
         OperationIr::Module(Module::Conv2dWeightBackward(op)) => {
             2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
         }
-        // Of our own kernels these multiply matrices: gates [B, k, 4U] by a matrix of U rows or columns, which is the
-        // last size of their second output.
         OperationIr::Custom(op) if op.id.starts_with("conv2d") => own_convolution(op, speed),
-        OperationIr::Custom(op) if ["lstm_forward", "lstm_backward"].contains(&op.id.as_str()) => {
-            match &op.outputs[..] {
-                [gates, hidden, ..] => product(gates, last(hidden)),
-                _ => 0.0,
+        OperationIr::Custom(op) => match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
+            // Gates of a run, [B, k, 4U], of inputs and of hidden units.
+            ("lstm_forward", inputs, [.., gates, hidden, _]) => {
+                let input = inputs.get(op.outputs.len() - 3).map_or(0, last);
+                product(gates, input + last(hidden))
             }
-        }
+            ("lstm_backward", _, [gates, hidden, ..]) => product(gates, last(hidden)),
+            ("lstm_input_backward", [whole, gates, ..], _) => product(gates, last(whole)),
+            ("add_product", [_, rows, _], [sum]) => product(sum, rows.shape[0]),
+            _ => 0.0,
+        },
         _ => 0.0,
     })
 }
@@ -225,6 +242,32 @@ mod tests {
         assert!((forward - operations / 200e9).abs() < 1e-5, "{forward}");
         assert_eq!(of("conv2d_input_backward", [&gradient, &weight], &images), forward);
         assert_eq!(of("conv2d_weight_backward", [&images, &gradient], &weight), forward);
+    }
+
+    #[test]
+    fn of_a_sequence_a_run_of_steps_costs_what_it_multiplies_and_reads() {
+        let own = |name, inputs: &[TensorIr], outputs: &[TensorIr]| {
+            of(vec![OperationIr::Custom(CustomOpIr::new(name, inputs, outputs))])
+        };
+        // Batch 32, 8 of 64 steps, 128 features, 256 units.
+        let (input, output) = (tensor(1, &[32, 64, 128]), tensor(2, &[32, 64, 256]));
+        let (gates, state) = (tensor(3, &[32, 8, 1024]), tensor(4, &[32, 256]));
+        let products = 2.0 * (32 * 8 * 1024) as f64 * (128 + 256) as f64 / 190e9;
+        let written = [output.clone(), gates.clone(), state.clone(), state.clone()];
+        let made = own("lstm_forward", &[output, input.clone()], &written);
+        assert!((made - products).abs() < 1e-5, "{made}");
+        let again = own("lstm_forward", &[input.clone()], &[gates, state.clone(), state]);
+        assert!((again - products).abs() < 1e-5, "{again}");
+        // 1 of 64 steps of a product with little to multiply: the gates and a step of the sequence.
+        let back = own("lstm_input_backward", &[input.clone(), tensor(5, &[32, 4])], &[input]);
+        let bytes = (2 * 32 * 128 + 32 * 4) as f64 * 4.0;
+        assert!((back - (bytes / 6e9 + 2e-6)).abs() < 1e-7, "{back}");
+        let sum = own(
+            "add_product",
+            &[tensor(6, &[1024, 256]), tensor(7, &[256, 1024]), tensor(8, &[256, 256])],
+            &[tensor(9, &[1024, 256])],
+        );
+        assert!((sum - 2.0 * 256f64 * (1024 * 256) as f64 / 190e9).abs() < 1e-5, "{sum}");
     }
 
     #[test]

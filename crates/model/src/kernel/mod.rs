@@ -21,7 +21,7 @@ mod vector;
 mod workers;
 
 use burn::tensor::Tensor;
-use burn_backend::{DType, Shape, TensorMetadata};
+use burn_backend::{DType, Shape};
 use burn_capture::CaptureBackend;
 use burn_flex::{Flex, FlexTensor};
 use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
@@ -74,20 +74,6 @@ impl Workspace {
     }
 }
 
-/// Runs `kernel` on a compute thread where it has much to do: what it does in parallel is then handed to the others from
-/// there, which are awake, and nothing is waited for in between. To hand it over takes some 50 µs.
-fn by_compute_threads(
-    inputs: Vec<FlexTensor>,
-    kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor> + Send,
-) -> Vec<FlexTensor> {
-    const MUCH: usize = 64 << 10;
-    let elements: usize = inputs.iter().map(|input| input.shape().num_elements()).sum();
-    if elements < MUCH || rayon::current_thread_index().is_some() {
-        return kernel(inputs);
-    }
-    rayon::join(|| kernel(inputs), || ()).0
-}
-
 /// An operation with a kernel of its own, and what that allocates: its outputs, and maybe a [`Workspace`].
 struct Own {
     name: &'static str,
@@ -102,7 +88,7 @@ impl Own {
     ///
     /// # Panics
     /// Panics if the inputs are on a GPU.
-    fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor> + Send) -> Vec<AnyTensor> {
+    fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>) -> Vec<AnyTensor> {
         self.run_within(Workspace::default(), kernel)
     }
 
@@ -110,7 +96,7 @@ impl Own {
     fn run_within(
         self,
         workspace: Workspace,
-        kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor> + Send,
+        kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
     ) -> Vec<AnyTensor> {
         if self.inputs.iter().all(|input| input.on::<CaptureBackend>().is_some()) {
             return self.record(workspace);
@@ -122,12 +108,11 @@ impl Own {
             let input = input.on::<Flex>().expect("our own kernels run on the CPU");
             input.to_contiguous()
         });
-        let contiguous: Vec<FlexTensor> = contiguous.collect();
-        by_compute_threads(contiguous, kernel).into_iter().map(Flex::tensor).collect()
+        kernel(contiguous.collect()).into_iter().map(Flex::tensor).collect()
     }
 
     /// As [`run`](Self::run), for the one output of an operation.
-    fn run_one<const D: usize>(self, kernel: impl FnOnce(Vec<FlexTensor>) -> FlexTensor + Send) -> Tensor<D> {
+    fn run_one<const D: usize>(self, kernel: impl FnOnce(Vec<FlexTensor>) -> FlexTensor) -> Tensor<D> {
         let output = self.run(|inputs| vec![kernel(inputs)]).pop();
         // An operation declares its outputs, and a kernel gives as many.
         output.and_then(AnyTensor::float).expect("the operation has one output of this rank")
