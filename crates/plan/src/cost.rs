@@ -256,10 +256,11 @@ mod tests {
         let written = [output.clone(), gates.clone(), state.clone(), state.clone()];
         let made = own("lstm_forward", &[output, input.clone()], &written);
         assert!((made - products).abs() < 1e-5, "{made}");
-        let again = own("lstm_forward", &[input.clone()], &[gates, state.clone(), state]);
+        let again = own("lstm_forward", std::slice::from_ref(&input), &[gates, state.clone(), state]);
         assert!((again - products).abs() < 1e-5, "{again}");
         // 1 of 64 steps of a product with little to multiply: the gates and a step of the sequence.
-        let back = own("lstm_input_backward", &[input.clone(), tensor(5, &[32, 4])], &[input]);
+        let back =
+            own("lstm_input_backward", &[input.clone(), tensor(5, &[32, 4])], std::slice::from_ref(&input));
         let bytes = (2 * 32 * 128 + 32 * 4) as f64 * 4.0;
         assert!((back - (bytes / 6e9 + 2e-6)).abs() < 1e-7, "{back}");
         let sum = own(
