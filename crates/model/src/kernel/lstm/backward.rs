@@ -207,6 +207,15 @@ fn add<E: Value>(values: &[E], sums: &mut [f32]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widened());
 }
 
+/// `gradient`, or zero where it is too small to move anything: going back through a long sequence gradients vanish, and
+/// products of numbers that have become subnormal take a processor a hundred times as long (a step of 320 steps of time
+/// took 0.8 s instead of 0.1).
+#[inline(always)]
+fn flushed(gradient: f32) -> f32 {
+    const LEAST: f32 = 1e-30;
+    if gradient.abs() < LEAST { 0.0 } else { gradient }
+}
+
 /// With σ′ = σ(1 − σ) and tanh′ = 1 − tanh²:
 /// dc′ = dc + dh·o·tanh′(c), di = dc′·g·σ′, df = dc′·c₋₁·σ′, dg = dc′·i·tanh′, do = dh·tanh(c)·σ′, dc₋₁ = dc′·f.
 ///
@@ -226,11 +235,11 @@ fn go_back<const FUSED: bool>(
         let activated = tanh::<FUSED>(cell[unit]);
         let slope = o[unit] * (1.0 - activated * activated);
         let of_cell = multiply_add::<FUSED>(of_hidden, slope, cell_gradient[unit]);
-        cell_gradient[unit] = of_cell * f[unit];
+        cell_gradient[unit] = flushed(of_cell * f[unit]);
         let (input, candidate) = (i[unit], g[unit]);
-        i[unit] = of_cell * candidate * (input * (1.0 - input));
-        f[unit] = of_cell * cell_before[unit] * (f[unit] * (1.0 - f[unit]));
-        g[unit] = of_cell * input * (1.0 - candidate * candidate);
-        o[unit] = of_hidden * activated * (o[unit] * (1.0 - o[unit]));
+        i[unit] = flushed(of_cell * candidate * (input * (1.0 - input)));
+        f[unit] = flushed(of_cell * cell_before[unit] * (f[unit] * (1.0 - f[unit])));
+        g[unit] = flushed(of_cell * input * (1.0 - candidate * candidate));
+        o[unit] = flushed(of_hidden * activated * (o[unit] * (1.0 - o[unit])));
     }
 }
