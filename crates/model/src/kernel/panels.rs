@@ -189,8 +189,7 @@ pub(super) struct Panels<'a> {
 
 impl<'a> Panels<'a> {
     pub(super) fn new(elements: &'a [f32], sizes: Panelled) -> Self {
-        let rows = 0..sizes.inner.min(DEPTH);
-        let offsets = charge(Account::Host, || rows.map(|row| (row * sizes.tile.columns) as u32).collect());
+        let offsets = charge(Account::Host, || sizes.tile.panel_offsets(sizes.inner.min(DEPTH)));
         Self { elements, sizes, offsets }
     }
 

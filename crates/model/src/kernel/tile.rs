@@ -25,6 +25,11 @@ impl Tile {
         self.columns / VECTORS
     }
 
+    /// Where the rows of a panel are, in which a tile's columns lie side by side.
+    pub(super) fn panel_offsets(self, rows: usize) -> Vec<u32> {
+        (0..rows).map(|row| (row * self.columns) as u32).collect()
+    }
+
     /// Rows of whole tiles.
     pub(super) fn padded_rows(self, rows: usize) -> usize {
         rows.next_multiple_of(self.rows)

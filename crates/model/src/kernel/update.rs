@@ -163,10 +163,6 @@ fn in_place<const D: usize, const N: usize>(
     let made = operation.run(|mut inputs| {
         let read = inputs.split_off(N);
         let all = read.first().map(floats);
-        // Copied where somebody else holds them: those copies are the device's.
-        for tensor in &mut inputs {
-            let _copied = tensor.storage_mut::<f32>();
-        }
         let mut pieces = pieces::<N>(&mut inputs);
         let work = |(index, piece): (usize, &mut [&mut [f32]; N])| {
             let read = all.map_or(&[][..], |all| &all[index * TASK..]);
@@ -186,11 +182,14 @@ fn in_place<const D: usize, const N: usize>(
 
 /// The storage of all of them in pieces of [`TASK`].
 fn pieces<const N: usize>(tensors: &mut [FlexTensor]) -> Vec<[&mut [f32]; N]> {
+    let mut tensors = tensors.iter_mut();
+    // Copied where somebody else holds them: the copies are the device's, and the list of pieces is not.
+    let storages: [&mut [f32]; N] =
+        std::array::from_fn(|_| tensors.next().map(FlexTensor::storage_mut).unwrap_or_default());
+    let mut chunks = storages.map(|storage| storage.chunks_mut(TASK));
     charge(Account::Host, || {
-        let mut chunks: Vec<_> =
-            tensors.iter_mut().map(|tensor| tensor.storage_mut::<f32>().chunks_mut(TASK)).collect();
         let count = chunks.first().map_or(0, ExactSizeIterator::len);
-        let piece = |_| std::array::from_fn(|of| chunks[of].next().unwrap_or_default());
+        let piece = |_| chunks.each_mut().map(|chunks| chunks.next().unwrap_or_default());
         (0..count).map(piece).collect()
     })
 }

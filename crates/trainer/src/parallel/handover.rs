@@ -55,9 +55,7 @@ impl<S, R> Link<S, R> {
     /// # Errors
     /// Where it has ended.
     pub(super) fn send(&self, handed: S) -> Result<(), TrainError> {
-        // A channel makes room of its own for what is under way.
-        charge(Account::Host, || self.to.send(handed))
-            .map_err(|_| TrainError::Neighbour { device: self.index })
+        self.to.send(handed).map_err(|_| TrainError::Neighbour { device: self.index })
     }
 }
 

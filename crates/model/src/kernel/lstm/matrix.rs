@@ -7,7 +7,7 @@ use crate::kernel::{Kernels, Own, panels::Panelled};
 
 /// Weights, as products of a pass want them.
 pub(crate) struct Matrix {
-    pub(super) form: Form,
+    form: Form,
     /// Features of what is multiplied, and of what comes of it.
     pub(super) inner: usize,
     pub(super) columns: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Matrix {
     pub(super) dtype: DType,
 }
 
-pub(super) enum Form {
+enum Form {
     Panels(Tensor<1>),
     Plain(Tensor<2>),
 }
@@ -24,27 +24,28 @@ impl Matrix {
     /// To multiply rows by the transpose of `weight`, as forward does.
     pub(crate) fn transposed(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
         let [columns, inner] = weight.dims();
-        let weight = operand(weight, dtype, kernels);
-        let form = match kernels {
-            Kernels::Own => {
-                let sizes = Panelled::new(inner, columns);
-                Form::Panels(in_panels(weight, sizes, Panelled::of_columns))
-            }
-            Kernels::Composed => Form::Plain(weight.transpose()),
-        };
-        Self { form, inner, columns, dtype }
+        Self::new(weight, [inner, columns], dtype, kernels, Panelled::of_columns, Tensor::transpose)
     }
 
     /// To multiply rows by `weight`, as backward does.
     pub(crate) fn plain(weight: Tensor<2>, dtype: DType, kernels: Kernels) -> Self {
-        let [inner, columns] = weight.dims();
+        let sizes = weight.dims();
+        Self::new(weight, sizes, dtype, kernels, Panelled::of_rows, |weight| weight)
+    }
+
+    /// Of so many rows and columns, which `panels` and `tensor` make of the weight.
+    fn new(
+        weight: Tensor<2>,
+        [inner, columns]: [usize; 2],
+        dtype: DType,
+        kernels: Kernels,
+        panels: fn(Panelled, &[f32]) -> FlexTensor,
+        tensor: fn(Tensor<2>) -> Tensor<2>,
+    ) -> Self {
         let weight = operand(weight, dtype, kernels);
         let form = match kernels {
-            Kernels::Own => {
-                let sizes = Panelled::new(inner, columns);
-                Form::Panels(in_panels(weight, sizes, Panelled::of_rows))
-            }
-            Kernels::Composed => Form::Plain(weight),
+            Kernels::Own => Form::Panels(in_panels(weight, Panelled::new(inner, columns), panels)),
+            Kernels::Composed => Form::Plain(tensor(weight)),
         };
         Self { form, inner, columns, dtype }
     }

@@ -187,8 +187,7 @@ impl Products<'_> {
         let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.rows);
         let tiles = before + rows.start * depth..before + tile.padded_rows(rows.end) * depth;
         let stride = grid.panels.len() * tile.columns;
-        let packed: Vec<u32> =
-            charge(Account::Host, || (0..depth).map(|row| (row * tile.columns) as u32).collect());
+        let packed = charge(Account::Host, || tile.panel_offsets(depth));
         let used = self.columns.div_ceil(tile.columns);
         for (index, columns) in grid.panels.iter().take(used).enumerate() {
             let right = match columns {
