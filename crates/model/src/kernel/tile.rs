@@ -8,6 +8,16 @@ use macerator::{Arch, Scalar, Simd, Vector, WithSimd, vload_unaligned, vstore_un
 /// Vectors side by side in a tile.
 const VECTORS: usize = 2;
 
+/// Inner indices that are multiplied without a look at how many are left: a tenth faster than one by one, and a fifth
+/// where somebody else computes on the same core.
+const AT_ONCE: usize = 4;
+
+/// Columns of a tile, at most.
+const MOST_COLUMNS: usize = 32;
+
+/// The sums of a tile.
+type Products<S, const ROWS: usize> = [[Vector<S, f32>; VECTORS]; ROWS];
+
 /// Rows and columns of the tiles that this processor computes. The sums take half of the registers at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
@@ -85,28 +95,61 @@ impl Column<'_> {
 
     #[inline(always)]
     fn tiles<S: Simd, const ROWS: usize>(self) {
-        let Self { left, right: Right { elements, runs, offsets }, sums, stride, add } = self;
-        let last =
-            runs.into_iter().max().unwrap_or(0) + offsets.iter().max().map_or(0, |last| *last as usize);
-        assert!(last + S::lanes32() <= elements.len(), "a row of the right matrix ends within it");
-        let lefts = left.chunks_exact((ROWS * offsets.len()).max(1));
+        let Self { left, right, sums, stride, add } = self;
+        right.check(S::lanes32());
+        let lefts = left.chunks_exact((ROWS * right.offsets.len()).max(1));
         for (left, sums) in lefts.zip(sums.chunks_mut(ROWS * stride)) {
-            let mut products = [[0.0f32.splat::<S>(); VECTORS]; ROWS];
-            for (left, offset) in left.as_chunks::<ROWS>().0.iter().zip(offsets) {
-                let row: [Vector<S, f32>; VECTORS] = std::array::from_fn(|vector| {
-                    let start = *offset as usize + runs[vector];
-                    // SAFETY: `start` is at most `last`, and so many lanes are there behind that, as asserted above.
-                    unsafe { vload_unaligned(elements.as_ptr().add(start)) }
-                });
-                for (products, left) in products.iter_mut().zip(left) {
-                    let left = left.splat::<S>();
-                    for (product, row) in products.iter_mut().zip(row) {
-                        *product = left.mul_add(row, *product);
-                    }
+            let mut products: Products<S, ROWS> = [[0.0f32.splat(); VECTORS]; ROWS];
+            let (left, rest) = left.as_chunks::<ROWS>().0.as_chunks::<AT_ONCE>();
+            let (offsets, last) = right.offsets.as_chunks::<AT_ONCE>();
+            for (left, offsets) in left.iter().zip(offsets) {
+                for (left, offset) in left.iter().zip(offsets) {
+                    // SAFETY: it was checked above, and the offset is one of the matrix's.
+                    products = unsafe { right.multiply(*offset, left, products) };
                 }
             }
-            put::<S, ROWS>(&products, sums, stride, add);
+            for (left, offset) in rest.iter().zip(last) {
+                // SAFETY: as above.
+                products = unsafe { right.multiply(*offset, left, products) };
+            }
+            put(products, sums, stride, add);
         }
+    }
+}
+
+impl Right<'_> {
+    /// # Panics
+    /// Panics if a row does not end within the elements.
+    #[inline(always)]
+    fn check(self, lanes: usize) {
+        let run = self.runs.into_iter().fold(0, usize::max);
+        let row = self.offsets.iter().fold(0, |last, offset| last.max(*offset)) as usize;
+        assert!(run + row + lanes <= self.elements.len(), "a row of the right matrix ends within it");
+    }
+
+    /// Adds what one inner index gives.
+    ///
+    /// # Safety
+    /// [`check`](Self::check) went well for as many lanes, and `offset` is one of the offsets.
+    #[inline(always)]
+    unsafe fn multiply<S: Simd, const ROWS: usize>(
+        self,
+        offset: u32,
+        left: &[f32; ROWS],
+        mut products: Products<S, ROWS>,
+    ) -> Products<S, ROWS> {
+        let row: [Vector<S, f32>; VECTORS] = std::array::from_fn(|vector| {
+            let start = offset as usize + self.runs[vector];
+            // SAFETY: the row begins at such a place, and so many lanes are there behind that.
+            unsafe { vload_unaligned(self.elements.as_ptr().add(start)) }
+        });
+        for (products, left) in products.iter_mut().zip(left) {
+            let left = left.splat::<S>();
+            for (product, row) in products.iter_mut().zip(row) {
+                *product = left.mul_add(row, *product);
+            }
+        }
+        products
     }
 }
 
@@ -123,20 +166,43 @@ impl WithSimd for Column<'_> {
     }
 }
 
-/// Writes or adds the products of a tile to rows that are `stride` apart.
+/// Writes or adds the products of a tile to rows that are `stride` apart: to as many rows and columns as there are.
 #[inline(always)]
-fn put<S: Simd, const ROWS: usize>(
-    products: &[[Vector<S, f32>; VECTORS]; ROWS],
-    sums: &mut [f32],
+fn put<S: Simd, const ROWS: usize>(products: Products<S, ROWS>, sums: &mut [f32], stride: usize, add: bool) {
+    let columns = VECTORS * S::lanes32();
+    if sums.len() >= (ROWS - 1) * stride + columns {
+        // SAFETY: the last row ends within the sums, as was just seen.
+        unsafe { write(products, sums.as_mut_ptr(), stride, add) };
+        return;
+    }
+    assert!(columns <= MOST_COLUMNS, "no processor has vectors of more than 16 numbers");
+    let mut whole = [[0.0; MOST_COLUMNS]; ROWS];
+    // SAFETY: the columns have room in a row, as asserted above.
+    unsafe { write(products, whole.as_mut_ptr().cast(), MOST_COLUMNS, false) };
+    for (products, sums) in whole.iter().zip(sums.chunks_mut(stride)) {
+        for (product, sum) in products[..columns].iter().zip(sums) {
+            *sum = if add { *sum + product } else { *product };
+        }
+    }
+}
+
+/// Writes or adds a whole tile.
+///
+/// # Safety
+/// There is room for all rows of the tile behind `to`.
+#[inline(always)]
+unsafe fn write<S: Simd, const ROWS: usize>(
+    products: Products<S, ROWS>,
+    to: *mut f32,
     stride: usize,
     add: bool,
 ) {
-    for (products, row) in products.iter().zip(sums.chunks_mut(stride)) {
-        for (product, sums) in products.iter().zip(row.chunks_exact_mut(S::lanes32())) {
-            let to = sums.as_mut_ptr();
-            // SAFETY: `sums` has as many elements as a vector has lanes: so it was cut.
+    for (index, products) in products.into_iter().enumerate() {
+        for (vector, product) in products.into_iter().enumerate() {
+            // SAFETY: each of them is within the tile.
             unsafe {
-                let sum = if add { vload_unaligned::<S, f32>(to) + *product } else { *product };
+                let to = to.add(index * stride + vector * S::lanes32());
+                let sum = if add { vload_unaligned::<S, f32>(to) + product } else { product };
                 vstore_unaligned(to, sum);
             }
         }
