@@ -104,14 +104,11 @@ fn traffic(operation: &OperationIr) -> f64 {
         OperationIr::Custom(op) if op.id == "place_steps" => {
             op.inputs.iter().skip(1).map(bytes).sum::<f64>() * 2.0
         }
-        OperationIr::Custom(op) if op.id.starts_with("lstm") => {
+        OperationIr::Custom(op) if op.id.starts_with("lstm") || op.id == "add_products" => {
             let all = || op.inputs.iter().chain(&op.outputs).filter(|tensor| tensor.shape.rank() == 3);
             let steps = |tensor: &TensorIr| tensor.shape[1];
             // Of a sequence a run of steps is read or written.
-            let of_run = match op.id.as_str() {
-                "lstm_input_backward" => op.inputs[1].shape[0] / op.inputs[0].shape[0].max(1),
-                _ => all().map(steps).min().unwrap_or(1),
-            };
+            let of_run = all().map(steps).min().unwrap_or(1);
             let share = |tensor: &TensorIr| match tensor.shape.rank() {
                 3 => of_run.min(steps(tensor)) as f64 / steps(tensor).max(1) as f64,
                 _ => 1.0,
@@ -164,7 +161,11 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
             }
             ("lstm_backward", _, [gates, hidden, ..]) => product(gates, last(hidden)),
             ("lstm_input_backward", [whole, gates, ..], _) => product(gates, last(whole)),
-            ("add_product", [_, rows, _], [sum]) => product(sum, rows.shape[0]),
+            // Of the rows of a run, [B, k, 4U].
+            ("add_products", inputs, sums) => {
+                let rows = inputs.get(sums.len()).map_or(0, |rows| rows.shape[0] * rows.shape[1]);
+                sums.iter().filter(|sum| sum.shape.rank() == 2).map(|sum| product(sum, rows)).sum()
+            }
             _ => 0.0,
         },
         _ => 0.0,
@@ -259,16 +260,17 @@ mod tests {
         let again = own("lstm_forward", std::slice::from_ref(&input), &[gates, state.clone(), state]);
         assert!((again - products).abs() < 1e-5, "{again}");
         // 1 of 64 steps of a product with little to multiply: the gates and a step of the sequence.
-        let back =
-            own("lstm_input_backward", &[input.clone(), tensor(5, &[32, 4])], std::slice::from_ref(&input));
+        let back = own(
+            "lstm_input_backward",
+            &[input.clone(), tensor(5, &[32, 1, 4])],
+            std::slice::from_ref(&input),
+        );
         let bytes = (2 * 32 * 128 + 32 * 4) as f64 * 4.0;
         assert!((back - (bytes / 6e9 + 2e-6)).abs() < 1e-7, "{back}");
-        let sum = own(
-            "add_product",
-            &[tensor(6, &[1024, 256]), tensor(7, &[256, 1024]), tensor(8, &[256, 256])],
-            &[tensor(9, &[1024, 256])],
-        );
-        assert!((sum - 2.0 * 256f64 * (1024 * 256) as f64 / 190e9).abs() < 1e-5, "{sum}");
+        let sums = [tensor(6, &[1024, 128]), tensor(7, &[1024, 256]), tensor(8, &[1024])];
+        let read = [tensor(9, &[32, 8, 1024]), input, tensor(10, &[32, 8, 256])];
+        let added = own("add_products", &[&sums[..], &read].concat(), &sums);
+        assert!((added - 2.0 * 256f64 * (1024 * 384) as f64 / 190e9).abs() < 1e-5, "{added}");
     }
 
     #[test]

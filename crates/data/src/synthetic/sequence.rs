@@ -7,7 +7,7 @@ const WAVES: f32 = 1.0;
 /// Standard deviation of the noise.
 const NOISE: f32 = std::f32::consts::FRAC_1_SQRT_2;
 
-/// Makes sequences: for each class a wave in each feature, for each sample normal noise.
+/// Makes sequences: for each class a wave in each feature, for each sample uniform noise.
 #[derive(Clone, Copy)]
 pub(super) struct Sequences {
     pub(super) steps: usize,
@@ -18,38 +18,62 @@ impl Sequences {
     pub(super) fn make(&self, pattern: Key, noise: Key) -> Vec<f32> {
         let mut pattern = Generator::at(pattern);
         let waves = (0..self.features).map(|_| (pattern.uniform_in(0.5, 4.0), pattern.uniform()));
-        let mut waves: Vec<Wave> = waves.map(|(waves, phase)| Wave::new(waves, phase, self.steps)).collect();
-        let mut noise = Generator::at(noise);
-        let mut values = Vec::with_capacity(self.steps * self.features);
-        for _ in 0..self.steps {
-            values.extend(waves.iter_mut().map(|wave| WAVES * wave.next() + NOISE * noise.normal()));
+        let mut waves = Waves::new(waves, self.steps);
+        let mut values = noise_values(noise, self.steps * self.features);
+        for step in values.chunks_exact_mut(self.features) {
+            waves.add(step);
         }
         values
     }
 }
 
-/// A sine, step by step: an angle is turned by another in a few multiplications, where a sine takes 15 ns.
-struct Wave {
-    /// Sine and cosine of the angle.
-    at: [f64; 2],
-    /// Of what it is turned by at each step.
-    turn: [f64; 2],
+/// Uniform with a mean of 0 and a standard deviation of [`NOISE`]: four from each word of random bits, since loader
+/// threads make them beside the step, on the same cores.
+fn noise_values(key: Key, count: usize) -> Vec<f32> {
+    const VALUES: f32 = 65_536.0;
+    // √12: uniform in an interval, numbers have a standard deviation of its length by that.
+    let step = NOISE * 3.464_101_6 / VALUES;
+    let mut generator = Generator::at(key);
+    let mut values = Vec::with_capacity(count.next_multiple_of(4));
+    while values.len() < count {
+        let bits = generator.bits();
+        let pieces = [bits, bits >> 16, bits >> 32, bits >> 48];
+        values.extend(pieces.map(|piece| (f32::from(piece as u16) - (VALUES - 1.0) / 2.0) * step));
+    }
+    values.truncate(count);
+    values
 }
 
-impl Wave {
-    /// So many waves over all `steps`, from `phase` of one on.
-    fn new(waves: f32, phase: f32, steps: usize) -> Self {
-        let of = |turns: f64| {
-            let (sine, cosine) = (TAU * turns).sin_cos();
-            [sine, cosine]
+/// A sine for each feature, step by step: an angle is turned by another in a few multiplications, where a sine takes
+/// 15 ns.
+struct Waves {
+    /// Sines and cosines of the angles.
+    at: [Vec<f64>; 2],
+    /// Of what they are turned by at each step.
+    turn: [Vec<f64>; 2],
+}
+
+impl Waves {
+    /// Each of so many waves over all `steps`, from a phase on.
+    fn new(waves: impl Iterator<Item = (f32, f32)>, steps: usize) -> Self {
+        let (waves, phases): (Vec<f32>, Vec<f32>) = waves.unzip();
+        let of = |turns: &[f32], steps: f64| {
+            let angles = turns.iter().map(|turns| TAU * f64::from(*turns) / steps);
+            let (sines, cosines) = angles.map(f64::sin_cos).unzip();
+            [sines, cosines]
         };
-        Self { at: of(f64::from(phase)), turn: of(f64::from(waves) / steps as f64) }
+        Self { at: of(&phases, 1.0), turn: of(&waves, steps as f64) }
     }
 
-    fn next(&mut self) -> f32 {
-        let ([sine, cosine], [turn_sine, turn_cosine]) = (self.at, self.turn);
-        self.at = [sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine];
-        sine as f32
+    /// Adds them to the values of the next step.
+    fn add(&mut self, step: &mut [f32]) {
+        let ([sines, cosines], [turn_sines, turn_cosines]) = (&mut self.at, &self.turn);
+        let at = sines.iter_mut().zip(cosines).zip(turn_sines.iter().zip(turn_cosines));
+        for (value, ((sine, cosine), (turn_sine, turn_cosine))) in step.iter_mut().zip(at) {
+            *value += WAVES * *sine as f32;
+            (*sine, *cosine) =
+                (*sine * turn_cosine + *cosine * turn_sine, *cosine * turn_cosine - *sine * turn_sine);
+        }
     }
 }
 
@@ -58,11 +82,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wave_is_a_sine() {
-        let mut wave = Wave::new(3.7, 0.2, 10_000);
+    fn waves_are_sines() {
+        let mut waves = Waves::new([(3.7, 0.2), (0.5, 0.9)].into_iter(), 10_000);
         for step in 0..10_000 {
-            let sine = (TAU * (3.7f32 as f64 * f64::from(step) / 10_000.0 + f64::from(0.2f32))).sin();
-            assert!((f64::from(wave.next()) - sine).abs() < 1e-6, "step {step}");
+            let mut found = [1.0, 2.0];
+            waves.add(&mut found);
+            for ((found, before), (turns, phase)) in
+                found.into_iter().zip([1.0, 2.0]).zip([(3.7f32, 0.2f32), (0.5, 0.9)])
+            {
+                let sine = TAU * (f64::from(turns) * f64::from(step) / 10_000.0 + f64::from(phase));
+                assert!((f64::from(found) - before - sine.sin()).abs() < 1e-6, "step {step}");
+            }
         }
+    }
+
+    #[test]
+    fn noise_is_as_wide_as_it_should_be_whatever_the_count() {
+        let count = 100_001;
+        let values = noise_values(Key::new(1), count);
+        let moment =
+            |power| values.iter().map(|value| f64::from(*value).powi(power)).sum::<f64>() / count as f64;
+        // Five standard errors of the mean and of the second moment.
+        assert_eq!(values.len(), count);
+        assert!(moment(1).abs() < 5.0 * f64::from(NOISE) / (count as f64).sqrt(), "{}", moment(1));
+        assert!((moment(2) - 0.5).abs() < 5.0 * (0.2 / count as f64).sqrt(), "{}", moment(2));
     }
 }

@@ -1,19 +1,22 @@
-//! What goes back to parameters that many rows were multiplied by: sums over those rows, added to what is there.
+//! What goes back to parameters that rows were multiplied by: sums over those rows, added to what is there.
 //!
-//! Letters: N rows, R and C features of what is multiplied.
+//! Letters: B batch, T steps of a sequence, k of a run, N = B·k rows, R and C features of what is multiplied.
+
+use std::{mem::MaybeUninit, ops::Range};
 
 use burn::tensor::Tensor;
-use burn_backend::DType;
-use rayon::prelude::*;
+use burn_backend::{DType, TensorMetadata};
+use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 
 use super::{
     Kernels, Own, Workspace, cast,
     panels::{Panelled, Panels},
-    room,
-    rows::{floats, zeros},
+    rows::{Value, Values, floats, round},
     vector::{Loops, vectorised},
     workers,
 };
+use crate::AnyTensor;
 
 /// Rows that are multiplied at once: they stay in the second cache.
 const AT_ONCE: usize = 512;
@@ -21,36 +24,109 @@ const AT_ONCE: usize = 512;
 /// Rows of the sums that a task computes, at most.
 const ROWS: usize = 64;
 
-/// leftᵀ · right, added to `sum` where there is one: in place, where nobody else holds that.
-///
-/// # Shapes
-/// `sum` `[R, C]`, `left` `[N, R]`, `right` `[N, C]`, all of 32 bits.
-pub(crate) fn add_product(
-    sum: Option<Tensor<2>>,
-    left: Tensor<2>,
-    right: Tensor<2>,
-    kernels: Kernels,
-) -> Tensor<2> {
-    let ([count, rows], [_, columns]) = (left.dims(), right.dims());
-    if kernels == Kernels::Composed {
-        return added(sum, cast(left.transpose().matmul(right), DType::F32, kernels));
+/// Steps of a sequence: rows that are multiplied.
+pub(crate) struct Steps {
+    /// `[B, T, C]`.
+    pub(crate) of: Tensor<3>,
+    pub(crate) steps: Range<usize>,
+}
+
+impl Steps {
+    /// The rows, `[N, C]`.
+    fn rows(self) -> Tensor<2> {
+        let [batch, _, features] = self.of.dims();
+        let rows = batch * self.steps.len();
+        self.of.narrow(1, self.steps.start, self.steps.len()).reshape([rows, features])
     }
-    let dims = [rows, columns];
-    let sum = sum.unwrap_or_else(|| room(dims, DType::F32, left.clone(), kernels));
-    let accumulate = Accumulate { count, rows, columns };
-    let operation = Own {
-        name: "add_product",
-        inputs: vec![sum.into(), left.into(), right.into()],
-        outputs: vec![(dims.to_vec(), DType::F32)],
-        in_place: 1,
-    };
-    let made = operation.run_within(accumulate.workspace(), |mut inputs| {
-        let rest = inputs.split_off(1);
-        accumulate.run(inputs[0].storage_mut(), floats(&rest[0]), floats(&rest[1]));
-        inputs
-    });
-    // The operation has one output, of the sum's rank.
-    made.into_iter().next().and_then(crate::AnyTensor::float).expect("the sum is a matrix")
+}
+
+/// What is summed over rows.
+pub(crate) struct Terms {
+    /// `[B, k, R]` of 32 bits.
+    pub(crate) left: Tensor<3>,
+    /// What it is multiplied with, where that is wanted.
+    pub(crate) rights: [Option<Steps>; 2],
+    /// Whether its rows are summed up themselves.
+    pub(crate) rows: bool,
+    /// The format of products.
+    pub(crate) dtype: DType,
+}
+
+/// Sums over rows, as far as they are wanted. They have 32 bits.
+#[derive(Default)]
+pub(crate) struct Sums {
+    /// leftᵀ · right, `[R, C]`.
+    pub(crate) products: [Option<Tensor<2>>; 2],
+    /// `[R]`.
+    pub(crate) rows: Option<Tensor<1>>,
+}
+
+impl Sums {
+    /// Adds more rows: in place, where nobody else holds the sums.
+    pub(crate) fn add(self, terms: Terms, kernels: Kernels) -> Self {
+        match kernels {
+            Kernels::Own => self.add_own(terms),
+            Kernels::Composed => self.add_composed(terms),
+        }
+    }
+
+    fn add_composed(self, Terms { left, rights, rows, dtype }: Terms) -> Self {
+        let kernels = Kernels::Composed;
+        let [batch, steps, features] = left.dims();
+        let left = left.reshape([batch * steps, features]);
+        let rows = rows.then(|| added(self.rows, left.clone().sum_dim(0).reshape([features])));
+        let left = cast(left, dtype, kernels).transpose();
+        let [first, second] = self.products;
+        let product = |sum, right: Option<Steps>| {
+            let product = left.clone().matmul(cast(right?.rows(), dtype, kernels));
+            Some(added(sum, cast(product, DType::F32, kernels)))
+        };
+        let [of_first, of_second] = rights;
+        Self { products: [product(first, of_first), product(second, of_second)], rows }
+    }
+
+    fn add_own(self, Terms { left, rights, rows, dtype }: Terms) -> Self {
+        let [batch, steps, features] = left.dims();
+        let mut inputs: Vec<AnyTensor> = Vec::new();
+        let mut outputs = Vec::new();
+        let like = || left.clone();
+        let columns = rights.each_ref().map(|right| right.as_ref().map(|right| right.of.dims()[2]));
+        for (sum, columns) in self.products.into_iter().zip(columns) {
+            let Some(columns) = columns else { continue };
+            let dims = [features, columns];
+            inputs.push(sum.unwrap_or_else(|| super::room(dims, DType::F32, like(), Kernels::Own)).into());
+            outputs.push((dims.to_vec(), DType::F32));
+        }
+        if rows {
+            let sum = self.rows.unwrap_or_else(|| super::room([features], DType::F32, like(), Kernels::Own));
+            inputs.push(sum.into());
+            outputs.push((vec![features], DType::F32));
+        }
+        let in_place = inputs.len();
+        if in_place == 0 {
+            return Self::default();
+        }
+        let accumulate = Accumulate {
+            count: batch * steps,
+            features,
+            columns,
+            first_steps: rights.each_ref().map(|right| right.as_ref().map_or(0, |right| right.steps.start)),
+            steps,
+            dtype,
+        };
+        inputs.push(left.into());
+        inputs.extend(rights.into_iter().flatten().map(|right| AnyTensor::from(right.of)));
+        let operation = Own { name: "add_products", inputs, outputs, in_place };
+        let made = operation.run_within(accumulate.workspace(), |mut inputs| {
+            let read = inputs.split_off(in_place);
+            accumulate.run(&mut inputs, &read);
+            inputs
+        });
+        let mut made = made.into_iter();
+        let products = columns.map(|columns| columns.and_then(|_| made.next()?.float()));
+        let rows = rows.then(|| made.next()?.float()).flatten();
+        Self { products, rows }
+    }
 }
 
 fn added<const D: usize>(sum: Option<Tensor<D>>, more: Tensor<D>) -> Tensor<D> {
@@ -62,172 +138,250 @@ fn added<const D: usize>(sum: Option<Tensor<D>>, more: Tensor<D>) -> Tensor<D> {
 
 #[derive(Clone, Copy)]
 struct Accumulate {
+    /// N.
     count: usize,
-    rows: usize,
-    columns: usize,
+    /// R.
+    features: usize,
+    /// C of what is multiplied with.
+    columns: [Option<usize>; 2],
+    /// Where a run begins in what is multiplied with.
+    first_steps: [usize; 2],
+    /// k.
+    steps: usize,
+    /// What is multiplied with is rounded to it.
+    dtype: DType,
 }
 
 impl Accumulate {
-    fn at_once(self) -> usize {
-        self.count.min(AT_ONCE)
+    /// What is multiplied with, of so many rows.
+    fn rights(self, rows: usize) -> impl Iterator<Item = Panelled> {
+        self.columns.into_iter().flatten().map(move |columns| Panelled::new(rows, columns))
     }
 
     fn workspace(self) -> Workspace {
-        let right = Panelled::new(self.at_once(), self.columns);
+        let left = self.left(self.count.min(AT_ONCE));
         Workspace {
-            shared: right.elements(),
-            of_each: right.elements_beside(ROWS.min(self.rows)),
-            tasks: self.rows.div_ceil(right.rows_of_a_tile()),
+            shared: self.rights(left.inner()).map(Panelled::elements).sum(),
+            of_each: left.elements_beside(ROWS.min(self.features)),
+            tasks: self.features.div_ceil(left.rows_of_a_tile()),
         }
+    }
+
+    /// What is in tiles, of so many rows.
+    fn left(self, rows: usize) -> Panelled {
+        Panelled::new(rows, 0)
     }
 
     /// Rows of the sums that a task computes: few enough that there are tasks for all threads.
     fn rows_of_a_task(self, tile: usize) -> usize {
         let tasks = 2 * rayon::current_num_threads();
-        self.rows.div_ceil(tasks).next_multiple_of(tile).clamp(1, ROWS)
+        self.features.div_ceil(tasks).next_multiple_of(tile).clamp(1, ROWS)
     }
 
-    fn run(self, sum: &mut [f32], left: &[f32], right: &[f32]) {
-        let Self { rows, columns, .. } = self;
+    /// `sums` are those that are wanted, and `read` is left and what it is multiplied with.
+    fn run(self, sums: &mut [FlexTensor], read: &[FlexTensor]) {
         let workspace = self.workspace();
-        let mut packed = zeros(workspace.shared);
+        let mut packed: Vec<f32> = Vec::with_capacity(workspace.shared);
         let mut workspaces = workspace.of_threads();
-        let some = self.at_once().max(1);
-        let parts = left.chunks((some * rows).max(1)).zip(right.chunks((some * columns).max(1)));
-        for (left, right) in parts {
-            let sizes = Panelled::new(right.len() / columns.max(1), columns);
-            let packed = &mut packed[..sizes.elements()];
-            sizes.put_rows(right, packed);
-            let panels = Panels::new(packed, sizes);
-            let of_task = self.rows_of_a_task(sizes.rows_of_a_tile());
-            let tasks = sum.chunks_mut((of_task * columns).max(1)).enumerate();
-            workers::each(tasks, &mut workspaces, workspace.of_each, |(index, sums), beside| {
-                let left = &left[(index * of_task).min(left.len())..];
-                vectorised(Part { panels: &panels, left: (left, rows), sums, columns, beside });
+        let (left, rights) = (floats(&read[0]), &read[1..]);
+        let mut sums: Vec<&mut [f32]> = charge(Account::Host, || sums.iter_mut().map(f32::storage).collect());
+        let packed = &mut packed.spare_capacity_mut()[..workspace.shared];
+        // Within the pool, so that its threads are waited for once.
+        rayon::scope(|_| {
+            for start in (0..self.count).step_by(AT_ONCE) {
+                let rows = start..(start + AT_ONCE).min(self.count);
+                let panels = self.packed(rows.clone(), rights, &mut *packed);
+                let left = (&left[rows.start * self.features..], self.left(rows.len()));
+                self.add(left, &panels, &mut sums, &mut workspaces, workspace.of_each);
+            }
+        });
+    }
+
+    /// What is multiplied with, of some of the rows, in panels.
+    fn packed<'a>(
+        self,
+        rows: Range<usize>,
+        rights: &[FlexTensor],
+        mut packed: &'a mut [MaybeUninit<f32>],
+    ) -> Vec<Panels<'a>> {
+        let starts = self.columns.iter().zip(self.first_steps).filter(|(columns, _)| columns.is_some());
+        let each =
+            self.rights(rows.len()).zip(rights).zip(starts).map(|((sizes, right), (_, first_step))| {
+                let (some, rest) = std::mem::take(&mut packed).split_at_mut(sizes.elements());
+                packed = rest;
+                let (all_steps, columns) = (right.shape()[1], sizes.columns());
+                let place = |row: usize| {
+                    let row = rows.start + row;
+                    (row / self.steps * all_steps + first_step + row % self.steps) * columns
+                };
+                let panels = match Values::of(right) {
+                    Values::F32(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
+                    Values::Bf16(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
+                    Values::F16(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
+                };
+                round(panels, self.dtype);
+                Panels::new(panels, sizes)
             });
-        }
+        charge(Account::Host, || each.collect())
+    }
+
+    /// Adds what some of the rows give.
+    fn add(
+        self,
+        (left, in_tiles): (&[f32], Panelled),
+        panels: &[Panels<'_>],
+        sums: &mut [&mut [f32]],
+        workspaces: &mut [f32],
+        of_each: usize,
+    ) {
+        let of_task = self.rows_of_a_task(in_tiles.rows_of_a_tile());
+        let (products, rows) = sums.split_at_mut(panels.len());
+        let mut products = products.iter_mut().zip(panels).map(|(sum, panels)| {
+            let columns = panels.sizes().columns();
+            (panels, sum.chunks_mut((of_task * columns).max(1)))
+        });
+        let mut products = [products.next(), products.next()];
+        let mut rows = rows.first_mut().map(|sum| sum.chunks_mut(of_task));
+        let tasks = (0..self.features).step_by(of_task).map(move |first| Part {
+            left: (&left[first..], self.features),
+            in_tiles,
+            count: of_task.min(self.features - first),
+            products: products.each_mut().map(|product| {
+                let (panels, sums) = product.as_mut()?;
+                Some((&**panels, sums.next()?))
+            }),
+            rows: rows.as_mut().and_then(Iterator::next),
+        });
+        workers::each(tasks, workspaces, of_each, |part, beside| vectorised(Working { part, beside }));
     }
 }
 
 /// Some rows of the sums.
 struct Part<'a> {
-    panels: &'a Panels<'a>,
+    /// The first of its columns, and how far it is to the next row.
     left: (&'a [f32], usize),
-    sums: &'a mut [f32],
-    columns: usize,
-    beside: &'a mut [f32],
+    in_tiles: Panelled,
+    /// Columns of left.
+    count: usize,
+    products: [Option<(&'a Panels<'a>, &'a mut [f32])>; 2],
+    rows: Option<&'a mut [f32]>,
 }
 
-impl Loops for Part<'_> {
+struct Working<'a, 'b> {
+    part: Part<'a>,
+    beside: &'b mut [f32],
+}
+
+impl Loops for Working<'_, '_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { panels, left: (left, stride), sums, columns, beside } = self;
-        let put = panels.sizes().put_columns_of(left, stride);
-        panels.add_product(sums.len() / columns, put, (sums, columns), beside);
-    }
-}
-
-/// The sum over N rows, added to `sum` where there is one: in place, where nobody else holds that.
-///
-/// # Shapes
-/// `sum` `[C]`, `rows` `[N, C]`, both of 32 bits.
-pub(crate) fn add_columns(sum: Option<Tensor<1>>, rows: Tensor<2>, kernels: Kernels) -> Tensor<1> {
-    let [_, columns] = rows.dims();
-    if kernels == Kernels::Composed {
-        return added(sum, rows.sum_dim(0).reshape([columns]));
-    }
-    let sum = sum.unwrap_or_else(|| room([columns], DType::F32, rows.clone(), kernels));
-    let operation = Own {
-        name: "add_columns",
-        inputs: vec![sum.into(), rows.into()],
-        outputs: vec![(vec![columns], DType::F32)],
-        in_place: 1,
-    };
-    operation.run_one(|mut inputs| {
-        let rest = inputs.split_off(1);
-        let rows = floats(&rest[0]);
-        // The only one that is left.
-        let mut sum = inputs.swap_remove(0);
-        sum.storage_mut::<f32>().par_chunks_mut(COLUMNS).enumerate().for_each(|(index, sums)| {
-            vectorised(Columns { sums, rows, stride: columns, first: index * COLUMNS });
-        });
-        sum
-    })
-}
-
-/// Columns that a task sums up.
-const COLUMNS: usize = 256;
-
-/// Sums of neighbouring columns.
-struct Columns<'a> {
-    sums: &'a mut [f32],
-    rows: &'a [f32],
-    stride: usize,
-    first: usize,
-}
-
-impl Loops for Columns<'_> {
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        let Self { sums, rows, stride, first } = self;
-        for row in rows.chunks_exact(stride) {
-            sums.iter_mut().zip(&row[first..]).for_each(|(sum, value)| *sum += value);
+        let Self { part: Part { left: (left, stride), in_tiles, count, products, rows }, beside } = self;
+        let (tiles, last) = in_tiles.in_tiles(count, in_tiles.put_columns_of(left, stride), beside);
+        for (panels, sums) in products.into_iter().flatten() {
+            panels.add_tiles(count, tiles, (sums, panels.sizes().columns()), &mut *last);
+        }
+        if let Some(sums) = rows {
+            in_tiles.add_row_sums(tiles, sums);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::{Device, TensorData, bf16};
 
     use super::*;
-    use crate::AnyTensor;
 
-    fn matrix(dims: [usize; 2], salt: usize) -> (Vec<f32>, Tensor<2>) {
-        let value = |at: usize| ((at * 37 + at / 7 * salt) % 11) as f32 - 5.0;
-        let values: Vec<f32> = (0..dims[0] * dims[1]).map(value).collect();
-        let tensor = Tensor::from_data(TensorData::new(values.clone(), dims), &Device::flex());
-        (values, tensor)
+    fn values(count: usize, salt: usize) -> Vec<f32> {
+        (0..count).map(|at| ((at * 37 + at / 7 * salt) % 11) as f32 - 5.0).collect()
+    }
+
+    fn tensor<const D: usize>(values: &[f32], dims: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(values.to_vec(), dims), &Device::flex())
     }
 
     fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
         AnyTensor::from(tensor).to_host().expect("the CPU does not fail")
     }
 
+    /// leftᵀ · right over all steps of a run, of which `right` has more.
+    fn products(
+        left: &[f32],
+        right: &[f32],
+        features: usize,
+        columns: usize,
+        at: impl Fn(usize) -> usize,
+    ) -> Vec<f32> {
+        let count = left.len() / features;
+        let of = |index: usize| {
+            let (row, column) = (index / columns, index % columns);
+            (0..count).map(|i| left[i * features + row] * right[at(i) * columns + column]).sum::<f32>()
+        };
+        (0..features * columns).map(of).collect()
+    }
+
     #[test]
-    fn sums_of_products_over_rows_are_added() {
-        for (count, rows, columns) in [(1, 1, 1), (5, 3, 7), (32, 64, 32), (40, 70, 33), (1100, 9, 40)] {
-            let (left, left_tensor) = matrix([count, rows], 1);
-            let (right, right_tensor) = matrix([count, columns], 3);
-            let (sum, sum_tensor) = matrix([rows, columns], 5);
-            let expected: Vec<f32> = (0..rows * columns)
-                .map(|at| {
-                    let (row, column) = (at / columns, at % columns);
-                    let products = (0..count).map(|i| left[i * rows + row] * right[i * columns + column]);
-                    // Small whole numbers are exact in any order.
-                    sum[at] + products.sum::<f32>()
-                })
-                .collect();
+    fn sums_over_rows_are_added() {
+        for (batch, steps, features, columns) in
+            [(1, 1, 1, [1, 2]), (5, 1, 3, [7, 4]), (4, 8, 64, [32, 33]), (20, 55, 9, [40, 1])]
+        {
+            let (all, first) = (steps + 3, 2);
+            let left = values(batch * steps * features, 1);
+            let rights = [
+                (values(batch * steps * columns[0], 3), steps, 0),
+                (values(batch * all * columns[1], 5), all, first),
+            ];
+            let mut expected: Vec<Vec<f32>> = Vec::new();
+            for ((right, all, first), columns) in rights.iter().zip(columns) {
+                let at = |row: usize| row / steps * all + first + row % steps;
+                expected.push(products(&left, right, features, columns, at));
+            }
+            expected.push((0..features).map(|row| left.iter().skip(row).step_by(features).sum()).collect());
             for kernels in [Kernels::Own, Kernels::Composed] {
-                let made =
-                    add_product(Some(sum_tensor.clone()), left_tensor.clone(), right_tensor.clone(), kernels);
-                assert_eq!(host(made), expected, "{count} × {rows} × {columns}, {kernels:?}");
+                for wanted in
+                    [[true, true, true], [true, false, false], [false, true, true], [false, false, true]]
+                {
+                    let terms = || Terms {
+                        left: tensor(&left, [batch, steps, features]),
+                        rights: [0, 1].map(|index| {
+                            let (right, all, first) = &rights[index];
+                            let of = tensor(right, [batch, *all, columns[index]]);
+                            wanted[index].then(|| Steps { of, steps: *first..first + steps })
+                        }),
+                        rows: wanted[2],
+                        dtype: DType::F32,
+                    };
+                    let sums = Sums::default().add(terms(), kernels).add(terms(), kernels);
+                    let [first, second] = sums.products.map(|product| product.map(host));
+                    let sums = [first, second, sums.rows.map(host)];
+                    assert_eq!(sums.each_ref().map(Option::is_some), wanted);
+                    for (found, expected) in sums.iter().zip(&expected) {
+                        // Small whole numbers are exact in any order.
+                        let twice: Vec<f32> = expected.iter().map(|sum| 2.0 * sum).collect();
+                        assert!(
+                            found.as_ref().is_none_or(|found| *found == twice),
+                            "{batch} × {steps} × {features} × {columns:?}, {kernels:?}, {wanted:?}"
+                        );
+                    }
+                }
             }
         }
     }
 
     #[test]
-    fn sums_over_rows_are_added() {
-        for (count, columns) in [(1, 1), (5, 7), (40, 600)] {
-            let (rows, tensor) = matrix([count, columns], 1);
-            let expected: Vec<f32> = (0..columns)
-                .map(|column| 1.0 + (0..count).map(|row| rows[row * columns + column]).sum::<f32>())
-                .collect();
-            for kernels in [Kernels::Own, Kernels::Composed] {
-                let ones = Tensor::ones([columns], &Device::flex());
-                let made = add_columns(Some(ones), tensor.clone(), kernels);
-                assert_eq!(host(made), expected, "{count} × {columns}, {kernels:?}");
-            }
-        }
+    fn what_is_multiplied_with_is_rounded_to_the_format_of_products() {
+        let right = values(40, 1).into_iter().map(|value| 1.0 + value / 1000.0).collect::<Vec<_>>();
+        let rounded: Vec<f32> = right.iter().map(|value| bf16::from_f32(*value).to_f32()).collect();
+        let of = |right: &[f32]| {
+            let terms = Terms {
+                left: tensor(&[1.0; 8], [2, 4, 1]),
+                rights: [Some(Steps { of: tensor(right, [2, 4, 5]), steps: 0..4 }), None],
+                rows: false,
+                dtype: DType::BF16,
+            };
+            Sums::default().add(terms, Kernels::Own).products[0].take().map(host)
+        };
+        assert_eq!(of(&right), of(&rounded));
+        assert_ne!(right, rounded);
     }
 }

@@ -29,13 +29,13 @@ use burn_router::{RouterClient, RouterTensor};
 
 use crate::{AnyTensor, backends::Plain};
 
-pub(crate) use accumulate::{add_columns, add_product};
+pub(crate) use accumulate::{Steps, Sums, Terms};
 pub(crate) use cast::cast;
 pub(crate) use conv::{Slide, conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use dropout::{Mask, dropped};
 pub(crate) use lstm::{
-    LstmEnd, LstmStart, LstmSteps, Matrix, lstm_backward, lstm_forward, lstm_input_backward, operand,
+    LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, lstm_backward, lstm_forward, lstm_input_backward,
 };
 pub(crate) use norm::{Addend, Norm, NormGradients, Shared, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};

@@ -5,15 +5,15 @@
 //!
 //! Every result is one sum in an order of its own, in parts of [`DEPTH`]: it does not depend on how many rows there are.
 
-use std::ops::Range;
+use std::{mem::MaybeUninit, ops::Range};
 
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
-use rayon::prelude::*;
 
 use super::{
     interleave::interleave,
-    rows::{Value, vector, zeros},
+    room,
+    rows::{Value, vector},
     tile::{Column, Right, Tile},
     vector::{Loops, vectorised},
 };
@@ -63,28 +63,36 @@ impl Panelled {
 
     /// The panels of a `matrix` of that many rows, whose columns lie side by side.
     pub(super) fn of_rows(self, matrix: &[f32]) -> FlexTensor {
-        let mut panels = zeros(self.elements());
-        self.put_rows(matrix, &mut panels);
-        vector(panels)
+        let row = |row: usize| &matrix[row * self.columns..][..self.columns];
+        self.made(|columns, panel| self.put_rows_in_panel(row, columns, panel))
     }
 
-    /// Writes them to `panels`.
-    pub(super) fn put_rows(self, matrix: &[f32], panels: &mut [f32]) {
-        self.fill(panels, |columns, panel| {
-            let rows = matrix.chunks_exact(self.columns.max(1)).map(|row| &row[columns.clone()]);
-            let pieces = panel.chunks_exact_mut(self.tile.columns).zip(rows);
-            match columns.len() {
-                32 => pieces.for_each(|(to, piece)| copy::<32>(to, piece)),
-                16 => pieces.for_each(|(to, piece)| copy::<16>(to, piece)),
-                count => pieces.for_each(|(to, piece)| to[..count].copy_from_slice(piece)),
-            }
-        });
+    /// Writes the rows of a matrix to `panels`, of which there are as many [elements](Self::elements).
+    pub(super) fn put_rows<'a, 'b, E: Value + 'b>(
+        self,
+        row: impl Fn(usize) -> &'b [E] + Sync,
+        panels: &'a mut [MaybeUninit<f32>],
+    ) -> &'a mut [f32] {
+        room::filled(panels, self.of_panel(), |index, panel| {
+            self.put_rows_in_panel(&row, self.columns_of(index), panel);
+        })
+    }
+
+    #[inline(always)]
+    fn put_rows_in_panel<'b, E: Value + 'b>(
+        self,
+        row: impl Fn(usize) -> &'b [E],
+        columns: Range<usize>,
+        panel: &mut [f32],
+    ) {
+        for (index, to) in panel.chunks_exact_mut(self.tile.columns).enumerate() {
+            widen(&row(index)[columns.clone()], to);
+        }
     }
 
     /// The panels of the transpose of `matrix`.
     pub(super) fn of_columns(self, matrix: &[f32]) -> FlexTensor {
-        let mut panels = zeros(self.elements());
-        self.fill(&mut panels, |columns, panel| {
+        self.made(|columns, panel| {
             vectorised(Tiles {
                 rows: columns.len(),
                 row: |index| &matrix[(columns.start + index) * self.inner..][..self.inner],
@@ -92,8 +100,24 @@ impl Panelled {
                 tile: panel,
                 stride: self.tile.columns,
             });
-        });
-        vector(panels)
+        })
+    }
+
+    /// The panels, of which each is filled with the columns that it is given: others are zeros.
+    fn made(self, fill: impl Fn(Range<usize>, &mut [f32]) + Sync) -> FlexTensor {
+        let fill = |index, panel: &mut [f32]| fill(self.columns_of(index), panel);
+        vector(room::filled_anew(self.elements(), self.of_panel(), fill))
+    }
+
+    /// Elements of a panel.
+    fn of_panel(self) -> usize {
+        (self.inner * self.tile.columns).max(1)
+    }
+
+    /// Columns of the matrix that a panel has.
+    fn columns_of(self, panel: usize) -> Range<usize> {
+        let first = panel * self.tile.columns;
+        first..(first + self.tile.columns).min(self.columns)
     }
 
     /// Fills the tiles of `count` rows, part by part of [`DEPTH`].
@@ -111,6 +135,34 @@ impl Panelled {
             let inner = part * DEPTH..part * DEPTH + depth;
             for (index, tile) in tiles.chunks_exact_mut((depth * rows).max(1)).enumerate() {
                 put(index * rows..(index * rows + rows).min(count), inner.clone(), tile);
+            }
+        }
+    }
+
+    /// Puts `count` rows into tiles, as [`Panels::add_product`] does. Gives them, and what is left of `beside`.
+    #[inline(always)]
+    pub(super) fn in_tiles(
+        self,
+        count: usize,
+        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+        beside: &mut [f32],
+    ) -> (&[f32], &mut [f32]) {
+        let (tiles, last) = beside.split_at_mut(self.tile.padded_rows(count) * self.inner);
+        self.each_tile(count, tiles, put);
+        (tiles, last)
+    }
+
+    /// Adds the sum of each row, over the inner indices, of rows in `tiles`.
+    #[inline(always)]
+    pub(super) fn add_row_sums(self, tiles: &[f32], sums: &mut [f32]) {
+        let rows = self.tile.rows;
+        let padded = self.tile.padded_rows(sums.len());
+        for tiles in tiles.chunks((DEPTH * padded).max(1)) {
+            let depth = tiles.len() / padded;
+            for (tile, sums) in tiles.chunks_exact((depth * rows).max(1)).zip(sums.chunks_mut(rows)) {
+                for row in tile.chunks_exact(rows) {
+                    sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                }
             }
         }
     }
@@ -144,13 +196,23 @@ impl Panelled {
             }
         }
     }
+}
 
-    fn fill(self, panels: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
-        let of_panel = (self.inner * self.tile.columns).max(1);
-        panels.par_chunks_exact_mut(of_panel).enumerate().for_each(|(index, panel)| {
-            let first = index * self.tile.columns;
-            fill(first..(first + self.tile.columns).min(self.columns), panel);
-        });
+/// Copies elements to as many of 32 bits.
+#[inline(always)]
+fn widen<E: Value>(from: &[E], to: &mut [f32]) {
+    // Of a length that the compiler knows they are copied by an instruction.
+    match from.len() {
+        32 => widen_so_many::<E, 32>(from, to),
+        16 => widen_so_many::<E, 16>(from, to),
+        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widened()),
+    }
+}
+
+#[inline(always)]
+fn widen_so_many<E: Value, const COUNT: usize>(from: &[E], to: &mut [f32]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<COUNT>(), from.first_chunk::<COUNT>()) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widened());
     }
 }
 
@@ -208,14 +270,13 @@ impl<'a> Panels<'a> {
         (output, stride): (&mut [f32], usize),
         beside: &mut [f32],
     ) {
-        let Panelled { inner, tile, .. } = self.sizes;
-        let (tiles, last) = beside.split_at_mut(tile.padded_rows(count) * inner);
-        self.sizes.each_tile(count, tiles, put);
+        let (tiles, last) = self.sizes.in_tiles(count, put, beside);
         self.add_tiles(count, tiles, (output, stride), last);
     }
 
+    /// As [`add_product`](Self::add_product), of rows that are in `tiles` already.
     #[inline(always)]
-    fn add_tiles(
+    pub(super) fn add_tiles(
         &self,
         count: usize,
         tiles: &[f32],

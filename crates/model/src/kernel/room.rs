@@ -1,6 +1,11 @@
 //! Room for results that are written piece by piece: zeros would be written first, and be in the way of what comes.
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use rayon::prelude::*;
 
 /// A result of `count` elements, which `write` writes.
 ///
@@ -12,4 +17,105 @@ pub(super) unsafe fn written<E>(count: usize, write: impl FnOnce(&mut [MaybeUnin
     // SAFETY: there is room for so many, and all of them are written.
     unsafe { elements.set_len(count) };
     elements
+}
+
+/// Fills `room` by all threads, piece by piece of `piece` elements: `fill` is given the index of each, and finds zeros.
+///
+/// # Panics
+/// Panics if the pieces are not all of `room`.
+pub(super) fn filled(
+    room: &mut [MaybeUninit<f32>],
+    piece: usize,
+    fill: impl Fn(usize, &mut [f32]) + Sync,
+) -> &mut [f32] {
+    assert!(room.len().is_multiple_of(piece), "room of {} elements in pieces of {piece}", room.len());
+    room.par_chunks_exact_mut(piece).enumerate().for_each(|(index, piece)| fill(index, zeroed(piece)));
+    // SAFETY: all pieces are zeroed at least.
+    unsafe { room.assume_init_mut() }
+}
+
+#[inline(always)]
+fn zeroed(room: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    room.fill(MaybeUninit::new(0.0));
+    // SAFETY: every element was just written.
+    unsafe { room.assume_init_mut() }
+}
+
+/// As many elements as [`filled`] fills.
+pub(super) fn filled_anew(count: usize, piece: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+    // SAFETY: all pieces are filled.
+    unsafe { written(count, |room| _ = filled(room, piece, fill)) }
+}
+
+/// A part of room that tasks write to, each to its own: values are made of it when all of it is written.
+pub(super) struct Part<'a> {
+    room: &'a mut [MaybeUninit<f32>],
+    /// Elements of the whole that are written.
+    written: &'a AtomicUsize,
+}
+
+impl<'a> Part<'a> {
+    /// Parts of so many elements; the last may have fewer.
+    pub(super) fn parts(self, of_each: usize) -> impl Iterator<Item = Self> + Send {
+        let Self { room, written } = self;
+        room.chunks_mut(of_each.max(1)).map(move |room| Self { room, written })
+    }
+
+    /// Zeros.
+    #[inline(always)]
+    pub(super) fn zeroed(self) -> &'a mut [f32] {
+        self.written.fetch_add(self.room.len(), Ordering::Relaxed);
+        zeroed(self.room)
+    }
+
+    /// The `values`, again and again.
+    ///
+    /// # Panics
+    /// Panics if there are none.
+    #[inline(always)]
+    pub(super) fn repeated(self, values: &[f32]) -> &'a mut [f32] {
+        for room in self.room.chunks_mut(values.len()) {
+            room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(*value));
+        }
+        self.written.fetch_add(self.room.len(), Ordering::Relaxed);
+        // SAFETY: every element was just written: no piece is longer than the values.
+        unsafe { self.room.assume_init_mut() }
+    }
+}
+
+/// `count` elements, of which `write` writes every part.
+///
+/// # Panics
+/// Panics if a part was left out.
+pub(super) fn made<R>(count: usize, write: impl FnOnce(Part<'_>) -> R) -> (Vec<f32>, R) {
+    let written = AtomicUsize::new(0);
+    let mut elements = Vec::with_capacity(count);
+    let result = write(Part { room: &mut elements.spare_capacity_mut()[..count], written: &written });
+    assert_eq!(written.into_inner(), count, "every part is written");
+    // SAFETY: there is room for so many, and all of them are written: a part counts when it is, and is gone then.
+    unsafe { elements.set_len(count) };
+    (elements, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_what_its_parts_were_written_with() {
+        let (elements, parts) = made(7, |room| {
+            let mut parts = room.parts(4);
+            let first = parts.next().expect("there are two").zeroed();
+            first[1] = 5.0;
+            parts.map(|part| part.repeated(&[1.0, 2.0]).len()).collect::<Vec<_>>()
+        });
+        assert_eq!((elements, parts), (vec![0.0, 5.0, 0.0, 0.0, 1.0, 2.0, 1.0], vec![3]));
+        assert_eq!(filled_anew(4, 2, |index, piece| piece[1] = index as f32), [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "every part is written")]
+    fn a_part_that_is_left_out_is_noticed() {
+        made(7, |room| _ = room.parts(4).next().map(Part::zeroed));
+    }
 }

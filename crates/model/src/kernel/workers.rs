@@ -1,10 +1,14 @@
-//! Tasks that need a workspace: as many at once as there are workspaces.
+//! Tasks that threads of the pool take one by one: one whose core is slower does fewer.
 
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-/// Does all `tasks`, each with a workspace of `of_each` elements for itself, in which anything can stand.
+/// Does all `tasks`, each with a workspace of `of_each` elements for itself, in which anything can stand: as many at
+/// once as there are workspaces.
+///
+/// # Panics
+/// Panics if there are tasks and no workspace: what is made must not be taken for written.
 pub(super) fn each<T>(
     tasks: impl Iterator<Item = T> + Send,
     workspaces: &mut [f32],
@@ -18,4 +22,41 @@ pub(super) fn each<T>(
             work(task, workspace);
         }
     });
+    assert!(next().is_none(), "every task is done");
+}
+
+/// Does all of so many `tasks`.
+pub(super) fn all<T>(count: usize, tasks: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
+    let tasks = Mutex::new(tasks);
+    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    (0..count.min(rayon::current_num_threads())).into_par_iter().for_each(|_| {
+        while let Some(task) = next() {
+            work(task);
+        }
+    });
+    assert!(next().is_none(), "every task is done");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once() {
+        for count in [0, 1, 2, 3, 100] {
+            let mut done = vec![0; count];
+            all(count, done.iter_mut(), |done| *done += 1);
+            each(done.iter_mut(), &mut [0.0; 6], 2, |done, workspace| {
+                assert_eq!(workspace.len(), 2);
+                *done += 1;
+            });
+            assert_eq!(done, vec![2; count]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "every task is done")]
+    fn tasks_without_a_workspace_are_noticed() {
+        each(0..2, &mut [], 2, |_, _| ());
+    }
 }

@@ -2,8 +2,6 @@ use std::ops::Range;
 
 use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
-use oomph_core::{Account, charge};
-use rayon::prelude::*;
 
 use super::{
     LstmEnd, LstmGradients, Matrix,
@@ -13,8 +11,10 @@ use super::{
 use crate::kernel::{
     Own, Workspace,
     panels::Panels,
+    room::{self, Part},
     rows::{Value, Values, floats, tensor, zeros},
     vector::{Loops, multiply_add, tanh, vectorised},
+    workers,
 };
 
 /// The gradients of gates are written over the gates.
@@ -66,38 +66,41 @@ impl Run<'_> {
         // The only one that is left.
         let mut gates = inputs.swap_remove(0);
         let steps = self.steps.len();
-        let [mut cells, mut previous] = [(); 2].map(|()| zeros(batch * steps * units));
         let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
         let recurrent = &Panels::new(panels, self.recurrent.sizes());
         let mut beside = zeros(self.workspace.shared);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let (of_rows, of_steps) = ((rows * units).max(1), (rows * steps * units).max(1));
-        let tasks = charge(Account::Host, || {
-            let gates = gates.storage_mut::<f32>().chunks_mut(4 * of_steps);
-            let within = cells.chunks_mut(of_steps).zip(previous.chunks_mut(of_steps));
+        let gates_storage = gates.storage_mut::<f32>();
+        let mut write = |cells: Part<'_>, previous: Part<'_>| {
+            let gates = gates_storage.chunks_mut(4 * of_steps);
+            let within = cells.parts(of_steps).zip(previous.parts(of_steps));
             let gradients = hidden_gradient.chunks_mut(of_rows).zip(cell_gradient.chunks_mut(of_rows));
             let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
             let before = hidden.chunks(of_rows).zip(cell.chunks(of_rows));
             let all = gates.zip(within).zip(gradients.zip(before)).zip(beside).enumerate();
-            let task = |(index, (((gates, (cells, previous)), (gradients, before)), beside))| Backward {
-                recurrent,
-                before: <[&[f32]; 2]>::from(before),
-                outputs: Values::of(&rest[2]),
-                first_row: index * rows,
-                all_steps,
-                first_step: self.steps.start,
-                gates,
-                cells,
-                previous,
-                gradients: <[&mut [f32]; 2]>::from(gradients),
-                beside,
-                steps,
-                units,
-                dtype: self.recurrent.dtype,
-            };
-            all.map(task).collect::<Vec<_>>()
-        });
-        tasks.into_par_iter().for_each(vectorised);
+            let tasks = all.map(|(index, (((gates, within), (gradients, before)), beside))| Task {
+                within: <[Part<'_>; 2]>::from(within),
+                backward: Backward {
+                    recurrent,
+                    before: <[&[f32]; 2]>::from(before),
+                    outputs: Values::of(&rest[2]),
+                    first_row: index * rows,
+                    all_steps,
+                    first_step: self.steps.start,
+                    gates,
+                    gradients: <[&mut [f32]; 2]>::from(gradients),
+                    beside,
+                    steps,
+                    units,
+                    dtype: self.recurrent.dtype,
+                },
+            });
+            workers::all(batch.div_ceil(rows), tasks, vectorised);
+        };
+        let count = batch * steps * units;
+        let (cells, (previous, ())) =
+            room::made(count, |cells| room::made(count, |previous| write(cells, previous)));
         let state = [batch, units];
         let [previous, cells] = [previous, cells].map(|values| tensor(values, &[batch, steps, units]));
         let [hidden, cell] = [hidden_gradient, cell_gradient].map(|values| tensor(values, &state));
@@ -117,8 +120,6 @@ struct Backward<'a> {
     first_step: usize,
     /// Activated gates, which become the gradients of what they were activated of.
     gates: &'a mut [f32],
-    cells: &'a mut [f32],
-    previous: &'a mut [f32],
     /// Of hidden units and cell.
     gradients: [&'a mut [f32]; 2],
     /// What products need beside the matrix.
@@ -129,15 +130,30 @@ struct Backward<'a> {
     dtype: DType,
 }
 
-impl Loops for Backward<'_> {
+/// Some rows of the batch, with room for the cells after each step and the hidden units before it.
+struct Task<'a> {
+    backward: Backward<'a>,
+    within: [Part<'a>; 2],
+}
+
+impl Loops for Task<'_> {
     #[inline(always)]
-    fn run<const FUSED: bool>(mut self) {
-        self.again::<FUSED>();
+    fn run<const FUSED: bool>(self) {
+        let [cells, previous] = self.within.map(Part::zeroed);
+        self.backward.again::<FUSED>(cells, previous);
+        self.backward.run::<FUSED>(cells);
+    }
+}
+
+impl Backward<'_> {
+    /// Goes back step by step, of which the `cells` are known.
+    #[inline(always)]
+    fn run<const FUSED: bool>(mut self, cells: &[f32]) {
         let (steps, units) = (self.steps, self.units);
         let (width, rows) = (4 * units, self.gradients[0].len() / units);
         for step in (0..steps).rev() {
             for row in 0..rows {
-                self.step::<FUSED>(row, step);
+                self.step::<FUSED>(row, step, cells);
             }
             let (gates, [hidden, _]) = (&*self.gates, &mut self.gradients);
             hidden.fill(0.0);
@@ -146,18 +162,16 @@ impl Loops for Backward<'_> {
             self.recurrent.add_product(rows, put, (&mut **hidden, units), &mut *self.beside);
         }
     }
-}
 
-impl Backward<'_> {
     /// Computes the cells after each step and the hidden units before it, as forward did.
     #[inline(always)]
-    fn again<const FUSED: bool>(&mut self) {
+    fn again<const FUSED: bool>(&self, cells: &mut [f32], previous: &mut [f32]) {
         let Self { steps, units, .. } = *self;
         let [hidden, cell] = self.before;
         let rows = hidden.chunks_exact(units).zip(cell.chunks_exact(units)).enumerate();
         for (row, (hidden, cell)) in rows {
             let of_row = row * steps * units..(row + 1) * steps * units;
-            let (cells, previous) = (&mut self.cells[of_row.clone()], &mut self.previous[of_row]);
+            let (cells, previous) = (&mut cells[of_row.clone()], &mut previous[of_row]);
             cells[..units].copy_from_slice(cell);
             previous[..units].copy_from_slice(hidden);
             for step in 0..steps {
@@ -173,14 +187,14 @@ impl Backward<'_> {
         }
     }
 
-    /// One step of one row.
+    /// One step of one row, of which the `cells` are known.
     #[inline(always)]
-    fn step<const FUSED: bool>(&mut self, row: usize, step: usize) {
+    fn step<const FUSED: bool>(&mut self, row: usize, step: usize, cells: &[f32]) {
         let units = self.units;
         let at = row * self.steps + step;
         let cell_before = match step {
             0 => &self.before[1][row * units..][..units],
-            _ => &self.cells[(at - 1) * units..][..units],
+            _ => &cells[(at - 1) * units..][..units],
         };
         let [hidden_gradient, cell_gradient] = &mut self.gradients;
         let hidden_gradient = &mut hidden_gradient[row * units..][..units];
@@ -195,7 +209,7 @@ impl Backward<'_> {
         let (g, o) = rest.split_at_mut(units);
         go_back::<FUSED>(
             (i, f, g, o),
-            [&self.cells[at * units..], cell_before],
+            [&cells[at * units..], cell_before],
             hidden_gradient,
             &mut cell_gradient[row * units..][..units],
         );

@@ -3,8 +3,6 @@ use std::ops::Range;
 use burn::tensor::{bf16, f16};
 use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
-use oomph_core::{Account, charge};
-use rayon::prelude::*;
 
 use super::{LstmStart, LstmSteps, Matrix, ROWS, rows_of_a_task, sequence, state_of, workspace};
 use crate::{
@@ -12,8 +10,10 @@ use crate::{
     kernel::{
         Own, Workspace,
         panels::Panels,
+        room::{self, Part},
         rows::{Value, Values, floats, round, tensor, zeros},
         vector::{Loops, multiply_add, sigmoid, tanh, vectorised},
+        workers,
     },
 };
 
@@ -65,37 +65,43 @@ impl Run<'_> {
         let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.inner);
-        // The biases are what everything else is added to.
-        let mut gates = bias.repeat(batch * steps);
         let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
         let Workspace { shared, of_each, .. } = self.workspace;
-        let (mut beside, mut of_tasks) = (zeros(shared), self.workspace.of_threads());
+        let (mut beside, mut workspaces) = (zeros(shared), self.workspace.of_threads());
         let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
         let of_input = &Panels::new(of_input, self.of_input.sizes());
         let rows = rows_of_a_task(batch, steps, self.recurrent);
-        let outputs = inputs.first_mut().map(E::storage);
-        let tasks = charge(Account::Host, || {
-            let mut outputs = outputs.map(|outputs| outputs.chunks_mut((rows * all_steps * units).max(1)));
-            let gates = gates.chunks_mut((rows * steps * 4 * units).max(1));
+        let mut outputs = inputs.first_mut().map(E::storage);
+        let mut outputs =
+            outputs.as_mut().map(|outputs| outputs.chunks_mut((rows * all_steps * units).max(1)));
+        let write = |gates: Part<'_>| {
+            let gates = gates.parts(rows * steps * 4 * units);
             let state = hidden.chunks_mut(rows * units).zip(cell.chunks_mut(rows * units));
             let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
-            let beside = beside.zip(of_tasks.chunks_mut(of_each.max(1)));
-            let task = |(index, ((gates, (hidden, cell)), beside))| Forward {
-                input: Values::of(&read[0]),
-                first_row: index * rows,
-                all_steps,
-                steps: self.steps.clone(),
-                matrices: [of_input, recurrent],
+            let tasks = gates.zip(state).zip(beside).enumerate();
+            let tasks = tasks.map(|(index, ((gates, (hidden, cell)), beside))| Forward {
+                inputs: Inputs {
+                    values: Values::of(&read[0]),
+                    first_row: index * rows,
+                    all_steps,
+                    steps: self.steps.clone(),
+                    weights: of_input,
+                    dtype: self.recurrent.dtype,
+                },
+                bias,
+                recurrent,
                 gates,
                 outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
                 hidden,
                 cell,
-                beside,
-                dtype: self.recurrent.dtype,
-            };
-            gates.zip(state).zip(beside).enumerate().map(task).collect::<Vec<Forward<'_, E>>>()
-        });
-        tasks.into_par_iter().for_each(vectorised);
+                beside: [beside, &mut []],
+            });
+            workers::each(tasks, &mut workspaces, of_each, |task: Forward<'_, E>, workspace| {
+                let [beside, _] = task.beside;
+                vectorised(Forward { beside: [beside, workspace], ..task });
+            });
+        };
+        let (gates, ()) = room::made(batch * steps * 4 * units, write);
         let state = [batch, units];
         let made = [tensor(gates, &[batch, steps, 4 * units]), tensor(hidden, &state), tensor(cell, &state)];
         inputs.extend(made);
@@ -105,46 +111,41 @@ impl Run<'_> {
 
 /// The steps of some rows of the batch.
 struct Forward<'a, E> {
-    /// Of all rows and steps.
-    input: Values<'a>,
-    first_row: usize,
-    all_steps: usize,
-    steps: Range<usize>,
-    /// The weights of inputs and of hidden units.
-    matrices: [&'a Panels<'a>; 2],
-    /// The biases, which become activated gates.
-    gates: &'a mut [f32],
+    inputs: Inputs<'a>,
+    bias: &'a [f32],
+    recurrent: &'a Panels<'a>,
+    /// Of all steps: they are activated where they are summed up.
+    gates: Part<'a>,
     /// Of all steps; nothing where they are not asked for.
     outputs: &'a mut [E],
     hidden: &'a mut [f32],
     cell: &'a mut [f32],
     /// What products by the recurrent weights need, and those by the weights of the input.
-    beside: (&'a mut [f32], &'a mut [f32]),
-    /// What inputs, gates and hidden units are rounded to.
-    dtype: DType,
+    beside: [&'a mut [f32]; 2],
 }
 
 impl<E: Value> Loops for Forward<'_, E> {
     #[inline(always)]
-    fn run<const FUSED: bool>(mut self) {
-        self.project();
-        let Self { matrices: [_, recurrent], gates, outputs, hidden, cell, beside, .. } = self;
-        let (steps, units) = (self.steps.len(), recurrent.sizes().inner());
+    fn run<const FUSED: bool>(self) {
+        let Self { inputs, bias, recurrent, gates, outputs, hidden, cell, beside } = self;
+        let gates = gates.repeated(bias);
+        inputs.project(gates, beside[1]);
+        let Inputs { all_steps, dtype, .. } = inputs;
+        let (steps, units) = (inputs.steps.len(), recurrent.sizes().inner());
         let (width, rows) = (4 * units, hidden.len() / units);
         for step in 0..steps {
             let of_step = (&mut gates[step * width..], steps * width);
             let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
-            recurrent.add_product(rows, put, of_step, &mut *beside.0);
+            recurrent.add_product(rows, put, of_step, &mut *beside[0]);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
                 let gates = &mut gates[(row * steps + step) * width..][..width];
                 activate::<FUSED>(gates, units);
-                round(gates, self.dtype);
+                round(gates, dtype);
                 next_cell::<FUSED>(gates, cell);
-                put_out::<FUSED>(gates, cell, hidden, self.dtype);
-                if let Some(outputs) =
-                    outputs.get_mut((row * self.all_steps + self.steps.start + step) * units..)
-                {
+                put_out::<FUSED>(gates, cell, hidden, dtype);
+                let output = (row * all_steps + inputs.steps.start + step) * units;
+                if let Some(outputs) = outputs.get_mut(output..) {
                     outputs.iter_mut().zip(hidden).for_each(|(to, value)| *to = E::rounded(*value));
                 }
             }
@@ -152,20 +153,31 @@ impl<E: Value> Loops for Forward<'_, E> {
     }
 }
 
-impl<E: Value> Forward<'_, E> {
-    /// Adds what inputs give to the gates of all steps.
+/// The inputs of some rows of the batch.
+struct Inputs<'a> {
+    /// Of all rows and steps.
+    values: Values<'a>,
+    first_row: usize,
+    all_steps: usize,
+    steps: Range<usize>,
+    weights: &'a Panels<'a>,
+    /// What they are rounded to.
+    dtype: DType,
+}
+
+impl Inputs<'_> {
+    /// Adds what they give to the gates of all steps.
     #[inline(always)]
-    fn project(&mut self) {
-        let [of_input, _] = self.matrices;
-        let (sizes, steps, width) = (of_input.sizes(), self.steps.len(), of_input.sizes().columns());
-        let features = sizes.inner();
-        for (block, gates) in self.gates.chunks_mut(ROWS * width).enumerate() {
+    fn project(&self, gates: &mut [f32], beside: &mut [f32]) {
+        let sizes = self.weights.sizes();
+        let (steps, width, features) = (self.steps.len(), sizes.columns(), sizes.inner());
+        for (block, gates) in gates.chunks_mut(ROWS * width).enumerate() {
             let place = |row: usize| {
                 let row = block * ROWS + row;
                 let step = self.steps.start + row % steps;
                 ((self.first_row + row / steps) * self.all_steps + step) * features
             };
-            let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.input {
+            let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.values {
                 Values::F32(input) => {
                     sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
                     round(tile, self.dtype);
@@ -177,7 +189,7 @@ impl<E: Value> Forward<'_, E> {
                     sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
                 }
             };
-            of_input.add_product(gates.len() / width, put, (gates, width), &mut *self.beside.1);
+            self.weights.add_product(gates.len() / width, put, (gates, width), beside);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::{
 /// In the sequence's place, where nobody else holds that.
 pub(super) fn backward(
     whole: Tensor<3>,
-    gates: Tensor<2>,
+    gates: Tensor<3>,
     steps: &Range<usize>,
     of_input: &Matrix,
 ) -> Tensor<3> {

@@ -21,7 +21,7 @@ pub(crate) use matrix::Matrix;
 
 /// A matrix in the format of products, `dtype`; on the CPU, where 16 bits are a format of storage, rounded to that and
 /// wide again.
-pub(crate) fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
+fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
     let narrow = cast(tensor, dtype, kernels);
     match kernels {
         Kernels::Own => cast(narrow, DType::F32, kernels),
@@ -101,11 +101,11 @@ pub(crate) fn lstm_backward(end: LstmEnd, recurrent: &Matrix, kernels: Kernels) 
     }
 }
 
-/// Writes what goes back to the input of a run of steps to those of `whole`, `[B, T, I]`, and gives that: the gradients of its `gates`,
-/// `[B·k, 4U]`, times the weights. In place, where nobody else holds that.
+/// Writes what goes back to the input of a run of steps to those of `whole`, `[B, T, I]`, and gives that: the gradients
+/// of its `gates`, `[B, k, 4U]`, times the weights. In place, where nobody else holds that.
 pub(crate) fn lstm_input_backward(
     mut whole: Tensor<3>,
-    gates: Tensor<2>,
+    gates: Tensor<3>,
     steps: &Range<usize>,
     of_input: &Matrix,
     kernels: Kernels,
@@ -113,8 +113,10 @@ pub(crate) fn lstm_input_backward(
     match kernels {
         Kernels::Own => input::backward(whole, gates, steps, of_input),
         Kernels::Composed => {
-            let [batch, _, features] = whole.dims();
-            let part = gates.matmul(of_input.tensor()).reshape([batch, steps.len(), features]);
+            let [batch, count, width] = gates.dims();
+            let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
+            let features = whole.dims()[2];
+            let part = gates.matmul(of_input.tensor()).reshape([batch, count, features]);
             place_steps(&mut whole, part, steps.start, kernels);
             whole
         }
@@ -122,12 +124,12 @@ pub(crate) fn lstm_input_backward(
 }
 
 /// Rows of a batch that one task takes, where a row is multiplied by a matrix at each step: whole tiles, and as few as
-/// keep all threads busy, or all where a task would cost more than it does.
+/// give each thread two, so that one whose core is slower does less, or all where a task would cost more than it does.
 fn rows_of_a_task(batch: usize, steps: usize, recurrent: &Matrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
-    let threads = rayon::current_num_threads().max(1);
+    let tasks = 2 * rayon::current_num_threads().max(1);
     let work = (steps * recurrent.inner * recurrent.columns).max(1);
-    let rows = batch.div_ceil(threads).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.max(1));
+    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.max(1));
     rows.next_multiple_of(recurrent.sizes().rows_of_a_tile())
 }
 

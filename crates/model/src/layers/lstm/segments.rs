@@ -7,7 +7,7 @@ use burn_backend::DType;
 
 use crate::{
     AnyTensor, Policy,
-    kernel::{self, LstmEnd, LstmStart, LstmSteps, Matrix},
+    kernel::{self, LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Steps, Sums, Terms},
 };
 
 /// A layer with its input, off the graph.
@@ -45,13 +45,6 @@ pub(super) struct Upstream {
     pub(super) state: [Option<Tensor<2>>; 2],
 }
 
-/// Sums over the runs, where they are wanted.
-#[derive(Default)]
-struct Sums {
-    weights: [Option<Tensor<2>>; 2],
-    bias: Option<Tensor<1>>,
-}
-
 /// Runs of about √T steps: of the states that are kept of each run, and of what one run needs in backward, there is then
 /// about as much.
 fn runs(steps: usize) -> impl Iterator<Item = Range<usize>> {
@@ -64,11 +57,6 @@ impl Layer {
         self.weights[1].dims()[1]
     }
 
-    /// In the format of products.
-    fn operand<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        kernel::operand(tensor, self.policy.dtype(), self.policy.kernels)
-    }
-
     /// What forward multiplies inputs and hidden units by.
     fn matrices(&self) -> [Matrix; 2] {
         let Policy { kernels, .. } = self.policy;
@@ -78,13 +66,6 @@ impl Layer {
     /// What backward multiplies by.
     fn matrix_back(&self, weight: usize) -> Matrix {
         Matrix::plain(self.weights[weight].clone(), self.policy.dtype(), self.policy.kernels)
-    }
-
-    /// The input of a run, `[B·k, I]`.
-    fn input_of(&self, steps: &Range<usize>) -> Tensor<2> {
-        let [batch, _, features] = self.input.dims();
-        let part = self.input.clone().narrow(1, steps.start, steps.len());
-        self.operand(part.reshape([batch * steps.len(), features]))
     }
 
     fn run(
@@ -143,8 +124,9 @@ impl Layer {
             let gates = gates.expect("gates are kept or computed again");
             let end = LstmEnd { gates, before, steps: steps.clone(), outputs: output.clone(), after: state };
             let back = kernel::lstm_backward(end, &recurrent, kernels);
-            state = back.state;
-            let gates = self.sum(&mut sums, &steps, back.gates, back.previous, wanted);
+            sums = sums.add(self.terms(&steps, &back, wanted), kernels);
+            let LstmGradients { gates, state: before, .. } = back;
+            state = before;
             if let Some(of_input) = &of_input {
                 let back = |whole| kernel::lstm_input_backward(whole, gates, &steps, of_input, kernels);
                 match input.take() {
@@ -155,8 +137,8 @@ impl Layer {
         }
         let input = wanted[0].then(|| input.unwrap_or(output).into());
         let [hidden, cell] = state.map(AnyTensor::from);
-        let [of_input, of_hidden] = sums.weights.map(|sum| sum.map(AnyTensor::from));
-        let bias = sums.bias.map(AnyTensor::from);
+        let [of_input, of_hidden] = sums.products.map(|sum| sum.map(AnyTensor::from));
+        let bias = sums.rows.map(AnyTensor::from);
         [input, of_input, of_hidden, bias.clone(), bias, Some(hidden), Some(cell)]
     }
 
@@ -168,38 +150,16 @@ impl Layer {
         (!fits).then(|| kernel::room(dims, dtype, self.bias.clone(), self.policy.kernels))
     }
 
-    /// Adds what a run gives to the parameters' gradients. Gives back the gradient of the gates in the format of
-    /// products, `[B·k, 4U]`.
-    fn sum(
-        &self,
-        sums: &mut Sums,
-        steps: &Range<usize>,
-        gates: Tensor<3>,
-        previous: Tensor<3>,
-        wanted: [bool; 7],
-    ) -> Tensor<2> {
-        let Policy { kernels, .. } = self.policy;
-        let [batch, count, width] = gates.dims();
-        let gates = gates.reshape([batch * count, width]);
-        if wanted[3] || wanted[4] {
-            sums.bias = Some(kernel::add_columns(sums.bias.take(), gates.clone(), kernels));
+    /// What a run gives to the parameters' gradients.
+    fn terms(&self, steps: &Range<usize>, back: &LstmGradients, wanted: [bool; 7]) -> Terms {
+        let of_input = wanted[1].then(|| Steps { of: self.input.clone(), steps: steps.clone() });
+        let of_hidden = wanted[2].then(|| Steps { of: back.previous.clone(), steps: 0..steps.len() });
+        Terms {
+            left: back.gates.clone(),
+            rights: [of_input, of_hidden],
+            rows: wanted[3] || wanted[4],
+            dtype: self.policy.dtype(),
         }
-        let gates = match kernels {
-            // What is computed in 32 bits need not be rounded before it.
-            kernel::Kernels::Own => gates,
-            kernel::Kernels::Composed => self.operand(gates),
-        };
-        let add = |sum: &mut Option<Tensor<2>>, right: Tensor<2>| {
-            *sum = Some(kernel::add_product(sum.take(), gates.clone(), right, kernels));
-        };
-        if wanted[2] {
-            let previous = previous.reshape([batch * count, width / 4]);
-            add(&mut sums.weights[1], kernel::cast(previous, gates.dtype(), kernels));
-        }
-        if wanted[1] {
-            add(&mut sums.weights[0], self.input_of(steps));
-        }
-        gates
     }
 
     /// Of 32 bits.
