@@ -7,8 +7,9 @@ own. Prints the table of docs/performance.md.
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --rounds 3 resnet18
 
 Ratios above 1 are in oomph's favour for speed, and below 1 for memory. Each is the median over the rounds, with the
-lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least. Memory
-is what the process was given beyond what it had before there was a model.
+lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least; before
+the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Memory is what the
+process was given beyond what it had before there was a model.
 """
 
 import argparse
@@ -18,8 +19,13 @@ from networks import NETWORKS
 from sides import oomph, pytorch
 
 
-def spread(values, digits=2):
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+
+
+def faster(ours, theirs):
+    """How many times as fast: of the fastest, and over the rounds."""
+    return f"{min(theirs) / min(ours):.2f}; {spread([their / our for our, their in zip(ours, theirs)])}"
 
 
 def main():
@@ -37,12 +43,11 @@ def main():
         rounds = [(oomph(network, asked.steps, asked.threads), pytorch(asked.python, name, asked.steps, asked.threads))
                   for _ in range(asked.rounds)]
         ours, theirs = zip(*rounds)
-        training = [min(their["seconds"]) / min(our["seconds"]) for our, their in rounds]
-        evaluation = [their["evaluation"] / our["evaluation"] for our, their in rounds]
+        steps = [[min(side["seconds"]) for side in sides] for sides in (ours, theirs)]
+        evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
         memory = [our["peak_bytes"] / their["peak_bytes"] for our, their in rounds]
-        fastest = [min(min(side["seconds"]) for side in sides) for sides in (ours, theirs)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
-        print(f"| {network['says']} | {fastest[0]:.3f} | {fastest[1]:.3f} | {spread(training)} | {spread(evaluation)} "
+        print(f"| {network['says']} | {min(steps[0]):.3f} | {min(steps[1]):.3f} | {faster(*steps)} | {faster(*evaluation)} "
               f"| {spread(memory)} | {first[0]:.2f}, {first[1]:.2f} |", flush=True)
 
 

@@ -214,15 +214,23 @@ impl Accumulate {
                     let row = rows.start + row;
                     (row / self.steps * all_steps + first_step + row % self.steps) * columns
                 };
+                let round = |panel: &mut [f32]| round(panel, self.dtype);
                 let panels = match Values::of(right) {
-                    Values::F32(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
-                    Values::Bf16(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
-                    Values::F16(values) => sizes.put_rows(|row| &values[place(row)..][..columns], some),
+                    Values::F32(values) => {
+                        sizes.put_rows(|row| &values[place(row)..][..columns], some, round)
+                    }
+                    Values::Bf16(values) => {
+                        sizes.put_rows(|row| &values[place(row)..][..columns], some, |_| ())
+                    }
+                    Values::F16(values) => {
+                        sizes.put_rows(|row| &values[place(row)..][..columns], some, |_| ())
+                    }
                 };
-                round(panels, self.dtype);
                 Panels::new(panels, sizes)
             });
-        charge(Account::Host, || each.collect())
+        let mut panels = charge(Account::Host, || Vec::with_capacity(rights.len()));
+        panels.extend(each);
+        panels
     }
 
     /// Adds what some of the rows give.

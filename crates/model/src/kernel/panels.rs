@@ -15,7 +15,7 @@ use super::{
     room,
     rows::{Value, vector},
     tile::{Column, Right, Tile},
-    vector::{Loops, vectorised},
+    vector::{Loops, by_vectors, vectorised},
 };
 
 /// Inner indices that are multiplied at once: as many rows of a panel stay in the first cache.
@@ -67,14 +67,19 @@ impl Panelled {
         self.made(|columns, panel| self.put_rows_in_panel(row, columns, panel))
     }
 
-    /// Writes the rows of a matrix to `panels`, of which there are as many [elements](Self::elements).
+    /// Writes the rows of a matrix to `panels`, of which there are as many [elements](Self::elements), each as `change`
+    /// makes it.
     pub(super) fn put_rows<'a, 'b, E: Value + 'b>(
         self,
         row: impl Fn(usize) -> &'b [E] + Sync,
         panels: &'a mut [MaybeUninit<f32>],
+        change: impl Fn(&mut [f32]) + Sync,
     ) -> &'a mut [f32] {
         room::filled(panels, self.of_panel(), |index, panel| {
-            self.put_rows_in_panel(&row, self.columns_of(index), panel);
+            by_vectors(|| {
+                self.put_rows_in_panel(&row, self.columns_of(index), panel);
+                change(panel);
+            });
         })
     }
 
