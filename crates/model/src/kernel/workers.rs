@@ -15,23 +15,27 @@ pub(super) fn each<T>(
     of_each: usize,
     work: impl Fn(T, &mut [f32]) + Sync,
 ) {
-    let tasks = Mutex::new(tasks);
-    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-    workspaces.par_chunks_exact_mut(of_each.max(1)).for_each(|workspace| {
-        while let Some(task) = next() {
-            work(task, workspace);
-        }
-    });
-    assert!(next().is_none(), "every task is done");
+    let workspaces = workspaces.par_chunks_exact_mut(of_each.max(1));
+    share(tasks, workspaces, |task, workspace| work(task, workspace));
 }
 
 /// Does all of so many `tasks`.
 pub(super) fn all<T>(count: usize, tasks: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
+    let threads = (0..count.min(rayon::current_num_threads())).into_par_iter();
+    share(tasks, threads, |task, _| work(task));
+}
+
+/// Does all `tasks`, as many at once as there are workspaces.
+fn share<T, W>(
+    tasks: impl Iterator<Item = T> + Send,
+    workspaces: impl ParallelIterator<Item = W>,
+    work: impl Fn(T, &mut W) + Sync,
+) {
     let tasks = Mutex::new(tasks);
     let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-    (0..count.min(rayon::current_num_threads())).into_par_iter().for_each(|_| {
+    workspaces.for_each(|mut workspace| {
         while let Some(task) = next() {
-            work(task);
+            work(task, &mut workspace);
         }
     });
     assert!(next().is_none(), "every task is done");

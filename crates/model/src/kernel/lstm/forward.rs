@@ -94,11 +94,10 @@ impl Run<'_> {
                 outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
                 hidden,
                 cell,
-                beside: [beside, &mut []],
+                beside,
             });
-            workers::each(tasks, &mut workspaces, of_each, |task: Forward<'_, E>, workspace| {
-                let [beside, _] = task.beside;
-                vectorised(Forward { beside: [beside, workspace], ..task });
+            workers::each(tasks, &mut workspaces, of_each, |forward, workspace| {
+                vectorised(Working { forward, workspace });
             });
         };
         let (gates, ()) = room::made(batch * steps * 4 * units, write);
@@ -120,23 +119,29 @@ struct Forward<'a, E> {
     outputs: &'a mut [E],
     hidden: &'a mut [f32],
     cell: &'a mut [f32],
-    /// What products by the recurrent weights need, and those by the weights of the input.
-    beside: [&'a mut [f32]; 2],
+    /// What products by the recurrent weights need beside those.
+    beside: &'a mut [f32],
 }
 
-impl<E: Value> Loops for Forward<'_, E> {
+struct Working<'a, 'b, E> {
+    forward: Forward<'a, E>,
+    /// What products by the weights of the input need beside those.
+    workspace: &'b mut [f32],
+}
+
+impl<E: Value> Loops for Working<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { inputs, bias, recurrent, gates, outputs, hidden, cell, beside } = self;
+        let Forward { inputs, bias, recurrent, gates, outputs, hidden, cell, beside } = self.forward;
         let gates = gates.repeated(bias);
-        inputs.project(gates, beside[1]);
+        inputs.project(gates, self.workspace);
         let Inputs { all_steps, dtype, .. } = inputs;
         let (steps, units) = (inputs.steps.len(), recurrent.sizes().inner());
         let (width, rows) = (4 * units, hidden.len() / units);
         for step in 0..steps {
             let of_step = (&mut gates[step * width..], steps * width);
             let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
-            recurrent.add_product(rows, put, of_step, &mut *beside[0]);
+            recurrent.add_product(rows, put, of_step, &mut *beside);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
                 let gates = &mut gates[(row * steps + step) * width..][..width];
