@@ -45,7 +45,7 @@ fn put_out(gates: &Tensor<2>, cell: &Tensor<2>, dtype: DType) -> Tensor<2> {
 }
 
 pub(super) fn forward(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], output } = start;
+    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], output, keeps_gates } = start;
     let dtype = recurrent.dtype;
     let [batch, _, features] = input.dims();
     let (count, matrix) = (steps.len(), recurrent.tensor());
@@ -58,14 +58,16 @@ pub(super) fn forward(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -
         let gates = rounded(Tensor::cat(vec![sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)], 1), dtype);
         cell = next_cell(&gates, cell);
         hidden = put_out(&gates, &cell, dtype);
-        all_gates.push(gates);
+        if keeps_gates {
+            all_gates.push(gates);
+        }
         all_hidden.push(hidden.clone());
     }
     let output = output.map(|mut output| {
         place_steps(&mut output, Tensor::stack(all_hidden, 1), steps.start, Kernels::Composed);
         output
     });
-    LstmSteps { gates: Tensor::stack(all_gates, 1), output, state: [hidden, cell] }
+    LstmSteps { gates: keeps_gates.then(|| Tensor::stack(all_gates, 1)), output, state: [hidden, cell] }
 }
 
 pub(super) fn backward(end: LstmEnd, recurrent: &Matrix) -> LstmGradients {

@@ -19,14 +19,13 @@ use crate::{
 
 /// Outputs are written where the sequence is; gates and state are new.
 pub(super) fn own(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [hidden, cell], output } = start;
+    let LstmStart { input, steps, bias, state: [hidden, cell], output, keeps_gates } = start;
     let [batch, _, _] = input.dims();
     let (units, writes) = (recurrent.inner, output.is_some());
     let state = (vec![batch, units], DType::F32);
-    let mut outputs = vec![(vec![batch, steps.len(), 4 * units], DType::F32), state.clone(), state];
-    if let Some(output) = &output {
-        outputs.insert(0, (output.dims().to_vec(), output.dtype()));
-    }
+    let of_output = output.iter().map(|output| (output.dims().to_vec(), output.dtype()));
+    let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
+    let outputs = of_output.chain(of_gates).chain([state.clone(), state]).collect();
     let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
     let output = output.map(AnyTensor::from).into_iter();
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
@@ -36,18 +35,22 @@ pub(super) fn own(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> Ls
         outputs,
         in_place: usize::from(writes),
     };
-    let workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
-    let run = Run { steps, of_input, recurrent, workspace };
+    let mut workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
+    if !keeps_gates {
+        workspace.of_each += ROWS * 4 * units;
+    }
+    let run = Run { steps, of_input, recurrent, workspace, writes, keeps_gates };
     let made = operation.run_within(workspace, |inputs| match recurrent.dtype {
-        DType::BF16 => run.on::<bf16>(inputs, writes),
-        DType::F16 => run.on::<f16>(inputs, writes),
-        _ => run.on::<f32>(inputs, writes),
+        DType::BF16 => run.on::<bf16>(inputs),
+        DType::F16 => run.on::<f16>(inputs),
+        _ => run.on::<f32>(inputs),
     });
     let mut made = made.into_iter();
     // As many outputs, of these ranks, are declared above.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
     let output = writes.then(|| sequence(next()));
-    LstmSteps { output, gates: sequence(next()), state: [state_of(next()), state_of(next())] }
+    let gates = keeps_gates.then(|| sequence(next()));
+    LstmSteps { output, gates, state: [state_of(next()), state_of(next())] }
 }
 
 /// How a run of steps is computed.
@@ -56,12 +59,15 @@ struct Run<'a> {
     of_input: &'a Matrix,
     recurrent: &'a Matrix,
     workspace: Workspace,
+    /// Whether outputs are asked for, and gates.
+    writes: bool,
+    keeps_gates: bool,
 }
 
 impl Run<'_> {
     /// Inputs are the outputs, where they are written, and what is read.
-    fn on<E: Value>(&self, mut inputs: Vec<FlexTensor>, writes: bool) -> Vec<FlexTensor> {
-        let read = inputs.split_off(usize::from(writes));
+    fn on<E: Value>(&self, mut inputs: Vec<FlexTensor>) -> Vec<FlexTensor> {
+        let read = inputs.split_off(usize::from(self.writes));
         let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.inner);
@@ -74,12 +80,15 @@ impl Run<'_> {
         let mut outputs = inputs.first_mut().map(E::storage);
         let mut outputs =
             outputs.as_mut().map(|outputs| outputs.chunks_mut((rows * all_steps * units).max(1)));
+        // Elements of all gates, of which tasks write their part, and of theirs.
+        let of_gates =
+            if self.keeps_gates { [batch, rows].map(|rows| rows * steps * 4 * units) } else { [0; 2] };
         let write = |gates: Part<'_>| {
-            let gates = gates.parts(rows * steps * 4 * units);
+            let mut gates = gates.parts(of_gates[1]);
             let state = hidden.chunks_mut(rows * units).zip(cell.chunks_mut(rows * units));
             let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
-            let tasks = gates.zip(state).zip(beside).enumerate();
-            let tasks = tasks.map(|(index, ((gates, (hidden, cell)), beside))| Forward {
+            let tasks = state.zip(beside).enumerate();
+            let tasks = tasks.map(|(index, ((hidden, cell), beside))| Forward {
                 inputs: Inputs {
                     values: Values::of(&read[0]),
                     first_row: index * rows,
@@ -90,7 +99,7 @@ impl Run<'_> {
                 },
                 bias,
                 recurrent,
-                gates,
+                gates: gates.next(),
                 outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
                 hidden,
                 cell,
@@ -100,10 +109,10 @@ impl Run<'_> {
                 vectorised(Working { forward, workspace });
             });
         };
-        let (gates, ()) = room::made(batch * steps * 4 * units, write);
-        let state = [batch, units];
-        let made = [tensor(gates, &[batch, steps, 4 * units]), tensor(hidden, &state), tensor(cell, &state)];
-        inputs.extend(made);
+        let (gates, ()) = room::made(of_gates[0], write);
+        let gates = self.keeps_gates.then(|| tensor(gates, &[batch, steps, 4 * units]));
+        inputs.extend(gates);
+        inputs.extend([hidden, cell].map(|state| tensor(state, &[batch, units])));
         inputs
     }
 }
@@ -113,8 +122,8 @@ struct Forward<'a, E> {
     inputs: Inputs<'a>,
     bias: &'a [f32],
     recurrent: &'a Panels<'a>,
-    /// Of all steps: they are activated where they are summed up.
-    gates: Part<'a>,
+    /// Of all steps, where they are kept.
+    gates: Option<Part<'a>>,
     /// Of all steps; nothing where they are not asked for.
     outputs: &'a mut [E],
     hidden: &'a mut [f32],
@@ -125,23 +134,46 @@ struct Forward<'a, E> {
 
 struct Working<'a, 'b, E> {
     forward: Forward<'a, E>,
-    /// What products by the weights of the input need beside those.
+    /// Room for [`ROWS`] gates where they are not kept, and what products by the weights of the input need beside those.
     workspace: &'b mut [f32],
 }
 
 impl<E: Value> Loops for Working<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Forward { inputs, bias, recurrent, gates, outputs, hidden, cell, beside } = self.forward;
-        let gates = gates.repeated(bias);
-        inputs.project(gates, self.workspace);
+        let Self { mut forward, workspace } = self;
+        if let Some(gates) = forward.gates.take() {
+            let gates = gates.repeated(forward.bias);
+            forward.run::<FUSED>(forward.inputs.clone(), gates, workspace);
+            return;
+        }
+        let rows = forward.hidden.len() / forward.recurrent.sizes().inner();
+        let (room, workspace) = workspace.split_at_mut(ROWS * forward.bias.len());
+        let Range { start, end } = forward.inputs.steps;
+        let at_once = (ROWS / rows.max(1)).max(1);
+        for start in (start..end).step_by(at_once) {
+            let steps = start..(start + at_once).min(end);
+            let gates = &mut room[..rows * steps.len() * forward.bias.len()];
+            gates.chunks_exact_mut(forward.bias.len()).for_each(|gates| gates.copy_from_slice(forward.bias));
+            let inputs = Inputs { steps, ..forward.inputs.clone() };
+            forward.run::<FUSED>(inputs, gates, workspace);
+        }
+    }
+}
+
+impl<E: Value> Forward<'_, E> {
+    /// The steps of `inputs`, whose `gates` are biases: they are activated where they are summed up.
+    #[inline(always)]
+    fn run<const FUSED: bool>(&mut self, inputs: Inputs<'_>, gates: &mut [f32], workspace: &mut [f32]) {
+        let Self { recurrent, outputs, hidden, cell, beside, .. } = self;
+        inputs.project(gates, workspace);
         let Inputs { all_steps, dtype, .. } = inputs;
         let (steps, units) = (inputs.steps.len(), recurrent.sizes().inner());
         let (width, rows) = (4 * units, hidden.len() / units);
         for step in 0..steps {
             let of_step = (&mut gates[step * width..], steps * width);
             let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
-            recurrent.add_product(rows, put, of_step, &mut *beside);
+            recurrent.add_product(rows, put, of_step, beside);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
                 let gates = &mut gates[(row * steps + step) * width..][..width];
@@ -159,6 +191,7 @@ impl<E: Value> Loops for Working<'_, '_, E> {
 }
 
 /// The inputs of some rows of the batch.
+#[derive(Clone)]
 struct Inputs<'a> {
     /// Of all rows and steps.
     values: Values<'a>,

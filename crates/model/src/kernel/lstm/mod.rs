@@ -41,12 +41,14 @@ pub(crate) struct LstmStart {
     pub(crate) state: [Tensor<2>; 2],
     /// Where the outputs are written, `[B, T, U]` in the format of products; `None` where they are there already.
     pub(crate) output: Option<Tensor<3>>,
+    /// Whether the activated gates are wanted.
+    pub(crate) keeps_gates: bool,
 }
 
 /// What a run of steps gives.
 pub(crate) struct LstmSteps {
-    /// The activated gates, `[B, k, 4U]`, in the format of products.
-    pub(crate) gates: Tensor<3>,
+    /// The activated gates, `[B, k, 4U]`, in the format of products, where they are wanted.
+    pub(crate) gates: Option<Tensor<3>>,
     /// What was given for the outputs, with those of the run.
     pub(crate) output: Option<Tensor<3>>,
     /// Hidden units and cell after the last step, `[B, U]` of 32 bits.
@@ -65,7 +67,7 @@ pub(crate) fn lstm_forward(
         Kernels::Composed => composed::forward(start, of_input, recurrent),
     };
     // They are rounded to it already: cells must be the same when they are computed again of what is kept.
-    LstmSteps { gates: cast(made.gates, recurrent.dtype, kernels), ..made }
+    LstmSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
 }
 
 /// What goes back through a run of steps.
@@ -124,12 +126,13 @@ pub(crate) fn lstm_input_backward(
 }
 
 /// Rows of a batch that one task takes, where a row is multiplied by a matrix at each step: whole tiles, and as few as
-/// give each thread two, so that one whose core is slower does less, or all where a task would cost more than it does.
+/// give each thread two, so that one whose core is slower does less, or all where a task would cost more than it does;
+/// at most [`ROWS`], whose gates stay in a cache.
 fn rows_of_a_task(batch: usize, steps: usize, recurrent: &Matrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
     let tasks = 2 * rayon::current_num_threads().max(1);
     let work = (steps * recurrent.inner * recurrent.columns).max(1);
-    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.max(1));
+    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
     rows.next_multiple_of(recurrent.sizes().rows_of_a_tile())
 }
 

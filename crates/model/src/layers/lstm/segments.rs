@@ -7,7 +7,7 @@ use burn_backend::DType;
 
 use crate::{
     AnyTensor, Policy,
-    kernel::{self, LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Steps, Sums, Terms},
+    kernel::{self, Kernels, LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Steps, Sums, Terms},
 };
 
 /// A layer with its input, off the graph.
@@ -45,10 +45,14 @@ pub(super) struct Upstream {
     pub(super) state: [Option<Tensor<2>>; 2],
 }
 
-/// Runs of about √T steps: of the states that are kept of each run, and of what one run needs in backward, there is then
-/// about as much.
-fn runs(steps: usize) -> impl Iterator<Item = Range<usize>> {
-    let length = (steps as f64).sqrt().ceil() as usize;
+/// About √T steps: of the states that are kept of each run, and of what one run needs in backward, there is then about as
+/// much.
+fn length_of_runs(steps: usize) -> usize {
+    (steps as f64).sqrt().ceil() as usize
+}
+
+/// Runs of that length.
+fn runs(steps: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
     (0..steps).step_by(length.max(1)).map(move |start| start..(start + length).min(steps))
 }
 
@@ -73,10 +77,11 @@ impl Layer {
         steps: &Range<usize>,
         state: [Tensor<2>; 2],
         output: Option<Tensor<3>>,
+        keeps_gates: bool,
         [of_input, recurrent]: &[Matrix; 2],
     ) -> LstmSteps {
         let (input, bias) = (self.input.clone(), self.bias.clone());
-        let start = LstmStart { input, steps: steps.clone(), bias, state, output };
+        let start = LstmStart { input, steps: steps.clone(), bias, state, output, keeps_gates };
         kernel::lstm_forward(start, of_input, recurrent, self.policy.kernels)
     }
 
@@ -88,12 +93,14 @@ impl Layer {
         let shape = [batch, steps, self.units()];
         let mut output = Some(kernel::room(shape, self.policy.dtype(), self.bias.clone(), kernels));
         let (mut kept, mut state) = (Vec::new(), start);
-        for steps in runs(steps) {
-            let made = self.run(&steps, state.clone(), output.take(), &matrices);
+        // A kernel of our own needs no room for the gates of a run, and one is enough where none begins again.
+        let at_once = if !keeps && kernels == Kernels::Own { steps } else { length_of_runs(steps) };
+        for steps in runs(steps, at_once) {
+            let made = self.run(&steps, state.clone(), output.take(), keeps && !recompute, &matrices);
             output = made.output;
             let before = std::mem::replace(&mut state, made.state);
             if keeps {
-                kept.push(Run { steps, before, gates: (!recompute).then_some(made.gates) });
+                kept.push(Run { steps, before, gates: made.gates });
             }
         }
         // Every run gives back what it is given.
@@ -118,7 +125,7 @@ impl Layer {
         let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
         let mut sums = Sums::default();
         while let Some(Run { steps, before, gates }) = kept.pop() {
-            let again = || Some(self.run(&steps, before.clone(), None, forward.as_ref()?).gates);
+            let again = || self.run(&steps, before.clone(), None, true, forward.as_ref()?).gates;
             let gates = gates.or_else(again);
             // They are kept where nothing is there to compute them again.
             let gates = gates.expect("gates are kept or computed again");
@@ -174,8 +181,9 @@ mod tests {
 
     #[test]
     fn runs_are_of_about_the_root_and_leave_nothing_out() {
-        assert!(runs(1).eq(std::iter::once(0..1)));
-        assert!(runs(7).eq([0..3, 3..6, 6..7]));
-        assert_eq!(runs(1024).count(), 32);
+        let of_root = |steps| runs(steps, length_of_runs(steps));
+        assert!(of_root(1).eq(std::iter::once(0..1)));
+        assert!(of_root(7).eq([0..3, 3..6, 6..7]));
+        assert_eq!(of_root(1024).count(), 32);
     }
 }
