@@ -35,7 +35,8 @@ pub(crate) use conv::{Slide, conv2d, conv2d_backward};
 pub(crate) use cross_entropy::{mean_loss_backward, row_losses};
 pub(crate) use dropout::{Mask, dropped};
 pub(crate) use lstm::{
-    LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, lstm_backward, lstm_forward, lstm_input_backward,
+    LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Outputs, lstm_backward, lstm_forward,
+    lstm_input_backward,
 };
 pub(crate) use norm::{Addend, Norm, NormGradients, Shared, moments, rectified_gradient};
 pub(crate) use steps::{place_steps, room};

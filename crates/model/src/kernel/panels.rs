@@ -272,11 +272,24 @@ impl<'a> Panels<'a> {
         &self,
         count: usize,
         put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
-        (output, stride): (&mut [f32], usize),
+        output: (&mut [f32], usize),
         beside: &mut [f32],
     ) {
         let (tiles, last) = self.sizes.in_tiles(count, put, beside);
-        self.add_tiles(count, tiles, (output, stride), last);
+        self.multiply_tiles(count, tiles, output, last, true);
+    }
+
+    /// As [`add_product`](Self::add_product), but writes the product: what stands in `output` is not read.
+    #[inline(always)]
+    pub(super) fn write_product(
+        &self,
+        count: usize,
+        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+        output: (&mut [f32], usize),
+        beside: &mut [f32],
+    ) {
+        let (tiles, last) = self.sizes.in_tiles(count, put, beside);
+        self.multiply_tiles(count, tiles, output, last, false);
     }
 
     /// As [`add_product`](Self::add_product), of rows that are in `tiles` already.
@@ -285,15 +298,27 @@ impl<'a> Panels<'a> {
         &self,
         count: usize,
         tiles: &[f32],
+        output: (&mut [f32], usize),
+        last: &mut [f32],
+    ) {
+        self.multiply_tiles(count, tiles, output, last, true);
+    }
+
+    #[inline(always)]
+    fn multiply_tiles(
+        &self,
+        count: usize,
+        tiles: &[f32],
         (output, stride): (&mut [f32], usize),
         last: &mut [f32],
+        add: bool,
     ) {
         let Panelled { inner, columns, tile } = self.sizes;
         let panels = self.elements.chunks_exact((inner * tile.columns).max(1));
         for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
             let width = tile.columns.min(columns - first);
             if width == tile.columns {
-                self.add_panel(panel, tiles, (&mut output[first..], stride));
+                self.multiply_panel(panel, tiles, (&mut output[first..], stride), add);
                 continue;
             }
             // A tile writes whole rows, and what is behind the last column is not the product's.
@@ -302,7 +327,7 @@ impl<'a> Panels<'a> {
             {
                 to[..width].copy_from_slice(&row[..width]);
             }
-            self.add_panel(panel, tiles, (&mut *last, tile.columns));
+            self.multiply_panel(panel, tiles, (&mut *last, tile.columns), add);
             for (from, row) in
                 last.chunks_exact(tile.columns).zip(output[first..].chunks_mut(stride)).take(count)
             {
@@ -312,14 +337,14 @@ impl<'a> Panels<'a> {
     }
 
     #[inline(always)]
-    fn add_panel(&self, panel: &[f32], tiles: &[f32], (output, stride): (&mut [f32], usize)) {
+    fn multiply_panel(&self, panel: &[f32], tiles: &[f32], (output, stride): (&mut [f32], usize), add: bool) {
         let Panelled { inner, tile, .. } = self.sizes;
         let padded = tiles.len() / inner;
         let parts = panel.chunks(DEPTH * tile.columns).zip(tiles.chunks(DEPTH * padded));
-        for (elements, left) in parts {
+        for (part, (elements, left)) in parts.enumerate() {
             let offsets = &self.offsets[..elements.len() / tile.columns];
             let right = Right { elements, runs: [0, tile.run()], offsets };
-            Column { left, right, sums: &mut *output, stride, add: true }.compute();
+            Column { left, right, sums: &mut *output, stride, add: add || part > 0 }.compute();
         }
     }
 }

@@ -7,6 +7,8 @@ use std::{
 
 use rayon::prelude::*;
 
+use super::rows::Value;
+
 /// A result of `count` elements, which `write` writes.
 ///
 /// # Safety
@@ -48,38 +50,37 @@ pub(super) fn filled_anew(count: usize, piece: usize, fill: impl Fn(usize, &mut 
 }
 
 /// A part of room that tasks write to, each to its own: values are made of it when all of it is written.
-pub(super) struct Part<'a> {
-    room: &'a mut [MaybeUninit<f32>],
+pub(super) struct Part<'a, E = f32> {
+    room: &'a mut [MaybeUninit<E>],
     /// Elements of the whole that are written.
     written: &'a AtomicUsize,
 }
 
-impl<'a> Part<'a> {
+impl<'a, E: Value> Part<'a, E> {
     /// Parts of so many elements; the last may have fewer.
     pub(super) fn parts(self, of_each: usize) -> impl Iterator<Item = Self> + Send {
         let Self { room, written } = self;
         room.chunks_mut(of_each.max(1)).map(move |room| Self { room, written })
     }
 
+    /// Writes the rounded `values`.
+    ///
+    /// # Panics
+    /// Panics if they are not as many as there is room for.
+    #[inline(always)]
+    pub(super) fn write(self, values: &[f32]) {
+        assert_eq!(self.room.len(), values.len(), "values for all elements of a part");
+        self.room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(E::rounded(*value)));
+        self.written.fetch_add(values.len(), Ordering::Relaxed);
+    }
+}
+
+impl<'a> Part<'a> {
     /// Zeros.
     #[inline(always)]
     pub(super) fn zeroed(self) -> &'a mut [f32] {
         self.written.fetch_add(self.room.len(), Ordering::Relaxed);
         zeroed(self.room)
-    }
-
-    /// The `values`, again and again.
-    ///
-    /// # Panics
-    /// Panics if there are none.
-    #[inline(always)]
-    pub(super) fn repeated(self, values: &[f32]) -> &'a mut [f32] {
-        for room in self.room.chunks_mut(values.len()) {
-            room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(*value));
-        }
-        self.written.fetch_add(self.room.len(), Ordering::Relaxed);
-        // SAFETY: every element was just written: no piece is longer than the values.
-        unsafe { self.room.assume_init_mut() }
     }
 }
 
@@ -87,7 +88,7 @@ impl<'a> Part<'a> {
 ///
 /// # Panics
 /// Panics if a part was left out.
-pub(super) fn made<R>(count: usize, write: impl FnOnce(Part<'_>) -> R) -> (Vec<f32>, R) {
+pub(super) fn made<E, R>(count: usize, write: impl FnOnce(Part<'_, E>) -> R) -> (Vec<E>, R) {
     let written = AtomicUsize::new(0);
     let mut elements = Vec::with_capacity(count);
     let result = write(Part { room: &mut elements.spare_capacity_mut()[..count], written: &written });
@@ -107,9 +108,9 @@ mod tests {
             let mut parts = room.parts(4);
             let first = parts.next().expect("there are two").zeroed();
             first[1] = 5.0;
-            parts.map(|part| part.repeated(&[1.0, 2.0]).len()).collect::<Vec<_>>()
+            parts.map(|part| part.write(&[1.0, 2.0, 1.0])).count()
         });
-        assert_eq!((elements, parts), (vec![0.0, 5.0, 0.0, 0.0, 1.0, 2.0, 1.0], vec![3]));
+        assert_eq!((elements, parts), (vec![0.0, 5.0, 0.0, 0.0, 1.0, 2.0, 1.0], 1));
         assert_eq!(filled_anew(4, 2, |index, piece| piece[1] = index as f32), [0.0, 0.0, 0.0, 1.0]);
     }
 

@@ -6,7 +6,7 @@ use burn::tensor::{
 };
 use burn_backend::DType;
 
-use super::{LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix};
+use super::{LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Outputs};
 use crate::kernel::{Kernels, cast, place_steps};
 
 fn narrow<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
@@ -45,7 +45,7 @@ fn put_out(gates: &Tensor<2>, cell: &Tensor<2>, dtype: DType) -> Tensor<2> {
 }
 
 pub(super) fn forward(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], output, keeps_gates } = start;
+    let LstmStart { input, steps, bias, state: [mut hidden, mut cell], outputs, keeps_gates } = start;
     let dtype = recurrent.dtype;
     let [batch, _, features] = input.dims();
     let (count, matrix) = (steps.len(), recurrent.tensor());
@@ -63,10 +63,14 @@ pub(super) fn forward(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -
         }
         all_hidden.push(hidden.clone());
     }
-    let output = output.map(|mut output| {
-        place_steps(&mut output, Tensor::stack(all_hidden, 1), steps.start, Kernels::Composed);
-        output
-    });
+    let output = match outputs {
+        Outputs::Known => None,
+        Outputs::There(mut output) => {
+            place_steps(&mut output, Tensor::stack(all_hidden, 1), steps.start, Kernels::Composed);
+            Some(output)
+        }
+        Outputs::New => Some(narrow(Tensor::stack(all_hidden, 1), dtype)),
+    };
     LstmSteps { gates: keeps_gates.then(|| Tensor::stack(all_gates, 1)), output, state: [hidden, cell] }
 }
 

@@ -1,10 +1,11 @@
 use std::ops::Range;
 
 use burn::tensor::{bf16, f16};
-use burn_backend::{DType, TensorMetadata};
+use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
+use oomph_core::{Account, charge};
 
-use super::{LstmStart, LstmSteps, Matrix, ROWS, rows_of_a_task, sequence, state_of, workspace};
+use super::{LstmStart, LstmSteps, Matrix, Outputs, ROWS, rows_of_a_task, sequence, state_of, workspace};
 use crate::{
     AnyTensor,
     kernel::{
@@ -17,33 +18,48 @@ use crate::{
     },
 };
 
-/// Outputs are written where the sequence is; gates and state are new.
+/// How far apart gates of two rows are while they are computed: by a power of two they would all lie in the same few
+/// places of the first cache.
+fn stride(units: usize) -> usize {
+    const LINE: usize = 16;
+    4 * units + LINE
+}
+
+/// Outputs are written where the sequence is, if it is there; gates and state are new.
 pub(super) fn own(start: LstmStart, of_input: &Matrix, recurrent: &Matrix) -> LstmSteps {
-    let LstmStart { input, steps, bias, state: [hidden, cell], output, keeps_gates } = start;
-    let [batch, _, _] = input.dims();
-    let (units, writes) = (recurrent.inner, output.is_some());
+    let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
+    let [batch, all_steps, _] = input.dims();
+    let units = recurrent.inner;
     let state = (vec![batch, units], DType::F32);
-    let of_output = output.iter().map(|output| (output.dims().to_vec(), output.dtype()));
+    let of_outputs = outputs.are_wanted().then(|| (vec![batch, all_steps, units], recurrent.dtype));
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
-    let outputs = of_output.chain(of_gates).chain([state.clone(), state]).collect();
-    let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
-    let output = output.map(AnyTensor::from).into_iter();
+    let run = Run {
+        makes_outputs: matches!(outputs, Outputs::New),
+        keeps_gates,
+        steps,
+        of_input,
+        recurrent,
+        workspace: {
+            let mut workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
+            workspace.of_each += ROWS * stride(units);
+            workspace
+        },
+    };
+    let writes = of_outputs.is_some();
+    let there = outputs.there().map(AnyTensor::from);
+    let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
+    let matrices = [of_input, recurrent].map(|matrix| matrix.panels().into());
     let operation = Own {
         name: "lstm_forward",
-        inputs: output.chain(inputs).chain(matrices).collect(),
-        outputs,
-        in_place: usize::from(writes),
+        inputs: there.into_iter().chain(inputs).chain(matrices).collect(),
+        outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
+        in_place,
     };
-    let mut workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
-    if !keeps_gates {
-        workspace.of_each += ROWS * 4 * units;
-    }
-    let run = Run { steps, of_input, recurrent, workspace, writes, keeps_gates };
-    let made = operation.run_within(workspace, |inputs| match recurrent.dtype {
-        DType::BF16 => run.on::<bf16>(inputs),
-        DType::F16 => run.on::<f16>(inputs),
-        _ => run.on::<f32>(inputs),
+    let made = operation.run_within(run.workspace, |inputs| match recurrent.dtype {
+        DType::BF16 => run.on::<bf16>(inputs, in_place),
+        DType::F16 => run.on::<f16>(inputs, in_place),
+        _ => run.on::<f32>(inputs, in_place),
     });
     let mut made = made.into_iter();
     // As many outputs, of these ranks, are declared above.
@@ -59,61 +75,119 @@ struct Run<'a> {
     of_input: &'a Matrix,
     recurrent: &'a Matrix,
     workspace: Workspace,
-    /// Whether outputs are asked for, and gates.
-    writes: bool,
+    /// Whether the outputs are new.
+    makes_outputs: bool,
     keeps_gates: bool,
 }
 
 impl Run<'_> {
-    /// Inputs are the outputs, where they are written, and what is read.
-    fn on<E: Value>(&self, mut inputs: Vec<FlexTensor>) -> Vec<FlexTensor> {
-        let read = inputs.split_off(usize::from(self.writes));
-        let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
+    /// Inputs are the outputs, where they are there, and what is read.
+    fn on<E: Value>(&self, mut inputs: Vec<FlexTensor>, in_place: usize) -> Vec<FlexTensor> {
+        let read = inputs.split_off(in_place);
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
         let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let there = inputs.first_mut().map(E::storage);
+        let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
+        let of_gates = if self.keeps_gates { batch * steps * 4 * units } else { 0 };
+        let (outputs, (gates, state)) = room::made(of_outputs, |outputs| {
+            room::made(of_gates, |gates| {
+                let outputs = if self.makes_outputs { Some(outputs) } else { None };
+                self.write::<E>(&read, there, outputs, self.keeps_gates.then_some(gates))
+            })
+        });
+        let shape = Shape::from([batch, all_steps, units]);
+        inputs.extend(self.makes_outputs.then(|| E::tensor(outputs, shape)));
+        inputs.extend(self.keeps_gates.then(|| tensor(gates, &[batch, steps, 4 * units])));
+        inputs.extend(state.map(|state| tensor(state, &[batch, units])));
+        inputs
+    }
+
+    /// Writes outputs, to where they are `there` or to new ones, and gates where they are kept. Gives the last state.
+    fn write<E: Value>(
+        &self,
+        read: &[FlexTensor],
+        there: Option<&mut [E]>,
+        new: Option<Part<'_, E>>,
+        gates: Option<Part<'_>>,
+    ) -> [Vec<f32>; 2] {
+        let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
+        let all_steps = read[0].shape()[1];
         let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
-        let Workspace { shared, of_each, .. } = self.workspace;
-        let (mut beside, mut workspaces) = (zeros(shared), self.workspace.of_threads());
+        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let rows = rows_of_a_task(hidden.len() / units.max(1), steps, self.recurrent);
         let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
         let of_input = &Panels::new(of_input, self.of_input.sizes());
-        let rows = rows_of_a_task(batch, steps, self.recurrent);
-        let mut outputs = inputs.first_mut().map(E::storage);
-        let mut outputs =
-            outputs.as_mut().map(|outputs| outputs.chunks_mut((rows * all_steps * units).max(1)));
-        // Elements of all gates, of which tasks write their part, and of theirs.
-        let of_gates =
-            if self.keeps_gates { [batch, rows].map(|rows| rows * steps * 4 * units) } else { [0; 2] };
-        let write = |gates: Part<'_>| {
-            let mut gates = gates.parts(of_gates[1]);
-            let state = hidden.chunks_mut(rows * units).zip(cell.chunks_mut(rows * units));
-            let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
-            let tasks = state.zip(beside).enumerate();
-            let tasks = tasks.map(|(index, ((hidden, cell), beside))| Forward {
-                inputs: Inputs {
-                    values: Values::of(&read[0]),
-                    first_row: index * rows,
-                    all_steps,
-                    steps: self.steps.clone(),
-                    weights: of_input,
-                    dtype: self.recurrent.dtype,
-                },
-                bias,
-                recurrent,
-                gates: gates.next(),
-                outputs: outputs.as_mut().and_then(Iterator::next).unwrap_or_default(),
-                hidden,
-                cell,
-                beside,
-            });
-            workers::each(tasks, &mut workspaces, of_each, |forward, workspace| {
-                vectorised(Working { forward, workspace });
-            });
-        };
-        let (gates, ()) = room::made(of_gates[0], write);
-        let gates = self.keeps_gates.then(|| tensor(gates, &[batch, steps, 4 * units]));
-        inputs.extend(gates);
-        inputs.extend([hidden, cell].map(|state| tensor(state, &[batch, units])));
-        inputs
+        let (mut beside, mut workspaces) = (zeros(self.workspace.shared), self.workspace.of_threads());
+        let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
+        let mut new = new.map(|new| new.parts(rows * all_steps * units));
+        let mut gates = gates.map(|gates| gates.parts(rows * steps * 4 * units));
+        let state = hidden.chunks_mut((rows * units).max(1)).zip(cell.chunks_mut((rows * units).max(1)));
+        let of_task = self.recurrent.sizes().elements_beside(rows).max(1);
+        let tasks = state.zip(beside.chunks_mut(of_task)).enumerate();
+        let tasks = tasks.map(|(index, ((hidden, cell), beside))| Forward {
+            inputs: Inputs {
+                values: Values::of(&read[0]),
+                first_row: index * rows,
+                all_steps,
+                steps: self.steps.clone(),
+                weights: of_input,
+                dtype: self.recurrent.dtype,
+            },
+            bias,
+            recurrent,
+            first_step: self.steps.start,
+            gates: Places::of(None, gates.as_mut().and_then(Iterator::next), 4 * units),
+            outputs: Places::of(
+                there.as_mut().and_then(Iterator::next),
+                new.as_mut().and_then(Iterator::next),
+                units,
+            ),
+            hidden,
+            cell,
+            beside,
+        });
+        workers::each(tasks, &mut workspaces, self.workspace.of_each, |forward, workspace| {
+            vectorised(Working { forward, workspace });
+        });
+        [hidden, cell]
+    }
+}
+
+/// Where the rows of a result are written, each once.
+enum Places<'a, E> {
+    /// They are not wanted.
+    Nowhere,
+    /// Something stands there.
+    There(&'a mut [E]),
+    /// Nothing was written there.
+    New(Vec<Option<Part<'a, E>>>),
+}
+
+impl<'a, E: Value> Places<'a, E> {
+    /// Of rows of `width` elements.
+    fn of(there: Option<&'a mut [E]>, new: Option<Part<'a, E>>, width: usize) -> Self {
+        match (there, new) {
+            (Some(there), _) => Self::There(there),
+            (None, Some(new)) => Self::New(charge(Account::Host, || new.parts(width).map(Some).collect())),
+            (None, None) => Self::Nowhere,
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, row: usize, values: &[f32]) {
+        match self {
+            Self::Nowhere => {}
+            Self::There(rows) => {
+                let row = &mut rows[row * values.len()..][..values.len()];
+                row.iter_mut().zip(values).for_each(|(to, value)| *to = E::rounded(*value));
+            }
+            // Taken, it is not written twice.
+            Self::New(rows) => {
+                if let Some(row) = rows[row].take() {
+                    row.write(values);
+                }
+            }
+        }
     }
 }
 
@@ -122,10 +196,12 @@ struct Forward<'a, E> {
     inputs: Inputs<'a>,
     bias: &'a [f32],
     recurrent: &'a Panels<'a>,
-    /// Of all steps, where they are kept.
-    gates: Option<Part<'a>>,
-    /// Of all steps; nothing where they are not asked for.
-    outputs: &'a mut [E],
+    /// The first step of the run.
+    first_step: usize,
+    /// Of all steps of the run.
+    gates: Places<'a, f32>,
+    /// Of all steps of the sequence.
+    outputs: Places<'a, E>,
     hidden: &'a mut [f32],
     cell: &'a mut [f32],
     /// What products by the recurrent weights need beside those.
@@ -134,57 +210,48 @@ struct Forward<'a, E> {
 
 struct Working<'a, 'b, E> {
     forward: Forward<'a, E>,
-    /// Room for [`ROWS`] gates where they are not kept, and what products by the weights of the input need beside those.
+    /// Room for [`ROWS`] of gates, and for what products by the weights of the input need beside those.
     workspace: &'b mut [f32],
 }
 
 impl<E: Value> Loops for Working<'_, '_, E> {
+    /// Some steps at once: as many as there is room for their gates.
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut forward, workspace } = self;
-        if let Some(gates) = forward.gates.take() {
-            let gates = gates.repeated(forward.bias);
-            forward.run::<FUSED>(forward.inputs.clone(), gates, workspace);
-            return;
-        }
-        let rows = forward.hidden.len() / forward.recurrent.sizes().inner();
-        let (room, workspace) = workspace.split_at_mut(ROWS * forward.bias.len());
+        let units = forward.recurrent.sizes().inner();
+        let (gates, beside) = workspace.split_at_mut(ROWS * stride(units));
         let Range { start, end } = forward.inputs.steps;
-        let at_once = (ROWS / rows.max(1)).max(1);
+        let at_once = (ROWS * units / forward.hidden.len().max(1)).max(1);
         for start in (start..end).step_by(at_once) {
-            let steps = start..(start + at_once).min(end);
-            let gates = &mut room[..rows * steps.len() * forward.bias.len()];
-            gates.chunks_exact_mut(forward.bias.len()).for_each(|gates| gates.copy_from_slice(forward.bias));
-            let inputs = Inputs { steps, ..forward.inputs.clone() };
-            forward.run::<FUSED>(inputs, gates, workspace);
+            forward.inputs.steps = start..(start + at_once).min(end);
+            let rows = forward.hidden.len() / units;
+            forward.inputs.project(rows, (&mut *gates, stride(units)), beside);
+            forward.run::<FUSED>(gates, end);
         }
     }
 }
 
 impl<E: Value> Forward<'_, E> {
-    /// The steps of `inputs`, whose `gates` are biases: they are activated where they are summed up.
+    /// The steps that were projected to `gates`.
     #[inline(always)]
-    fn run<const FUSED: bool>(&mut self, inputs: Inputs<'_>, gates: &mut [f32], workspace: &mut [f32]) {
-        let Self { recurrent, outputs, hidden, cell, beside, .. } = self;
-        inputs.project(gates, workspace);
-        let Inputs { all_steps, dtype, .. } = inputs;
-        let (steps, units) = (inputs.steps.len(), recurrent.sizes().inner());
-        let (width, rows) = (4 * units, hidden.len() / units);
-        for step in 0..steps {
-            let of_step = (&mut gates[step * width..], steps * width);
+    fn run<const FUSED: bool>(&mut self, gates: &mut [f32], end: usize) {
+        let Self { inputs, recurrent, hidden, cell, beside, .. } = self;
+        let units = recurrent.sizes().inner();
+        let (rows, stride, at_once) = (hidden.len() / units, stride(units), inputs.steps.len());
+        for (index, step) in inputs.steps.clone().enumerate() {
+            let of_step = (&mut gates[index * stride..], at_once * stride);
             let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
             recurrent.add_product(rows, put, of_step, beside);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
-                let gates = &mut gates[(row * steps + step) * width..][..width];
-                activate::<FUSED>(gates, units);
-                round(gates, dtype);
+                let gates = &mut gates[(row * at_once + index) * stride..][..4 * units];
+                activate::<FUSED>(gates, self.bias);
+                round(gates, inputs.dtype);
                 next_cell::<FUSED>(gates, cell);
-                put_out::<FUSED>(gates, cell, hidden, dtype);
-                let output = (row * all_steps + inputs.steps.start + step) * units;
-                if let Some(outputs) = outputs.get_mut(output..) {
-                    outputs.iter_mut().zip(hidden).for_each(|(to, value)| *to = E::rounded(*value));
-                }
+                put_out::<FUSED>(gates, cell, hidden, inputs.dtype);
+                self.gates.write(row * (end - self.first_step) + step - self.first_step, gates);
+                self.outputs.write(row * inputs.all_steps + step, hidden);
             }
         }
     }
@@ -204,41 +271,42 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Adds what they give to the gates of all steps.
+    /// Writes what they give to the gates: step by step of each of so many rows.
     #[inline(always)]
-    fn project(&self, gates: &mut [f32], beside: &mut [f32]) {
+    fn project(&self, rows: usize, gates: (&mut [f32], usize), beside: &mut [f32]) {
         let sizes = self.weights.sizes();
-        let (steps, width, features) = (self.steps.len(), sizes.columns(), sizes.inner());
-        for (block, gates) in gates.chunks_mut(ROWS * width).enumerate() {
-            let place = |row: usize| {
-                let row = block * ROWS + row;
-                let step = self.steps.start + row % steps;
-                ((self.first_row + row / steps) * self.all_steps + step) * features
-            };
-            let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.values {
-                Values::F32(input) => {
-                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                    round(tile, self.dtype);
-                }
-                Values::Bf16(input) => {
-                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                }
-                Values::F16(input) => {
-                    sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-                }
-            };
-            self.weights.add_product(gates.len() / width, put, (gates, width), beside);
-        }
+        let (steps, features) = (self.steps.len(), sizes.inner());
+        let place = |row: usize| {
+            let step = self.steps.start + row % steps;
+            ((self.first_row + row / steps) * self.all_steps + step) * features
+        };
+        let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.values {
+            Values::F32(input) => {
+                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+                round(tile, self.dtype);
+            }
+            Values::Bf16(input) => {
+                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+            }
+            Values::F16(input) => {
+                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+            }
+        };
+        self.weights.write_product(rows * steps, put, gates, beside);
     }
 }
 
 #[inline(always)]
-fn activate<const FUSED: bool>(gates: &mut [f32], units: usize) {
-    let (before, rest) = gates.split_at_mut(2 * units);
-    let (candidates, behind) = rest.split_at_mut(units);
-    before.iter_mut().for_each(|gate| *gate = sigmoid::<FUSED>(*gate));
-    candidates.iter_mut().for_each(|gate| *gate = tanh::<FUSED>(*gate));
-    behind.iter_mut().for_each(|gate| *gate = sigmoid::<FUSED>(*gate));
+fn activate<const FUSED: bool>(gates: &mut [f32], bias: &[f32]) {
+    let units = bias.len() / 4;
+    let parts = gates.chunks_exact_mut(units).zip(bias.chunks_exact(units));
+    for (part, (gates, bias)) in parts.enumerate() {
+        let all = gates.iter_mut().zip(bias);
+        match part {
+            2 => all.for_each(|(gate, bias)| *gate = tanh::<FUSED>(*gate + bias)),
+            _ => all.for_each(|(gate, bias)| *gate = sigmoid::<FUSED>(*gate + bias)),
+        }
+    }
 }
 
 /// The next cell, of activated gates: also what backward computes again.

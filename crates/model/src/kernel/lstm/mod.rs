@@ -39,17 +39,40 @@ pub(crate) struct LstmStart {
     pub(crate) bias: Tensor<1>,
     /// Hidden units and cell before the first step, `[B, U]` of 32 bits.
     pub(crate) state: [Tensor<2>; 2],
-    /// Where the outputs are written, `[B, T, U]` in the format of products; `None` where they are there already.
-    pub(crate) output: Option<Tensor<3>>,
+    pub(crate) outputs: Outputs,
     /// Whether the activated gates are wanted.
     pub(crate) keeps_gates: bool,
+}
+
+/// Where outputs are written, `[B, T, U]` in the format of products.
+#[expect(clippy::large_enum_variant, reason = "it is handed on once a run of steps")]
+pub(crate) enum Outputs {
+    /// Nowhere: they are known.
+    Known,
+    /// Beside those of other runs.
+    There(Tensor<3>),
+    /// Where nothing was before: the run is the whole sequence.
+    New,
+}
+
+impl Outputs {
+    fn are_wanted(&self) -> bool {
+        !matches!(self, Self::Known)
+    }
+
+    pub(crate) fn there(self) -> Option<Tensor<3>> {
+        match self {
+            Self::There(outputs) => Some(outputs),
+            Self::Known | Self::New => None,
+        }
+    }
 }
 
 /// What a run of steps gives.
 pub(crate) struct LstmSteps {
     /// The activated gates, `[B, k, 4U]`, in the format of products, where they are wanted.
     pub(crate) gates: Option<Tensor<3>>,
-    /// What was given for the outputs, with those of the run.
+    /// All outputs, where they are wanted, with those of the run.
     pub(crate) output: Option<Tensor<3>>,
     /// Hidden units and cell after the last step, `[B, U]` of 32 bits.
     pub(crate) state: [Tensor<2>; 2],

@@ -7,7 +7,9 @@ use burn_backend::DType;
 
 use crate::{
     AnyTensor, Policy,
-    kernel::{self, Kernels, LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Steps, Sums, Terms},
+    kernel::{
+        self, Kernels, LstmEnd, LstmGradients, LstmStart, LstmSteps, Matrix, Outputs, Steps, Sums, Terms,
+    },
 };
 
 /// A layer with its input, off the graph.
@@ -76,12 +78,12 @@ impl Layer {
         &self,
         steps: &Range<usize>,
         state: [Tensor<2>; 2],
-        output: Option<Tensor<3>>,
+        outputs: Outputs,
         keeps_gates: bool,
         [of_input, recurrent]: &[Matrix; 2],
     ) -> LstmSteps {
         let (input, bias) = (self.input.clone(), self.bias.clone());
-        let start = LstmStart { input, steps: steps.clone(), bias, state, output, keeps_gates };
+        let start = LstmStart { input, steps: steps.clone(), bias, state, outputs, keeps_gates };
         kernel::lstm_forward(start, of_input, recurrent, self.policy.kernels)
     }
 
@@ -90,21 +92,23 @@ impl Layer {
         let [batch, steps, _] = self.input.dims();
         let Policy { kernels, recompute, .. } = self.policy;
         let matrices = self.matrices();
-        let shape = [batch, steps, self.units()];
-        let mut output = Some(kernel::room(shape, self.policy.dtype(), self.bias.clone(), kernels));
-        let (mut kept, mut state) = (Vec::new(), start);
         // A kernel of our own needs no room for the gates of a run, and one is enough where none begins again.
         let at_once = if !keeps && kernels == Kernels::Own { steps } else { length_of_runs(steps) };
+        let room =
+            || kernel::room([batch, steps, self.units()], self.policy.dtype(), self.bias.clone(), kernels);
+        let mut outputs = if at_once < steps { Outputs::There(room()) } else { Outputs::New };
+        let (mut kept, mut state) = (Vec::new(), start);
         for steps in runs(steps, at_once) {
-            let made = self.run(&steps, state.clone(), output.take(), keeps && !recompute, &matrices);
-            output = made.output;
+            let made = self.run(&steps, state.clone(), outputs, keeps && !recompute, &matrices);
+            // Every run gives back what it is given.
+            outputs = Outputs::There(made.output.expect("outputs are asked for"));
             let before = std::mem::replace(&mut state, made.state);
             if keeps {
                 kept.push(Run { steps, before, gates: made.gates });
             }
         }
-        // Every run gives back what it is given.
-        let output = output.expect("the outputs are where they were written");
+        // There is a run, for there is a step.
+        let output = outputs.there().expect("outputs are where they were written");
         Made { output, state, kept }
     }
 
@@ -125,7 +129,7 @@ impl Layer {
         let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
         let mut sums = Sums::default();
         while let Some(Run { steps, before, gates }) = kept.pop() {
-            let again = || self.run(&steps, before.clone(), None, true, forward.as_ref()?).gates;
+            let again = || self.run(&steps, before.clone(), Outputs::Known, true, forward.as_ref()?).gates;
             let gates = gates.or_else(again);
             // They are kept where nothing is there to compute them again.
             let gates = gates.expect("gates are kept or computed again");
