@@ -182,7 +182,6 @@ impl Accumulate {
     fn run(self, sums: &mut [FlexTensor], read: &[FlexTensor]) {
         let workspace = self.workspace();
         let mut packed: Vec<f32> = Vec::with_capacity(workspace.shared);
-        let mut workspaces = workspace.of_threads();
         let (left, rights) = (floats(&read[0]), &read[1..]);
         let mut sums: Vec<&mut [f32]> = charge(Account::Host, || sums.iter_mut().map(f32::storage).collect());
         let packed = &mut packed.spare_capacity_mut()[..workspace.shared];
@@ -192,7 +191,7 @@ impl Accumulate {
                 let rows = start..(start + AT_ONCE).min(self.count);
                 let panels = self.packed(rows.clone(), rights, &mut *packed);
                 let left = (&left[rows.start * self.features..], self.left(rows.len()));
-                self.add(left, &panels, &mut sums, &mut workspaces, workspace.of_each);
+                self.add(left, &panels, &mut sums, workspace);
             }
         });
     }
@@ -239,8 +238,7 @@ impl Accumulate {
         (left, in_tiles): (&[f32], Panelled),
         panels: &[Panels<'_>],
         sums: &mut [&mut [f32]],
-        workspaces: &mut [f32],
-        of_each: usize,
+        workspace: Workspace,
     ) {
         let of_task = self.rows_of_a_task(in_tiles.rows_of_a_tile());
         let (products, rows) = sums.split_at_mut(panels.len());
@@ -260,7 +258,7 @@ impl Accumulate {
             }),
             rows: rows.as_mut().and_then(Iterator::next),
         });
-        workers::each(tasks, workspaces, of_each, |part, beside| vectorised(Working { part, beside }));
+        workers::each(tasks, workspace, |part, beside| vectorised(Working { part, beside }));
     }
 }
 

@@ -63,11 +63,6 @@ struct Workspace {
 }
 
 impl Workspace {
-    /// The workspaces of all threads that have a task, one behind the other.
-    fn of_threads(self) -> Vec<f32> {
-        vec![0.0; self.of_each * self.tasks.min(rayon::current_num_threads())]
-    }
-
     /// Bytes that all threads share, bytes of each, and how many there are at most.
     fn scalars(self) -> [ScalarIr; 3] {
         let bytes = |elements: usize| (elements * size_of::<f32>()) as u64;

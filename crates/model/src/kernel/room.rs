@@ -21,18 +21,16 @@ pub(super) unsafe fn written<E>(count: usize, write: impl FnOnce(&mut [MaybeUnin
     elements
 }
 
-/// Fills `room` by all threads, piece by piece of `piece` elements: `fill` is given the index of each, and finds zeros.
-///
-/// # Panics
-/// Panics if the pieces are not all of `room`.
+/// Fills `room` by all threads, piece by piece of `piece` elements, of which the last may have fewer: `fill` is given the
+/// index of each, and finds zeros.
 pub(super) fn filled(
     room: &mut [MaybeUninit<f32>],
     piece: usize,
     fill: impl Fn(usize, &mut [f32]) + Sync,
 ) -> &mut [f32] {
-    assert!(room.len().is_multiple_of(piece), "room of {} elements in pieces of {piece}", room.len());
-    room.par_chunks_exact_mut(piece).enumerate().for_each(|(index, piece)| fill(index, zeroed(piece)));
-    // SAFETY: all pieces are zeroed at least.
+    let pieces = room.par_chunks_mut(piece.max(1)).enumerate();
+    pieces.for_each(|(index, piece)| fill(index, zeroed(piece)));
+    // SAFETY: the pieces are all of the room, and zeroed at least.
     unsafe { room.assume_init_mut() }
 }
 
@@ -61,6 +59,13 @@ impl<'a, E: Value> Part<'a, E> {
     pub(super) fn parts(self, of_each: usize) -> impl Iterator<Item = Self> + Send {
         let Self { room, written } = self;
         room.chunks_mut(of_each.max(1)).map(move |room| Self { room, written })
+    }
+
+    /// So many elements, and what is behind them.
+    pub(super) fn split(self, at: usize) -> [Self; 2] {
+        let Self { room, written } = self;
+        let (before, behind) = room.split_at_mut(at);
+        [before, behind].map(|room| Self { room, written })
     }
 
     /// Writes the rounded `values`.

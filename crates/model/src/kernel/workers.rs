@@ -4,18 +4,20 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-/// Does all `tasks`, each with a workspace of `of_each` elements for itself, in which anything can stand: as many at
-/// once as there are workspaces.
+use super::Workspace;
+
+/// Does all `tasks`, each within a workspace, in which anything can stand: as many at once as it has room for. Threads make
+/// their own, so that it lies in the cache of the core that uses it.
 ///
 /// # Panics
-/// Panics if there are tasks and no workspace: what is made must not be taken for written.
+/// Panics if there are tasks and the workspace is of none: what is made must not be taken for written.
 pub(super) fn each<T>(
     tasks: impl Iterator<Item = T> + Send,
-    workspaces: &mut [f32],
-    of_each: usize,
+    workspace: Workspace,
     work: impl Fn(T, &mut [f32]) + Sync,
 ) {
-    let workspaces = workspaces.par_chunks_exact_mut(of_each.max(1));
+    let threads = (0..workspace.tasks.min(rayon::current_num_threads())).into_par_iter();
+    let workspaces = threads.map(|_| vec![0.0; workspace.of_each]);
     share(tasks, workspaces, |task, workspace| work(task, workspace));
 }
 
@@ -50,7 +52,8 @@ mod tests {
         for count in [0, 1, 2, 3, 100] {
             let mut done = vec![0; count];
             all(count, done.iter_mut(), |done| *done += 1);
-            each(done.iter_mut(), &mut [0.0; 6], 2, |done, workspace| {
+            let workspace = Workspace { of_each: 2, tasks: count, ..Workspace::default() };
+            each(done.iter_mut(), workspace, |done, workspace| {
                 assert_eq!(workspace.len(), 2);
                 *done += 1;
             });
@@ -61,6 +64,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "every task is done")]
     fn tasks_without_a_workspace_are_noticed() {
-        each(0..2, &mut [], 2, |_, _| ());
+        each(0..2, Workspace::default(), |_, _| ());
     }
 }

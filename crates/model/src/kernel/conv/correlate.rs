@@ -8,10 +8,9 @@
 //! Every result is one sum in an order of its own, pixel by pixel, in parts of [`DEPTH`] and of some images: it does not
 //! depend on how the work is cut.
 
-use std::ops::Range;
+use std::{mem::MaybeUninit, ops::Range};
 
 use oomph_core::{Account, charge};
-use rayon::prelude::*;
 
 use super::{
     gather::Sizes,
@@ -20,7 +19,8 @@ use super::{
 use crate::kernel::{
     Workspace,
     interleave::interleave,
-    rows::{Value, Values, zeros},
+    room,
+    rows::{Value, Values},
     tile::{Column, Right, Tile},
     vector::{Loops, vectorised},
     workers,
@@ -112,36 +112,38 @@ impl Correlate {
     /// Adds to `weights`, `[C_out, C_in, k, k]`.
     pub(super) fn run(&self, source: Values<'_>, gradient: Values<'_>, weights: &mut [f32]) {
         let workspace = self.workspace();
-        let mut copies = zeros(workspace.shared);
+        let mut copies: Vec<f32> = Vec::with_capacity(workspace.shared);
+        let copies = &mut copies.spare_capacity_mut()[..workspace.shared];
         let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
-        let mut workspaces = workspace.of_threads();
         let (mut tasks, positions) = charge(Account::Host, || {
             (
                 self.tasks(weights),
                 [self.tile.columns, self.last_block()].map(|channels| self.positions(channels)),
             )
         });
-        for first in (0..self.sizes.batch).step_by(self.images) {
-            let images = first..(first + self.images).min(self.sizes.batch);
-            match source {
-                Values::F32(source) => self.copy_inputs(source, images.clone(), inputs),
-                Values::Bf16(source) => self.copy_inputs(source, images.clone(), inputs),
-                Values::F16(source) => self.copy_inputs(source, images.clone(), inputs),
+        // Within the pool, so that its threads are waited for once.
+        rayon::scope(|_| {
+            for first in (0..self.sizes.batch).step_by(self.images) {
+                let images = first..(first + self.images).min(self.sizes.batch);
+                let inputs: &[f32] = match source {
+                    Values::F32(source) => self.copy_inputs(source, &images, &mut *inputs),
+                    Values::Bf16(source) => self.copy_inputs(source, &images, &mut *inputs),
+                    Values::F16(source) => self.copy_inputs(source, &images, &mut *inputs),
+                };
+                let gradients: &[f32] = match gradient {
+                    Values::F32(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
+                    Values::Bf16(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
+                    Values::F16(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
+                };
+                let pixels = images.len() * self.pixels();
+                workers::each(tasks.iter_mut(), workspace, |task, sums| {
+                    let is_last = self.channels(task).len() < self.tile.columns;
+                    let positions = &positions[usize::from(is_last)][..pixels];
+                    let copies = Copies { inputs, gradients, positions };
+                    vectorised(Work { correlate: self, copies, task, sums });
+                });
             }
-            match gradient {
-                Values::F32(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
-                Values::Bf16(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
-                Values::F16(gradient) => self.copy_gradients(gradient, images.clone(), gradients),
-            }
-            let (inputs, gradients) = (&*inputs, &*gradients);
-            let pixels = images.len() * self.pixels();
-            workers::each(tasks.iter_mut(), &mut workspaces, workspace.of_each, |task, sums| {
-                let positions =
-                    &positions[usize::from(self.channels(task).len() < self.tile.columns)][..pixels];
-                let copies = Copies { inputs, gradients, positions };
-                vectorised(Work { correlate: self, copies, task, sums });
-            });
-        }
+        });
     }
 
     /// Channels of the last block.
@@ -185,17 +187,22 @@ impl Correlate {
     }
 
     /// Block by block of channels, pixel by pixel, the channels side by side.
-    fn copy_inputs<S: Value>(&self, source: &[S], images: Range<usize>, copy: &mut [f32]) {
+    fn copy_inputs<'a, S: Value>(
+        &self,
+        source: &[S],
+        images: &Range<usize>,
+        copy: &'a mut [MaybeUninit<f32>],
+    ) -> &'a [f32] {
         let [input, _] = self.sizes.channels;
         let of_block = self.images * self.plane * self.tile.columns;
-        let copy = &mut copy[..self.images * self.plane * input];
         let [down, across] = &self.axes;
         let runs = charge(Account::Host, || [self.lines[0].runs(down, 0), self.lines[1].runs(across, 0)]);
-        copy.par_chunks_mut(of_block.max(1)).enumerate().for_each(|(block, copy)| {
+        room::filled(copy, of_block, |block, copy| {
             let first = block * self.tile.columns;
             let channels = first..(first + self.tile.columns).min(input);
-            let copy = copy.chunks_mut(self.plane * channels.len());
-            for (image, copy) in images.clone().zip(copy) {
+            // Behind the last channel there is room for a tile's columns.
+            for (image, copy) in images.clone().zip(copy.chunks_exact_mut(self.plane * channels.len().max(1)))
+            {
                 vectorised(Planes {
                     correlate: self,
                     source,
@@ -205,14 +212,19 @@ impl Correlate {
                     copy,
                 });
             }
-        });
+        })
     }
 
     /// Tile by tile of output channels, pixel by pixel, the channels side by side.
-    fn copy_gradients<G: Value>(&self, gradient: &[G], images: Range<usize>, copy: &mut [f32]) {
+    fn copy_gradients<'a, G: Value>(
+        &self,
+        gradient: &[G],
+        images: &Range<usize>,
+        copy: &'a mut [MaybeUninit<f32>],
+    ) -> &'a [f32] {
         let (pixels, rows) = (self.pixels(), self.tile.rows);
         let depth = images.len() * pixels;
-        copy.par_chunks_mut((self.images * pixels * rows).max(1)).enumerate().for_each(|(tile, copy)| {
+        room::filled(copy, self.images * pixels * rows, |tile, copy| {
             vectorised(Gradients {
                 correlate: self,
                 gradient,
@@ -220,7 +232,7 @@ impl Correlate {
                 first: tile * rows,
                 copy: &mut copy[..depth * rows],
             });
-        });
+        })
     }
 }
 
@@ -240,14 +252,7 @@ impl<S: Value> Loops for Planes<'_, S> {
         let Self { correlate, source, image, channels, runs: [rows, runs], copy } = self;
         let ([height, width], width_of_copy) =
             (correlate.sizes.input, correlate.lines[1].length(&correlate.axes[1]));
-        let (count, whole) = (
-            channels.len(),
-            rows.iter().map(|run| run.length).sum::<usize>()
-                * runs.iter().map(|run| run.length).sum::<usize>(),
-        );
-        if whole < correlate.plane {
-            copy.fill(0.0);
-        }
+        let count = channels.len();
         let channel = |index: usize| {
             let plane = image * correlate.sizes.channels[0] + channels.start + index;
             &source[plane * height * width..][..height * width]
@@ -282,9 +287,6 @@ impl<G: Value> Loops for Gradients<'_, G> {
         let Self { correlate, gradient, images, first, copy } = self;
         let ([_, output], pixels, rows) = (correlate.sizes.channels, correlate.pixels(), correlate.tile.rows);
         let count = rows.min(output - first);
-        if count < rows {
-            copy.fill(0.0);
-        }
         for (image, copy) in images.zip(copy.chunks_exact_mut((pixels * rows).max(1))) {
             let channel = |index: usize| &gradient[(image * output + first + index) * pixels..][..pixels];
             interleave(count, channel, 0..pixels, copy, rows);

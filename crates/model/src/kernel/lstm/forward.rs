@@ -117,7 +117,7 @@ impl Run<'_> {
         let rows = rows_of_a_task(hidden.len() / units.max(1), steps, self.recurrent);
         let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
         let of_input = &Panels::new(of_input, self.of_input.sizes());
-        let (mut beside, mut workspaces) = (zeros(self.workspace.shared), self.workspace.of_threads());
+        let mut beside = zeros(self.workspace.shared);
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
         let mut gates = gates.map(|gates| gates.parts(rows * steps * 4 * units));
@@ -146,7 +146,7 @@ impl Run<'_> {
             cell,
             beside,
         });
-        workers::each(tasks, &mut workspaces, self.workspace.of_each, |forward, workspace| {
+        workers::each(tasks, self.workspace, |forward, workspace| {
             vectorised(Working { forward, workspace });
         });
         [hidden, cell]

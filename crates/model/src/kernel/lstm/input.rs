@@ -64,8 +64,7 @@ impl Run<'_> {
         let panels = &Panels::new(panels, self.of_input.sizes());
         let gates = gates.chunks((self.samples * steps * self.of_input.inner).max(1));
         let tasks = whole.chunks_mut((self.samples * self.all_steps * features).max(1)).zip(gates);
-        let mut workspaces = self.workspace.of_threads();
-        workers::each(tasks, &mut workspaces, self.workspace.of_each, |(whole, gates), workspace| {
+        workers::each(tasks, self.workspace, |(whole, gates), workspace| {
             vectorised(Samples { panels, whole, gates, run: self, workspace });
         });
     }

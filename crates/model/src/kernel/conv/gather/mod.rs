@@ -20,7 +20,8 @@ use rayon::prelude::*;
 use super::window::Axis;
 use crate::kernel::{
     Workspace,
-    rows::{Value, zeros},
+    room::{self, Part},
+    rows::Value,
     tile::Tile,
     vector::vectorised,
     workers,
@@ -171,14 +172,13 @@ impl Gather {
                 element.write(E::ZERO);
             });
         }
-        let workspace = self.workspace();
-        let mut packed = zeros(workspace.shared);
-        self.pack(weights, &mut packed);
-        let rows = self.rows_of_a_task();
-        let tasks = charge(Account::Host, || self.tasks(rows, target));
-        let mut workspaces = workspace.of_threads();
-        workers::each(tasks.into_iter(), &mut workspaces, workspace.of_each, |mut task, workspace| {
-            vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });
+        // Within the pool, so that its threads are waited for once.
+        rayon::scope(|_| {
+            let packed = self.packed(weights);
+            let tasks = charge(Account::Host, || self.tasks(self.rows_of_a_task(), target));
+            workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
+                vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });
+            });
         });
     }
 
@@ -188,23 +188,37 @@ impl Gather {
         self.grids.iter().map(of_grid).sum::<usize>() == self.target[0] * self.target[1]
     }
 
-    /// Puts the weights into tiles: grid by grid, block by block of channels.
-    fn pack<E: Value>(&self, weights: &[E], packed: &mut [f32]) {
+    /// The weights in tiles: grid by grid, block by block of channels.
+    fn packed<E: Value>(&self, weights: &[E]) -> Vec<f32> {
+        let (packed, ()) = room::made(self.weight_elements(), |room| {
+            let tiles = charge(Account::Host, || self.tiles(weights, room));
+            workers::all(tiles.len(), tiles.into_iter(), vectorised);
+        });
+        packed
+    }
+
+    /// How each tile of weights is filled.
+    fn tiles<'a, E: Value>(&'a self, weights: &'a [E], mut room: Part<'a>) -> Vec<Packing<'a, E>> {
         let rows = self.tile.rows;
-        let mut rest = packed;
+        let mut tiles = Vec::new();
         for grid in &self.grids {
             for first in (0..self.channels).step_by(grid.at_once) {
                 let channels = first..(first + grid.at_once).min(self.channels);
                 let depth = channels.len() * grid.taps();
-                let (block, behind) = rest.split_at_mut(depth * self.tile.padded_rows(self.rows));
-                rest = behind;
-                block.par_chunks_mut((depth * rows).max(1)).enumerate().for_each(|(index, tile)| {
-                    let of_tile = index * rows..((index + 1) * rows).min(self.rows);
-                    let channels = channels.clone();
-                    vectorised(Packing { gather: self, grid, weights, channels, rows: of_tile, tile });
-                });
+                let [block, behind] = room.split(depth * self.tile.padded_rows(self.rows));
+                room = behind;
+                let of_block = block.parts(depth * rows).enumerate();
+                tiles.extend(of_block.map(|(index, tile)| Packing {
+                    gather: self,
+                    grid,
+                    weights,
+                    channels: channels.clone(),
+                    rows: index * rows..((index + 1) * rows).min(self.rows),
+                    tile,
+                }));
             }
         }
+        tiles
     }
 
     /// Cuts the target into what is computed at once: some images, some rows.

@@ -3,7 +3,7 @@ use std::ops::Range;
 use oomph_core::{Account, charge};
 
 use super::{Gather, grid::Grid};
-use crate::kernel::{interleave::interleave, rows::Value, vector::Loops};
+use crate::kernel::{interleave::interleave, room::Part, rows::Value, vector::Loops};
 
 /// Puts the weights of some rows and channels into a tile.
 pub(super) struct Packing<'a, E> {
@@ -12,13 +12,14 @@ pub(super) struct Packing<'a, E> {
     pub(super) weights: &'a [E],
     pub(super) channels: Range<usize>,
     pub(super) rows: Range<usize>,
-    pub(super) tile: &'a mut [f32],
+    pub(super) tile: Part<'a>,
 }
 
 impl<E: Value> Loops for Packing<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { gather, grid, weights, channels, rows, tile } = self;
+        let tile = tile.zeroed();
         let [of_row, of_channel] = gather.weights;
         let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
         if of_channel == taps.len() && taps.iter().copied().eq(0..taps.len()) {
