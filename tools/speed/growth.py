@@ -49,6 +49,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
+    parser.set_defaults(threads=2, device="cpu", precision="fp32")
     asked = parser.parse_args()
     print("| what grows | to | work, times | time, times | s a step |\n|---|---:|---:|---:|---:|")
     for name, series in SERIES.items():
@@ -56,7 +57,7 @@ def main():
         for _ in range(asked.rounds):
             for value, (settings, batch) in series.items():
                 network = {"settings": settings, "batch": batch, "evaluated": batch}
-                seconds[value].append(min(oomph(network, asked.steps, 2)["seconds"]))
+                seconds[value].append(min(oomph(network, asked)["seconds"]))
         first = next(iter(series))
         for value, (settings, batch) in series.items():
             more = work(settings, batch) / work(*series[first])

@@ -27,4 +27,11 @@ NETWORKS = {
                      "data.kind=sequence", "data.steps=64", "data.features=128", "data.classes=10",
                      "data.train_samples=1280"],
     },
+    "lstm-lm": {
+        "says": "LSTM language model, 256 units, 64 tokens of 64, batch 32",
+        "batch": 32, "steps": 64, "hidden": 256, "classes": 64, "evaluated": 6400,
+        "settings": ["model.name=lstm-lm", "model.hidden=256", "model.layers=1", "data.source=synthetic",
+                     "data.kind=tokens", "data.steps=64", "data.vocabulary=64", "data.carry=false",
+                     "data.train_samples=1280"],
+    },
 }

@@ -1,11 +1,8 @@
-"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON.
+"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON."""
 
-    python other_side.py NETWORK STEPS THREADS
-"""
-
+import argparse
 import json
 import resource
-import sys
 import time
 
 BEGIN = time.perf_counter()
@@ -15,10 +12,7 @@ import torchvision
 
 from networks import NETWORKS
 
-
-def resident_bytes():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
+BATCHES = 4  # that are taken again and again
 
 
 class Recurrent(torch.nn.Module):
@@ -33,9 +27,24 @@ class Recurrent(torch.nn.Module):
         return self.head(self.layer(x)[0][:, -1])
 
 
+class Language(torch.nn.Module):
+    """One layer, of which each step says the next token."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(network["classes"], network["hidden"])
+        self.layer = torch.nn.LSTM(network["hidden"], network["hidden"], batch_first=True)
+        self.head = torch.nn.Linear(network["hidden"], network["classes"])
+
+    def forward(self, x):
+        return self.head(self.layer(self.embedding(x))[0]).flatten(0, 1)
+
+
 def model_of(name, network):
     if name == "lstm":
         return Recurrent(network)
+    if name == "lstm-lm":
+        return Language(network)
     model = getattr(torchvision.models, name)(num_classes=network["classes"])
     if network["size"] <= 32:
         model.conv1 = torch.nn.Conv2d(3, 64, 3, 1, 1, bias=False)
@@ -43,39 +52,91 @@ def model_of(name, network):
     return model
 
 
-def main():
-    name, steps, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(threads)
-    network = NETWORKS[name]
-    before = resident_bytes()
-    model = model_of(name, network)
+def batches_of(name, network):
+    """Samples and targets."""
+    batch, classes = network["batch"], network["classes"]
+    if name == "lstm-lm":
+        tokens = [torch.randint(0, classes, (batch, network["steps"] + 1)) for _ in range(BATCHES)]
+        return [(some[:, :-1].contiguous(), some[:, 1:].flatten()) for some in tokens]
     sample = [network["steps"], network["features"]] if name == "lstm" else [3, network["size"], network["size"]]
-    x = torch.randn(network["batch"], *sample)
-    y = torch.randint(0, network["classes"], (network["batch"],))
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
-    seconds, processor = [], []
-    for step in range(steps):
-        clock, used = time.perf_counter(), time.process_time()
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x), y)
+    return [(torch.randn(batch, *sample), torch.randint(0, classes, (batch,))) for _ in range(BATCHES)]
+
+
+class Side:
+    def __init__(self, name, asked):
+        self.asked, self.network, self.cuda = asked, NETWORKS[name], asked.device != "cpu"
+        torch.set_num_threads(asked.threads)
+        torch.backends.cudnn.benchmark = True
+        self.batches = batches_of(name, self.network)
+        self.before = resident_bytes()
+        self.model = model_of(name, self.network).to(asked.device)
+        self.form = torch.channels_last if self.cuda and "size" in self.network else torch.contiguous_format
+        self.model.to(memory_format=self.form)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
+        self.run = torch.compile(self.model) if asked.compile else self.model
+
+    def outputs(self, index):
+        """Of a batch, with its loss and targets."""
+        x, y = (part.to(self.asked.device) for part in self.batches[index % BATCHES])
+        if "size" in self.network:
+            x = x.to(memory_format=self.form)
+        narrow = self.asked.precision == "bf16"
+        with torch.autocast(self.asked.device.split(":")[0], torch.bfloat16, enabled=narrow):
+            outputs = self.run(x)
+            return outputs, torch.nn.functional.cross_entropy(outputs, y), y
+
+    def step(self, index):
+        self.optimizer.zero_grad()
+        _, loss, _ = self.outputs(index)
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         loss.item()
-        seconds.append(time.perf_counter() - clock)
-        processor.append(time.process_time() - used)
-        if step == 0:
-            first = time.perf_counter() - BEGIN
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    model.eval()
-    evaluated = network["evaluated"]
-    with torch.no_grad():
-        model(x)
+
+    def evaluate(self):
+        """Seconds a sample."""
+        self.model.eval()
+        count = self.network["evaluated"] // self.network["batch"]
+        with torch.no_grad():
+            self.outputs(0)[1].item()
+            clock = time.perf_counter()
+            losses, right = [], []
+            for index in range(count):
+                outputs, loss, y = self.outputs(index)
+                losses.append(loss)
+                right.append((outputs.argmax(1) == y).sum())
+            torch.stack(losses).sum().item(), torch.stack(right).sum().item()
+            return (time.perf_counter() - clock) / (count * self.network["batch"])
+
+    def peak_bytes(self):
+        if self.cuda:
+            return torch.cuda.max_memory_allocated()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self.before
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("network")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--precision", required=True)
+    parser.add_argument("--compile", action="store_true")
+    asked = parser.parse_args()
+    side = Side(asked.network, asked)
+    seconds = []
+    for index in range(asked.steps):
         clock = time.perf_counter()
-        for _ in range(0, evaluated, network["batch"]):
-            model(x)
-        evaluation = (time.perf_counter() - clock) / evaluated
-    print(json.dumps({"seconds": seconds, "processor": processor, "first": first, "peak_bytes": peak,
-                      "evaluation": evaluation}))
+        side.step(index)
+        seconds.append(time.perf_counter() - clock)
+        if index == 0:
+            first = time.perf_counter() - BEGIN
+    peak = side.peak_bytes()
+    print(json.dumps({"seconds": seconds, "first": first, "peak_bytes": peak, "evaluation": side.evaluate()}))
 
 
 main()

@@ -24,26 +24,32 @@ def ran(command):
     return out, used.ru_maxrss * 1024
 
 
-def oomph(network, steps, threads):
+def oomph(network, asked):
     """Of some steps and an evaluation: the same figures that PyTorch's side prints."""
     with tempfile.TemporaryDirectory() as folder:
         run, config = f"{folder}/run", f"{folder}/config.toml"
         pathlib.Path(config).write_text("")
-        settings = [*network["settings"], *SGD, *RUN, f"train.batch={network['batch']}", f"train.steps={steps}",
-                    f"data.test_samples={network['evaluated']}", f"device.threads={threads}", f"run.directory={run}"]
+        settings = [*network["settings"], *SGD, *RUN, f"train.batch={network['batch']}", f"train.steps={asked.steps}",
+                    f"data.test_samples={network['evaluated']}", f"device.threads={asked.threads}",
+                    f"device.devices={asked.device}", f"memory.precision={asked.precision}", f"run.directory={run}"]
         _, before = ran([OOMPH, "--version"])
         begin = time.time()
         command = [OOMPH, "train", "--quiet", "--config", config]
         _, peak = ran(command + [part for setting in settings for part in ("--set", setting)])
         lines = [json.loads(line) for line in open(f"{run}/metrics.jsonl")]
         first = os.stat(f"{run}/config.toml").st_mtime - begin
-        ends = [line["seconds"] for line in lines if line["event"] == "step"]
+        steps = [line for line in lines if line["event"] == "step"]
+        ends = [step["seconds"] for step in steps]
         seconds = [after - before for before, after in zip(ends, ends[1:])]
         evaluated, _ = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
         per_sample = 1 / json.loads(evaluated)["samples_per_second"]
-    return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak - before, "evaluation": per_sample}
+    # What a GPU holds is not the process's.
+    peak = peak - before if asked.device == "cpu" else max(step["peak_in_use_bytes"] for step in steps)
+    return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak, "evaluation": per_sample}
 
 
-def pytorch(python, name, steps, threads):
-    out, _ = ran([python, str(HERE / "other_side.py"), name, str(steps), str(threads)])
+def pytorch(name, asked):
+    side = [asked.python, str(HERE / "other_side.py"), name, "--steps", str(asked.steps), "--threads",
+            str(asked.threads), "--device", asked.device, "--precision", asked.precision]
+    out, _ = ran(side + ["--compile"] * asked.compile)
     return json.loads(out)

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""oomph beside PyTorch on the CPU: the same network, batch, precision and optimizer, in turns, each in processes of its
-own. Prints the table of docs/performance.md.
+"""oomph beside PyTorch: the same network, batch, precision and optimizer, in turns, each in processes of its own. Prints
+the tables of docs/performance.md.
 
     cargo build --release
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python                     # a Python with torch and torchvision
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --rounds 3 resnet18
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --precision bf16    # PyTorch by autocast
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --compile           # PyTorch by torch.compile
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # images channels_last, cudnn.benchmark
 
 Ratios above 1 are in oomph's favour for speed, and below 1 for memory. Each is the median over the rounds, with the
 lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least; before
-the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Memory is what the
-process was given beyond what it had before there was a model.
+the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Evaluation is of so many
+samples, with loss and accuracy; oomph makes its samples meanwhile, and PyTorch takes a few batches again and again.
+Memory is what the process was given beyond what it had before there was a model, and on a GPU what was in use there.
 """
 
 import argparse
@@ -34,14 +38,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("networks", nargs="*", default=list(NETWORKS))
     asked = parser.parse_intermixed_args()
     print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation | peak memory | first step, s |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name in asked.networks:
         network = NETWORKS[name]
-        rounds = [(oomph(network, asked.steps, asked.threads), pytorch(asked.python, name, asked.steps, asked.threads))
-                  for _ in range(asked.rounds)]
+        rounds = [(oomph(network, asked), pytorch(name, asked)) for _ in range(asked.rounds)]
         ours, theirs = zip(*rounds)
         steps = [[min(side["seconds"]) for side in sides] for sides in (ours, theirs)]
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
