@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Answer, Case, Folder, check, snapshot, without_numbers};
+use crate::support::{Answer, Case, Folder, check, snapshot, without_numbers, without_units};
 
 /// A small ResNet on the digits.
 const RESNET: &str = "\
@@ -68,13 +68,9 @@ fn the_report_sets_the_plan_beside_the_measurement() {
     snapshot("profile", &format!("{head}\n{files}"));
 }
 
-/// Differences of a few bytes have either sign or are none, and amounts other units.
+/// Differences of a few bytes have either sign or are none.
 fn without_signs(line: &str) -> String {
-    let amounts = ["N B", "N KiB", "N MiB", "N GiB"];
-    let mut line = line.replace(['+', '−'], "").replace("N ms", "TIME").replace("N s", "TIME");
-    for amount in amounts {
-        line = line.replace(amount, "SIZE");
-    }
+    let line = without_units(line);
     match line.strip_suffix(" –").or_else(|| line.strip_suffix(" SIZE")).or_else(|| line.strip_suffix(" N %"))
     {
         Some(rest) if rest.contains("SIZE SIZE") || rest.contains("– SIZE") || rest.contains("SIZE –") => {

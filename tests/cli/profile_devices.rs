@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::support::{Case, Folder, check, snapshot, without_numbers};
+use crate::support::{Case, Folder, check, snapshot, without_numbers, without_units};
 
 /// Evaluation would be the first device's alone where a model is cut.
 const RESNET: &str = "
@@ -139,13 +139,9 @@ fn the_report_is_a_table_of_devices_and_one_of_them_in_full() {
         let answer = folder.oomph(&[&arguments[..], &["--steps", "2", "--out", strategy]].concat()).success();
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let head = answer.stdout.split("\nat the peak").next().unwrap_or_default().lines().map(words);
-        let amounts = |line: String| {
-            let line = line.replace(['+', '−'], "").replace("N ms", "TIME").replace("N s", "TIME");
-            ["N B", "N KiB", "N MiB", "N GiB"].iter().fold(line, |line, amount| line.replace(amount, "SIZE"))
-        };
         // Which of two replicas holds more is not always the same.
         let about = |line: String| line.replace("device N cpu, which", "device, which");
-        head.map(|line| about(amounts(without_numbers(&line))) + "\n").collect::<String>()
+        head.map(|line| about(without_units(&without_numbers(&line))) + "\n").collect::<String>()
     };
     snapshot("profile_devices", &format!("{}\n{}", shape("ddp"), shape("pipeline")));
 }

@@ -286,3 +286,11 @@ pub(crate) fn without_numbers(text: &str) -> String {
     }
     masked
 }
+
+/// Such a text without the signs of differences and the units of amounts and times, which differ too.
+pub(crate) fn without_units(text: &str) -> String {
+    let replaced = |text: String, (unit, word): (&str, &str)| text.replace(&format!("N {unit}"), word);
+    let times = ["µs", "ms", "s"].map(|unit| (unit, "TIME"));
+    let amounts = ["B", "KiB", "MiB", "GiB"].map(|unit| (unit, "SIZE"));
+    times.into_iter().chain(amounts).fold(text.replace(['+', '−'], ""), replaced)
+}

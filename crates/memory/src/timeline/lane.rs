@@ -124,17 +124,27 @@ impl Lane {
     /// How long it did what in a stretch of time.
     pub fn times(&self, stretch: Range<u64>) -> LaneTimes {
         let mut times = LaneTimes::default();
-        for span in &self.spans {
-            match span.kind {
-                LaneKind::Communication => times.communication += span.within(&stretch),
-                // What no span says is idle too.
-                LaneKind::Idle => {}
-                _ => times.busy += span.within(&stretch),
+        for (kind, nanoseconds) in LaneKind::ALL.into_iter().zip(self.nanoseconds(stretch)) {
+            match kind {
+                LaneKind::Communication => times.communication += nanoseconds,
+                LaneKind::Idle => times.idle += nanoseconds,
+                _ => times.busy += nanoseconds,
             }
         }
-        let all = stretch.end.saturating_sub(stretch.start);
-        times.idle = all.saturating_sub(times.busy + times.communication);
         times
+    }
+
+    /// The nanoseconds of a stretch of time in which it did what, kind by kind in the order of [`LaneKind::ALL`]. What no
+    /// span says is idle.
+    pub fn nanoseconds(&self, stretch: Range<u64>) -> [u64; LaneKind::ALL.len()] {
+        let mut found = LaneKind::ALL.map(|kind| {
+            let of_kind = self.spans.iter().filter(|span| span.kind == kind && kind != LaneKind::Idle);
+            of_kind.map(|span| span.within(&stretch)).sum()
+        });
+        let known: u64 = found.iter().sum();
+        let all = stretch.end.saturating_sub(stretch.start);
+        found[LaneKind::Idle as usize] = all.saturating_sub(known);
+        found
     }
 
     /// When the last thing ended.

@@ -228,17 +228,28 @@ impl Timeline {
     /// How long the device did what in the optimizer steps of the timeline; `None` where its lane or the steps are not
     /// known.
     pub fn lane_times(&self) -> Option<LaneTimes> {
-        if self.lane.is_empty() {
-            return None;
-        }
-        let end = self.end_time();
-        let time = |event: u32| self.times.get(event as usize).copied().unwrap_or(end);
         let mut times = LaneTimes::default();
-        let steps = self.spans_of(SpanKind::Step);
-        for step in steps.filter(|step| self.names.text(step.name).starts_with("step")) {
-            times += self.lane.times(time(step.start)..time(step.end));
-        }
+        self.step_stretches().for_each(|step| times += self.lane.times(step));
         (times.total() > 0).then_some(times)
+    }
+
+    /// The nanoseconds in which the device did what in the optimizer steps of the timeline, all of them together, in the
+    /// order of [`LaneKind::ALL`]: nothing where its lane or the steps are not known.
+    pub fn step_nanoseconds(&self) -> Vec<(LaneKind, u64)> {
+        let mut sums = [0; LaneKind::ALL.len()];
+        for step in self.step_stretches() {
+            sums.iter_mut().zip(self.lane.nanoseconds(step)).for_each(|(sum, more)| *sum += more);
+        }
+        LaneKind::ALL.into_iter().zip(sums).filter(|(_, sum)| *sum > 0).collect()
+    }
+
+    /// From when to when each optimizer step was, where the lane is known.
+    fn step_stretches(&self) -> impl Iterator<Item = Range<u64>> {
+        let end = self.end_time();
+        let time = move |event: u32| self.times.get(event as usize).copied().unwrap_or(end);
+        let steps = self.spans_of(SpanKind::Step).filter(|_| !self.lane.is_empty());
+        let steps = steps.filter(|step| self.names.text(step.name).starts_with("step"));
+        steps.map(move |step| time(step.start)..time(step.end))
     }
 
     /// The last moment that anything is known of.
@@ -391,6 +402,7 @@ mod tests {
         }
         let expected = LaneTimes { busy: 15, communication: 0, idle: 5 };
         assert_eq!((timeline.lane_times(), timeline.end_time()), (Some(expected), 70));
+        assert_eq!(timeline.step_nanoseconds(), [(LaneKind::Forward, 15), (LaneKind::Idle, 5)]);
     }
 
     #[test]

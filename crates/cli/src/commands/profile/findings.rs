@@ -1,7 +1,7 @@
 //! What a profile says in figures: what `--json` prints, and the report shows.
 
 use oomph_core::{Bytes, Phase};
-use oomph_memory::{Holder, LaneTimes, SpanKind, Split, Timeline};
+use oomph_memory::{Holder, LaneKind, LaneTimes, SpanKind, Split, Timeline};
 use oomph_trainer::{Profile, ProfiledDevice, Session};
 use serde::Serialize;
 
@@ -30,6 +30,8 @@ pub(super) struct Findings<'a> {
     /// At the peak of each.
     pub(super) categories: Categories,
     pub(super) phases: Vec<PhasePeak>,
+    /// What the steps that are shown were spent with: nothing where that is not known.
+    pub(super) times: Vec<TimeShare>,
     /// The largest blocks at the peak in use.
     pub(super) largest: Vec<Holder>,
     pub(super) host_bytes: Bytes,
@@ -70,6 +72,15 @@ pub(super) struct PhasePeak {
     pub(super) peak_in_use_bytes: Bytes,
 }
 
+#[derive(Serialize)]
+pub(super) struct TimeShare {
+    pub(super) kind: LaneKind,
+    /// On average of a step.
+    pub(super) seconds: f64,
+    /// Of the steps; they add up to 1.
+    pub(super) share: f64,
+}
+
 impl<'a> Findings<'a> {
     pub(super) fn new(session: &'a Session, warmup: usize, profile: &'a Profile, files: &'a Files) -> Self {
         let Profile { step_seconds, host_bytes, out_of_memory, .. } = profile;
@@ -91,6 +102,7 @@ impl<'a> Findings<'a> {
             relative_error: difference(planned_peak, peak),
             categories,
             phases: phases(planned, measured),
+            times: times(measured, step_seconds.len()),
             largest: measured.holders(measured.peak().event, Some(planned), LARGEST),
             host_bytes: *host_bytes,
             limit_bytes: measured.limit_bytes,
@@ -133,6 +145,18 @@ fn largest(profile: &Profile) -> &ProfiledDevice {
 pub(super) fn difference(planned: Bytes, measured: Bytes) -> f64 {
     let measured = measured.get() as f64;
     if measured == 0.0 { 0.0 } else { (planned.get() as f64 - measured) / measured }
+}
+
+/// What so many steps were spent with.
+fn times(measured: &Timeline, steps: usize) -> Vec<TimeShare> {
+    let times = measured.step_nanoseconds();
+    let all: u64 = times.iter().map(|(_, nanoseconds)| nanoseconds).sum();
+    let times = times.into_iter().map(|(kind, nanoseconds)| TimeShare {
+        kind,
+        seconds: nanoseconds as f64 / 1e9 / steps.max(1) as f64,
+        share: nanoseconds as f64 / all.max(1) as f64,
+    });
+    times.collect()
 }
 
 /// The peak of each phase that was measured.

@@ -12,8 +12,10 @@ use crate::{
 pub(super) fn report(findings: &Findings<'_>) -> String {
     let several = (findings.devices.len() > 1).then(|| devices(findings));
     let sections = [head(findings)].into_iter().chain(several);
-    let sections =
-        sections.chain([categories(findings), phases(findings), largest(findings), files(findings)]);
+    let sections = sections.chain([categories(findings), phases(findings)]);
+    // Of several devices the table above says it.
+    let one = findings.devices.len() == 1 && !findings.times.is_empty();
+    let sections = sections.chain(one.then(|| times(findings))).chain([largest(findings), files(findings)]);
     sections.collect::<Vec<_>>().join("\n")
 }
 
@@ -120,6 +122,17 @@ fn phases(findings: &Findings<'_>) -> String {
     table.to_string()
 }
 
+/// What a step is spent with.
+fn times(findings: &Findings<'_>) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([Left, Right, Right]);
+    table.heading(["time in", "each step", "share"]);
+    for time in &findings.times {
+        table.row([time.kind.to_string(), milliseconds(time.seconds), percent(time.share)]);
+    }
+    table.to_string()
+}
+
 fn largest(findings: &Findings<'_>) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([Right, Left, Left, Left]);
@@ -171,12 +184,13 @@ fn median(values: &[f64]) -> Option<f64> {
     Some((sorted[low] + sorted[high]) / 2.0)
 }
 
-/// `41.2 ms`, `1.30 s`.
+/// `41.2 ms`, `1.30 s`, `27 µs`.
 fn milliseconds(seconds: f64) -> String {
     match seconds {
         long if long >= 0.9995 => format!("{long:.2} s"),
         short if short >= 0.09995 => format!("{:.0} ms", short * 1e3),
-        short => format!("{:.1} ms", short * 1e3),
+        shorter if shorter >= 0.9995e-3 => format!("{:.1} ms", shorter * 1e3),
+        least => format!("{:.0} µs", least * 1e6),
     }
 }
 
@@ -206,8 +220,8 @@ mod tests {
     #[test]
     fn times_of_steps_keep_three_digits() {
         assert_eq!(
-            (milliseconds(0.0412), milliseconds(0.41), milliseconds(1.3)),
-            ("41.2 ms".into(), "410 ms".into(), "1.30 s".into())
+            [0.000_027, 0.0412, 0.41, 1.3].map(milliseconds),
+            ["27 µs", "41.2 ms", "410 ms", "1.30 s"].map(String::from)
         );
     }
 }
