@@ -67,10 +67,13 @@ class Side:
         self.asked, self.network, self.cuda = asked, NETWORKS[name], asked.device != "cpu"
         torch.set_num_threads(asked.threads)
         torch.backends.cudnn.benchmark = True
+        # fp32 is not TF32 here.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.batches = batches_of(name, self.network)
         self.before = resident_bytes()
         self.model = model_of(name, self.network).to(asked.device)
-        self.form = torch.channels_last if self.cuda and "size" in self.network else torch.contiguous_format
+        last = (self.cuda or asked.channels_last) and "size" in self.network
+        self.form = torch.channels_last if last else torch.contiguous_format
         self.model.to(memory_format=self.form)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
         self.run = torch.compile(self.model) if asked.compile else self.model
@@ -109,7 +112,7 @@ class Side:
 
     def peak_bytes(self):
         if self.cuda:
-            return torch.cuda.max_memory_allocated()
+            return torch.cuda.max_memory_reserved(self.asked.device)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self.before
 
 
@@ -126,6 +129,7 @@ def main():
     parser.add_argument("--device", required=True)
     parser.add_argument("--precision", required=True)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--channels-last", action="store_true")
     asked = parser.parse_args()
     side = Side(asked.network, asked)
     seconds = []

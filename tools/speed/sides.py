@@ -15,12 +15,14 @@ HERE = pathlib.Path(__file__).parent
 
 def ran(command):
     """What it printed, and the most memory it was given."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, err = child.stdout.read(), child.stderr.read()
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{err}")
+    with tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True)
+        out = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            err.seek(0)
+            raise SystemExit(f"{' '.join(command)}\n{err.read()}")
     return out, used.ru_maxrss * 1024
 
 
@@ -43,13 +45,13 @@ def oomph(network, asked):
         seconds = [after - before for before, after in zip(ends, ends[1:])]
         evaluated, _ = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
         per_sample = 1 / json.loads(evaluated)["samples_per_second"]
-    # What a GPU holds is not the process's.
-    peak = peak - before if asked.device == "cpu" else max(step["peak_in_use_bytes"] for step in steps)
+    # What a GPU's allocator reserved is not the process's.
+    peak = peak - before if asked.device == "cpu" else max(step["pages_peak_bytes"] for step in steps)
     return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak, "evaluation": per_sample}
 
 
 def pytorch(name, asked):
     side = [asked.python, str(HERE / "other_side.py"), name, "--steps", str(asked.steps), "--threads",
             str(asked.threads), "--device", asked.device, "--precision", asked.precision]
-    out, _ = ran(side + ["--compile"] * asked.compile)
+    out, _ = ran(side + ["--compile"] * asked.compile + ["--channels-last"] * asked.channels_last)
     return json.loads(out)

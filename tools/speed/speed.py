@@ -7,13 +7,14 @@ the tables of docs/performance.md.
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --rounds 3 resnet18
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --precision bf16    # PyTorch by autocast
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --compile           # PyTorch by torch.compile
-    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # images channels_last, cudnn.benchmark
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --channels-last     # PyTorch's images in that form
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # cudnn.benchmark, channels_last, no TF32
 
 Ratios above 1 are in oomph's favour for speed, and below 1 for memory. Each is the median over the rounds, with the
 lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least; before
 the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Evaluation is of so many
 samples, with loss and accuracy; oomph makes its samples meanwhile, and PyTorch takes a few batches again and again.
-Memory is what the process was given beyond what it had before there was a model, and on a GPU what was in use there.
+Memory is what the process was given beyond what it had before there was a model, and on a GPU what was reserved there.
 """
 
 import argparse
@@ -41,8 +42,11 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("networks", nargs="*", default=list(NETWORKS))
     asked = parser.parse_intermixed_args()
+    if asked.steps < 2:
+        parser.error("--steps: at least 2, of which the first is not timed")
     print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation | peak memory | first step, s |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name in asked.networks:

@@ -233,14 +233,17 @@ impl Timeline {
         (times.total() > 0).then_some(times)
     }
 
-    /// The nanoseconds in which the device did what in the optimizer steps of the timeline, all of them together, in the
-    /// order of [`LaneKind::ALL`]: nothing where its lane or the steps are not known.
+    /// The nanoseconds of an optimizer step of the timeline in which the device did what, on average, in the order of
+    /// [`LaneKind::ALL`]: nothing where its lane or the steps are not known. A step ends where the next one, or an
+    /// evaluation, begins.
     pub fn step_nanoseconds(&self) -> Vec<(LaneKind, u64)> {
-        let mut sums = [0; LaneKind::ALL.len()];
+        let (mut sums, mut steps) = ([0; LaneKind::ALL.len()], 0);
         for step in self.step_stretches() {
             sums.iter_mut().zip(self.lane.nanoseconds(step)).for_each(|(sum, more)| *sum += more);
+            steps += 1;
         }
-        LaneKind::ALL.into_iter().zip(sums).filter(|(_, sum)| *sum > 0).collect()
+        let average = sums.map(|sum| sum / steps.max(1));
+        LaneKind::ALL.into_iter().zip(average).filter(|(_, nanoseconds)| *nanoseconds > 0).collect()
     }
 
     /// From when to when each optimizer step was, where the lane is known.

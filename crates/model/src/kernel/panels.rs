@@ -288,6 +288,10 @@ impl<'a> Panels<'a> {
         output: (&mut [f32], usize),
         beside: &mut [f32],
     ) {
+        if self.sizes.inner == 0 {
+            // There is no product to write.
+            output.0.fill(0.0);
+        }
         let (tiles, last) = self.sizes.in_tiles(count, put, beside);
         self.multiply_tiles(count, tiles, output, last, false);
     }

@@ -68,14 +68,15 @@ impl<'a, E: Value> Part<'a, E> {
         [before, behind].map(|room| Self { room, written })
     }
 
-    /// Writes the rounded `values`.
+    /// Writes the rounded `values` to its first elements; what is left is behind them.
     ///
     /// # Panics
-    /// Panics if they are not as many as there is room for.
+    /// Panics if there is no room for so many.
     #[inline(always)]
-    pub(super) fn write(self, values: &[f32]) {
-        assert_eq!(self.room.len(), values.len(), "values for all elements of a part");
-        self.room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(E::rounded(*value)));
+    pub(super) fn write_first(&mut self, values: &[f32]) {
+        let room =
+            self.room.split_off_mut(..values.len()).expect("a part has room for what is written to it");
+        room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(E::rounded(*value)));
         self.written.fetch_add(values.len(), Ordering::Relaxed);
     }
 }
@@ -113,7 +114,11 @@ mod tests {
             let mut parts = room.parts(4);
             let first = parts.next().expect("there are two").zeroed();
             first[1] = 5.0;
-            parts.map(|part| part.write(&[1.0, 2.0, 1.0])).count()
+            let last = parts.map(|mut part| {
+                part.write_first(&[1.0, 2.0]);
+                part.write_first(&[1.0]);
+            });
+            last.count()
         });
         assert_eq!((elements, parts), (vec![0.0, 5.0, 0.0, 0.0, 1.0, 2.0, 1.0], 1));
         assert_eq!(filled_anew(4, 2, |index, piece| piece[1] = index as f32), [0.0, 0.0, 0.0, 1.0]);

@@ -102,7 +102,7 @@ impl<'a> Findings<'a> {
             relative_error: difference(planned_peak, peak),
             categories,
             phases: phases(planned, measured),
-            times: times(measured, step_seconds.len()),
+            times: times(measured),
             largest: measured.holders(measured.peak().event, Some(planned), LARGEST),
             host_bytes: *host_bytes,
             limit_bytes: measured.limit_bytes,
@@ -147,13 +147,13 @@ pub(super) fn difference(planned: Bytes, measured: Bytes) -> f64 {
     if measured == 0.0 { 0.0 } else { (planned.get() as f64 - measured) / measured }
 }
 
-/// What so many steps were spent with.
-fn times(measured: &Timeline, steps: usize) -> Vec<TimeShare> {
+/// What steps were spent with.
+fn times(measured: &Timeline) -> Vec<TimeShare> {
     let times = measured.step_nanoseconds();
     let all: u64 = times.iter().map(|(_, nanoseconds)| nanoseconds).sum();
     let times = times.into_iter().map(|(kind, nanoseconds)| TimeShare {
         kind,
-        seconds: nanoseconds as f64 / 1e9 / steps.max(1) as f64,
+        seconds: nanoseconds as f64 / 1e9,
         share: nanoseconds as f64 / all.max(1) as f64,
     });
     times.collect()

@@ -136,11 +136,11 @@ impl Run<'_> {
             bias,
             recurrent,
             first_step: self.steps.start,
-            gates: Places::of(None, gates.as_mut().and_then(Iterator::next), 4 * units),
+            gates: Places::of(None, gates.as_mut().and_then(Iterator::next), steps * 4 * units),
             outputs: Places::of(
                 there.as_mut().and_then(Iterator::next),
                 new.as_mut().and_then(Iterator::next),
-                units,
+                all_steps * units,
             ),
             hidden,
             cell,
@@ -153,40 +153,36 @@ impl Run<'_> {
     }
 }
 
-/// Where the rows of a result are written, each once.
+/// Where a result is written: of each row of the batch what its steps give, one after the other.
 enum Places<'a, E> {
-    /// They are not wanted.
+    /// It is not wanted.
     Nowhere,
-    /// Something stands there.
-    There(&'a mut [E]),
-    /// Nothing was written there.
-    New(Vec<Option<Part<'a, E>>>),
+    /// Something stands there; a row has so many elements.
+    There(&'a mut [E], usize),
+    /// Of each row what nothing was written to yet.
+    New(Vec<Part<'a, E>>),
 }
 
 impl<'a, E: Value> Places<'a, E> {
-    /// Of rows of `width` elements.
-    fn of(there: Option<&'a mut [E]>, new: Option<Part<'a, E>>, width: usize) -> Self {
+    /// Of rows of so many elements.
+    fn of(there: Option<&'a mut [E]>, new: Option<Part<'a, E>>, of_row: usize) -> Self {
         match (there, new) {
-            (Some(there), _) => Self::There(there),
-            (None, Some(new)) => Self::New(charge(Account::Host, || new.parts(width).map(Some).collect())),
+            (Some(there), _) => Self::There(there, of_row),
+            (None, Some(new)) => Self::New(charge(Account::Host, || new.parts(of_row).collect())),
             (None, None) => Self::Nowhere,
         }
     }
 
+    /// Writes what a step of a row gives: the step after the one that was written before.
     #[inline(always)]
-    fn write(&mut self, row: usize, values: &[f32]) {
+    fn write(&mut self, row: usize, step: usize, values: &[f32]) {
         match self {
             Self::Nowhere => {}
-            Self::There(rows) => {
-                let row = &mut rows[row * values.len()..][..values.len()];
-                row.iter_mut().zip(values).for_each(|(to, value)| *to = E::rounded(*value));
+            Self::There(rows, of_row) => {
+                let place = &mut rows[row * *of_row + step * values.len()..][..values.len()];
+                place.iter_mut().zip(values).for_each(|(to, value)| *to = E::rounded(*value));
             }
-            // Taken, it is not written twice.
-            Self::New(rows) => {
-                if let Some(row) = rows[row].take() {
-                    row.write(values);
-                }
-            }
+            Self::New(rows) => rows[row].write_first(values),
         }
     }
 }
@@ -227,7 +223,7 @@ impl<E: Value> Loops for Working<'_, '_, E> {
             forward.inputs.steps = start..(start + at_once).min(end);
             let rows = forward.hidden.len() / units;
             forward.inputs.project(rows, (&mut *gates, stride(units)), beside);
-            forward.run::<FUSED>(gates, end);
+            forward.run::<FUSED>(gates);
         }
     }
 }
@@ -235,7 +231,7 @@ impl<E: Value> Loops for Working<'_, '_, E> {
 impl<E: Value> Forward<'_, E> {
     /// The steps that were projected to `gates`.
     #[inline(always)]
-    fn run<const FUSED: bool>(&mut self, gates: &mut [f32], end: usize) {
+    fn run<const FUSED: bool>(&mut self, gates: &mut [f32]) {
         let Self { inputs, recurrent, hidden, cell, beside, .. } = self;
         let units = recurrent.sizes().inner();
         let (rows, stride, at_once) = (hidden.len() / units, stride(units), inputs.steps.len());
@@ -250,15 +246,14 @@ impl<E: Value> Forward<'_, E> {
                 round(gates, inputs.dtype);
                 next_cell::<FUSED>(gates, cell);
                 put_out::<FUSED>(gates, cell, hidden, inputs.dtype);
-                self.gates.write(row * (end - self.first_step) + step - self.first_step, gates);
-                self.outputs.write(row * inputs.all_steps + step, hidden);
+                self.gates.write(row, step - self.first_step, gates);
+                self.outputs.write(row, step, hidden);
             }
         }
     }
 }
 
 /// The inputs of some rows of the batch.
-#[derive(Clone)]
 struct Inputs<'a> {
     /// Of all rows and steps.
     values: Values<'a>,
