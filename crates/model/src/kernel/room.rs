@@ -74,8 +74,8 @@ impl<'a, E: Value> Part<'a, E> {
     /// Panics if there is no room for so many.
     #[inline(always)]
     pub(super) fn write_first(&mut self, values: &[f32]) {
-        let room =
-            self.room.split_off_mut(..values.len()).expect("a part has room for what is written to it");
+        // Whoever writes asks for the room that it needs.
+        let room = self.room.split_off_mut(..values.len()).expect("there is room for the values");
         room.iter_mut().zip(values).for_each(|(to, value)| _ = to.write(E::rounded(*value)));
         self.written.fetch_add(values.len(), Ordering::Relaxed);
     }
