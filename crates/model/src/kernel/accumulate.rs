@@ -284,7 +284,7 @@ impl Loops for Working<'_, '_> {
         let Self { part: Part { left: (left, stride), in_tiles, count, products, rows }, beside } = self;
         let (tiles, last) = in_tiles.in_tiles(count, in_tiles.put_columns_of(left, stride), beside);
         for (panels, sums) in products.into_iter().flatten() {
-            panels.add_tiles(count, tiles, (sums, panels.sizes().columns()), &mut *last);
+            panels.multiply_tiles(count, tiles, (sums, panels.sizes().columns()), &mut *last, true);
         }
         if let Some(sums) = rows {
             in_tiles.add_row_sums(tiles, sums);

@@ -144,7 +144,7 @@ impl Panelled {
         }
     }
 
-    /// Puts `count` rows into tiles, as [`Panels::add_product`] does. Gives them, and what is left of `beside`.
+    /// Puts `count` rows into tiles, as [`Panels::multiply`] does. Gives them, and what is left of `beside`.
     #[inline(always)]
     pub(super) fn in_tiles(
         self,
@@ -264,52 +264,25 @@ impl<'a> Panels<'a> {
         self.sizes
     }
 
-    /// Adds `count` rows times the matrix to as many rows of `output`, which are `stride` apart. `put` writes some of
-    /// them to a tile: which rows, and of which inner indices, a tile's rows side by side. `beside` has as many elements
-    /// as [`Panelled::elements_beside`] says.
+    /// Writes `count` rows times the matrix to as many rows of `output`, which are `stride` apart, or, where it is told to
+    /// `add`, adds that to what stands there. `put` writes some of the rows to a tile: which rows, and of which inner
+    /// indices, a tile's rows side by side. `beside` has as many elements as [`Panelled::elements_beside`] says.
     #[inline(always)]
-    pub(super) fn add_product(
+    pub(super) fn multiply(
         &self,
         count: usize,
         put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
         output: (&mut [f32], usize),
         beside: &mut [f32],
+        add: bool,
     ) {
         let (tiles, last) = self.sizes.in_tiles(count, put, beside);
-        self.multiply_tiles(count, tiles, output, last, true);
+        self.multiply_tiles(count, tiles, output, last, add);
     }
 
-    /// As [`add_product`](Self::add_product), but writes the product: what stands in `output` is not read.
+    /// As [`multiply`](Self::multiply), of rows that are in `tiles` already.
     #[inline(always)]
-    pub(super) fn write_product(
-        &self,
-        count: usize,
-        put: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
-        output: (&mut [f32], usize),
-        beside: &mut [f32],
-    ) {
-        if self.sizes.inner == 0 {
-            // There is no product to write.
-            output.0.fill(0.0);
-        }
-        let (tiles, last) = self.sizes.in_tiles(count, put, beside);
-        self.multiply_tiles(count, tiles, output, last, false);
-    }
-
-    /// As [`add_product`](Self::add_product), of rows that are in `tiles` already.
-    #[inline(always)]
-    pub(super) fn add_tiles(
-        &self,
-        count: usize,
-        tiles: &[f32],
-        output: (&mut [f32], usize),
-        last: &mut [f32],
-    ) {
-        self.multiply_tiles(count, tiles, output, last, true);
-    }
-
-    #[inline(always)]
-    fn multiply_tiles(
+    pub(super) fn multiply_tiles(
         &self,
         count: usize,
         tiles: &[f32],
@@ -318,6 +291,10 @@ impl<'a> Panels<'a> {
         add: bool,
     ) {
         let Panelled { inner, columns, tile } = self.sizes;
+        if inner == 0 && !add {
+            // A sum of nothing.
+            output.chunks_mut(stride).take(count).for_each(|row| row[..columns].fill(0.0));
+        }
         let panels = self.elements.chunks_exact((inner * tile.columns).max(1));
         for (panel, first) in panels.zip((0..columns).step_by(tile.columns)) {
             let width = tile.columns.min(columns - first);
@@ -326,10 +303,9 @@ impl<'a> Panels<'a> {
                 continue;
             }
             // A tile writes whole rows, and what is behind the last column is not the product's.
-            for (to, row) in
-                last.chunks_exact_mut(tile.columns).zip(output[first..].chunks(stride)).take(count)
-            {
-                to[..width].copy_from_slice(&row[..width]);
+            if add {
+                let rows = last.chunks_exact_mut(tile.columns).zip(output[first..].chunks(stride));
+                rows.take(count).for_each(|(to, row)| to[..width].copy_from_slice(&row[..width]));
             }
             self.multiply_panel(panel, tiles, (&mut *last, tile.columns), add);
             for (from, row) in
@@ -358,8 +334,10 @@ mod tests {
     use super::*;
 
     struct Product<'a> {
-        panels: Panels<'a>,
+        panels: &'a Panels<'a>,
         left: &'a [f32],
+        rows: usize,
+        add: bool,
         output: &'a mut [f32],
         stride: usize,
         beside: &'a mut [f32],
@@ -368,18 +346,25 @@ mod tests {
     impl Loops for Product<'_> {
         #[inline(always)]
         fn run<const FUSED: bool>(self) {
-            let Self { panels, left, output, stride, beside } = self;
+            let Self { panels, left, rows, add, output, stride, beside } = self;
             let inner = panels.sizes.inner;
             let put = panels.sizes.put_rows_of(|row| &left[row * inner..][..inner]);
-            panels.add_product(left.len() / inner, put, (output, stride), beside);
+            panels.multiply(rows, put, (output, stride), beside, add);
         }
     }
 
     #[test]
     fn a_product_by_panels_is_the_sum_of_products() {
-        for (rows, inner, columns) in
-            [(1, 1, 1), (4, 3, 16), (7, 20, 28), (3, 5, 17), (8, 16, 48), (17, 260, 64), (9, 600, 33)]
-        {
+        for (rows, inner, columns) in [
+            (1, 1, 1),
+            (4, 3, 16),
+            (7, 20, 28),
+            (3, 5, 17),
+            (8, 16, 48),
+            (17, 260, 64),
+            (9, 600, 33),
+            (2, 0, 5),
+        ] {
             let value = |index: usize| (index * 37 % 11) as f32 - 5.0;
             let matrix: Vec<f32> = (3..inner * columns + 3).map(value).collect();
             let transposed: Vec<f32> =
@@ -388,17 +373,22 @@ mod tests {
             // Between two rows of the output is what is not its own.
             let stride = columns + 2;
             let sizes = Panelled::new(inner, columns);
-            for panels in [sizes.of_rows(&matrix), sizes.of_columns(&transposed)] {
+            let both = [sizes.of_rows(&matrix), sizes.of_columns(&transposed)];
+            for (panels, add) in both.iter().flat_map(|panels| [(panels, true), (panels, false)]) {
                 let mut output = vec![1.0; rows * stride - 2];
                 let mut beside = vec![0.0; sizes.elements_beside(rows)];
-                let panels = Panels::new(panels.storage(), sizes);
-                vectorised(Product { panels, left: &left, output: &mut output, stride, beside: &mut beside });
+                let panels = &Panels::new(panels.storage(), sizes);
+                let (made, beside) = (&mut output, &mut beside);
+                vectorised(Product { panels, left: &left, rows, add, output: made, stride, beside });
                 for (at, found) in output.iter().enumerate() {
                     let (row, column) = (at / stride, at % stride);
                     let products = (0..inner).map(|k| left[row * inner + k] * matrix[k * columns + column]);
-                    let sum = if column < columns { products.sum::<f32>() } else { 0.0 };
+                    let expected = match column < columns {
+                        true => products.sum::<f32>() + if add { 1.0 } else { 0.0 },
+                        false => 1.0,
+                    };
                     // Small whole numbers are exact in any order.
-                    assert_eq!(*found, 1.0 + sum, "{rows} × {inner} × {columns} at {at}");
+                    assert_eq!(*found, expected, "{rows} × {inner} × {columns} at {at}, add: {add}");
                 }
             }
         }

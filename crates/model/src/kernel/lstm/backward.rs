@@ -156,10 +156,9 @@ impl Backward<'_> {
                 self.step::<FUSED>(row, step, cells);
             }
             let (gates, [hidden, _]) = (&*self.gates, &mut self.gradients);
-            hidden.fill(0.0);
             let put =
                 self.recurrent.sizes().put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
-            self.recurrent.add_product(rows, put, (&mut **hidden, units), &mut *self.beside);
+            self.recurrent.multiply(rows, put, (&mut **hidden, units), &mut *self.beside, false);
         }
     }
 

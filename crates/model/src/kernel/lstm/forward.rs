@@ -91,7 +91,7 @@ impl Run<'_> {
         let of_gates = if self.keeps_gates { batch * steps * 4 * units } else { 0 };
         let (outputs, (gates, state)) = room::made(of_outputs, |outputs| {
             room::made(of_gates, |gates| {
-                let outputs = if self.makes_outputs { Some(outputs) } else { None };
+                let outputs = self.makes_outputs.then_some(outputs);
                 self.write::<E>(&read, there, outputs, self.keeps_gates.then_some(gates))
             })
         });
@@ -238,7 +238,7 @@ impl<E: Value> Forward<'_, E> {
         for (index, step) in inputs.steps.clone().enumerate() {
             let of_step = (&mut gates[index * stride..], at_once * stride);
             let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
-            recurrent.add_product(rows, put, of_step, beside);
+            recurrent.multiply(rows, put, of_step, beside, true);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
                 let gates = &mut gates[(row * at_once + index) * stride..][..4 * units];
@@ -287,7 +287,7 @@ impl Inputs<'_> {
                 sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
             }
         };
-        self.weights.write_product(rows * steps, put, gates, beside);
+        self.weights.multiply(rows * steps, put, gates, beside, false);
     }
 }
 

@@ -89,9 +89,8 @@ impl<E: Value> Loops for Samples<'_, E> {
         let (count, steps) = (gates.len() / inner, run.steps.len());
         let (sums, beside) = workspace.split_at_mut(run.samples * steps * features);
         let sums = &mut sums[..count * features];
-        sums.fill(0.0);
         let put = panels.sizes().put_rows_of(|row| &gates[row * inner..][..inner]);
-        panels.add_product(count, put, (&mut *sums, features), beside);
+        panels.multiply(count, put, (&mut *sums, features), beside, false);
         let samples = whole.chunks_exact_mut(run.all_steps * features);
         for (sample, sums) in samples.zip(sums.chunks_exact(steps * features)) {
             let to = &mut sample[run.steps.start * features..];
