@@ -13,7 +13,7 @@ use std::{mem::MaybeUninit, ops::Range};
 use oomph_core::{Account, charge};
 
 use super::{
-    gather::Sizes,
+    product::Sizes,
     window::{Axis, Line, Run},
 };
 use crate::kernel::{

@@ -1,13 +1,15 @@
 //! Convolutions over images, and what goes back through them.
 //!
-//! On the CPU they are products of matrices of our own: [`gather`] forward and back to the input, [`correlate`] back to
-//! the kernels. 16 bits are a format of storage there: they become 32 where they are put together in a cache, and no
+//! On the CPU they are products of matrices of our own: [`gather`] forward and back to the input, or [`winograd`] where
+//! fewer products do, and [`correlate`] back to the kernels. 16 bits are a format of storage there: they become 32 where they are put together in a cache, and no
 //! tensor of 32 is made.
 
 mod correlate;
 mod gather;
 mod own;
+mod product;
 mod window;
+mod winograd;
 
 use burn::tensor::{Tensor, module, ops::ConvOptions};
 use burn_backend::DType;
@@ -156,6 +158,8 @@ mod tests {
         cases.push(case(2, [4, 270], [5, 5], [3, 2, 1]));
         cases.push(case(1, [2, 3], [40, 41], [3, 1, 1]));
         cases.push(case(2, [3, 2], [36, 36], [1, 1, 0]));
+        // As many of both as fewer products pay for.
+        cases.push(case(4, [70, 60], [16, 15], [3, 1, 1]));
         cases
     }
 
@@ -270,6 +274,7 @@ mod tests {
             case(6, [70, 90], [4, 4], [3, 1, 1]),
             case(3, [33, 65], [20, 20], [3, 2, 1]),
             case(1, [600, 40], [7, 7], [1, 1, 0]),
+            case(9, [150, 90], [9, 8], [3, 1, 1]),
         ] {
             let [input, weight, output] = case.dims();
             let all = |threads: usize| {

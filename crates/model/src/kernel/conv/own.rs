@@ -9,13 +9,15 @@ use burn_flex::FlexTensor;
 use super::{
     Slide,
     correlate::Correlate,
-    gather::{Gather, Sizes},
-    window::Axis,
+    gather::Gather,
+    product::{Product, Sizes},
+    window::{Axis, backward_grids},
+    winograd::Winograd,
 };
 use crate::{
     AnyTensor,
     kernel::{
-        Own, room,
+        Own, Workspace, room,
         rows::{Value, Values, tensor, zeros},
     },
 };
@@ -41,7 +43,7 @@ pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tens
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
     let [height, width] = sizes.output;
     let output = [sizes.batch, sizes.channels[1], height, width];
-    gather("conv2d", [input, weight], output, Gather::forward(sizes, &axes))
+    multiply("conv2d", [input, weight], output, Way::of(Product::forward(sizes), vec![axes]))
 }
 
 /// The input's gradient, in the format of weight and gradient.
@@ -52,15 +54,46 @@ pub(super) fn input_backward(
     slide: Slide,
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input, weight.dims(), slide);
-    gather("conv2d_input_backward", [gradient, weight], input, Gather::backward(sizes, &axes))
+    let way = Way::of(Product::backward(sizes), backward_grids(&axes));
+    multiply("conv2d_input_backward", [gradient, weight], input, way)
 }
 
-fn gather(
-    name: &'static str,
-    [read, weight]: [Tensor<4>; 2],
-    target: [usize; 4],
-    gather: Gather,
-) -> Tensor<4> {
+/// How an image is computed.
+enum Way {
+    /// By as many products as there are.
+    Gather(Gather),
+    /// By fewer.
+    Winograd(Winograd),
+}
+
+impl Way {
+    fn of(product: Product, grids: Vec<[Axis; 2]>) -> Self {
+        match Winograd::where_it_pays(product, &grids) {
+            Some(winograd) => Self::Winograd(winograd),
+            None => Self::Gather(Gather::new(product, grids)),
+        }
+    }
+
+    fn workspace(&self) -> Workspace {
+        match self {
+            Self::Gather(gather) => gather.workspace(),
+            Self::Winograd(winograd) => winograd.workspace(),
+        }
+    }
+
+    fn run<E: Value>(&self, inputs: &[FlexTensor], target: [usize; 4]) -> FlexTensor {
+        let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
+        let write = |target: &mut [MaybeUninit<E>]| match self {
+            Self::Gather(gather) => gather.run(weights, source, target),
+            Self::Winograd(winograd) => winograd.run(weights, source, target),
+        };
+        // SAFETY: every pixel of the target is of one grid, or one patch, and those that none reads are written before.
+        let elements = unsafe { room::written(target.iter().product(), write) };
+        E::tensor(elements, Shape::from(target))
+    }
+}
+
+fn multiply(name: &'static str, [read, weight]: [Tensor<4>; 2], target: [usize; 4], way: Way) -> Tensor<4> {
     let dtype = read.dtype();
     let operation = Own {
         name,
@@ -68,23 +101,14 @@ fn gather(
         outputs: vec![(target.to_vec(), dtype)],
         in_place: 0,
     };
-    let made = operation.run_within(gather.workspace(), |inputs| {
+    let made = operation.run_within(way.workspace(), |inputs| {
         vec![match dtype {
-            DType::BF16 => gathered::<bf16>(&gather, &inputs, target),
-            DType::F16 => gathered::<f16>(&gather, &inputs, target),
-            _ => gathered::<f32>(&gather, &inputs, target),
+            DType::BF16 => way.run::<bf16>(&inputs, target),
+            DType::F16 => way.run::<f16>(&inputs, target),
+            _ => way.run::<f32>(&inputs, target),
         }]
     });
     image(made)
-}
-
-fn gathered<E: Value>(gather: &Gather, inputs: &[FlexTensor], target: [usize; 4]) -> FlexTensor {
-    let write = |target: &mut [MaybeUninit<E>]| {
-        gather.run(E::values(&inputs[1]), E::values(&inputs[0]), target);
-    };
-    // SAFETY: every pixel of the target is of one grid, and those that none reads are written before.
-    let elements = unsafe { room::written(target.iter().product(), write) };
-    E::tensor(elements, Shape::from(target))
 }
 
 /// The gradient of the weight, in 32 bits.
@@ -113,4 +137,83 @@ pub(super) fn weight_backward(
 fn image(mut made: Vec<AnyTensor>) -> Tensor<4> {
     // The operations above have one output each, of this rank.
     made.pop().and_then(AnyTensor::float).expect("an image or a kernel has rank 4")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::rows::vector;
+
+    fn sizes(batch: usize, channels: [usize; 2], size: [usize; 2]) -> Sizes {
+        Sizes { batch, channels, input: size, output: size, kernel: [3; 2] }
+    }
+
+    /// Forward and back to the input.
+    fn ways(sizes: Sizes) -> [(Product, Vec<[Axis; 2]>); 2] {
+        let axes = sizes.input.map(|size| Axis::forward(size, 3, 1, 1));
+        let back = backward_grids(&axes);
+        [(Product::forward(sizes), vec![axes]), (Product::backward(sizes), back)]
+    }
+
+    fn made(product: Product, way: &Way, inputs: [Vec<f32>; 2]) -> Vec<f32> {
+        let Product { batch, rows, target: [height, width], .. } = product;
+        let inputs = inputs.map(vector);
+        way.run::<f32>(&inputs, [batch, rows, height, width]).storage().to_vec()
+    }
+
+    /// What both ways make of a source and weights.
+    fn by_fewer_and_by_all(
+        product: Product,
+        grids: Vec<[Axis; 2]>,
+        value: impl Fn(usize) -> f32,
+    ) -> [Vec<f32>; 2] {
+        let source = product.batch * product.channels * product.source[0] * product.source[1];
+        let counts = [source, product.rows * product.channels * 9];
+        let inputs = counts.map(|count| (0..count).map(&value).collect::<Vec<_>>());
+        let fewer = Way::Winograd(Winograd::new(product, &grids[0]));
+        let all = Way::Gather(Gather::new(product, grids));
+        [fewer, all].map(|way| made(product, &way, inputs.clone()))
+    }
+
+    #[test]
+    fn fewer_products_give_what_all_of_them_give() {
+        let mut all =
+            vec![sizes(3, [130, 20], [6, 6]), sizes(1, [3, 270], [5, 4]), sizes(2, [2, 3], [40, 300])];
+        for size in [[1, 1], [2, 2], [3, 3], [4, 4], [7, 7], [9, 8], [14, 14], [1, 17], [30, 1]] {
+            for (batch, channels) in [(1, [1, 1]), (2, [9, 17]), (7, [33, 5])] {
+                all.push(sizes(batch, channels, size));
+            }
+        }
+        for sizes in all {
+            for (product, grids) in ways(sizes) {
+                // Small whole numbers: sums of products are exact, and quarters of them.
+                let value = |at| (at * 37 % 11) as f32 - 5.0;
+                let [fewer, all] = by_fewer_and_by_all(product, grids, value);
+                assert_eq!(fewer, all, "{product:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_grows_little() {
+        let noise = |at: usize| ((at * 7919 + at / 13 * 104_729) % 10_007) as f32 / 10_007.0 - 0.5;
+        for (product, grids) in ways(sizes(1, [256, 16], [8, 8])) {
+            let [fewer, all] = by_fewer_and_by_all(product, grids, noise);
+            let size = |values: &[f32]| values.iter().map(|value| value * value).sum::<f32>().sqrt();
+            let apart: Vec<f32> = fewer.iter().zip(&all).map(|(fewer, all)| fewer - all).collect();
+            let error = size(&apart) / size(&all);
+            assert!(error < 1e-6, "{error}: {product:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_chosen_where_it_pays() {
+        let pays =
+            |sizes| ways(sizes).map(|(product, grids)| Winograd::where_it_pays(product, &grids).is_some());
+        assert_eq!(pays(sizes(32, [64, 64], [32, 32])), [true; 2]);
+        assert_eq!(pays(sizes(32, [512, 512], [4, 4])), [true; 2]);
+        // Few channels, and few pixels for many kernels.
+        assert_eq!(pays(sizes(32, [16, 16], [32, 32])), [false; 2]);
+        assert_eq!(pays(sizes(1, [512, 512], [4, 4])), [false; 2]);
+    }
 }

@@ -48,6 +48,11 @@ impl Axis {
         }
     }
 
+    /// Whether there are three taps, and every pixel reads the pixel of the source in its own place and those beside it.
+    pub(super) fn reads_three_around(&self) -> bool {
+        self.taps.len() == 3 && self.stride == 1 && self.low == -1 && self.grid == self.source
+    }
+
     /// Whether there is one tap, and every pixel reads the pixel of the source in its own place.
     pub(super) fn reads_as_it_lies(&self) -> bool {
         self.taps.len() == 1 && self.stride == 1 && self.low == 0 && self.grid == self.source
@@ -57,6 +62,13 @@ impl Axis {
     fn phases(&self) -> usize {
         self.stride.min(self.taps.len())
     }
+}
+
+/// The grids of what goes back through a convolution with these axes.
+pub(super) fn backward_grids([down, across]: &[Axis; 2]) -> Vec<[Axis; 2]> {
+    let firsts = (0..down.stride).flat_map(|y| (0..across.stride).map(move |x| [y, x]));
+    let grids = firsts.map(|[y, x]| [down.backward(y), across.backward(x)]);
+    grids.filter(|axes| axes.iter().all(|axis| axis.grid > 0 && !axis.taps.is_empty())).collect()
 }
 
 /// A copy of a source along an axis, with zeros where it ends, for some neighbouring pixels of the grid.

@@ -10,14 +10,14 @@
 
 mod grid;
 mod packing;
-mod task;
+mod work;
 
 use std::mem::MaybeUninit;
 
 use oomph_core::{Account, charge};
 use rayon::prelude::*;
 
-use super::window::Axis;
+use super::{product::Product, window::Axis};
 use crate::kernel::{
     Workspace,
     room::{self, Part},
@@ -29,7 +29,7 @@ use crate::kernel::{
 
 use grid::Grid;
 use packing::Packing;
-use task::{Task, Work};
+use work::Work;
 
 /// Columns of a block, at least and at most, where the images allow.
 const COLUMNS: [usize; 2] = [128, 512];
@@ -37,72 +37,25 @@ const COLUMNS: [usize; 2] = [128, 512];
 /// Columns of a block of an image's rows at least: what neighbours of a block read is copied twice.
 const COLUMNS_OF_ROWS: usize = 384;
 
+/// Rows of a task at least: putting a block together takes as long as a few rows of products.
+const LEAST_ROWS: usize = 32;
+
 /// Sums of a task, about: they stay in the second cache.
 const SUMS: usize = 64 << 10;
-
-/// What is convolved with what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub(super) batch: usize,
-    /// Channels of input and output.
-    pub(super) channels: [usize; 2],
-    /// Height and width of input and output.
-    pub(super) input: [usize; 2],
-    pub(super) output: [usize; 2],
-    pub(super) kernel: [usize; 2],
-}
-
-impl Sizes {
-    pub(super) fn taps(self) -> usize {
-        self.kernel[0] * self.kernel[1]
-    }
-}
 
 /// How a convolution is computed.
 pub(super) struct Gather {
     tile: Tile,
-    batch: usize,
-    channels: usize,
-    rows: usize,
-    source: [usize; 2],
-    target: [usize; 2],
-    kernel: [usize; 2],
-    /// How far apart weights are from row to row, and from channel to channel.
-    weights: [usize; 2],
+    product: Product,
     /// Images that a block has.
     images: usize,
     grids: Vec<Grid>,
 }
 
 impl Gather {
-    /// From input to output.
-    pub(super) fn forward(sizes: Sizes, axes: &[Axis; 2]) -> Self {
-        let [channels, rows] = sizes.channels;
-        let taps = sizes.taps();
-        let ends = [sizes.input, sizes.output];
-        Self::new(sizes, [channels, rows], ends, [channels * taps, taps], vec![axes.clone()])
-    }
-
-    /// From the output's gradient to the input's.
-    pub(super) fn backward(sizes: Sizes, axes: &[Axis; 2]) -> Self {
-        let [rows, channels] = sizes.channels;
-        let taps = sizes.taps();
-        let [down, across] = axes;
-        let grids = (0..down.stride).flat_map(|y| (0..across.stride).map(move |x| [y, x]));
-        let grids = grids.map(|[y, x]| [down.backward(y), across.backward(x)]);
-        let grids = grids.filter(|axes| axes.iter().all(|axis| axis.grid > 0 && !axis.taps.is_empty()));
-        let ends = [sizes.output, sizes.input];
-        Self::new(sizes, [channels, rows], ends, [taps, rows * taps], grids.collect())
-    }
-
-    fn new(
-        sizes: Sizes,
-        [channels, rows]: [usize; 2],
-        [source, target]: [[usize; 2]; 2],
-        weights: [usize; 2],
-        grids: Vec<[Axis; 2]>,
-    ) -> Self {
-        let (tile, batch) = (Tile::of_this_processor(), sizes.batch);
+    pub(super) fn new(product: Product, grids: Vec<[Axis; 2]>) -> Self {
+        let tile = Tile::of_this_processor();
+        let Product { batch, channels, rows, .. } = product;
         let largest = grids.iter().map(|axes| axes.each_ref().map(|axis| axis.grid));
         let largest = largest.max_by_key(|[height, width]| height * width).unwrap_or([1, 1]);
         let [images, height] = block(tile, batch, largest);
@@ -113,13 +66,13 @@ impl Gather {
             grid
         });
         let grids = grids.collect();
-        Self { tile, batch, channels, rows, source, target, kernel: sizes.kernel, weights, images, grids }
+        Self { tile, product, images, grids }
     }
 
     /// Elements of the weights in tiles.
     fn weight_elements(&self) -> usize {
         let taps: usize = self.grids.iter().map(Grid::taps).sum();
-        taps * self.channels * self.tile.padded_rows(self.rows)
+        taps * self.product.channels * self.tile.padded_rows(self.product.rows)
     }
 
     /// Elements of a task's copy of the source, its panel and its sums.
@@ -138,11 +91,11 @@ impl Gather {
     }
 
     pub(super) fn workspace(&self) -> Workspace {
-        let rows = self.rows.div_ceil(self.tile.rows);
+        let rows = self.product.rows.div_ceil(self.tile.rows);
         Workspace {
             shared: self.weight_elements(),
             of_each: self.parts_of_workspace().iter().sum(),
-            tasks: self.batch.div_ceil(self.images) * rows,
+            tasks: self.product.batch.div_ceil(self.images) * rows,
         }
     }
 
@@ -150,19 +103,7 @@ impl Gather {
     fn most_rows(&self) -> usize {
         const LEAST: usize = 256;
         let columns = self.grids.iter().map(|grid| grid.panels.len() * self.tile.columns);
-        self.rows.min(LEAST.max(SUMS / columns.max().unwrap_or(1).max(1)))
-    }
-
-    /// Rows that a task computes: fewer where there would not be tasks enough for all threads.
-    fn rows_of_a_task(&self) -> usize {
-        /// Putting a block together takes as long as a few rows of products.
-        const LEAST: usize = 32;
-        let groups = self.batch.div_ceil(self.images).max(1);
-        let threads = rayon::current_num_threads();
-        let tasks = if threads > 1 { 4 * threads } else { 1 };
-        let parts =
-            tasks.div_ceil(groups).min(self.rows.div_ceil(LEAST)).max(self.rows.div_ceil(self.most_rows()));
-        self.tile.padded_rows(self.rows.div_ceil(parts.max(1)))
+        self.product.rows.min(LEAST.max(SUMS / columns.max().unwrap_or(1).max(1)))
     }
 
     /// Writes the target.
@@ -175,7 +116,8 @@ impl Gather {
         // Within the pool, so that its threads are waited for once.
         rayon::scope(|_| {
             let packed = self.packed(weights);
-            let tasks = charge(Account::Host, || self.tasks(self.rows_of_a_task(), target));
+            let rows = self.product.rows_of_a_task(self.tile, self.images, LEAST_ROWS..self.most_rows());
+            let tasks = charge(Account::Host, || self.product.tasks(self.images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
                 vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });
             });
@@ -185,7 +127,7 @@ impl Gather {
     /// Whether every pixel of the target is of a grid: where kernels are smaller than their stride, some are read by none.
     fn is_complete(&self) -> bool {
         let of_grid = |grid: &Grid| grid.axes.iter().map(|axis| axis.grid).product::<usize>();
-        self.grids.iter().map(of_grid).sum::<usize>() == self.target[0] * self.target[1]
+        self.grids.iter().map(of_grid).sum::<usize>() == self.product.target[0] * self.product.target[1]
     }
 
     /// The weights in tiles: grid by grid, block by block of channels.
@@ -202,10 +144,10 @@ impl Gather {
         let rows = self.tile.rows;
         let mut tiles = Vec::new();
         for grid in &self.grids {
-            for first in (0..self.channels).step_by(grid.at_once) {
-                let channels = first..(first + grid.at_once).min(self.channels);
+            for first in (0..self.product.channels).step_by(grid.at_once) {
+                let channels = first..(first + grid.at_once).min(self.product.channels);
                 let depth = channels.len() * grid.taps();
-                let [block, behind] = room.split(depth * self.tile.padded_rows(self.rows));
+                let [block, behind] = room.split(depth * self.tile.padded_rows(self.product.rows));
                 room = behind;
                 let of_block = block.parts(depth * rows).enumerate();
                 tiles.extend(of_block.map(|(index, tile)| Packing {
@@ -213,35 +155,12 @@ impl Gather {
                     grid,
                     weights,
                     channels: channels.clone(),
-                    rows: index * rows..((index + 1) * rows).min(self.rows),
+                    rows: index * rows..((index + 1) * rows).min(self.product.rows),
                     tile,
                 }));
             }
         }
         tiles
-    }
-
-    /// Cuts the target into what is computed at once: some images, some rows.
-    fn tasks<'a, T>(&self, rows: usize, target: &'a mut [MaybeUninit<T>]) -> Vec<Task<'a, T>> {
-        let pixels = self.target[0] * self.target[1];
-        let parts = self.rows.div_ceil(rows);
-        let groups = self.batch.div_ceil(self.images);
-        let task = |index: usize| {
-            let first_row = index % parts * rows;
-            Task {
-                first_image: index / parts * self.images,
-                first_row,
-                rows: rows.min(self.rows - first_row),
-                images: Vec::new(),
-            }
-        };
-        let mut tasks: Vec<_> = (0..groups * parts).map(task).collect();
-        for (image, elements) in target.chunks_mut((self.rows * pixels).max(1)).enumerate() {
-            for (part, elements) in elements.chunks_mut(rows * pixels).enumerate() {
-                tasks[image / self.images * parts + part].images.push(elements);
-            }
-        }
-        tasks
     }
 }
 

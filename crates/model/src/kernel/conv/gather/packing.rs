@@ -20,8 +20,8 @@ impl<E: Value> Loops for Packing<'_, E> {
     fn run<const FUSED: bool>(self) {
         let Self { gather, grid, weights, channels, rows, tile } = self;
         let tile = tile.zeroed();
-        let [of_row, of_channel] = gather.weights;
-        let taps = charge(Account::Host, || grid.kernel_indices(gather.kernel).collect::<Vec<_>>());
+        let [of_row, of_channel] = gather.product.weights;
+        let taps = charge(Account::Host, || grid.kernel_indices(gather.product.kernel).collect::<Vec<_>>());
         if of_channel == taps.len() && taps.iter().copied().eq(0..taps.len()) {
             // What a row has for all channels and taps lies side by side, in the order of the tile.
             let depth = channels.len() * taps.len();

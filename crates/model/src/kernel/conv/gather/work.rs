@@ -1,4 +1,4 @@
-use std::{mem::MaybeUninit, ops::Range};
+use std::ops::Range;
 
 use oomph_core::{Account, charge};
 
@@ -7,20 +7,14 @@ use super::{
     grid::{Grid, Panel},
 };
 use crate::kernel::{
-    conv::window::{Axis, Run},
+    conv::{
+        product::Task,
+        window::{Axis, Run},
+    },
     rows::Value,
     tile::{Column, Right},
     vector::Loops,
 };
-
-/// Rows of the target of some images.
-pub(super) struct Task<'a, T> {
-    pub(super) first_image: usize,
-    pub(super) first_row: usize,
-    pub(super) rows: usize,
-    /// Of each image the rows.
-    pub(super) images: Vec<&'a mut [MaybeUninit<T>]>,
-}
 
 pub(super) struct Work<'a, 'b, S, T> {
     pub(super) gather: &'a Gather,
@@ -40,8 +34,8 @@ impl<S: Value, T: Value> Loops for Work<'_, '_, S, T> {
         for grid in &gather.grids {
             let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
             for first in (0..grid.axes[0].grid).step_by(grid.height) {
-                for channel in (0..gather.channels).step_by(grid.at_once) {
-                    let channels = channel..(channel + grid.at_once).min(gather.channels);
+                for channel in (0..gather.product.channels).step_by(grid.at_once) {
+                    let channels = channel..(channel + grid.at_once).min(gather.product.channels);
                     let images = task.first_image..task.first_image + task.images.len();
                     let offsets = &offsets[..channels.len() * grid.taps()];
                     let rows = task.first_row..task.first_row + task.rows;
@@ -76,7 +70,7 @@ impl Grid {
         copy: &mut [f32],
     ) {
         let [down, across] = &self.axes;
-        let [height, width] = gather.source;
+        let [height, width] = gather.product.source;
         let length = self.lines[1].length(across);
         let (rows, runs) =
             charge(Account::Host, || (self.lines[0].runs(down, first), self.lines[1].runs(across, 0)));
@@ -90,7 +84,7 @@ impl Grid {
                     plane.fill(0.0);
                 }
                 let source =
-                    &source[(image * gather.channels + channel) * height * width..][..height * width];
+                    &source[(image * gather.product.channels + channel) * height * width..][..height * width];
                 if lies_as_copied {
                     let source = &source[first * width..];
                     plane.iter_mut().zip(source).for_each(|(to, from)| *to = from.widened());
@@ -111,7 +105,7 @@ impl Grid {
     #[inline(always)]
     fn put<T: Value>(&self, gather: &Gather, task: &mut Task<'_, T>, first: usize, sums: &[f32]) {
         let [down, across] = &self.axes;
-        let [height, width] = gather.target;
+        let [height, width] = gather.product.target;
         let rows = first..(first + self.height).min(down.grid);
         let columns = self.panels.len() * gather.tile.columns;
         let [[top, under], [left, step]] = [down.target, across.target];
@@ -184,7 +178,7 @@ impl Products<'_> {
     ) {
         let Self { gather, grid, offsets, .. } = self;
         let (tile, depth) = (gather.tile, offsets.len());
-        let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.rows);
+        let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.product.rows);
         let tiles = before + rows.start * depth..before + tile.padded_rows(rows.end) * depth;
         let stride = grid.panels.len() * tile.columns;
         let packed = charge(Account::Host, || tile.panel_offsets(depth));
@@ -196,7 +190,10 @@ impl Products<'_> {
                     let panel = &mut panel[..depth * tile.columns];
                     let columns = self.columns - index * tile.columns;
                     let pieces = &grid.pieces[pieces.clone()];
-                    pieces.iter().for_each(|piece| piece.copy(scattered, offsets, panel, tile, columns));
+                    // As a closure it would be compiled by itself, without vectors.
+                    for piece in pieces {
+                        piece.copy(scattered, offsets, panel, tile, columns);
+                    }
                     Right { elements: panel, runs: [0, tile.run()], offsets: &packed }
                 }
             };

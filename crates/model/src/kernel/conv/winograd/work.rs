@@ -1,0 +1,104 @@
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+
+use super::{POINTS, Winograd, points::Windows};
+use crate::kernel::{
+    conv::product::Task,
+    rows::Value,
+    tile::{Column, Right},
+    vector::Loops,
+};
+
+/// Computes the rows of a task.
+pub(super) struct Work<'a, 'b, S, T> {
+    pub(super) winograd: &'a Winograd,
+    pub(super) weights: &'a [f32],
+    pub(super) source: &'a [S],
+    pub(super) task: &'a mut Task<'b, T>,
+    pub(super) workspace: &'a mut [f32],
+}
+
+impl<S: Value, T: Value> Loops for Work<'_, '_, S, T> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { winograd, weights, source, task, workspace } = self;
+        let [points, products, _] = winograd.parts_of_workspace();
+        let (points, rest) = workspace.split_at_mut(points);
+        let (products, between) = rest.split_at_mut(products);
+        let stride = winograd.stride();
+        let (offsets, nothing) = charge(Account::Host, || {
+            let offsets = (0..winograd.at_once).map(|channel| (channel * stride) as u32);
+            (offsets.collect::<Vec<_>>(), vec![S::ZERO; winograd.product.source[1]])
+        });
+        let padded = winograd.tile.padded_rows(task.rows);
+        let apart = [winograd.point(winograd.at_once), winograd.point(padded)];
+        for first_row in (0..winograd.patches[0]).step_by(winograd.height) {
+            let windows = Windows {
+                first_image: task.first_image,
+                images: task.images.len(),
+                first_row,
+                height: winograd.height.min(winograd.patches[0] - first_row),
+            };
+            for first in (0..winograd.product.channels).step_by(winograd.at_once) {
+                let channels = first..(first + winograd.at_once).min(winograd.product.channels);
+                let offsets = &offsets[..channels.len()];
+                winograd.make_points(&windows, channels.clone(), (source, &nothing), points, between);
+                let rows = task.first_row..task.first_row + padded;
+                let columns = windows.images * windows.height * winograd.patches[1];
+                for point in 0..POINTS {
+                    AtPoint {
+                        winograd,
+                        left: winograd.tiles_of(weights, point, channels.clone(), rows.clone()),
+                        right: &points[point * apart[0]..],
+                        offsets,
+                        add: first > 0,
+                    }
+                    .compute(columns, &mut products[point * apart[1]..][..padded * stride]);
+                }
+            }
+            for row in 0..task.rows {
+                let products = (&products[row * stride..], apart[1]);
+                winograd.put_patches(&windows, row, products, task, between);
+            }
+        }
+    }
+}
+
+impl Winograd {
+    /// The tiles that some rows and channels have for a point.
+    #[inline(always)]
+    fn tiles_of<'a>(
+        &self,
+        weights: &'a [f32],
+        point: usize,
+        channels: Range<usize>,
+        rows: Range<usize>,
+    ) -> &'a [f32] {
+        let of_channels = POINTS * channels.start + point * channels.len();
+        let before = of_channels * self.tile.padded_rows(self.product.rows);
+        &weights[before + rows.start * channels.len()..][..rows.len() * channels.len()]
+    }
+}
+
+/// Some rows by some channels, at one point.
+struct AtPoint<'a> {
+    winograd: &'a Winograd,
+    left: &'a [f32],
+    right: &'a [f32],
+    /// Where each channel is.
+    offsets: &'a [u32],
+    /// Whether it is added to what other channels gave.
+    add: bool,
+}
+
+impl AtPoint<'_> {
+    #[inline(always)]
+    fn compute(&self, columns: usize, sums: &mut [f32]) {
+        let Self { winograd, left, right, offsets, add } = *self;
+        for column in (0..columns).step_by(winograd.tile.columns) {
+            let right = Right { elements: &right[column..], runs: [0, winograd.tile.run()], offsets };
+            Column { left, right, sums: &mut sums[column..], stride: winograd.stride(), add }.compute();
+        }
+    }
+}
