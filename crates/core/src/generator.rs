@@ -100,6 +100,11 @@ impl Generator {
         self.0.next_u64()
     }
 
+    /// Random bytes: those of as many [words](Self::bits), the lowest of each first.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
     /// Puts `items` into a random order, each order equally likely (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -149,6 +154,17 @@ mod tests {
         ];
         let drawn: std::collections::HashSet<_> = keys.into_iter().map(first).collect();
         assert_eq!(drawn.len(), keys.len());
+    }
+
+    #[test]
+    fn bytes_are_those_of_words() {
+        let mut words = Generator::at(Key::new(1));
+        let words: Vec<u8> = (0..100).flat_map(|_| words.bits().to_le_bytes()).collect();
+        for count in [0, 1, 6, 8, 100, 513, 800] {
+            let mut bytes = vec![0; count];
+            Generator::at(Key::new(1)).fill(&mut bytes);
+            assert_eq!(bytes, words[..count]);
+        }
     }
 
     #[test]

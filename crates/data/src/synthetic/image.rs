@@ -60,13 +60,10 @@ fn wave(generator: &mut Generator, side: usize) -> Vec<f32> {
     (0..side).map(|place| (TAU * (waves * place as f32 / side as f32 + phase)).sin()).collect()
 }
 
-/// Uniform among 0, 1, …, 2 × `NOISE` − 1: eight of them from each word of random bits.
+/// Uniform among 0, 1, …, 2 × `NOISE` − 1.
 fn noise_bytes(key: Key, count: usize) -> Vec<u8> {
-    let mut generator = Generator::at(key);
-    let mut bytes = Vec::with_capacity(count.next_multiple_of(8));
-    while bytes.len() < count {
-        bytes.extend(generator.bits().to_le_bytes().map(|byte| byte % (2 * NOISE)));
-    }
-    bytes.truncate(count);
+    let mut bytes = vec![0; count];
+    Generator::at(key).fill(&mut bytes);
+    bytes.iter_mut().for_each(|byte| *byte %= 2 * NOISE);
     bytes
 }

@@ -27,21 +27,16 @@ impl Sequences {
     }
 }
 
-/// Uniform with a mean of 0 and a standard deviation of [`NOISE`]: four from each word of random bits, since loader
-/// threads make them beside the step, on the same cores.
+/// Uniform with a mean of 0 and a standard deviation of [`NOISE`]: of two random bytes each, since loader threads make
+/// them beside the step, on the same cores.
 fn noise_values(key: Key, count: usize) -> Vec<f32> {
     const VALUES: f32 = 65_536.0;
     // √12: uniform in an interval, numbers have a standard deviation of its length by that.
     let step = NOISE * 3.464_101_6 / VALUES;
-    let mut generator = Generator::at(key);
-    let mut values = Vec::with_capacity(count.next_multiple_of(4));
-    while values.len() < count {
-        let bits = generator.bits();
-        let pieces = [bits, bits >> 16, bits >> 32, bits >> 48];
-        values.extend(pieces.map(|piece| (f32::from(piece as u16) - (VALUES - 1.0) / 2.0) * step));
-    }
-    values.truncate(count);
-    values
+    let mut bytes = vec![0; 2 * count];
+    Generator::at(key).fill(&mut bytes);
+    let value = |bytes| (f32::from(u16::from_le_bytes(bytes)) - (VALUES - 1.0) / 2.0) * step;
+    bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect()
 }
 
 /// A sine for each feature, step by step: an angle is turned by another in a few multiplications, where a sine takes
