@@ -100,7 +100,7 @@ impl Generator {
         self.0.next_u64()
     }
 
-    /// Random bytes: those of as many [words](Self::bits), the lowest of each first.
+    /// Random bytes: those of [words](Self::bits), the lowest of each first. A stream goes on behind whole pieces of four.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -35,12 +35,19 @@ fn some<'a, const ROWS: usize, E: Value + 'a>(
     to: &mut [f32],
     stride: usize,
 ) {
-    let rows: [&[E]; ROWS] = std::array::from_fn(|row| rows(first + row));
-    let length = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-    let rows = rows.map(|row| &row[..length]);
+    // Plain loops: what arrays do with closures is compiled by itself, without vectors.
+    let mut all: [&[E]; ROWS] = [&[]; ROWS];
+    let mut length = usize::MAX;
+    for (index, row) in all.iter_mut().enumerate() {
+        *row = rows(first + index);
+        length = length.min(row.len());
+    }
+    for row in &mut all {
+        *row = &row[..length];
+    }
     for (to, column) in to.chunks_mut(stride).zip(columns) {
         let to = &mut to[first..first + ROWS];
-        for (to, row) in to.iter_mut().zip(rows) {
+        for (to, row) in to.iter_mut().zip(all) {
             *to = row[column].widened();
         }
     }

@@ -1,8 +1,8 @@
 //! Convolutions over images, and what goes back through them.
 //!
 //! On the CPU they are products of matrices of our own: [`gather`] forward and back to the input, or [`winograd`] where
-//! fewer products do, and [`correlate`] back to the kernels. 16 bits are a format of storage there: they become 32 where they are put together in a cache, and no
-//! tensor of 32 is made.
+//! fewer products do, and [`correlate`] back to the kernels. 16 bits are a format of storage there: they become 32 where
+//! they are put together in a cache, and no tensor of 32 is made.
 
 mod correlate;
 mod gather;

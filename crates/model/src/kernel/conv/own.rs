@@ -41,9 +41,7 @@ fn shapes(input: [usize; 4], weight: [usize; 4], slide: Slide) -> (Sizes, [Axis;
 /// The output, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
-    let [height, width] = sizes.output;
-    let output = [sizes.batch, sizes.channels[1], height, width];
-    multiply("conv2d", [input, weight], output, Way::of(Product::forward(sizes), vec![axes]))
+    multiply("conv2d", [input, weight], Way::of(Product::forward(sizes), vec![axes]))
 }
 
 /// The input's gradient, in the format of weight and gradient.
@@ -55,14 +53,14 @@ pub(super) fn input_backward(
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input, weight.dims(), slide);
     let way = Way::of(Product::backward(sizes), backward_grids(&axes));
-    multiply("conv2d_input_backward", [gradient, weight], input, way)
+    multiply("conv2d_input_backward", [gradient, weight], way)
 }
 
-/// How an image is computed.
+/// How a convolution is computed, forward or back to the input.
 enum Way {
-    /// By as many products as there are.
+    /// With as many products as there are.
     Gather(Gather),
-    /// By fewer.
+    /// With fewer products.
     Winograd(Winograd),
 }
 
@@ -81,31 +79,40 @@ impl Way {
         }
     }
 
-    fn run<E: Value>(&self, inputs: &[FlexTensor], target: [usize; 4]) -> FlexTensor {
+    fn product(&self) -> &Product {
+        match self {
+            Self::Gather(gather) => gather.product(),
+            Self::Winograd(winograd) => winograd.product(),
+        }
+    }
+
+    fn run<E: Value>(&self, inputs: &[FlexTensor]) -> FlexTensor {
         let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
+        let shape = self.product().shape();
         let write = |target: &mut [MaybeUninit<E>]| match self {
             Self::Gather(gather) => gather.run(weights, source, target),
             Self::Winograd(winograd) => winograd.run(weights, source, target),
         };
-        // SAFETY: every pixel of the target is of one grid, or one patch, and those that none reads are written before.
-        let elements = unsafe { room::written(target.iter().product(), write) };
-        E::tensor(elements, Shape::from(target))
+        // SAFETY: tasks are cut of the whole target and are all done. Each writes all its rows: every pixel is of one
+        // grid, and those that none reads are written before, or of one patch.
+        let elements = unsafe { room::written(shape.iter().product(), write) };
+        E::tensor(elements, Shape::from(shape))
     }
 }
 
-fn multiply(name: &'static str, [read, weight]: [Tensor<4>; 2], target: [usize; 4], way: Way) -> Tensor<4> {
+fn multiply(name: &'static str, [read, weight]: [Tensor<4>; 2], way: Way) -> Tensor<4> {
     let dtype = read.dtype();
     let operation = Own {
         name,
         inputs: vec![read.into(), weight.into()],
-        outputs: vec![(target.to_vec(), dtype)],
+        outputs: vec![(way.product().shape().to_vec(), dtype)],
         in_place: 0,
     };
     let made = operation.run_within(way.workspace(), |inputs| {
         vec![match dtype {
-            DType::BF16 => way.run::<bf16>(&inputs, target),
-            DType::F16 => way.run::<f16>(&inputs, target),
-            _ => way.run::<f32>(&inputs, target),
+            DType::BF16 => way.run::<bf16>(&inputs),
+            DType::F16 => way.run::<f16>(&inputs),
+            _ => way.run::<f32>(&inputs),
         }]
     });
     image(made)
@@ -155,12 +162,6 @@ mod tests {
         [(Product::forward(sizes), vec![axes]), (Product::backward(sizes), back)]
     }
 
-    fn made(product: Product, way: &Way, inputs: [Vec<f32>; 2]) -> Vec<f32> {
-        let Product { batch, rows, target: [height, width], .. } = product;
-        let inputs = inputs.map(vector);
-        way.run::<f32>(&inputs, [batch, rows, height, width]).storage().to_vec()
-    }
-
     /// What both ways make of a source and weights.
     fn by_fewer_and_by_all(
         product: Product,
@@ -172,7 +173,8 @@ mod tests {
         let inputs = counts.map(|count| (0..count).map(&value).collect::<Vec<_>>());
         let fewer = Way::Winograd(Winograd::new(product, &grids[0]));
         let all = Way::Gather(Gather::new(product, grids));
-        [fewer, all].map(|way| made(product, &way, inputs.clone()))
+        let inputs = inputs.map(vector);
+        [fewer, all].map(|way| way.run::<f32>(&inputs).storage().to_vec())
     }
 
     #[test]
@@ -212,8 +214,23 @@ mod tests {
             |sizes| ways(sizes).map(|(product, grids)| Winograd::where_it_pays(product, &grids).is_some());
         assert_eq!(pays(sizes(32, [64, 64], [32, 32])), [true; 2]);
         assert_eq!(pays(sizes(32, [512, 512], [4, 4])), [true; 2]);
+        for batch in 24..70 {
+            assert_eq!(pays(sizes(batch, [512, 512], [4, 4])), [true; 2], "{batch}");
+        }
         // Few channels, and few pixels for many kernels.
         assert_eq!(pays(sizes(32, [16, 16], [32, 32])), [false; 2]);
         assert_eq!(pays(sizes(1, [512, 512], [4, 4])), [false; 2]);
+        // A row of patches is more than stays in a cache.
+        assert_eq!(pays(sizes(8, [64, 64], [64, 4096])), [false; 2]);
+    }
+
+    #[test]
+    fn kernels_of_other_sizes_are_not_taken_for_it() {
+        // Of the one pixel of the input three elements in each direction are read, and each reads its own place.
+        let sizes = Sizes { kernel: [7; 2], ..sizes(8, [200, 200], [1, 1]) };
+        let axes = [1, 1].map(|size| Axis::forward(size, 7, 3, 3));
+        let grids = backward_grids(&axes);
+        assert!(grids.len() == 1 && grids[0].iter().all(Axis::reads_three_around));
+        assert!(Winograd::where_it_pays(Product::backward(sizes), &grids).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! What every way to compute a convolution starts from, forward or back to the input: a product of matrices, and what is
 //! computed of it at once.
 
-use std::{mem::MaybeUninit, ops::Range};
+use std::mem::MaybeUninit;
 
 use crate::kernel::tile::Tile;
 
@@ -63,15 +63,20 @@ impl Product {
         Self { batch, channels, rows, source, target, kernel, weights }
     }
 
-    /// Rows that a task of so many images computes: few enough that there are tasks for all threads, and within `bounds`
-    /// where that can be.
-    pub(super) fn rows_of_a_task(&self, tile: Tile, images: usize, bounds: Range<usize>) -> usize {
+    /// Rows that a task of so many images computes: few enough that there are tasks for all threads, but not much fewer
+    /// than `least`, and at most `most`.
+    pub(super) fn rows_of_a_task(&self, tile: Tile, images: usize, [least, most]: [usize; 2]) -> usize {
         let groups = self.batch.div_ceil(images).max(1);
         let threads = rayon::current_num_threads();
         let tasks = if threads > 1 { 4 * threads } else { 1 };
-        let parts = tasks.div_ceil(groups).min(self.rows.div_ceil(bounds.start));
-        let parts = parts.max(self.rows.div_ceil(bounds.end.max(1)));
+        let parts =
+            tasks.div_ceil(groups).min(self.rows.div_ceil(least)).max(self.rows.div_ceil(most.max(1)));
         tile.padded_rows(self.rows.div_ceil(parts.max(1)))
+    }
+
+    /// Of the target.
+    pub(super) fn shape(&self) -> [usize; 4] {
+        [self.batch, self.rows, self.target[0], self.target[1]]
     }
 
     /// Cuts the target into what is computed at once: some images, some rows.

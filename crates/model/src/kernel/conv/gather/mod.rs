@@ -90,6 +90,10 @@ impl Gather {
         ]
     }
 
+    pub(super) fn product(&self) -> &Product {
+        &self.product
+    }
+
     pub(super) fn workspace(&self) -> Workspace {
         let rows = self.product.rows.div_ceil(self.tile.rows);
         Workspace {
@@ -116,7 +120,7 @@ impl Gather {
         // Within the pool, so that its threads are waited for once.
         rayon::scope(|_| {
             let packed = self.packed(weights);
-            let rows = self.product.rows_of_a_task(self.tile, self.images, LEAST_ROWS..self.most_rows());
+            let rows = self.product.rows_of_a_task(self.tile, self.images, [LEAST_ROWS, self.most_rows()]);
             let tasks = charge(Account::Host, || self.product.tasks(self.images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
                 vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });

@@ -94,7 +94,10 @@ impl Grid {
                     for (i, line) in plane[row.at * length..].chunks_mut(length).take(row.length).enumerate()
                     {
                         let source = &source[(row.source + i * row.step) * width..][..width];
-                        runs.iter().for_each(|run| place_run(*run, source, line));
+                        // As a closure it would be compiled by itself, without vectors.
+                        for run in &runs {
+                            place_run(*run, source, line);
+                        }
                     }
                 }
             }

@@ -10,9 +10,11 @@ use super::{
 use crate::kernel::{conv::product::Task, rows::Value};
 
 impl Winograd {
-    /// Elements between products and pixels.
-    pub(super) fn elements_behind(&self) -> usize {
-        7 * PATCH * self.images * self.height * self.patches[1]
+    /// Elements that stand between products and pixels: sums down, pixels at even places and at odd ones of a row of
+    /// patches, and all pixels.
+    pub(super) fn elements_behind_products(&self) -> usize {
+        let [sums, phases, pixels] = [4, 1, 2];
+        (sums + phases + pixels) * PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
     }
 
     /// Writes the pixels of a row of the target: its products begin with `products`, and those of the other points
@@ -26,7 +28,7 @@ impl Winograd {
         task: &mut Task<'_, T>,
         between: &mut [f32],
     ) {
-        let count = windows.images * windows.height * self.patches[1];
+        let count = windows.images * windows.height * self.blocks.patches[1];
         let (sums, rest) = between.split_at_mut(4 * PATCH * count);
         let (phases, pixels) = rest.split_at_mut(PATCH * count);
         for (across, sums) in sums.chunks_exact_mut((PATCH * count).max(1)).enumerate() {
@@ -55,7 +57,7 @@ impl Winograd {
         task: &mut Task<'_, T>,
     ) {
         let [height, width] = self.product.target;
-        let pitch = PATCH * self.patches[1];
+        let pitch = PATCH * self.blocks.patches[1];
         for (image, target) in task.images.iter_mut().enumerate() {
             let target = &mut target[row * height * width..][..height * width];
             let lines = target[PATCH * windows.first_row * width..].chunks_exact_mut(width.max(1));

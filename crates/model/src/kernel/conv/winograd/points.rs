@@ -23,7 +23,7 @@ pub(super) struct Windows {
 impl Winograd {
     /// Elements of the points down of a channel's windows.
     fn line(&self) -> usize {
-        PATCH * self.images * self.height * self.patches[1]
+        PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
     }
 
     /// Channels whose points are made together: those of an image lie side by side.
@@ -31,8 +31,8 @@ impl Winograd {
         (TOGETHER / (4 * self.line()).max(1)).max(1)
     }
 
-    /// Elements between pixels and points.
-    pub(super) fn elements_between(&self) -> usize {
+    /// Elements that stand between pixels and points.
+    pub(super) fn elements_before_points(&self) -> usize {
         // Those at even places and at odd ones of a line too, with one before and one behind.
         (4 * self.together() + 1) * self.line() + 2
     }
@@ -48,7 +48,7 @@ impl Winograd {
         between: &mut [f32],
     ) {
         let apart = self.point(self.at_once);
-        let count = windows.images * windows.height * self.patches[1];
+        let count = windows.images * windows.height * self.blocks.patches[1];
         let (lines, phases) = between.split_at_mut(4 * self.together() * self.line());
         for first in channels.clone().step_by(self.together()) {
             let together = first..(first + self.together()).min(channels.end);
@@ -56,7 +56,7 @@ impl Winograd {
             for (channel, lines) in together.zip(lines.chunks_exact(4 * self.line())) {
                 let points = &mut points[(channel - channels.start) * self.stride()..];
                 for (line, points) in lines.chunks_exact(self.line()).zip(points.chunks_mut(4 * apart)) {
-                    cut_across(&line[..PATCH * count], self.patches[1], (points, apart), phases);
+                    cut_across(&line[..PATCH * count], self.blocks.patches[1], (points, apart), phases);
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Winograd {
         lines: &mut [f32],
     ) {
         let [height, width] = self.product.source;
-        let pitch = PATCH * self.patches[1];
+        let pitch = PATCH * self.blocks.patches[1];
         let line = self.line();
         let planes = (windows.first_image..windows.first_image + windows.images).enumerate();
         for (image, plane) in planes {

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use oomph_core::{Account, charge};
+
 use super::{
     POINTS, TAPS, Winograd,
     lanes::{difference, lanes, lanes_mut, sum},
@@ -31,8 +33,9 @@ impl<E: Value> Loops for Packing<'_, E> {
         let Self { winograd, weights, channels, rows, points } = self;
         let [of_row, of_channel] = winograd.product.weights;
         let of_tile = winograd.tile.rows;
-        let mut points = points.into_iter().map(Part::zeroed);
-        let mut points: [&mut [f32]; POINTS] = std::array::from_fn(|_| points.next().unwrap_or_default());
+        let mut points: Vec<&mut [f32]> =
+            charge(Account::Host, || points.into_iter().map(Part::zeroed).collect());
+        // Rows that there are not stay zeros.
         let mut kernels = [0.0; CHANNELS * TAPS * ROWS];
         for first in channels.clone().step_by(CHANNELS) {
             let count = CHANNELS.min(channels.end - first);

@@ -33,19 +33,19 @@ impl<S: Value, T: Value> Loops for Work<'_, '_, S, T> {
         });
         let padded = winograd.tile.padded_rows(task.rows);
         let apart = [winograd.point(winograd.at_once), winograd.point(padded)];
-        for first_row in (0..winograd.patches[0]).step_by(winograd.height) {
+        for first_row in (0..winograd.blocks.patches[0]).step_by(winograd.blocks.height) {
             let windows = Windows {
                 first_image: task.first_image,
                 images: task.images.len(),
                 first_row,
-                height: winograd.height.min(winograd.patches[0] - first_row),
+                height: winograd.blocks.height.min(winograd.blocks.patches[0] - first_row),
             };
             for first in (0..winograd.product.channels).step_by(winograd.at_once) {
                 let channels = first..(first + winograd.at_once).min(winograd.product.channels);
                 let offsets = &offsets[..channels.len()];
                 winograd.make_points(&windows, channels.clone(), (source, &nothing), points, between);
                 let rows = task.first_row..task.first_row + padded;
-                let columns = windows.images * windows.height * winograd.patches[1];
+                let columns = windows.images * windows.height * winograd.blocks.patches[1];
                 for point in 0..POINTS {
                     AtPoint {
                         winograd,
