@@ -1,4 +1,5 @@
-"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON."""
+"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON. Without
+steps the memory is that of the evaluation."""
 
 import argparse
 import json
@@ -112,7 +113,8 @@ class Side:
 
     def peak_bytes(self):
         if self.cuda:
-            return torch.cuda.max_memory_reserved(self.asked.device)
+            of = torch.cuda.max_memory_reserved if self.asked.steps else torch.cuda.max_memory_allocated
+            return of(self.asked.device)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self.before
 
 
@@ -132,7 +134,7 @@ def main():
     parser.add_argument("--channels-last", action="store_true")
     asked = parser.parse_args()
     side = Side(asked.network, asked)
-    seconds = []
+    seconds, first = [], None
     for index in range(asked.steps):
         clock = time.perf_counter()
         side.step(index)
@@ -140,7 +142,9 @@ def main():
         if index == 0:
             first = time.perf_counter() - BEGIN
     peak = side.peak_bytes()
-    print(json.dumps({"seconds": seconds, "first": first, "peak_bytes": peak, "evaluation": side.evaluate()}))
+    evaluation = side.evaluate()
+    peak = peak if asked.steps else side.peak_bytes()
+    print(json.dumps({"seconds": seconds, "first": first, "peak_bytes": peak, "evaluation": evaluation}))
 
 
 main()

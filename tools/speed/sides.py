@@ -43,15 +43,23 @@ def oomph(network, asked):
         steps = [line for line in lines if line["event"] == "step"]
         ends = [step["seconds"] for step in steps]
         seconds = [after - before for before, after in zip(ends, ends[1:])]
-        evaluated, _ = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
-        per_sample = 1 / json.loads(evaluated)["samples_per_second"]
-    # What a GPU's allocator reserved is not the process's.
-    peak = peak - before if asked.device == "cpu" else max(step["pages_peak_bytes"] for step in steps)
-    return {"seconds": seconds, "first": first + ends[0], "peak_bytes": peak, "evaluation": per_sample}
+        evaluated, peak_of_evaluation = ran([OOMPH, "evaluate", "--json", "--checkpoint", run])
+        evaluated = json.loads(evaluated)
+    if asked.device == "cpu":
+        peaks = [peak - before, peak_of_evaluation - before]
+    else:
+        # What a GPU's allocator reserved is not the process's.
+        peaks = [max(step["pages_peak_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
+    return {"seconds": seconds, "first": first + ends[0], "evaluation": 1 / evaluated["samples_per_second"],
+            "peaks": peaks}
 
 
 def pytorch(name, asked):
-    side = [asked.python, str(HERE / "other_side.py"), name, "--steps", str(asked.steps), "--threads",
-            str(asked.threads), "--device", asked.device, "--precision", asked.precision]
-    out, _ = ran(side + ["--compile"] * asked.compile + ["--channels-last"] * asked.channels_last)
-    return json.loads(out)
+    def side(steps):
+        command = [asked.python, str(HERE / "other_side.py"), name, "--steps", str(steps), "--threads",
+                   str(asked.threads), "--device", asked.device, "--precision", asked.precision]
+        out, _ = ran(command + ["--compile"] * asked.compile + ["--channels-last"] * asked.channels_last)
+        return json.loads(out)
+
+    trained, evaluated = side(asked.steps), side(0)
+    return {**trained, "peaks": [trained["peak_bytes"], evaluated["peak_bytes"]]}

@@ -14,7 +14,8 @@ Ratios above 1 are in oomph's favour for speed, and below 1 for memory. Each is 
 lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least; before
 the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Evaluation is of so many
 samples, with loss and accuracy; oomph makes its samples meanwhile, and PyTorch takes a few batches again and again.
-Memory is what the process was given beyond what it had before there was a model, and on a GPU what was reserved there.
+Memory is what the process was given beyond what it had before there was a model; on a GPU what was reserved there in
+training, and what was in use there in evaluation.
 """
 
 import argparse
@@ -47,18 +48,19 @@ def main():
     asked = parser.parse_intermixed_args()
     if asked.steps < 2:
         parser.error("--steps: at least 2, of which the first is not timed")
-    print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation | peak memory | first step, s |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation "
+          "| peak memory, training | evaluation | first step, s |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name in asked.networks:
         network = NETWORKS[name]
         rounds = [(oomph(network, asked), pytorch(name, asked)) for _ in range(asked.rounds)]
         ours, theirs = zip(*rounds)
         steps = [[min(side["seconds"]) for side in sides] for sides in (ours, theirs)]
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
-        memory = [our["peak_bytes"] / their["peak_bytes"] for our, their in rounds]
+        memory = [[our["peaks"][of] / their["peaks"][of] for our, their in rounds] for of in (0, 1)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
         print(f"| {network['says']} | {min(steps[0]):.3f} | {min(steps[1]):.3f} | {faster(*steps)} | {faster(*evaluation)} "
-              f"| {spread(memory)} | {first[0]:.2f}, {first[1]:.2f} |", flush=True)
+              f"| {spread(memory[0])} | {spread(memory[1])} | {first[0]:.2f}, {first[1]:.2f} |", flush=True)
 
 
 main()

@@ -12,6 +12,7 @@ use oomph_model::{AnyTensor, Carried, Pass, Stages, autodiff};
 
 use crate::{
     DeviceTargets, Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
+    cleanup::{Cleaner, Moment},
     forward::{forward, forward_over},
     leak_watch::LeakCheck,
     loading::next_batch,
@@ -92,9 +93,10 @@ pub(crate) fn with_restored<T>(
 ) -> Result<T, TrainError> {
     let restored = || -> Result<_, TrainError> {
         checkpoint.check_classes(session.source.as_ref())?;
+        // Read first: what the file takes is gone when there is a model.
+        let record = charge(Account::Host, || checkpoint.model())?;
         let mut model = session.build()?;
-        let device = session.whole_model_device();
-        restore_model(&mut model, &charge(Account::Host, || checkpoint.model())?, &device)?;
+        restore_model(&mut model, &record, &session.whole_model_device())?;
         Ok((model, ()))
     };
     with_made(session, restored, report, |model, ()| work(model))
@@ -118,6 +120,7 @@ fn with_made<K, T>(
         if let Some(log) = &mut log {
             log.look_at(&model);
         }
+        Cleaner::new(session).at(Moment::Initialised);
         restart_peak();
         work(&model, known)
     });

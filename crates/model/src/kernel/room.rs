@@ -95,8 +95,21 @@ impl<'a> Part<'a> {
 /// # Panics
 /// Panics if a part was left out.
 pub(super) fn made<E, R>(count: usize, write: impl FnOnce(Part<'_, E>) -> R) -> (Vec<E>, R) {
+    made_in(Vec::with_capacity(count), count, write)
+}
+
+/// As [`made`], instead of what stands in `elements`, where there is room for so many. Whoever asks for that room has it
+/// in the memory of its thread: threads of a pool that each ask for some keep as much each.
+///
+/// # Panics
+/// Panics if there is less room, or if a part was left out.
+pub(super) fn made_in<E, R>(
+    mut elements: Vec<E>,
+    count: usize,
+    write: impl FnOnce(Part<'_, E>) -> R,
+) -> (Vec<E>, R) {
     let written = AtomicUsize::new(0);
-    let mut elements = Vec::with_capacity(count);
+    elements.clear();
     let result = write(Part { room: &mut elements.spare_capacity_mut()[..count], written: &written });
     assert_eq!(written.into_inner(), count, "every part is written");
     // SAFETY: there is room for so many, and all of them are written: a part counts when it is, and is gone then.

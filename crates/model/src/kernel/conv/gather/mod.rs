@@ -117,9 +117,10 @@ impl Gather {
                 element.write(E::ZERO);
             });
         }
+        let room = Vec::with_capacity(self.weight_elements());
         // Within the pool, so that its threads are waited for once.
         rayon::scope(|_| {
-            let packed = self.packed(weights);
+            let packed = self.packed(weights, room);
             let rows = self.product.rows_of_a_task(self.tile, self.images, [LEAST_ROWS, self.most_rows()]);
             let tasks = charge(Account::Host, || self.product.tasks(self.images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
@@ -135,8 +136,8 @@ impl Gather {
     }
 
     /// The weights in tiles: grid by grid, block by block of channels.
-    fn packed<E: Value>(&self, weights: &[E]) -> Vec<f32> {
-        let (packed, ()) = room::made(self.weight_elements(), |room| {
+    fn packed<E: Value>(&self, weights: &[E], room: Vec<f32>) -> Vec<f32> {
+        let (packed, ()) = room::made_in(room, self.weight_elements(), |room| {
             let tiles = charge(Account::Host, || self.tiles(weights, room));
             workers::all(tiles.len(), tiles.into_iter(), vectorised);
         });

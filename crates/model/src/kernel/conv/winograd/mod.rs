@@ -149,9 +149,10 @@ impl Winograd {
 
     /// Writes the target.
     pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
+        let room = Vec::with_capacity(self.weight_elements());
         // Within the pool, so that its threads are waited for once.
         rayon::scope(|_| {
-            let packed = self.packed(weights);
+            let packed = self.packed(weights, room);
             let rows = self.product.rows_of_a_task(self.tile, self.blocks.images, ROWS);
             let tasks = charge(Account::Host, || self.product.tasks(self.blocks.images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
@@ -161,8 +162,8 @@ impl Winograd {
     }
 
     /// The kernels' points in tiles: part by part of the channels, point by point.
-    fn packed<E: Value>(&self, weights: &[E]) -> Vec<f32> {
-        let (packed, ()) = room::made(self.weight_elements(), |room| {
+    fn packed<E: Value>(&self, weights: &[E], room: Vec<f32>) -> Vec<f32> {
+        let (packed, ()) = room::made_in(room, self.weight_elements(), |room| {
             let tiles = charge(Account::Host, || self.tiles(weights, room));
             workers::all(tiles.len(), tiles.into_iter(), vectorised);
         });
