@@ -8,6 +8,7 @@ mod correlate;
 mod gather;
 mod own;
 mod product;
+mod way;
 mod window;
 mod winograd;
 

@@ -11,13 +11,14 @@ use super::{
     correlate::Correlate,
     gather::Gather,
     product::{Product, Sizes},
+    way::Way,
     window::{Axis, backward_grids},
     winograd::Winograd,
 };
 use crate::{
     AnyTensor,
     kernel::{
-        Own, Workspace, room,
+        Own, room,
         rows::{Value, Values, tensor, zeros},
     },
 };
@@ -41,7 +42,7 @@ fn shapes(input: [usize; 4], weight: [usize; 4], slide: Slide) -> (Sizes, [Axis;
 /// The output, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
     let (sizes, axes) = shapes(input.dims(), weight.dims(), slide);
-    multiply("conv2d", [input, weight], Way::of(Product::forward(sizes), vec![axes]))
+    multiply("conv2d", [input, weight], Product::forward(sizes), vec![axes])
 }
 
 /// The input's gradient, in the format of weight and gradient.
@@ -52,55 +53,24 @@ pub(super) fn input_backward(
     slide: Slide,
 ) -> Tensor<4> {
     let (sizes, axes) = shapes(input, weight.dims(), slide);
-    let way = Way::of(Product::backward(sizes), backward_grids(&axes));
-    multiply("conv2d_input_backward", [gradient, weight], way)
+    let grids = backward_grids(&axes);
+    multiply("conv2d_input_backward", [gradient, weight], Product::backward(sizes), grids)
 }
 
-/// How a convolution is computed, forward or back to the input.
-enum Way {
-    /// With as many products as there are.
-    Gather(Gather),
-    /// With fewer products.
-    Winograd(Winograd),
-}
-
-impl Way {
-    fn of(product: Product, grids: Vec<[Axis; 2]>) -> Self {
-        match Winograd::where_it_pays(product, &grids) {
-            Some(winograd) => Self::Winograd(winograd),
-            None => Self::Gather(Gather::new(product, grids)),
-        }
-    }
-
-    fn workspace(&self) -> Workspace {
-        match self {
-            Self::Gather(gather) => gather.workspace(),
-            Self::Winograd(winograd) => winograd.workspace(),
-        }
-    }
-
-    fn product(&self) -> &Product {
-        match self {
-            Self::Gather(gather) => gather.product(),
-            Self::Winograd(winograd) => winograd.product(),
-        }
-    }
-
-    fn run<E: Value>(&self, inputs: &[FlexTensor]) -> FlexTensor {
-        let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
-        let shape = self.product().shape();
-        let write = |target: &mut [MaybeUninit<E>]| match self {
-            Self::Gather(gather) => gather.run(weights, source, target),
-            Self::Winograd(winograd) => winograd.run(weights, source, target),
-        };
-        // SAFETY: tasks are cut of the whole target and are all done. Each writes all its rows: every pixel is of one
-        // grid, and those that none reads are written before, or of one patch.
-        let elements = unsafe { room::written(shape.iter().product(), write) };
-        E::tensor(elements, Shape::from(shape))
+/// Computes a convolution forward or back to the input, by fewer products where that pays.
+fn multiply(
+    name: &'static str,
+    inputs: [Tensor<4>; 2],
+    product: Product,
+    grids: Vec<[Axis; 2]>,
+) -> Tensor<4> {
+    match Winograd::where_it_pays(product, &grids) {
+        Some(winograd) => multiply_by(name, inputs, &winograd),
+        None => multiply_by(name, inputs, &Gather::new(product, grids)),
     }
 }
 
-fn multiply(name: &'static str, [read, weight]: [Tensor<4>; 2], way: Way) -> Tensor<4> {
+fn multiply_by(name: &'static str, [read, weight]: [Tensor<4>; 2], way: &impl Way) -> Tensor<4> {
     let dtype = read.dtype();
     let operation = Own {
         name,
@@ -110,12 +80,22 @@ fn multiply(name: &'static str, [read, weight]: [Tensor<4>; 2], way: Way) -> Ten
     };
     let made = operation.run_within(way.workspace(), |inputs| {
         vec![match dtype {
-            DType::BF16 => way.run::<bf16>(&inputs),
-            DType::F16 => way.run::<f16>(&inputs),
-            _ => way.run::<f32>(&inputs),
+            DType::BF16 => multiplied::<bf16>(way, &inputs),
+            DType::F16 => multiplied::<f16>(way, &inputs),
+            _ => multiplied::<f32>(way, &inputs),
         }]
     });
     image(made)
+}
+
+fn multiplied<E: Value>(way: &impl Way, inputs: &[FlexTensor]) -> FlexTensor {
+    let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
+    let shape = way.product().shape();
+    let write = |target: &mut [MaybeUninit<E>]| way.run(weights, source, target);
+    // SAFETY: tasks are cut of the whole target and are all done. Each writes all its rows: every pixel is of one grid,
+    // and those that none reads are written before, or of one patch.
+    let elements = unsafe { room::written(shape.iter().product(), write) };
+    E::tensor(elements, Shape::from(shape))
 }
 
 /// The gradient of the weight, in 32 bits.
@@ -171,10 +151,11 @@ mod tests {
         let source = product.batch * product.channels * product.source[0] * product.source[1];
         let counts = [source, product.rows * product.channels * 9];
         let inputs = counts.map(|count| (0..count).map(&value).collect::<Vec<_>>());
-        let fewer = Way::Winograd(Winograd::new(product, &grids[0]));
-        let all = Way::Gather(Gather::new(product, grids));
+        let fewer = Winograd::new(product, &grids[0]);
+        let all = Gather::new(product, grids);
         let inputs = inputs.map(vector);
-        [fewer, all].map(|way| way.run::<f32>(&inputs).storage().to_vec())
+        [multiplied::<f32>(&fewer, &inputs), multiplied::<f32>(&all, &inputs)]
+            .map(|made| made.storage().to_vec())
     }
 
     #[test]

@@ -12,19 +12,16 @@ mod grid;
 mod packing;
 mod work;
 
-use std::mem::MaybeUninit;
-
-use oomph_core::{Account, charge};
-use rayon::prelude::*;
-
-use super::{product::Product, window::Axis};
+use super::{
+    product::{Product, Task},
+    way::Way,
+    window::Axis,
+};
 use crate::kernel::{
-    Workspace,
-    room::{self, Part},
+    room::Part,
     rows::Value,
     tile::Tile,
-    vector::vectorised,
-    workers,
+    vector::{Loops, vectorised},
 };
 
 use grid::Grid;
@@ -69,12 +66,6 @@ impl Gather {
         Self { tile, product, images, grids }
     }
 
-    /// Elements of the weights in tiles.
-    fn weight_elements(&self) -> usize {
-        let taps: usize = self.grids.iter().map(Grid::taps).sum();
-        taps * self.product.channels * self.tile.padded_rows(self.product.rows)
-    }
-
     /// Elements of a task's copy of the source, its panel and its sums.
     fn parts_of_workspace(&self) -> [usize; 3] {
         let copied = self.grids.iter().filter(|grid| !grid.direct);
@@ -90,62 +81,48 @@ impl Gather {
         ]
     }
 
-    pub(super) fn product(&self) -> &Product {
-        &self.product
-    }
-
-    pub(super) fn workspace(&self) -> Workspace {
-        let rows = self.product.rows.div_ceil(self.tile.rows);
-        Workspace {
-            shared: self.weight_elements(),
-            of_each: self.parts_of_workspace().iter().sum(),
-            tasks: self.product.batch.div_ceil(self.images) * rows,
-        }
-    }
-
     /// Rows that a task computes at most.
     fn most_rows(&self) -> usize {
         const LEAST: usize = 256;
         let columns = self.grids.iter().map(|grid| grid.panels.len() * self.tile.columns);
         self.product.rows.min(LEAST.max(SUMS / columns.max().unwrap_or(1).max(1)))
     }
+}
 
-    /// Writes the target.
-    pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
-        if !self.is_complete() {
-            target.par_iter_mut().for_each(|element| {
-                element.write(E::ZERO);
-            });
-        }
-        let room = Vec::with_capacity(self.weight_elements());
-        // Within the pool, so that its threads are waited for once.
-        rayon::scope(|_| {
-            let packed = self.packed(weights, room);
-            let rows = self.product.rows_of_a_task(self.tile, self.images, [LEAST_ROWS, self.most_rows()]);
-            let tasks = charge(Account::Host, || self.product.tasks(self.images, rows, target));
-            workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
-                vectorised(Work { gather: self, weights: &packed, source, task: &mut task, workspace });
-            });
-        });
+impl Way for Gather {
+    fn product(&self) -> &Product {
+        &self.product
     }
 
-    /// Whether every pixel of the target is of a grid: where kernels are smaller than their stride, some are read by none.
+    fn tile(&self) -> Tile {
+        self.tile
+    }
+
+    fn images(&self) -> usize {
+        self.images
+    }
+
+    fn rows(&self) -> [usize; 2] {
+        [LEAST_ROWS, self.most_rows()]
+    }
+
+    fn weight_elements(&self) -> usize {
+        let taps: usize = self.grids.iter().map(Grid::taps).sum();
+        taps * self.product.channels * self.tile.padded_rows(self.product.rows)
+    }
+
+    fn elements_of_task(&self) -> usize {
+        self.parts_of_workspace().iter().sum()
+    }
+
+    /// Where kernels are smaller than their stride, some pixels are read by none.
     fn is_complete(&self) -> bool {
         let of_grid = |grid: &Grid| grid.axes.iter().map(|axis| axis.grid).product::<usize>();
         self.grids.iter().map(of_grid).sum::<usize>() == self.product.target[0] * self.product.target[1]
     }
 
-    /// The weights in tiles: grid by grid, block by block of channels.
-    fn packed<E: Value>(&self, weights: &[E], room: Vec<f32>) -> Vec<f32> {
-        let (packed, ()) = room::made_in(room, self.weight_elements(), |room| {
-            let tiles = charge(Account::Host, || self.tiles(weights, room));
-            workers::all(tiles.len(), tiles.into_iter(), vectorised);
-        });
-        packed
-    }
-
-    /// How each tile of weights is filled.
-    fn tiles<'a, E: Value>(&'a self, weights: &'a [E], mut room: Part<'a>) -> Vec<Packing<'a, E>> {
+    /// Grid by grid, block by block of channels.
+    fn tiles<'a, E: Value>(&'a self, weights: &'a [E], mut room: Part<'a>) -> Vec<impl Loops + Send> {
         let rows = self.tile.rows;
         let mut tiles = Vec::new();
         for grid in &self.grids {
@@ -166,6 +143,10 @@ impl Gather {
             }
         }
         tiles
+    }
+
+    fn compute<E: Value>(&self, weights: &[f32], source: &[E], mut task: Task<'_, E>, workspace: &mut [f32]) {
+        vectorised(Work { gather: self, weights, source, task: &mut task, workspace });
     }
 }
 

@@ -20,12 +20,17 @@ mod points;
 mod weights;
 mod work;
 
-use std::mem::MaybeUninit;
-
-use oomph_core::{Account, charge};
-
-use super::{product::Product, window::Axis};
-use crate::kernel::{Workspace, room, rows::Value, tile::Tile, vector::vectorised, workers};
+use super::{
+    product::{Product, Task},
+    way::Way,
+    window::Axis,
+};
+use crate::kernel::{
+    room::Part,
+    rows::Value,
+    tile::Tile,
+    vector::{Loops, vectorised},
+};
 
 use blocks::Blocks;
 use weights::Packing;
@@ -119,11 +124,6 @@ impl Winograd {
         rows * self.stride() + LINE
     }
 
-    /// Elements of the kernels' points, in tiles.
-    fn weight_elements(&self) -> usize {
-        POINTS * self.product.channels * self.tile.padded_rows(self.product.rows)
-    }
-
     /// Elements of a task's points, its products, and what stands between pixels and those.
     fn parts_of_workspace(&self) -> [usize; 3] {
         let rows = self.tile.padded_rows(self.product.rows.min(ROWS[1]));
@@ -133,45 +133,39 @@ impl Winograd {
             self.elements_before_points().max(self.elements_behind_products()),
         ]
     }
+}
 
-    pub(super) fn product(&self) -> &Product {
+impl Way for Winograd {
+    fn product(&self) -> &Product {
         &self.product
     }
 
-    pub(super) fn workspace(&self) -> Workspace {
-        let rows = self.product.rows.div_ceil(self.tile.rows);
-        Workspace {
-            shared: self.weight_elements(),
-            of_each: self.parts_of_workspace().iter().sum(),
-            tasks: self.product.batch.div_ceil(self.blocks.images) * rows,
-        }
+    fn tile(&self) -> Tile {
+        self.tile
     }
 
-    /// Writes the target.
-    pub(super) fn run<E: Value>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
-        let room = Vec::with_capacity(self.weight_elements());
-        // Within the pool, so that its threads are waited for once.
-        rayon::scope(|_| {
-            let packed = self.packed(weights, room);
-            let rows = self.product.rows_of_a_task(self.tile, self.blocks.images, ROWS);
-            let tasks = charge(Account::Host, || self.product.tasks(self.blocks.images, rows, target));
-            workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
-                vectorised(Work { winograd: self, weights: &packed, source, task: &mut task, workspace });
-            });
-        });
+    fn images(&self) -> usize {
+        self.blocks.images
     }
 
-    /// The kernels' points in tiles: part by part of the channels, point by point.
-    fn packed<E: Value>(&self, weights: &[E], room: Vec<f32>) -> Vec<f32> {
-        let (packed, ()) = room::made_in(room, self.weight_elements(), |room| {
-            let tiles = charge(Account::Host, || self.tiles(weights, room));
-            workers::all(tiles.len(), tiles.into_iter(), vectorised);
-        });
-        packed
+    fn rows(&self) -> [usize; 2] {
+        ROWS
     }
 
-    /// How the tiles of weights are filled: those of the same rows and channels together.
-    fn tiles<'a, E: Value>(&'a self, weights: &'a [E], mut room: room::Part<'a>) -> Vec<Packing<'a, E>> {
+    fn weight_elements(&self) -> usize {
+        POINTS * self.product.channels * self.tile.padded_rows(self.product.rows)
+    }
+
+    fn elements_of_task(&self) -> usize {
+        self.parts_of_workspace().iter().sum()
+    }
+
+    fn is_complete(&self) -> bool {
+        true
+    }
+
+    /// Part by part of the channels, point by point: those of the same rows and channels are filled together.
+    fn tiles<'a, E: Value>(&'a self, weights: &'a [E], mut room: Part<'a>) -> Vec<impl Loops + Send> {
         let Product { channels, rows, .. } = self.product;
         let of_tile = self.tile.rows;
         let mut tiles = Vec::new();
@@ -195,5 +189,9 @@ impl Winograd {
             }
         }
         tiles
+    }
+
+    fn compute<E: Value>(&self, weights: &[f32], source: &[E], mut task: Task<'_, E>, workspace: &mut [f32]) {
+        vectorised(Work { winograd: self, weights, source, task: &mut task, workspace });
     }
 }
