@@ -1,4 +1,4 @@
-//! How long our layers take on the CPU: one forward, and one forward with backward.
+//! Times our layers on the CPU: forward, and forward with backward. Takes some minutes.
 //!
 //! ```sh
 //! cargo bench --bench layers
@@ -18,7 +18,7 @@ use oomph::{
     model::autodiff,
 };
 
-/// A layer alone, as a model of one stage.
+/// A model of one layer.
 #[derive(Module, Debug)]
 struct Norm {
     layer: BatchNorm,
@@ -31,7 +31,7 @@ impl Stage for Norm {
     }
 }
 
-/// What a ResNet is made of: convolution, normalisation, rectifier.
+/// The block of a ResNet: convolution, batch normalisation, ReLU.
 #[derive(Module, Debug)]
 struct ConvBlock {
     conv: Conv2d,
@@ -57,7 +57,7 @@ impl Stage for Recurrent {
     }
 }
 
-/// A convolution alone.
+/// A model of one convolution.
 #[derive(Module, Debug)]
 struct Convolution {
     layer: Conv2d,
@@ -70,7 +70,7 @@ impl Stage for Convolution {
     }
 }
 
-/// Measures both passes of a model on inputs of `shape`, whose first dimension is the batch, by our own kernels.
+/// Measures both passes of a model with our kernels. The first dimension of `shape` is the batch.
 fn measure(criterion: &mut Criterion, name: &str, shape: &[usize], make: impl Fn(&Init) -> Stages) {
     measure_by(criterion, name, shape, Kernels::Own, make);
 }
@@ -123,7 +123,7 @@ fn layers(criterion: &mut Criterion) {
         let conv = Conv2d::new(&init.at("conv"), [64, 64], 3, 1);
         Stages::single(ConvBlock { conv, norm: BatchNorm::new(&init.at("norm"), 64) })
     });
-    // Of ResNet-18 and -50: [channels in and out], kernel, stride, [batch, size].
+    // Shapes of ResNet-18 and -50: [channels in and out], kernel, stride, [batch, size].
     for ([input, output], kernel, stride, [batch, size]) in [
         ([64, 64], 3, 1, [8, 32]),
         ([512, 512], 3, 1, [8, 4]),

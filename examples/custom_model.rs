@@ -1,5 +1,5 @@
-//! A model, a data source and a loss of your own, with every command of oomph: two intertwined spirals, told apart by
-//! a small network under the focal loss.
+//! Your own model, data source and loss with every command of oomph: a small network with the focal loss classifies the
+//! points of two intertwined spirals.
 //!
 //! ```sh
 //! cargo run --release --example custom_model -- train    --config examples/custom_model.toml
@@ -8,11 +8,11 @@
 //! cargo run --release --example custom_model -- config   --config examples/custom_model.toml
 //! ```
 //!
-//! In a crate of your own the same file is `src/main.rs`, and `oomph` is its only dependency.
+//! In your own crate this file is `src/main.rs`, and `oomph` is the only dependency.
 
 use std::{f32::consts::PI, process::ExitCode, sync::Arc};
 
-// `derive(Module)` writes paths that begin with `burn`, so the name has to be there.
+// `derive(Module)` generates paths that start with `burn`, so the name must be in scope.
 use oomph::burn::{
     self,
     module::Module,
@@ -28,7 +28,7 @@ use oomph::{
     Split, Stage, Stages, Target, TargetSpec, Task, TaskError, Values,
 };
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
 fn main() -> ExitCode {
@@ -119,7 +119,7 @@ impl OpenSource for SpiralSettings {
     }
 }
 
-/// Points of the plane on two arms, each a class. Nothing is stored: a point follows from the seed and its index.
+/// Points of the plane on two arms, one per class. Nothing is stored: the seed and the index determine a point.
 struct Spirals {
     settings: SpiralSettings,
     spec: SampleSpec,
@@ -153,8 +153,8 @@ impl Source for Spirals {
 
 // The loss ------------------------------------------------------------------------------------------------------------
 
-/// The focal loss −(1 − p)^γ log p, with p the probability given to the right class: samples that the model is sure
-/// of count less (Lin et al. 2017, arXiv:1708.02002).
+/// The focal loss −(1 − p)^γ log p, where p is the probability of the right class. Samples that the model classifies with
+/// confidence count less (Lin et al. 2017, arXiv:1708.02002).
 struct Focal {
     gamma: f32,
 }

@@ -1,32 +1,33 @@
-//! Replicas (`ddp`): each device has the whole model and a part of every batch, and gradients are summed over all. It is
-//! the training of one device, on any number of them.
+//! Replicas (`ddp`): each device has the whole model and a part of every batch, and gradients are summed over all
+//! devices. The result is that of one device.
 //!
 //! ```sh
 //! cargo run --release --example ddp
 //! ```
 //!
-//! docs/parallel.md says what travels and when.
+//! docs/concepts/parallel.md explains what devices exchange and when.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::{Config, Done, Quiet, Registry, Session, Stop, TrainOptions, train};
+use oomph::{Config, Done, Quiet, Registry, Stop, TrainOptions, train};
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:12} {:9} {:11}  peak in use", "devices", "eval loss", "all-reduce");
-    // The fewer they are the more each holds, so that all peaks are those of the last training.
+    // Fewer devices hold more each, so the peak of each run is its own and not that of the run before.
     for devices in ["cpu,cpu,cpu", "cpu,cpu", "cpu"] {
         let done = trained(devices)?;
-        // Those of rank 0, which knows its own.
+        // Rank 0 reports its own times.
         let all_reduce = match done.devices.first().and_then(|first| first.all_reduce_seconds) {
             Some([under_way, _]) => format!("{:.1} ms", 1e3 * under_way / done.step as f64),
             None => "–".into(),
         };
         let peaks: Vec<_> = match done.devices.as_slice() {
             [] => vec![done.peak_in_use_bytes.to_string()],
-            // There is a meter, installed above, and the devices are parts of the CPU.
+            // Present, as the meter is installed and the devices are parts of the CPU.
             all => all.iter().filter_map(|one| Some(one.peak_in_use_bytes?.to_string())).collect(),
         };
         let loss = done.eval_loss.unwrap_or_default();
@@ -35,8 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same model, data, batch and seed on any devices. The model has no batch normalisation, which would see the
-/// samples of its own device alone: with one, set `device.sync_batch_norm`.
+/// Trains the same model with the same data, batch and seed on any devices. The model has no batch normalisation, which
+/// would see only the samples of its device; with one, set `device.sync_batch_norm`.
 fn trained(devices: &str) -> Result<Done, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let settings = format!(
@@ -48,6 +49,6 @@ fn trained(devices: &str) -> Result<Done, Box<dyn Error>> {
          run.directory = '{}'",
         folder.path().join("run").display()
     );
-    let session = Session::open(Config::from_toml("ddp", &settings)?, &Registry::builtin())?;
+    let session = open(Config::from_toml("ddp", &settings)?, &Registry::builtin())?;
     Ok(train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new())?)
 }

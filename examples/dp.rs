@@ -1,19 +1,20 @@
-//! One device that coordinates replicas on others (`dp`): the same loss as on one device, and what each device holds.
+//! One device coordinates replicas on others (`dp`): the loss equals that of one device; prints the peak of each device.
 //!
 //! ```sh
 //! cargo run --release --example dp
 //! ```
 //!
-//! docs/parallel.md says what travels.
+//! docs/concepts/parallel.md explains what devices exchange.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::{Config, Quiet, Registry, Session, Stop, TrainOptions, train};
+use oomph::{Config, Quiet, Registry, Stop, TrainOptions, train};
 
-// Counts what training takes in memory, on each device.
+// Measures the memory of training on each device.
 oomph::install_meter!();
 
-/// As in `[device]`.
+/// Settings of `[device]`.
 const DEVICES: [&str; 4] = [
     "devices = 'cpu'",
     "devices = 'cpu,cpu,cpu', strategy = 'ddp'",
@@ -34,11 +35,11 @@ fn main() -> Result<(), Box<dyn Error>> {
              device = {{ {devices} }}",
             directory.display()
         );
-        let session = Session::open(Config::from_toml("dp", &settings)?, &Registry::builtin())?;
+        let session = open(Config::from_toml("dp", &settings)?, &Registry::builtin())?;
         let done = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new())?;
         println!("{devices}\n  loss {:.6}", done.loss.unwrap_or_default());
         for (index, device) in done.devices.iter().enumerate() {
-            // There is a meter, installed above, and the devices are the CPU.
+            // Present, as the meter is installed and the devices are the CPU.
             let peak = device.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
             println!("  device {index}: peak in use {peak}");
         }

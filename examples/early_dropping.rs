@@ -1,24 +1,24 @@
-//! Early dropping: what a loop of your own saves by letting go of a tensor at its last use.
+//! Early dropping: how much memory your own loop saves by dropping each tensor at its last use.
 //!
 //! ```sh
 //! cargo run --release --example early_dropping
 //! ```
 //!
-//! The step is written twice. The careless one keeps input, output and last step's gradients in variables until it
-//! returns, as is easily written; the careful one drops each where it is read last. The meter says what that is worth.
-//! oomph's own steps are careful: docs/freeing.md.
+//! The step is written twice. The careless version keeps the input, the output and the previous step's gradients in
+//! variables until it returns. The careful version drops each at its last use. The meter shows the difference. oomph's own
+//! steps are careful: docs/concepts/memory.md.
 
 use std::error::Error;
 
 use oomph::burn::tensor::{Device, Int, Tensor};
 use oomph::memory::{Account, charge, read, restart_peak};
-use oomph::trainer::{Classification, DeviceTargets, Task};
 use oomph::{
     AnyTensor, Bytes, Init, InputSpec, Kernels, Key, Named, Pass, SampleSpec, Section, Stages, TargetSpec,
     model::autodiff, resnet,
 };
+use oomph::{Classification, DeviceTargets, Task};
 
-// Counts what tensors take in memory.
+// Measures the memory of tensors.
 oomph::install_meter!();
 
 const BATCH: usize = 64;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 type Step = fn(&Stages, &mut Option<Named<AnyTensor>>, usize) -> Result<(), Box<dyn Error>>;
 
-/// The most that was in use in three steps, beyond what the model takes.
+/// The peak of three steps, without the memory of the model.
 fn peak_of(model: &Stages, step: Step) -> Result<Bytes, Box<dyn Error>> {
     charge(Account::Device, || {
         let before = read().in_use_bytes;
@@ -56,9 +56,9 @@ fn careless(
     let (input, targets) = batch();
     let output = model.forward(input.clone(), &mut Pass::train(Key::new(step as u64)))?;
     let loss = task().loss(&output, &targets)?;
-    // Last step's gradients are there until the new ones are, and so are input and output.
+    // The previous gradients, the input and the output live until the new gradients are computed.
     *gradients = Some(autodiff::backward(loss, model));
-    // Somebody wanted to look at them at the end.
+    // For example, because the end of the step logs them.
     drop((input, output));
     Ok(())
 }
@@ -70,10 +70,10 @@ fn careful(
 ) -> Result<(), Box<dyn Error>> {
     *gradients = None;
     let (input, targets) = batch();
-    // Moved into the model: its first layer keeps what it needs of it.
+    // Moved into the model, whose first layer keeps what backward needs.
     let output = model.forward(input, &mut Pass::train(Key::new(step as u64)))?;
     let loss = task().loss(&output, &targets)?;
-    // The loss is all that backward starts from. Nobody else holds the logits now, and their gradient takes their place.
+    // Backward needs only the loss. Without other references to the logits, their gradient reuses the memory.
     drop((output, targets));
     *gradients = Some(autodiff::backward(loss, model));
     Ok(())
@@ -89,7 +89,7 @@ fn batch() -> (AnyTensor, DeviceTargets) {
     (input, DeviceTargets::Classes(Tensor::<1, Int>::zeros([BATCH], &device)))
 }
 
-/// One with many classes, so that its output is large.
+/// A model with many classes, and so a large output.
 fn model() -> Result<Stages, Box<dyn Error>> {
     let settings = Section::from_toml("model", "name = 'resnet18'\nstem = 'small'\nwidth = 8")?;
     let spec = SampleSpec {

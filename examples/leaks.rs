@@ -1,13 +1,14 @@
-//! The classic memory leaks of training loops, a function each, with the cure beside it, and how the leak watch of
-//! oomph finds them.
+//! The classic memory leaks of training loops, each with its fix, and how the leak watch of oomph finds them.
 //!
 //! ```sh
 //! cargo run --release --example leaks
 //! ```
 //!
-//! `train` has this watch built in. Here it is used in loops of our own: see [`Lab::steps`], which is all it takes.
-//! Every loop runs for 20 steps, with a small ResNet on the embedded digits.
+//! `train` has this watch built in. Here it runs in hand-written loops: see [`Lab::steps`]. Every loop runs 20 steps of a
+//! small ResNet on the built-in digits.
 
+use oomph_engine::session::train_order;
+use oomph_trainer::open;
 use std::{
     cell::RefCell,
     rc::{Rc, Weak},
@@ -15,25 +16,25 @@ use std::{
 
 use oomph::burn::tensor::{Device, Tensor, TensorData};
 use oomph::data::{Loader, Targets};
+use oomph::engine::optimizer::Optimizer;
 use oomph::memory::{
     Account, charge,
     leak::{Leak, LeakWatch, Point},
 };
 use oomph::model::autodiff;
-use oomph::trainer::Optimizer;
 use oomph::{
     AnyTensor, Config, DeviceTargets, Key, Named, Pass, Phase, Registry, Session, SessionError, Split,
     Stages, TrainError, Values, phase,
 };
 
-// Leaks are found by what the meter counts. (The test of this file has its own.)
+// The watch reads the meter. (The test of this file installs its own.)
 #[cfg(not(test))]
 oomph::install_meter!();
 
-/// Runs every mistake and every cure and prints what the watch says.
+/// Runs every mistake and every fix, and prints the reports of the watch.
 #[cfg(not(test))]
 fn main() -> Result<(), TrainError> {
-    println!("{:66} {:12} {:>11}   the cure", "mistake", "found after", "a step adds");
+    println!("{:66} {:12} {:>11}   the fix", "mistake", "found after", "a step adds");
     let mut said = Vec::new();
     for Mistake { name, leaking, cured } in MISTAKES {
         let found = Lab::new()?.run(leaking)?;
@@ -51,20 +52,20 @@ fn main() -> Result<(), TrainError> {
     Ok(())
 }
 
-/// A mistake and its cure.
+/// A mistake and its fix.
 pub(crate) struct Mistake {
-    /// What is done wrong.
+    /// The mistake in words.
     pub(crate) name: &'static str,
-    /// The loop that does it.
+    /// The loop with the mistake.
     pub(crate) leaking: Steps,
-    /// The loop that does it right.
+    /// The loop with the fix.
     pub(crate) cured: Steps,
 }
 
-/// Some steps, with the watch looking on.
+/// A loop of steps under the watch.
 pub(crate) type Steps = fn(&mut Lab) -> Result<(), TrainError>;
 
-/// All of them.
+/// All mistakes.
 pub(crate) const MISTAKES: [Mistake; 7] = [
     Mistake { name: "losses are summed as tensors", leaking: sum_of_tensors, cured: sum_of_numbers },
     Mistake { name: "outputs are kept on the device", leaking: kept_outputs, cured: counted_outputs },
@@ -85,10 +86,10 @@ pub(crate) const MISTAKES: [Mistake; 7] = [
 
 // Summing losses ------------------------------------------------------------------------------------------------------
 
-/// A loss holds on to the graph it was computed by, and so to every activation. A sum holds on to all its losses.
+/// A loss tensor holds its graph, and so every activation. A sum of tensors holds the graphs of all its losses.
 ///
-/// Burn takes a graph apart in `backward`, so the sum of the losses that were trained on would be a few bytes a step.
-/// This one is of a loss that is only watched.
+/// Burn frees a graph in `backward`, so a sum of training losses would grow by only a few bytes per step. This loop sums a
+/// loss without a backward pass.
 fn sum_of_tensors(lab: &mut Lab) -> Result<(), TrainError> {
     let mut total: Option<Tensor<1>> = None;
     lab.steps(|lab| {
@@ -102,7 +103,7 @@ fn sum_of_tensors(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The cure: a number has no graph. That it is computed off the autodiff device saves the graph altogether.
+/// The fix: a number has no graph. Without the autodiff device there is no graph at all.
 fn sum_of_numbers(lab: &mut Lab) -> Result<(), TrainError> {
     let mut total = 0.0;
     lab.steps(|lab| {
@@ -115,7 +116,7 @@ fn sum_of_numbers(lab: &mut Lab) -> Result<(), TrainError> {
 
 // Keeping outputs -----------------------------------------------------------------------------------------------------
 
-/// Predictions of a whole epoch, kept as tensors to make a metric of them: a batch more on the device every step.
+/// Keeps the predictions of an epoch as tensors for a metric: one more batch on the device every step.
 fn kept_outputs(lab: &mut Lab) -> Result<(), TrainError> {
     let mut outputs = Vec::new();
     lab.steps(|lab| {
@@ -124,8 +125,7 @@ fn kept_outputs(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The cure: what the metric is made of is a number a batch. Where it takes all predictions, `to_host` brings them
-/// where there is room for them.
+/// The fix: the metric needs one number per batch. For a metric of all predictions, `to_host` moves them to the host.
 fn counted_outputs(lab: &mut Lab) -> Result<(), TrainError> {
     let mut right = 0.0;
     lab.steps(|lab| {
@@ -140,8 +140,8 @@ fn counted_outputs(lab: &mut Lab) -> Result<(), TrainError> {
 
 // Evaluating with autodiff --------------------------------------------------------------------------------------------
 
-/// Nobody calls `backward` in an evaluation, so on the autodiff device every batch leaves all its activations behind.
-/// It is the graph that is large here, not the results: of those a list takes 640 bytes a batch.
+/// An evaluation has no `backward`, so on the autodiff device the activations of every batch stay. The graphs are large,
+/// not the results: these take 640 bytes per batch.
 fn evaluation_with_autodiff(lab: &mut Lab) -> Result<(), TrainError> {
     let mut results = Vec::new();
     lab.eval_batches(|lab| {
@@ -151,8 +151,7 @@ fn evaluation_with_autodiff(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The cure: `inference` is the same model off the autodiff device (it shares the parameters), and results go to the
-/// host.
+/// The fix: `inference` gives the model without the autodiff device, sharing the parameters. The results go to the host.
 fn evaluation_without(lab: &mut Lab) -> Result<(), TrainError> {
     let mut results = Vec::new();
     let model = lab.model.inference();
@@ -166,18 +165,18 @@ fn evaluation_without(lab: &mut Lab) -> Result<(), TrainError> {
 
 // Keeping gradients ---------------------------------------------------------------------------------------------------
 
-/// Gradients take as much as the parameters do. To look at them later they are kept, every step's.
+/// Keeps the gradients of every step for later. Gradients are as large as the parameters.
 fn kept_gradients(lab: &mut Lab) -> Result<(), TrainError> {
     let mut history: Vec<Named<AnyTensor>> = Vec::new();
     lab.steps(|lab| {
         let gradients = lab.gradients()?;
-        history.push(gradients.clone()); // shares the memory, and keeps it
+        history.push(gradients.clone()); // shares the memory, and keeps it alive
         lab.update(gradients);
         Ok(())
     })
 }
 
-/// The cure: keep what you look at, here the norm.
+/// The fix: keep only the figure of interest, here the norm.
 fn kept_norms(lab: &mut Lab) -> Result<(), TrainError> {
     let mut history: Vec<f32> = Vec::new();
     lab.steps(|lab| {
@@ -192,11 +191,11 @@ fn kept_norms(lab: &mut Lab) -> Result<(), TrainError> {
 
 // A clone in a closure ------------------------------------------------------------------------------------------------
 
-/// What is to be done later with the model of now.
+/// Deferred work on the current model.
 type Later = Box<dyn Fn() -> usize>;
 
-/// A clone of a model shares its memory until the optimizer replaces the parameters; then the clone is all that keeps
-/// the old ones. A closure that is put off to the end of the run holds one, and so do lists of "best models" and caches.
+/// A clone of a model shares its memory until the optimizer replaces the parameters. From then on the clone alone keeps the
+/// old ones alive. Deferred closures hold such clones, and so do lists of "best models" and caches.
 fn many_clones(lab: &mut Lab) -> Result<(), TrainError> {
     let mut at_the_end: Vec<Later> = Vec::new();
     lab.steps(|lab| {
@@ -207,7 +206,7 @@ fn many_clones(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The cure: one clone, the newest; the others are checkpoints on disk.
+/// The fix: keep only the newest clone; older ones are checkpoints on disk.
 fn newest_clone(lab: &mut Lab) -> Result<(), TrainError> {
     let mut at_the_end: Option<Later> = None;
     lab.steps(|lab| {
@@ -222,19 +221,18 @@ fn newest_clone(lab: &mut Lab) -> Result<(), TrainError> {
 
 // A reference cycle ---------------------------------------------------------------------------------------------------
 
-/// An output and the result that was made of it, which know each other.
+/// An output, with a reference to its explanation.
 struct Prediction {
     _output: AnyTensor,
     explanation: RefCell<Option<Rc<Explanation>>>,
 }
 
-/// The result, with a link back of which the count goes up.
+/// An explanation, with a counted reference back to the output.
 struct Explanation {
     _of: Rc<Prediction>,
 }
 
-/// Rust frees what nobody refers to. Two `Rc`s that refer to each other are referred to for ever, with the tensors in
-/// them, and no list of anything is to be found.
+/// Two `Rc`s that refer to each other are never freed, nor are the tensors in them. No growing list points to the leak.
 fn strong_cycle(lab: &mut Lab) -> Result<(), TrainError> {
     lab.steps(|lab| {
         let prediction = Rc::new(Prediction { _output: lab.train()?, explanation: RefCell::default() });
@@ -244,18 +242,18 @@ fn strong_cycle(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The same with a link back that does not count.
+/// An output, with a reference to an explanation that does not keep it alive.
 struct WeakPrediction {
     _output: AnyTensor,
     explanation: RefCell<Option<Rc<WeakExplanation>>>,
 }
 
-/// The result, which does not keep what it explains.
+/// An explanation with a weak reference back to the output.
 struct WeakExplanation {
     _of: Weak<WeakPrediction>,
 }
 
-/// The cure: one of the two links is [`Weak`].
+/// The fix: one of the two references is [`Weak`].
 fn weak_link(lab: &mut Lab) -> Result<(), TrainError> {
     lab.steps(|lab| {
         let prediction = Rc::new(WeakPrediction { _output: lab.train()?, explanation: RefCell::default() });
@@ -267,9 +265,8 @@ fn weak_link(lab: &mut Lab) -> Result<(), TrainError> {
 
 // Forward without backward --------------------------------------------------------------------------------------------
 
-/// Nothing is kept here at all: the loss is read and dropped. But Burn takes graphs apart in `backward` only, and there
-/// is none: the graphs stay until the next one (burn #4339 and #4970 are about this). With a training step in between
-/// there is no leak; an agent that acts, a sampler that draws and a program that only predicts have no such step.
+/// Reads the loss and keeps no tensor. But Burn frees graphs only in `backward`, so the graphs stay until the next one
+/// (burn #4339 and #4970). A training step in between would free them; agents, samplers and predictors have no such step.
 fn looking_with_autodiff(lab: &mut Lab) -> Result<(), TrainError> {
     lab.steps(|lab| {
         let _: f32 = lab.loss()?.into_scalar();
@@ -277,7 +274,7 @@ fn looking_with_autodiff(lab: &mut Lab) -> Result<(), TrainError> {
     })
 }
 
-/// The cure: what is not trained on is computed off the autodiff device.
+/// The fix: compute without the autodiff device if there is no backward.
 fn looking_without(lab: &mut Lab) -> Result<(), TrainError> {
     lab.steps(|lab| {
         let _: f32 = lab.loss_without_autodiff()?.into_scalar();
@@ -287,19 +284,19 @@ fn looking_without(lab: &mut Lab) -> Result<(), TrainError> {
 
 // The laboratory ------------------------------------------------------------------------------------------------------
 
-/// How long each loop runs.
+/// The number of steps of each loop.
 pub(crate) const STEPS: usize = 20;
 
-/// What the watch said, and when.
+/// A leak that the watch reported.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// After how many steps.
+    /// The number of steps before the report.
     pub(crate) step: usize,
-    /// What.
+    /// The report.
     pub(crate) leak: Leak,
 }
 
-/// A model with all that it takes to train it on one batch over and over.
+/// A model, an optimizer and one batch to train it on.
 pub(crate) struct Lab {
     session: Session,
     model: Stages,
@@ -320,12 +317,12 @@ impl Lab {
     /// A new model and a batch of digits.
     ///
     /// # Errors
-    /// Where the embedded data or a built-in model fail.
+    /// If the built-in data or the model fails.
     pub(crate) fn new() -> Result<Self, TrainError> {
         let config = Config::from_toml("leaks", SETTINGS).map_err(SessionError::from)?;
-        let session = Session::open(config, &Registry::builtin())?;
+        let session = open(config, &Registry::builtin())?;
         let device = session.device.clone().autodiff();
-        let (source, order) = (session.source.clone(), session.train_order());
+        let (source, order) = (session.source.clone(), train_order(&session));
         let mut batches = Loader::start(source, Split::Train, order, 0, 0, None, &session.loader);
         let batch = batches.next().transpose()?.ok_or(TrainError::NothingToEvaluate { unreadable: 0 })?;
         charge(Account::Device, || {
@@ -341,12 +338,12 @@ impl Lab {
         })
     }
 
-    /// Runs some steps; what the watch said first.
+    /// Runs a loop and returns the first report of the watch.
     ///
     /// # Errors
-    /// Those of the steps.
+    /// The errors of the steps.
     pub(crate) fn run(&mut self, steps: Steps) -> Result<Option<Found>, TrainError> {
-        // What this thread allocates from here on is the device's, as in `train`.
+        // Charges the allocations of this thread to the device, as `train` does.
         charge(Account::Device, || steps(self))?;
         Ok(self.found.take())
     }
@@ -381,7 +378,7 @@ impl Lab {
         self.found = self.found.take().or(leak.map(|leak| Found { step, leak }));
     }
 
-    /// A training step; what the model put out in it.
+    /// Runs a training step and returns the output of the model.
     fn train(&mut self) -> Result<AnyTensor, TrainError> {
         let (output, loss) = self.forward()?;
         let gradients = self.backward(loss);
@@ -397,7 +394,7 @@ impl Lab {
 
     /// Output and loss, with their graph.
     fn forward(&mut self) -> Result<(AnyTensor, Tensor<1>), TrainError> {
-        // The phases are for the report: it says in which one a tensor was made.
+        // The report names the phase that allocated a tensor.
         let _phase = phase(Phase::Forward);
         let mut pass = Pass::train(Key::new(self.step as u64));
         let output = self.model.forward(self.input.clone(), &mut pass)?;
@@ -416,14 +413,14 @@ impl Lab {
         self.optimizer.step(0.01, &mut self.model, gradients);
     }
 
-    /// The loss, to be watched and not trained on; with its graph.
+    /// The loss with its graph, not used for training.
     fn loss(&self) -> Result<Tensor<1>, TrainError> {
         let _phase = phase(Phase::Eval);
         let output = self.model.forward(self.input.clone(), &mut Pass::eval())?;
         Ok(self.session.task.loss(&output, &self.targets)?)
     }
 
-    /// The same without a graph.
+    /// The loss without a graph.
     fn loss_without_autodiff(&self) -> Result<Tensor<1>, TrainError> {
         let _phase = phase(Phase::Eval);
         let output = self.model.inference().forward(self.input.clone().inner(), &mut Pass::eval())?;
@@ -434,7 +431,7 @@ impl Lab {
 fn input(values: Values, shape: &[usize], device: &Device) -> AnyTensor {
     match values {
         Values::Floats(values) => AnyTensor::floats(values, shape, device),
-        // Digits are not made of tokens.
+        // The digits have no tokens.
         Values::Tokens(_) => AnyTensor::zeros(shape, device),
     }
 }
@@ -449,7 +446,7 @@ fn targets(targets: Targets, device: &Device) -> DeviceTargets {
             let shape = [data.len() / features.max(1), features];
             DeviceTargets::Values(Tensor::from_data(TensorData::new(data, shape), device))
         }
-        // Nor have they any to tell.
+        // The digits have no tokens as targets either.
         Targets::Tokens { steps, .. } => DeviceTargets::Tokens(Tensor::zeros([0, steps], device)),
     }
 }

@@ -1,20 +1,21 @@
-//! Lean layers: what backward passes written by hand keep, beside those of Burn's operations. Nothing else differs.
+//! Lean layers: the peak with hand-written backward passes, and with those of Burn's operations. The results are the same.
 //!
 //! ```sh
 //! cargo run --release --example lean_layers
 //! ```
 //!
-//! docs/lean-layers.md says how.
+//! docs/concepts/lean-layers.md explains them.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::{MeasureOptions, measure};
+use oomph::trainer::measure::{MeasureOptions, measure};
 use oomph::{Config, Quiet, Registry, Session};
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
-/// As in `[model]`, with the layout of the digits that goes with it.
+/// Settings of `[model]`, each with its layout of the digits.
 const MODELS: [(&str, &str); 2] = [
     ("name = 'resnet18', stem = 'small', width = 16", "image"),
     ("name = 'lstm', hidden = 128, layers = 2", "rows"),
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (model, layout) in MODELS {
         for lean in [false, true] {
             let measured = measure(&session(model, layout, lean)?, MeasureOptions { steps: 12 }, &mut Quiet)?;
-            // There is a meter, installed above, and the device is the CPU.
+            // Present, as the meter is installed and the device is the CPU.
             let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
             let step = measured.step_seconds * 1000.0;
             println!("{model:46} {lean:5} {peak:>13} {step:>6.1} ms   {:.4}", measured.loss_last);
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same data and seed for all.
+/// A session with the same data and seed for all.
 fn session(model: &str, layout: &str, lean: bool) -> Result<Session, Box<dyn Error>> {
     let settings = format!(
         "model = {{ {model} }}
@@ -43,5 +44,5 @@ fn session(model: &str, layout: &str, lean: bool) -> Result<Session, Box<dyn Err
          optimizer = {{ name = 'sgd', lr = 0.05 }}
          memory = {{ lean = {lean} }}"
     );
-    Ok(Session::open(Config::from_toml("lean", &settings)?, &Registry::builtin())?)
+    Ok(open(Config::from_toml("lean", &settings)?, &Registry::builtin())?)
 }

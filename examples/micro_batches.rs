@@ -1,20 +1,23 @@
-//! Micro-batches (gradient accumulation): one optimizer step of the same batch, cut ever smaller, and as a limit asks.
+//! Micro-batches (gradient accumulation): the same batch in micro-batches of several sizes, and of the size that fits a
+//! limit.
 //!
 //! ```sh
 //! cargo run --release --example micro_batches
 //! ```
 //!
-//! docs/micro-batches.md says what stays the same.
+//! docs/concepts/micro-batches.md explains what stays the same.
 
+use oomph_advice::planning::micro_batch;
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::{MeasureOptions, measure};
+use oomph::trainer::measure::{MeasureOptions, measure};
 use oomph::{Config, Quiet, Registry, Session};
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
-/// As in `[memory]`.
+/// Settings of `[memory]`.
 const POLICIES: [&str; 4] =
     ["micro_batch = 192", "micro_batch = 48", "micro_batch = 7", "micro_batch = 'auto', limit = '4MiB'"];
 
@@ -23,14 +26,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for policy in POLICIES {
         let session = session(policy)?;
         let measured = measure(&session, MeasureOptions { steps: 8 }, &mut Quiet)?;
-        // There is a meter, installed above, and the device is the CPU.
+        // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        println!("{policy:36} {:>6} {peak:>13}   {:.6}", session.micro_batch(), measured.loss_last);
+        println!("{policy:36} {:>6} {peak:>13}   {:.6}", micro_batch(&session), measured.loss_last);
     }
     Ok(())
 }
 
-/// The same model, data and seed for all. The model has no batch normalisation, which would see the micro-batch.
+/// A session with the same model, data and seed for all. The model has no batch normalisation, which would see the
+/// micro-batch.
 fn session(policy: &str) -> Result<Session, Box<dyn Error>> {
     let settings = format!(
         "model = {{ name = 'lstm', hidden = 64 }}
@@ -39,5 +43,5 @@ fn session(policy: &str) -> Result<Session, Box<dyn Error>> {
          optimizer = {{ name = 'sgd', lr = 0.05 }}
          memory = {{ {policy} }}"
     );
-    Ok(Session::open(Config::from_toml("micro_batches", &settings)?, &Registry::builtin())?)
+    Ok(open(Config::from_toml("micro_batches", &settings)?, &Registry::builtin())?)
 }

@@ -1,17 +1,18 @@
-//! Mixed precision: the same training in 32 bits, in bf16, and in fp16 with its loss scale, with peaks and losses.
+//! Mixed precision: peaks and losses of the same training in fp32, in bf16, and in fp16 with a loss scale.
 //!
 //! ```sh
 //! cargo run --release --example mixed_precision
 //! ```
 //!
-//! docs/precision.md says which operation runs in what.
+//! docs/concepts/precision.md lists the precision of each operation.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::{MeasureOptions, measure};
+use oomph::trainer::measure::{MeasureOptions, measure};
 use oomph::{Config, Quiet, Registry, Session};
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for precision in ["fp32", "bf16", "fp16"] {
         let measured = measure(&session(precision)?, MeasureOptions { steps: 30 }, &mut Quiet)?;
         let planned = measured.planned.peak_bytes();
-        // There is a meter, installed above, and the device is the CPU.
+        // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
         let (first, last) = (measured.loss_first, measured.loss_last);
         println!("{precision:10} {:>13} {peak:>13}   {first:.3} → {last:.3}", planned.to_string());
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same model, data and seed for all.
+/// A session with the same model, data and seed for all.
 fn session(precision: &str) -> Result<Session, Box<dyn Error>> {
     let settings = format!(
         "model = {{ name = 'resnet18', stem = 'small', width = 16 }}
@@ -36,5 +37,5 @@ fn session(precision: &str) -> Result<Session, Box<dyn Error>> {
          optimizer = {{ name = 'sgd', lr = 0.05, momentum = 0.9 }}
          memory = {{ precision = '{precision}' }}"
     );
-    Ok(Session::open(Config::from_toml("precision", &settings)?, &Registry::builtin())?)
+    Ok(open(Config::from_toml("precision", &settings)?, &Registry::builtin())?)
 }

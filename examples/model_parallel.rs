@@ -1,20 +1,21 @@
-//! Model parallel: consecutive stages of a model on consecutive devices, so that none has to hold all of it. What each
-//! device will hold on one device, with a cut by hand, and where the planner cuts; and that it is the same training.
+//! Model parallel: each device holds some consecutive stages of the model. Prints the planned peak of each device without
+//! a split, with a split point chosen by hand, and with those of the planner. The loss is the same for all.
 //!
 //! ```sh
 //! cargo run --release --example model_parallel
 //! ```
 //!
-//! docs/parallel.md says what crosses a boundary.
+//! docs/concepts/parallel.md explains what devices exchange.
 
+use oomph_trainer::open;
 use std::error::Error;
 
 use oomph::{Config, PlanOptions, Quiet, Registry, Session, Stop, TrainOptions, plan, plan_cut, train};
 
-/// As in `[device]`.
+/// Settings of `[device]`.
 const PLACES: [&str; 4] = [
     "devices = 'cpu'",
-    "devices = 'cpu,cpu', strategy = 'model', cut = ['layer3']",
+    "devices = 'cpu,cpu', strategy = 'model', split_points = ['layer3']",
     "devices = 'cpu,cpu', strategy = 'model'",
     "devices = 'cpu,cpu,cpu', strategy = 'model'",
 ];
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
              run.directory = '{}'",
             folder.path().join("run").display()
         );
-        let session = Session::open(Config::from_toml("model_parallel", &settings)?, &Registry::builtin())?;
+        let session = open(Config::from_toml("model_parallel", &settings)?, &Registry::builtin())?;
         println!("{place}");
         print_plan(&session)?;
         let done = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new())?;
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The stages of each device, and its planned peak.
+/// Prints the stages and the planned peak of each device.
 fn print_plan(session: &Session) -> Result<(), Box<dyn Error>> {
     let Some(cut) = plan_cut(session, PlanOptions::default())? else {
         let peak = plan(session, PlanOptions::default())?.peak().categories.total();

@@ -1,22 +1,23 @@
-//! What optimizers keep: a ResNet on the embedded digits takes a few steps with each, and the bytes of its state are
-//! planned, and measured by the meter.
+//! The memory of optimizer state: a ResNet trains a few steps on the built-in digits with each optimizer. Prints the
+//! planned and the measured bytes of its state.
 //!
 //! ```sh
 //! cargo run --release --example optimizers
 //! ```
 //!
-//! `cargo oomph compare` does the same for any config, with a process for each row, so that the peaks can be compared
-//! too: see docs/optimizers.md.
+//! `cargo oomph compare` does the same for any config. It runs a process per row, so the peaks can be compared too: see
+//! docs/concepts/optimizers.md.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::{MeasureOptions, measure};
+use oomph::trainer::measure::{MeasureOptions, measure};
 use oomph::{Config, Quiet, Registry, Session};
 
-// Counts what training takes in memory.
+// Measures the memory of training.
 oomph::install_meter!();
 
-/// As in `[optimizer]`. What is not said has the default of that optimizer, its learning rate too.
+/// Settings of `[optimizer]`. Other keys, including the learning rate, have the defaults of the optimizer.
 const OPTIMIZERS: [&str; 6] = [
     "name = 'sgd'",
     "name = 'adafactor'",
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for optimizer in OPTIMIZERS {
         let measured = measure(&session(optimizer)?, MeasureOptions { steps: 20 }, &mut Quiet)?;
         let planned = measured.planned.state_bytes.to_string();
-        // There is a meter, installed above, and the device is the CPU.
+        // Present, as the meter is installed and the device is the CPU.
         let state = measured.state_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
         let each = measured.state_bytes_per_parameter().unwrap_or_default();
         let (first, last) = (measured.loss_first, measured.loss_last);
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same model, data and seed for all.
+/// A session with the same model, data and seed for all.
 fn session(optimizer: &str) -> Result<Session, Box<dyn Error>> {
     let settings = format!(
         "model = {{ name = 'resnet18', stem = 'small', width = 16 }}
@@ -48,5 +49,5 @@ fn session(optimizer: &str) -> Result<Session, Box<dyn Error>> {
          train = {{ batch = 32, steps = 20 }}
          optimizer = {{ {optimizer} }}"
     );
-    Ok(Session::open(Config::from_toml("optimizers", &settings)?, &Registry::builtin())?)
+    Ok(open(Config::from_toml("optimizers", &settings)?, &Registry::builtin())?)
 }

@@ -1,22 +1,23 @@
-//! Pipelines: model parallel with several micro-batches in flight, so that devices wait less. By schedule and number of
-//! micro-batches: the loss, what each device holds as planned, and how long it waited.
+//! Pipelines: model parallel with several micro-batches in flight, so that devices wait less. Prints the loss, and the
+//! planned peak and idle share of each device, by schedule and number of micro-batches.
 //!
 //! ```sh
 //! cargo run --release --example pipeline
 //! ```
 //!
-//! docs/parallel.md shows who does what when.
+//! docs/concepts/parallel.md shows the schedule of each device.
 
+use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::{Config, PlanOptions, Quiet, Registry, Session, Stop, TrainOptions, plan_cut, train};
+use oomph::{Config, PlanOptions, Quiet, Registry, Stop, TrainOptions, plan_cut, train};
 
-/// As in `[device]`.
+/// Settings of `[device]`.
 const PLACES: [&str; 4] = [
     "devices = 'cpu'",
-    "devices = 'cpu,cpu', cut = ['lstm.2'], strategy = 'model'",
-    "devices = 'cpu,cpu', cut = ['lstm.2'], strategy = 'pipeline', schedule = 'gpipe'",
-    "devices = 'cpu,cpu', cut = ['lstm.2'], strategy = 'pipeline', schedule = '1f1b'",
+    "devices = 'cpu,cpu', split_points = ['lstm.2'], strategy = 'model'",
+    "devices = 'cpu,cpu', split_points = ['lstm.2'], strategy = 'pipeline', schedule = 'gpipe'",
+    "devices = 'cpu,cpu', split_points = ['lstm.2'], strategy = 'pipeline', schedule = '1f1b'",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same model, data and seed wherever it lies.
+/// Trains the same model with the same data and seed, and prints a report.
 fn report(place: &str, micro_batch: usize) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let settings = format!(
@@ -42,13 +43,13 @@ fn report(place: &str, micro_batch: usize) -> Result<(), Box<dyn Error>> {
          run.directory = '{}'",
         folder.path().join("run").display()
     );
-    let session = Session::open(Config::from_toml("pipeline", &settings)?, &Registry::builtin())?;
+    let session = open(Config::from_toml("pipeline", &settings)?, &Registry::builtin())?;
     let done = train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new())?;
     println!("    {place:82} loss {:.6}", done.loss.unwrap_or_default());
     let parts = plan_cut(&session, PlanOptions::default())?.map(|cut| cut.parts).unwrap_or_default();
     for (part, device) in parts.iter().zip(&done.devices) {
         let (stages, peak) = (part.names.join(" … "), part.timeline.peak().categories.total());
-        // The model is cut over these devices.
+        // Present, as the model is split over these devices.
         let idle = 100.0 * device.idle_share.unwrap_or_default();
         println!("        {stages:16} planned peak {:>9}, idle {idle:.0} %", peak.to_string());
     }

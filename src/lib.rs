@@ -7,7 +7,7 @@
 //! - [`Architecture`]: how a model is made from `[model]` settings and the shape of the samples.
 //! - [`Source`]: your data. [`Task`]: how an output is compared with a target.
 //! - [`Registry`]: all of these by name. [`run`] is the command line over a registry.
-//! - [`Session`], [`train`] and [`evaluate`]: the same from code, without a command line.
+//! - [`open`], [`train`] and [`evaluate`]: the same from code, without a command line.
 //!
 //! A whole program with a model of its own, which `mine train --set model.name=mlp` then trains:
 //!
@@ -57,11 +57,17 @@
 //! It downloads nothing, and knows nothing of clusters' queues and web dashboards.
 
 pub use burn;
+/// Plans, what `auto` chooses, and what makes a training fit.
+pub use oomph_advice as advice;
 pub use oomph_cli::run;
 /// The configuration: sections, layers, origins, errors.
 pub use oomph_config as config;
 /// Data sources, transforms and the loader.
 pub use oomph_data as data;
+/// Checks of the machine, and the meaning of low-level errors.
+pub use oomph_doctor as doctor;
+/// The training step.
+pub use oomph_engine as engine;
 /// The meter.
 pub use oomph_memory as memory;
 /// Makes the counting allocator the global one of this binary, so that memory is measured on the CPU. Once, at the
@@ -69,9 +75,18 @@ pub use oomph_memory as memory;
 pub use oomph_memory::install_meter;
 /// Stages, layers and the built-in models.
 pub use oomph_model as model;
-/// The training loop, checkpoints and events.
+/// Checkpoints, run directories and events.
+pub use oomph_runs as runs;
+/// Memory timelines, planned and measured, and their exporters.
+pub use oomph_timeline as timeline;
+/// The training loop, its session and its registry.
 pub use oomph_trainer as trainer;
 
+pub use oomph_advice::{
+    BatchSearch,
+    out_of_memory::{Advice, Kept, OutOfMemory, OutOfMemoryReport, advise, check_plan},
+    planning::{LargestBatch, PlanOptions, PlannedCut, largest_batch, plan, plan_cut},
+};
 pub use oomph_config::{Config, ConfigError, Section, Sources};
 pub use oomph_core::{
     Bytes, Generator, InputSpec, Key, Mode, Phase, SampleSpec, Split, TargetSpec, phase, scope,
@@ -80,14 +95,23 @@ pub use oomph_data::{
     DataError, ImageReader, OpenContext, OpenEvent, OpenSource, Sample, SampleError, Source, Target, Values,
     cifar10, csv, digits, folder, idx, synthetic, text,
 };
+pub use oomph_engine::{
+    exhausted::Shortage,
+    session::Session,
+    step::{StepOutcome, Stepper},
+    task::{Classification, DeviceTargets, Regression, Task, TaskError},
+    watch::Watch,
+};
 pub use oomph_model::{
     AnyTensor, Architecture, Init, Kernels, LayerKind, ModelError, Named, Pass, Policy, Stage, Stages,
     Summary, cross_entropy, differentiable, layers, lstm, resnet, summarize,
 };
+pub use oomph_plan::Backend;
+pub use oomph_runs::{Done, Event, Observer, Quiet, Tick};
 pub use oomph_trainer::{
-    Advice, Backend, BatchSearch, Classification, DeviceTargets, Done, Evaluation, Event, Kept, LargestBatch,
-    Observer, OutOfMemory, OutOfMemoryReport, PlanOptions, PlannedCut, Profile, ProfileOptions, Quiet,
-    Registry, Regression, Resume, Session, SessionError, Shortage, StepOutcome, Stepper, Stop, StopReason,
-    Task, TaskError, Tick, TrainError, TrainOptions, Watch, advise, check_plan, evaluate, largest_batch,
-    plan, plan_cut, predict_images, profile, train,
+    Evaluation, Registry, Resume, SessionError, Stop, StopReason, TrainError, TrainOptions, evaluate,
+    new_stepper, open, open_to_plan,
+    predict::predict_images,
+    profile::{Profile, ProfileOptions, profile},
+    train,
 };

@@ -115,22 +115,22 @@ fn a_batch_of_ones_own_model_is_found() {
 #[test]
 fn a_search_tells_a_bug_from_a_limit() {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    // A panic in the data is told as what it is.
+    // A panic in the data source is reported as a bug.
     let panics = find_batch(folder.path(), &["data.panics_from=300"]);
     let told = String::from_utf8_lossy(&panics.stderr);
     assert_eq!(panics.status.code(), Some(1), "{told}");
     assert!(
-        told.contains("fails, and not for want of memory") && told.contains("there is no point"),
+        told.contains("failed for another reason than memory") && told.contains("there is no point"),
         "{told}"
     );
-    // Every forward pass keeps 15 MiB: the plan of a step says that it fits, and the steps after it say no.
+    // Every forward pass leaks 15 MiB: the plan of one step fits, but later steps run out of memory.
     let hoards = find_batch(folder.path(), &["model.hoards=4000000"]);
     let told = String::from_utf8_lossy(&hoards.stderr);
     assert_eq!(hoards.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error: batch 1 runs out of memory where the plan says that it fits"), "{told}");
-    assert!(told.contains("that the plan does not know"), "{told}");
-    // Less of it lasts for the steps that are tried, and is told all the same.
+    assert!(told.starts_with("error: batch 1 ran out of memory although its planned peak of "), "{told}");
+    assert!(told.contains("of it is not in the plan"), "{told}");
+    // A smaller leak survives the tried steps, and is reported as a warning.
     let hoards = find_batch(folder.path(), &["model.hoards=1000000"]);
     let told = String::from_utf8_lossy(&hoards.stderr);
-    assert!(hoards.status.success() && told.contains("every step leaves 3.81 MiB behind"), "{told}");
+    assert!(hoards.status.success() && told.contains("memory grows by 3.81 MiB per step"), "{told}");
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Uses the timeline's page in headless Chromium as a reader does: hovers, zooms, clicks, toggles.
+"""Uses a timeline page in headless Chromium: hovers, zooms, clicks, toggles. Takes some seconds.
 
     tools/browser_check.py [--screenshots FOLDER] [--chart CHART.html] [--open PAGE.html …] PAGE.html …
 
 Speaks WebDriver to chromedriver over its HTTP interface, with the standard library only. `OOMPH_CHROMEDRIVER` and
-`OOMPH_CHROMIUM` name other programs than `chromedriver` and `chromium`. Exits with 1 where the page does not do what it
-should, writes an error to the console, or tries to load something.
+`OOMPH_CHROMIUM` name other programs than `chromedriver` and `chromium`. Exits with 1 where the page misbehaves, writes an
+error to the console, or tries to load a resource.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SLOWEST_FIRST_FRAME_S = 10
 
 
 class Failure(Exception):
-    """The page did not do what it should."""
+    """The page misbehaved."""
 
 
 def check(holds, sentence):
@@ -101,7 +101,7 @@ class Browser:
         return self.call("POST", f"{self.session}/execute/sync", {"script": script, "args": list(arguments)})
 
     def settle(self):
-        """Waits for two frames: what was asked for is drawn by then."""
+        """Waits for two frames, after which the page is drawn."""
         script = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
         self.call("POST", f"{self.session}/execute/async", {"script": script, "args": []})
 
@@ -160,12 +160,12 @@ def move(x, y):
     return {"type": "pointerMove", "duration": 0, "x": int(x), "y": int(y), "origin": "viewport"}
 
 
-# Where on the screen the largest block of the moment is, and what it is called.
+# The screen position and the name of the largest block at the chosen moment.
 FIND_LARGEST = """
   stage.scrollIntoView({block: 'center'});
   const box = stage.getBoundingClientRect();
   const block = timeline.alive(state.moment, state.shown).sort((a, b) => timeline.bytes[b] - timeline.bytes[a])[0];
-  const track = new Track(scene, block);
+  const track = new BlockBand(scene, block);
   const column = scene.columns.most.indexOf(state.moment);
   if (column < 0) return null;
   const event = track.eventOf(scene.columns.least[column], scene.columns.most[column]);
@@ -179,7 +179,7 @@ MIDDLE = """
   const box = stage.getBoundingClientRect();
   const {plot} = scene.layout;
   return {x: box.left + plot.left + plot.width / 2, y: box.top + plot.top + plot.height / 2,
-          left: box.left + plot.left, right: box.left + plot.left + plot.width, lanes: box.top + 10};
+          left: box.left + plot.left, right: box.left + plot.left + plot.width, tracks: box.top + 10};
 """
 
 
@@ -214,7 +214,7 @@ def check_zoom(browser):
     check(browser.run(span) < 1, "+ does not zoom")
     browser.double_click(middle["x"], middle["y"])
     check(browser.run(span) == 1, "a double click does not show everything")
-    browser.click((middle["left"] * 3 + middle["right"]) / 4, middle["lanes"] + 22)
+    browser.click((middle["left"] * 3 + middle["right"]) / 4, middle["tracks"] + 22)
     check(browser.run(span) < 1, "a click on a phase does not zoom to it")
     browser.press("0")
 
@@ -266,7 +266,7 @@ def check_speed(browser):
 
 
 def check_clean(browser):
-    """Nothing was written to the console, loaded or taken over."""
+    """The console is empty, and the page loaded nothing."""
     loud = [entry["message"] for entry in browser.console() if entry["level"] != "DEBUG"]
     check(not loud, f"the console says {loud}")
     check(browser.run("return window.owned === undefined"), "a name of the data was run as code")
@@ -275,7 +275,7 @@ def check_clean(browser):
 
 
 def check_drawn(browser):
-    """A page draws with the next frame, which a busy machine is slow with."""
+    """A page draws with its next frame, which is late on a busy machine."""
     last = time.monotonic() + SLOWEST_FIRST_FRAME_S
     while not (drawn := browser.run("return Number(stage.dataset.drawMs) >= 0")) and time.monotonic() < last:
         time.sleep(0.05)
@@ -294,24 +294,24 @@ def check_page(browser, path):
 
 
 def check_devices(browser, path):
-    """A page of several devices: a lane each, and the memory of the one that is chosen."""
+    """A page of several devices: a track each, and the memory of the one that is chosen."""
     browser.open(path)
     count = browser.run("return DEVICES.length")
     check(count > 1 and browser.run("return byId('device').children.length") == count, "no button for each device")
-    check(browser.run("return laneBox.clientHeight >= DEVICES.length * LANE"), "lanes have no room")
-    painted = """const { data } = laneBox.getContext("2d").getImageData(0, 0, laneBox.width, laneBox.height);
+    check(browser.run("return trackBox.clientHeight >= DEVICES.length * TRACK"), "tracks have no room")
+    painted = """const { data } = trackBox.getContext("2d").getImageData(0, 0, trackBox.width, trackBox.height);
       return new Set(new Uint32Array(data.buffer)).size"""
-    check(browser.run(painted) > len(browser.run("return KINDS.filter((_, kind) => lanesOfDevices[0].spans.some((it) => it.kind === kind))")),
-          "lanes are not painted")
-    place = """const span = lanesOfDevices[arguments[0]].spans.reduce((best, it) => it.end - it.start > best.end - best.start ? it : best);
-      const box = laneBox.getBoundingClientRect();
-      return [box.left + toX(view.fromTime((span.start + span.end) / 2)), box.top + arguments[0] * ROW + LANE / 2, span.name]"""
+    check(browser.run(painted) > len(browser.run("return KINDS.filter((_, kind) => tracksOfDevices[0].spans.some((it) => it.kind === kind))")),
+          "tracks are not painted")
+    place = """const span = tracksOfDevices[arguments[0]].spans.reduce((best, it) => it.end - it.start > best.end - best.start ? it : best);
+      const box = trackBox.getBoundingClientRect();
+      return [box.left + toX(view.fromTime((span.start + span.end) / 2)), box.top + arguments[0] * ROW + TRACK / 2, span.name]"""
     x, y, name = browser.run(place, 1)
     browser.hover(x, y)
     check(name in browser.run("return byId('tip').textContent"), f"the tip does not say {name}")
     window = browser.run("return [view.low, view.high]")
     browser.click(x, y)
-    check(browser.run("return [state.device, timeline === device(1).timeline]") == [1, True], "a click on a lane does not choose it")
+    check(browser.run("return [state.device, timeline === device(1).timeline]") == [1, True], "a click on a track does not choose it")
     check(browser.run("return [view.low, view.high]") == window, "another device is shown over another time")
     browser.click(x, y)
     check(browser.run("return view.span") < window[1] - window[0], "a click on a span does not zoom")
@@ -322,7 +322,7 @@ def check_devices(browser, path):
 
 
 def check_open(browser, path):
-    """A page with hardly anything on it: nothing that is done to it is an error."""
+    """A nearly empty page: no action on it is an error."""
     browser.open(path)
     check_drawn(browser)
     middle = browser.run(MIDDLE)

@@ -1,9 +1,9 @@
-"""Writes a folder of images as CIFAR-10's binary files and as IDX files, plain and packed, with PIL and numpy alone.
+"""Writes a folder of images as CIFAR-10's binary files and as IDX files, plain and compressed, with PIL and numpy. Takes some seconds.
 
     python tools/cifar_and_idx.py ../shared/data/cifar10-mini /tmp/cifar-and-idx
 
-An implementation of both formats that shares nothing with oomph's: what oomph reads of these files must train to what
-the folder trains to. The images must be 32 x 32; the classes are the folders in the order of their names. It writes
+This implementation of both formats shares nothing with oomph. Training on these files must give the result of training on
+the folder. The images must be 32 x 32; the classes are the folders in the order of their names. It writes
 
     <out>/cifar10/data_batch_1.bin ... data_batch_5.bin, test_batch.bin, batches.meta.txt
     <out>/idx/train-images-idx4-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images.idx4-ubyte, t10k-labels.idx1-ubyte
@@ -62,7 +62,7 @@ def main():
         (arguments.out / name).mkdir(parents=True, exist_ok=True)
 
     pixels, labels, classes = samples(arguments.folder / "train")
-    # Five files of any size: cut evenly, in order.
+    # Five files of nearly equal size, in order.
     for number, part in enumerate(np.array_split(np.arange(len(labels)), 5), start=1):
         write_cifar(arguments.out / f"cifar10/data_batch_{number}.bin", pixels[part], labels[part])
     (arguments.out / "cifar10/batches.meta.txt").write_text("\n".join(classes) + "\n\n")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds the perplexity that `oomph evaluate` gives against PyTorch's for the same weights and text.
+"""Compares the perplexity of `oomph evaluate` with PyTorch's for the same weights and text. Takes some seconds.
 
     cargo build --release
     cargo train --config lstm-lm --set data.path=TEXT --set run.directory=RUN
     /tmp/torchvenv/bin/python tools/language_parity.py RUN TEXT
 
-The weights come by `oomph export`, the vocabulary from the checkpoint; the held-out text is read here, in streams as
-docs/language-models.md says. By character, one layer after the other, without a tied head. Ends with 1 where the two
+The weights come from `oomph export`, the vocabulary from the checkpoint. The script reads the held-out text itself, in the
+streams that oomph uses. The model must be character-level with an untied head. Exits with 1 where the two perplexities
 differ by more than 1e-4, relative.
 """
 
@@ -27,7 +27,7 @@ OOMPH = os.environ.get("OOMPH", "target/release/oomph")
 
 
 class LanguageModel(nn.Module):
-    """As among PyTorch's examples."""
+    """The language model of PyTorch's examples."""
 
     def __init__(self, tokens, hidden, layers):
         super().__init__()
@@ -41,7 +41,7 @@ class LanguageModel(nn.Module):
 
 
 def streams(samples, batch):
-    """The samples of each batch: consecutive ones at the same place, the first streams one longer where they differ."""
+    """The samples of each batch: each stream goes on with its next sample; the first streams may have one more."""
     each, longer = divmod(samples, batch)
     start = [place * each + min(place, longer) for place in range(batch)]
     yield from ([place + step for place in start] for step in range(each))

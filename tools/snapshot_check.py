@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Reads a memory snapshot as PyTorch's tools do and checks what must hold in it.
+"""Reads a memory snapshot as PyTorch's tools do and checks its invariants. Takes a second.
 
     tools/snapshot_check.py SNAPSHOT PEAK_BYTES END_BYTES BLOCKS EVENTS
 
-Standard library only. Exits with 1 and a sentence where something does not hold.
+Standard library only. Exits with 1 and a message where an invariant is broken.
 """
 
 import pickle
 import pickletools
 import sys
 
-# What PyTorch's viewer in the browser can read.
+# The opcodes that PyTorch's viewer in the browser can read.
 OPCODES = {
     "PROTO", "EMPTY_DICT", "EMPTY_LIST", "MARK", "SETITEMS", "APPENDS", "BINUNICODE", "BININT", "BININT1", "BININT2",
     "LONG1", "NEWFALSE", "TUPLE2", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "STOP",
@@ -24,7 +24,7 @@ def check(holds, sentence):
 
 
 def check_opcodes(data):
-    """Only opcodes that the viewer knows; long lists in parts."""
+    """Checks for opcodes that the viewer does not know, and for long lists in one piece."""
     since_mark = []
     for opcode, _, _ in pickletools.genops(data):
         check(opcode.name in OPCODES, f"the viewer does not know opcode {opcode.name}")
@@ -38,7 +38,7 @@ def check_opcodes(data):
 
 
 def check_segments(snapshot, end_bytes):
-    """Blocks are contiguous and sum up; returns the addresses of those alive."""
+    """Checks that blocks are contiguous and sum up; returns the addresses of live blocks."""
     alive = {}
     ends = 0
     for segment in sorted(snapshot["segments"], key=lambda segment: segment["address"]):
@@ -66,7 +66,7 @@ def check_segments(snapshot, end_bytes):
 
 
 def check_trace(trace, segments, peak_bytes, blocks, events):
-    """Replays the events; returns the addresses of those alive at the end."""
+    """Replays the events; returns the addresses of live blocks at the end."""
     live, requested = {}, {}
     in_use = peak = allocs = moment = 0
     categories, times = set(), set()

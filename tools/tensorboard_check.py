@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Trains, stops, resumes, and reads what it left for TensorBoard with TensorBoard's own readers.
+"""Trains, stops, resumes, and reads the event files with TensorBoard's own readers. Takes about a minute.
 
     python3 -m venv tb && tb/bin/pip install tensorboard
     cargo build --release && tb/bin/python tools/tensorboard_check.py target/release/oomph [DIRECTORY]
 
-Both readers are asked: the one in Python (`EventAccumulator`), and the data server that `tensorboard` starts by default.
-Every scalar must be the number that `metrics.jsonl` has for its step, steps that were done again after a kill must be
-there once, and histograms must hold as many values as their tensors. Then TensorBoard itself is started and asked over
-HTTP for runs and tags; with a DIRECTORY the run is kept there, to be looked at. Prints what was checked; exits with 1
-and a sentence where something does not hold.
+Both readers are checked: `EventAccumulator` in Python, and the data server that `tensorboard` starts by default. Every
+scalar must equal its number in `metrics.jsonl`. A step repeated after a kill must appear once. Histograms must count as
+many values as their tensors have. Then the script starts TensorBoard and asks it over HTTP for runs and tags. With a
+DIRECTORY it keeps the run there. Exits with 1 and a message where a check fails.
 """
 
 import json
@@ -42,7 +41,7 @@ histograms = '20 steps'
 
 STEPS = 60
 
-# Tag, event of `metrics.jsonl`, and where in it the number is.
+# Tag, event of `metrics.jsonl`, and the key of its number.
 SCALARS = [
     ("loss/train", "step", ["loss"]),
     ("accuracy/train", "step", ["accuracy"]),
@@ -76,7 +75,7 @@ def train(oomph, root, *arguments, kill_after=None):
 
 
 def expected(run):
-    """The numbers by tag and step, of steps done again the last ones."""
+    """The numbers by tag and step; of a repeated step, the last."""
     numbers = {}
     for line in (run / "metrics.jsonl").read_text().splitlines():
         event = json.loads(line)
@@ -126,11 +125,11 @@ def ask(port, path):
 
 def check_server(root, numbers, *arguments):
     port = "16064"
-    # Killed with this process: `--load_fast` starts a server of its own.
+    # `--load_fast` starts a server of its own, which must end with this process.
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", "runs", "--port", port, *arguments]
     server = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        # It reads file after file, and answers with what it has so far.
+        # The server answers before it has read all files.
         for _ in range(120):
             try:
                 runs = ask(port, "runs")
@@ -164,7 +163,7 @@ def main():
         run = root / "runs" / "digits"
         train(oomph, root, "--config", "digits.toml", kill_after=35)
         files = sorted(run.glob("events.out.tfevents.*"))
-        # As a machine that goes down leaves it: half of the last record.
+        # Half of the last record, as after a power failure.
         files[-1].write_bytes(files[-1].read_bytes()[:-20])
         train(oomph, root, "--resume", "runs/digits")
         sizes = [file.stat().st_size for file in sorted(run.glob("events.out.tfevents.*"))]

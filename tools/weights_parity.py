@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds weights read and written by oomph against torchvision's networks.
+"""Compares weights that oomph reads and writes with torchvision's networks. Takes one to two minutes.
 
 For ResNet-18, -50 and -101 with random weights and running statistics: saves the
 state dict as safetensors and as `.pth` (today's archive, the format before 1.6, and
@@ -8,7 +8,7 @@ logits, and compares them with torchvision's in eval mode. Then trains a few ste
 with oomph, exports, loads that into torchvision with `strict=True`, and compares
 again. An LSTM goes the same way.
 
-    cargo build --release --workspace --examples --bins
+    cargo build --release -p oomph -p oomph-tools --bins
     /tmp/torchvenv/bin/python tools/weights_parity.py    # --target DIR for another target/
 
 The environment is that of `tools/golden/generate.py`. Exit code 1 where something
@@ -33,7 +33,7 @@ worst = 0.0
 
 
 def network(arch, seed):
-    """Random weights of usual sizes; running statistics that are not those of a new network."""
+    """Random weights of usual magnitude, with running statistics unlike those of a new network."""
     torch.manual_seed(seed)
     net = getattr(torchvision.models, arch)(num_classes=CLASSES)
     with torch.no_grad():
@@ -75,7 +75,7 @@ class Tools:
 
     def logits(self, arch, weights, inputs, *more):
         save_file({"input": inputs}, self.folder / "input.safetensors")
-        command = [self.target / "examples/weights_logits", arch, weights, "input.safetensors"]
+        command = [self.target / "xtask", "weights-logits", arch, weights, "input.safetensors"]
         subprocess.run([*command, "output.safetensors", *more], cwd=self.folder, check=True)
         return load_file(self.folder / "output.safetensors")["logits"]
 
@@ -111,7 +111,7 @@ optimizer = { lr = 1e-3 }
 
 
 def writing(tools, arch):
-    """Weights through a training of ours and back: `strict=True` takes no more and no less than all keys."""
+    """Weights through an oomph training and back: `strict=True` accepts exactly all keys."""
     (tools.folder / "x.toml").write_text(SYNTHETIC.replace("ARCH", arch))
     run = tools.folder / f"run-{arch}"
     sets = ["--set", f"run.directory={run}", "--set", "model.weights=weights.pth"]

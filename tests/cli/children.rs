@@ -21,7 +21,7 @@ pub(crate) fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A child of a process that is not only its own copy any more.
+/// The `oomph probe` child of a process, once it has replaced its forked copy.
 pub(crate) fn child_of(parent: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     let child = children.split_whitespace().next()?.parse().ok()?;
@@ -30,17 +30,17 @@ pub(crate) fn child_of(parent: u32) -> Option<u32> {
 }
 
 fn is_running(process: u32) -> bool {
-    // A zombie that nobody waits for has ended as well.
+    // A zombie has exited too.
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
 }
 
 pub(crate) fn signal(process: u32, signal: i32) {
-    // SAFETY: it is a child of this process that was not waited for, so the id is still its own.
+    // SAFETY: the id belongs to a child of this process that was not waited for, so it is not reused.
     assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
 }
 
-/// Sends each signal to a command that has a child: it ends as it should, and so does the child.
+/// Sends each signal to a command with a child: both end as they should.
 pub(crate) fn check_that_signals_leave_none(
     folder: impl Fn() -> Folder,
     start: impl Fn(&Folder) -> (Child, u32),

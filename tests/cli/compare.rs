@@ -1,4 +1,4 @@
-//! `compare`: what each row says, how it fails, and that nothing is left running.
+//! `compare`: its rows, its failures, and that no child is left running.
 
 use std::{
     io::{Read, Write},
@@ -13,7 +13,7 @@ use crate::{
     support::{Case, Folder, check, snapshot, without_numbers},
 };
 
-/// A ResNet on the digits whose step takes some milliseconds, with settings that only its own optimizer has.
+/// A ResNet on the digits with steps of some milliseconds, and settings of its own optimizer.
 const RESNET: &str = "\
 [model]
 name = 'resnet18'
@@ -36,7 +36,7 @@ weight_decay = 5e-4
 /// 10 biases; of every weight its rows and columns, 25 + 640 + 1,184 + 2,368 + 4,736 of convolutions and 138 of the head.
 const ROWS_AND_COLUMNS: f64 = 4.0 * (2.0 * 1_200.0 + 10.0 + 8_953.0 + 138.0) / 701_178.0;
 
-/// As many samples as there may be: no batch is larger than the data.
+/// The maximum number of samples, since a batch is never larger than the data.
 const PLENTY: [&str; 4] = ["--set", "data.source=synthetic", "--set", "data.train_samples=100000000"];
 
 fn folder() -> Folder {
@@ -86,7 +86,7 @@ fn every_optimizer_holds_the_state_that_it_is_known_for() {
         assert_eq!((row["optimizer"].as_str(), number(row, "lr")), (Some(name), lr));
         let planned = number(row, "planned_state_bytes_per_parameter");
         assert!((planned - state).abs() < 1e-9, "{name}: {planned}");
-        // A few bytes of bookkeeping may look like state of 700,000 parameters.
+        // Some bytes of bookkeeping may count as state of the 700,000 parameters.
         let measured = number(row, "state_bytes_per_parameter");
         assert!((measured - state).abs() < 0.01, "{name}: {measured}");
         let (planned, measured) = (number(row, "planned_peak_bytes"), number(row, "peak_in_use_bytes"));
@@ -111,7 +111,7 @@ fn peaks_are_as_planned_for_every_batch_and_micro_batch() {
     }
 }
 
-/// A row is the beginning of the training that the same settings give.
+/// A row equals the first steps of a training with the same settings.
 #[test]
 fn a_row_has_the_losses_of_training() {
     let folder = folder();
@@ -160,7 +160,7 @@ fn what_fails_is_a_row_and_the_others_go_on() {
     let answer = folder.oomph(&[&arguments[..], &sizes].concat()).success();
     snapshot("compare_failures", &shape(&answer.stdout));
     for part in [
-        "warning: batch 8 · micro-batch 256: --micro-batches 256: a micro-batch is a part of the batch",
+        "warning: batch 8 · micro-batch 256: --micro-batches 256: a micro-batch cannot be larger than the batch",
         "warning: batch 256 · micro-batch 256: out of memory in ",
     ] {
         assert!(answer.stderr.contains(part), "{part}: {answer}");
@@ -177,7 +177,7 @@ fn what_the_machine_cannot_hold_is_not_tried_and_nothing_else_is_a_failure() {
     let arguments = ["compare", "--config", "net.toml", "--batches", "10000000,100000000"];
     let answer = folder.oomph(&[&arguments[..], &PLENTY].concat());
     assert_eq!(answer.code, Some(1), "{answer}");
-    assert_eq!(answer.stderr.matches("so it was not tried").count(), 2, "{answer}");
+    assert_eq!(answer.stderr.matches("not tried: the planned peak").count(), 2, "{answer}");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn the_page_needs_nothing_else() {
     let arguments =
         ["compare", "--config", "net.toml", "--optimizers", "sgd,adam", "--steps", "3", "--html", "x.html"];
     let answer = folder.oomph(&arguments).success();
-    assert!(answer.stdout.ends_with("\nthe page is in x.html\n"), "{answer}");
+    assert!(answer.stdout.ends_with("\npage written to x.html\n"), "{answer}");
     let page = String::from_utf8(folder.read("x.html")).unwrap();
     for part in ["<svg", "adam", "optimizer state", "time of a step", "loss at the end", "8 B"] {
         assert!(page.contains(part), "{part}");
@@ -276,7 +276,7 @@ fn command_lines_that_make_no_sense_are_refused() {
     );
 }
 
-/// Starts a comparison that would take long, and waits for its child.
+/// Starts a long comparison, and waits for its child.
 fn start_long(folder: &Folder) -> (Child, u32) {
     let arguments = ["compare", "--config", "net.toml", "--optimizers", "sgd,adam", "--steps", "1000000"];
     let mut command = folder.command(&arguments);
@@ -294,8 +294,8 @@ fn signals_leave_no_child_behind() {
 fn rows_from_before_a_signal_are_shown() {
     let folder = folder();
     let (mut comparison, child) = start_long(&folder);
-    // The first row fails, the second one is asked to stop.
-    // SAFETY: it is the child of a process that waits for it, and was seen running.
+    // The first row fails; a signal stops the second one.
+    // SAFETY: the child was seen running, and its parent waits for it.
     assert_eq!(unsafe { libc::kill(child as i32, SIGKILL) }, 0);
     wait_for(|| child_of(comparison.id()).filter(|next| *next != child));
     signal(comparison.id(), SIGINT);
@@ -321,7 +321,7 @@ fn a_child_that_is_asked_for_nonsense_says_so() {
     assert!(String::from_utf8_lossy(&output.stdout).contains(r#""event":"error""#));
 }
 
-/// The text without numbers and without the widths of columns, which follow from them.
+/// The text without numbers and column widths, which depend on the numbers.
 fn shape(text: &str) -> String {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n");
     without_numbers(&lines.collect::<String>()).replace(['−', '+'], "").replace(" N s ", " N ms ")

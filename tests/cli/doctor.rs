@@ -1,10 +1,11 @@
-//! `doctor`: what is told of this machine, and what of it ends with an error.
+//! `doctor`: its checks of this machine, and its exit code.
 
+use oomph_test_support::{Missing, skip};
 use serde_json::Value;
 
 use crate::support::{Folder, snapshot};
 
-/// Whether this machine has a GPU of NVIDIA's, with a driver or without: what is said then depends on it.
+/// Whether this machine has an NVIDIA GPU, with or without a driver: the output depends on it.
 fn has_gpu() -> bool {
     let cards = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
     let vendor = |card: std::fs::DirEntry| std::fs::read_to_string(card.path().join("vendor")).ok();
@@ -49,13 +50,12 @@ fn every_check_has_a_state_and_a_finding() {
 #[test]
 fn without_a_gpu_its_checks_are_skipped() {
     if has_gpu() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
+        return skip(Missing::MachineWithoutGpu);
     }
     let answer = Folder::new().oomph(&["doctor", "--devices", "cpu"]).success();
     let line = |name: &str| answer.stdout.lines().find(|line| line.starts_with(name)).expect(name).to_owned();
     assert!(line("GPUs").contains("skipped  there is no NVIDIA GPU in this machine"), "{answer}");
-    assert!(line("cpu ").contains("ok       opened, and a product of matrices is right"), "{answer}");
+    assert!(line("cpu ").contains("ok       opened; a matrix product is correct"), "{answer}");
     assert!(line("disk").contains("free in `[FOLDER]`"), "{answer}");
     assert_eq!(answer.stderr, "");
 }
@@ -63,13 +63,12 @@ fn without_a_gpu_its_checks_are_skipped() {
 #[test]
 fn a_gpu_that_is_asked_for_must_be_there() {
     if has_gpu() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
+        return skip(Missing::MachineWithoutGpu);
     }
     let folder = Folder::new();
     let answer = folder.oomph(&["doctor", "--devices", "cuda:0"]);
     assert_eq!(answer.code, Some(1), "{answer}");
-    // What comes before the GPU is of this machine.
+    // The checks before those of GPUs depend on the machine.
     let start = answer.stdout.find("GPUs").expect("a check of the hardware");
     snapshot("doctor_no_gpu", &answer.stdout[start..]);
     let json = folder.oomph(&["doctor", "--devices", "cuda:0", "--json"]).last_json();

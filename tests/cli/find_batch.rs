@@ -1,4 +1,4 @@
-//! `find-batch`: what it finds was tried and lasts, what it cannot find it explains, and it leaves nothing behind.
+//! `find-batch`: its result trains, its failures are explained, and it leaves no files behind.
 
 use std::process::{Child, Stdio};
 
@@ -32,7 +32,7 @@ batch = 32      # to be found
 steps = 8
 ";
 
-/// A limit that some hundred samples are above.
+/// A limit that some hundred samples exceed.
 fn most() -> String {
     limit(8 << 10)
 }
@@ -73,7 +73,7 @@ fn what_is_found_was_tried_fits_and_is_the_largest() {
     assert_eq!(fitting["verdict"], "fits");
     assert!(number(fitting, "peak_in_use_bytes") <= number(&found, "limit_bytes"), "{found}");
     assert!(fitting["step_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
-    // The training itself lasts with it, and not with one more; evaluation and checkpoints are in it.
+    // A training with evaluation and checkpoints succeeds with this batch, and fails with one sample more.
     for (batch, code) in [(largest, 0), (largest + 1, 75)] {
         let (batch, run) = (format!("train.batch={batch}"), format!("run.directory=run-{batch}"));
         let arguments = [
@@ -101,7 +101,7 @@ fn nothing_is_changed_by_a_search() {
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "net.toml" || name == "tiny.toml" || name == "cache"), "{left:?}");
-    // Nor does it depend on what was searched before.
+    // The result does not depend on earlier searches.
     assert_eq!(
         number(&find(&folder, &["--memory-limit", &most()]), "largest_batch"),
         number(&find(&folder, &["--memory-limit", &most()]), "largest_batch")
@@ -115,7 +115,7 @@ fn the_largest_batch_asked_for_is_tried_before_it_is_the_answer() {
     assert_eq!((number(&found, "largest_batch"), batches(&found)), (40, vec![40]), "{found}");
     assert_eq!(
         (&found["is_proven"], &found["capped"]),
-        (&Value::Bool(true), &Value::from("no larger one than `--max 40` was looked at"))
+        (&Value::Bool(true), &Value::from("the search ended at `--max 40`"))
     );
 }
 
@@ -124,7 +124,7 @@ fn no_batch_is_larger_than_the_data() {
     let folder = folder();
     let found = find(&folder, &["--max", "100000"]);
     assert_eq!((number(&found, "largest_batch"), batches(&found)), (1438, vec![1438]), "{found}");
-    assert_eq!(found["capped"], "there are only 1,438 samples to train on");
+    assert_eq!(found["capped"], "there are only 1,438 training samples");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn multiples_margins_and_bounds_are_kept_to() {
 
 #[test]
 fn a_batch_whose_rest_cannot_be_trained_on_is_passed_over() {
-    // Of 1,438 samples 479 leave a last batch of one, whose normalisation has a single value a channel.
+    // A batch of 479 leaves a last batch of one sample, with a single value per channel to normalise.
     let folder = folder();
     let resnet = ["model.name=resnet18", "model.stem=small", "model.width=2", "data.layout=image"];
     let sets = resnet.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
@@ -158,7 +158,7 @@ fn a_batch_can_be_kept_in_micro_batches() {
     let (size, count) = (number(&found, "micro_batch"), number(&found, "micro_batches"));
     assert_eq!((number(&found, "largest_batch"), count), (1000, 1000u64.div_ceil(size)), "{found}");
     assert!(batches(&found).contains(&size) && size < 1000, "{found}");
-    // Of as many they are as even as can be.
+    // The micro-batches have equal sizes as far as possible.
     assert_eq!(size, 1000u64.div_ceil(count));
     let (micro_batch, most) = (format!("memory.micro_batch={size}"), most());
     let limit = ["--memory-limit", most.as_str()];
@@ -178,7 +178,7 @@ fn micro_batches_are_multiples_too() {
 
 #[test]
 fn where_the_smallest_of_all_is_refused_the_next_one_is_explained() {
-    // Batch normalisation wants two values a channel.
+    // Batch normalisation needs two values per channel.
     let answer =
         Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", &limit(4 << 10)]);
     assert_eq!(answer.code, Some(75), "{answer}");
@@ -241,7 +241,7 @@ fn what_fails_for_another_reason_is_told_as_what_it_is() {
     let answer = folder.oomph(&["find-batch", "--config", "photos.toml", "--max", "4"]);
     assert_eq!(answer.code, Some(1), "{answer}");
     assert!(
-        answer.stderr.contains("not for want of memory") || answer.stderr.contains("cat/0.jpg"),
+        answer.stderr.contains("another reason than memory") || answer.stderr.contains("cat/0.jpg"),
         "{answer}"
     );
     assert!(answer.stderr.contains("cat/0.jpg"), "{answer}");
@@ -275,7 +275,7 @@ fn start(folder: &Folder, arguments: &[&str]) -> (Child, u32) {
     (search, child)
 }
 
-/// One that takes a while.
+/// A long search.
 fn start_long(folder: &Folder) -> (Child, u32) {
     start(folder, &["--set", "model.hidden=512", "--max", "1400"])
 }

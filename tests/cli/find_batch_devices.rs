@@ -1,4 +1,4 @@
-//! `find-batch` over several devices: what it finds fits on each of them, and one more does not.
+//! `find-batch` over several devices: its result fits on each of them, and one sample more does not.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const RESNET: &str = "
     run.directory = 'run'
     ";
 
-/// The planned peak of a batch over the devices: of the fullest.
+/// The planned peak of a batch on the fullest device.
 fn peak(folder: &Folder, about: &[&str], batch: usize) -> u64 {
     let batch = batch.to_string();
     let arguments = [&["plan", "--json", "--batch", &batch], about].concat();
@@ -33,19 +33,19 @@ fn peak(folder: &Folder, about: &[&str], batch: usize) -> u64 {
     }
 }
 
-/// The largest batch within what some batch takes, and that training gets through with it and no more.
+/// Checks that the search finds about the batch that sets the limit, and that training succeeds with the result.
 fn check(config: &str, about: &[&str], batch: usize) {
     let folder = Folder::new();
     folder.write("net.toml", config);
     let about = [&["--config", "net.toml"], about].concat();
-    // A training of many steps keeps some losses more than a try.
+    // A long training keeps more losses than a try.
     let (limit, margin) = ((peak(&folder, &about, batch) + 1000) * 100 / 98, ["--margin", "2%"]);
     let limit_text = limit.to_string();
     let about = [&about[..], &["--memory-limit", &limit_text]].concat();
     let find = [&["find-batch", "--json"], &margin[..], &about].concat();
     let found = folder.oomph(&find).success().last_json();
     let largest = found["largest_batch"].as_u64().expect("a batch") as usize;
-    // Another one may take as much.
+    // Another batch may need the same memory.
     assert!(largest >= batch && largest <= batch + 32, "{batch}: {found}");
     assert_eq!(found["is_proven"], true, "{found}");
     let tried = found["probes"].as_array().expect("probes");
@@ -83,7 +83,7 @@ fn a_micro_batch_is_found_for_the_share_of_each_device() {
     let find = ["find-batch", "--json", "--effective-batch", "400", "--memory-limit", &limit];
     let found = folder.oomph(&[&find[..], &about].concat()).success().last_json();
     let [micro_batch, count] = ["micro_batch", "micro_batches"].map(|key| found[key].as_u64().expect(key));
-    // Each device has 200, of which about half fit beside the gradients of what was before.
+    // Each device has 200 samples; about half of them fit beside the gradients of the previous micro-batches.
     assert!(count >= 2 && micro_batch * count >= 200 && micro_batch < 200, "{found}");
 }
 

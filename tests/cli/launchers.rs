@@ -1,8 +1,8 @@
-//! A launcher of MPI programs starts what can only be one process.
+//! An MPI launcher starts commands that support only one process.
 
 use crate::support::Folder;
 
-/// With the feature there is a test of its own, by mpirun.
+/// With the feature `mpi`, `tests/mpi` tests it with mpirun.
 #[test]
 #[cfg(not(feature = "mpi"))]
 fn several_processes_do_not_each_train_alone() {

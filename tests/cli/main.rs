@@ -1,4 +1,4 @@
-//! The binary from outside: what it answers, to people and to programs.
+//! The binary from outside: its output for people and for programs.
 
 mod children;
 mod compare;

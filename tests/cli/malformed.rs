@@ -1,4 +1,4 @@
-//! What users read when something is wrong: each group of mistakes is a file in `snapshots/`, with the exit codes.
+//! Error messages: each group of mistakes is a file in `snapshots/`, with exit codes.
 
 use std::fs;
 
@@ -90,7 +90,7 @@ fn flags() {
     );
 }
 
-/// What a build with the feature `cuda` says depends on the machine.
+/// With the feature `cuda` the message depends on the machine.
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn a_gpu_without_cuda_in_the_build() {
@@ -145,7 +145,7 @@ fn data_folders() {
     );
 }
 
-/// Damaged and missing files of the sources that hold many samples in one.
+/// Damaged and missing files with many samples each.
 #[test]
 fn data_files() {
     let idx_files = |labels: &'static [u8]| {

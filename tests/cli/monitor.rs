@@ -1,4 +1,4 @@
-//! `monitor`: what is told of this machine, and how the watching ends.
+//! `monitor`: its report of this machine, and how it stops.
 
 use std::{
     fs::File,
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::support::{Case, Folder, check, snapshot};
 
-/// A child that does not outlive its test.
+/// A child that is killed at the end of its test.
 struct Running(Child);
 
 impl Running {
     fn interrupt(&self) {
         let id = i32::try_from(self.0.id()).expect("a process id");
-        // SAFETY: it is a child of this process that was not waited for, so the id is still its own.
+        // SAFETY: the id belongs to a child of this process that was not waited for, so it is not reused.
         assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
     }
 
@@ -28,7 +28,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where a test fails it shall not go on; where it ended there is nothing to kill.
+        // Kills the child of a failed test. A child that has exited cannot be killed, which is no error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -83,7 +83,7 @@ fn a_sample_tells_of_the_host_and_why_there_is_no_gpu() {
 #[test]
 fn a_machine_without_a_driver_says_what_is_missing() {
     let shown = Folder::new().oomph(&["monitor", "--once"]).success();
-    // Elsewhere there is nothing missing.
+    // Otherwise the driver is present.
     if shown.stderr.contains("libnvidia-ml.so.1") {
         snapshot("monitor_without_a_driver", &shown.stderr);
     }
@@ -149,7 +149,7 @@ fn a_reader_that_leaves_ends_the_watching_without_an_error() {
     assert_eq!(Running(child).end(), Some(0));
 }
 
-/// What is written to a terminal until Ctrl-C, which comes after the third report.
+/// The output on a terminal until Ctrl-C, which follows the third report.
 fn drawn(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let size = libc::winsize { ws_row: 40, ws_col: 70, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut ours, mut theirs) = (0, 0);
@@ -168,10 +168,10 @@ fn drawn(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null()).env("TERM", "xterm-256color");
     command.envs(environment.iter().copied());
     let running = Running(command.spawn().expect("the binary starts"));
-    // The command holds the terminal too, and would keep it open.
+    // The command also holds the terminal open, so it is dropped.
     drop(command);
     let (mut text, mut buffer, mut interrupted) = (String::new(), [0; 4096], false);
-    // Once nobody has the terminal open any more, Linux answers with an error instead of an end.
+    // After the last writer closes the terminal, Linux returns an error instead of the end of the file.
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
         text += &String::from_utf8_lossy(&buffer[..read]);
         if !interrupted && text.matches(CLEAR).count() >= 2 {

@@ -1,10 +1,10 @@
-//! What is said where memory runs out, or will, and how a training goes on from there.
+//! Reports of measured and planned shortages of memory, and how a training continues after one.
 
 use serde_json::Value;
 
 use crate::support::{Answer, Folder, limit, percent_of_peak, snapshot, without_numbers};
 
-/// No batch normalisation, so that micro-batches train the same; not lean, so that its batch needs some MiB.
+/// Without batch normalisation micro-batches change nothing; without lean layers the batch needs some MiB.
 const LSTM: &str = "\
 [model]
 name = 'lstm'
@@ -44,7 +44,7 @@ fn planned_peak(folder: &Folder) -> u64 {
     plan["batches"][0]["planned_peak_bytes"].as_u64().expect("bytes")
 }
 
-/// The text with numbers and what other programs run masked.
+/// The text with numbers masked, and without other programs.
 fn shape(text: &str) -> String {
     let is_machine = |line: &&str| !line.contains("other processes hold") && !line.contains("process N");
     let lines = text
@@ -107,7 +107,7 @@ fn evaluation_and_profile_say_the_same() {
     assert!(answer.stderr.contains("--set memory.micro_batch="), "{answer}");
 }
 
-/// The end of a training as JSON.
+/// The last event of a training.
 fn end(answer: Answer) -> Value {
     let last = answer.success().last_json();
     assert_eq!(last["event"], "done", "{last}");
@@ -128,7 +128,7 @@ fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
     let limit = percent_of_peak(planned_peak(&whole), 80);
     let adapt = ["--memory-limit", &limit, "--set", "memory.on_oom=adapt", "--json"];
 
-    // By plan, before it begins.
+    // By its plan, before the training starts.
     let folder = folder();
     let answer = train(&folder, &adapt);
     let adapted =
@@ -144,7 +144,7 @@ fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
     }
     assert!(config.contains("batch = 256"), "{config}");
 
-    // And when it has run out, in the first step and in a later one: an evaluation needs most here.
+    // After running out of memory, in the first step and in a later one: here an evaluation needs the most.
     for late in
         [&[][..], &["--set", "train.batch=128", "--set", "train.eval_batch=359", "--set", "train.steps=9"]]
     {
@@ -166,7 +166,7 @@ fn what_no_micro_batch_helps_is_told_and_ends() {
     let arguments = ["--memory-limit", &limit(3072), "--set", "memory.on_oom=adapt", "--no-plan-check"];
     let answer = train(&folder, &arguments);
     assert_eq!(answer.code, Some(75), "{answer}");
-    assert!(answer.stderr.contains("nothing that can be changed makes it fit"), "{answer}");
+    assert!(answer.stderr.contains("no setting makes it fit"), "{answer}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_training_that_adapts_goes_on_from_where_it_was_resumed() {
 #[test]
 fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
     let folder = folder();
-    // Either alone leaves the other above the limit.
+    // One of the two settings alone leaves the other above the limit.
     let lean = ["--set", "memory.lean=true"];
     let most = limit(3800);
     let arguments = [&lean[..], &["--set", "train.eval_batch=359", "--memory-limit", &most]].concat();
@@ -201,7 +201,7 @@ fn what_is_too_large_in_two_places_is_made_smaller_in_both() {
         flags[0].starts_with("memory.micro_batch=") && flags[1].starts_with("train.eval_batch="),
         "{flags:?}"
     );
-    // No smaller than they have to be.
+    // The micro-batches are no smaller than necessary.
     assert!(flags[0] != "memory.micro_batch=1", "{flags:?}");
     let sets: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
     let last = [&sets[..], &lean, &["--memory-limit", &most, "--no-plan-check", "--quiet"]].concat();

@@ -1,4 +1,4 @@
-//! Several devices: what is said of them, and that each holds what was planned for it.
+//! Several devices: their report, and that each holds what was planned.
 
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ fn each_device_holds_what_is_planned_for_it() {
     assert!(wrong.is_empty(), "more than 5 % off:\n{}", wrong.join("\n"));
 }
 
-/// Batches of an evaluation that need more than steps.
+/// An evaluation batch that needs more memory than a training step.
 #[test]
 fn an_evaluation_is_planned_where_it_is_done() {
     let mut wrong = Vec::new();

@@ -35,7 +35,7 @@ pub(crate) fn jpeg(seed: u8) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Two classes with three photos each to train on and one each to test on, and a config for them.
+/// Two classes with three training photos and one test photo each, and a config for them.
 pub(crate) fn cats_and_dogs(folder: &Folder) {
     folder.write("photos.toml", CONFIG);
     for (seed, path) in [
@@ -55,7 +55,7 @@ pub(crate) fn cats_and_dogs(folder: &Folder) {
     }
 }
 
-/// The same with one training photo cut short.
+/// The same with one truncated training photo.
 pub(crate) fn truncated(folder: &Folder) {
     cats_and_dogs(folder);
     let whole = jpeg(1);

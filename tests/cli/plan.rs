@@ -1,4 +1,4 @@
-//! `plan`: what it says, and that training does as it says.
+//! `plan`: its tables, and that training agrees with them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Folder, snapshot};
 
-/// The table of a GPU: its rules do not ask what machine plans.
+/// The table of a GPU, which does not depend on the machine that plans.
 #[test]
 fn a_plan_is_a_table() {
     let folder = Folder::new();
@@ -37,7 +37,7 @@ fn a_plan_as_json_adds_up() {
     let plan = folder.oomph(&arguments).success().last_json();
     assert_eq!(plan["limit_bytes"], 2_u64 << 30);
     assert_eq!((&plan["rules_verified"], &plan["margin"]), (&Value::from(false), &Value::from(0.15)));
-    // There are 1,438 samples to train on, and all of them fit.
+    // All 1,438 training samples fit.
     assert_eq!(plan["largest_batch"], 1438);
     assert!(plan["plan_seconds"].as_f64().unwrap() > 0.0);
     let batches = plan["batches"].as_array().unwrap();
@@ -88,6 +88,20 @@ fn a_page_of_the_plan_is_one_file() {
             .unwrap()
             .all(|entry| { !entry.unwrap().file_name().to_string_lossy().ends_with(".part") })
     );
+}
+
+#[test]
+fn a_picture_of_the_plan_is_one_file() {
+    let folder = Folder::new();
+    let answer = folder.oomph(&["plan", "--config", "tiny.toml", "--svg", "plan.svg"]).success();
+    assert!(answer.stdout.ends_with("\ntimeline written to plan.svg\n"), "{answer}");
+    let picture = String::from_utf8(folder.read("plan.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    let both = ["plan", "--config", "tiny.toml", "--html", "plan.html", "--svg", "again.svg"];
+    let answer = folder.oomph(&both).success();
+    let lines = "\ntimeline written to plan.html\ntimeline written to again.svg\n";
+    assert!(answer.stdout.ends_with(lines), "{answer}");
+    assert_eq!(folder.read("again.svg"), picture.into_bytes());
 }
 
 #[test]

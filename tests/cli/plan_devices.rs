@@ -1,10 +1,10 @@
-//! `plan` for several devices: what each of them holds, whether it fits, and that training does as it says.
+//! `plan` for several devices: the memory of each, whether it fits, and that training agrees.
 
 use serde_json::Value;
 
 use crate::support::{Folder, snapshot};
 
-/// Small, and cut into ten stages.
+/// A small model of ten stages.
 const RESNET: &str = "
     model = { name = 'resnet18', stem = 'small', width = 16 }
     data = { source = 'digits', workers = 0, last_batch = 'drop' }
@@ -60,7 +60,7 @@ fn gpus_are_planned_for_by_their_number() {
         &["--config", "resnet.toml", "--gpu", "3xRTX 4090", "--strategy", "pipeline"],
         &["--config", "resnet.toml", "--gpu", "12MiB,24MiB", "--strategy", "model", "--html", "plan.html"],
         &["--config", "resnet.toml", "--gpu", "2x12MiB", "--strategy", "pipeline", "--batch", "1024"],
-        // One size for the devices that there are.
+        // One size for all configured devices.
         &["--config", "resnet.toml", "--gpu", "16MiB", "--set", "device.devices=cpu,cpu"],
     ] {
         let answer = folder.oomph(&[&["plan"], arguments].concat()).success();
@@ -127,7 +127,7 @@ fn what_the_machine_leaves_is_there_for_all_devices() {
         let plan = plan(&folder, "tiny.toml", &["--devices", devices]);
         number(&plan, "limit_bytes")
     });
-    // Other programs come and go meanwhile.
+    // The available memory changes with other programs.
     assert!((two * 2.0 / one - 1.0).abs() < 0.2, "{one} for one, {two} for each of two");
 }
 
@@ -147,7 +147,7 @@ fn the_smaller_gpu_has_the_smaller_part() {
 fn a_cut_that_fits_nowhere_says_what_would_make_it_fit() {
     let folder = folder();
     let about = ["--devices", "cpu,cpu", "--strategy", "pipeline"];
-    // Another batch than the config's is part of what is to be set.
+    // A batch other than the config's is one of the settings.
     let batch = [&about[..], &["--batch", "1024"]].concat();
     let most = peaks(&plan(&folder, "resnet.toml", &batch)).into_iter().fold(0.0, f64::max);
     let limit = share_of(most, 0.9);
@@ -184,7 +184,7 @@ fn auto_chooses_what_makes_the_fullest_device_fit() {
         let auto = [&limited[..], &["--set", key]].concat();
         let planned = plan(&folder, "resnet.toml", &[&batch[..], &auto].concat());
         assert_eq!(planned["fits"], true, "{key}: {planned}");
-        // And so it is trained: the limit is kept to.
+        // Training with these settings stays within the limit.
         let train = [&["train", "--json", "--config", "resnet.toml"], &about[..], &auto].concat();
         let done = folder.oomph(&train).success().last_json();
         for (planned, measured) in peaks(&planned).into_iter().zip(devices(&done)) {
@@ -195,7 +195,7 @@ fn auto_chooses_what_makes_the_fullest_device_fit() {
 }
 
 #[test]
-fn what_is_unwise_on_several_devices_is_said_once_and_trains() {
+fn a_wasteful_layout_gets_one_warning_and_trains() {
     let folder = folder();
     let train = |config: &str, arguments: &[&str]| {
         let arguments = [&["train", "--quiet", "--config", config], arguments].concat();
@@ -204,15 +204,11 @@ fn what_is_unwise_on_several_devices_is_said_once_and_trains() {
     let uneven = ["--devices", "cpu,cpu,cpu", "--set", "train.batch=20"];
     assert_eq!(
         train("lstm.toml", &uneven),
-        "warning: a batch of 20 is not a multiple of 3 devices: ranks 1, 2 have 7 of it and the others 6, who wait for \
-         the former\n"
+        "warning: `train.batch` (=20) is not a multiple of 3 devices: ranks 1, 2 have 7 samples, the others 6 and wait\n"
     );
     assert_eq!(train("lstm.toml", &["--devices", "cpu,cpu", "--set", "train.batch=20"]), "");
     let few = ["--devices", "cpu,cpu,cpu", "--strategy", "pipeline", "--set", "memory.micro_batch=32"];
     let said = train("resnet.toml", &few);
-    assert!(
-        said.starts_with("warning: 2 micro-batches are too few to have 3 devices work at a time"),
-        "{said}"
-    );
+    assert!(said.starts_with("warning: 2 micro-batches are too few for 3 devices"), "{said}");
     assert!(said.contains("idle for about ") && said.lines().count() == 1, "{said}");
 }

@@ -7,7 +7,7 @@ use crate::{
     support::{Case, Folder, check, snapshot, without_numbers},
 };
 
-/// A model that learned cats and dogs, its photos, and what of them was held out moved to `held-out`.
+/// A model trained on cats and dogs, with its photos; the held-out ones are moved to `held-out`.
 fn trained() -> Folder {
     let folder = Folder::new();
     cats_and_dogs(&folder);
@@ -27,7 +27,7 @@ fn predictions(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
     events
 }
 
-/// The share of files whose likeliest class is the folder they lie in.
+/// The share of files whose most likely class is the name of their folder.
 fn accuracy(predictions: &[Value]) -> f64 {
     let is_right = |prediction: &&Value| {
         let file = Path::new(prediction["file"].as_str().expect("a file"));
@@ -44,7 +44,7 @@ fn its_likeliest_classes_are_right_as_often_as_evaluation_finds() {
     let predictions = predictions(&folder, &["photos/test"]);
     assert_eq!(Some(predictions.len() as u64), evaluated["samples"].as_u64());
     assert_eq!(Some(accuracy(&predictions)), evaluated["eval_accuracy"].as_f64());
-    // The test means something only where the model is sometimes right and sometimes not.
+    // The test is only meaningful if the model is sometimes right and sometimes wrong.
     assert!((0.01..0.99).contains(&accuracy(&predictions)), "{}", accuracy(&predictions));
     for prediction in &predictions {
         let classes = prediction["classes"].as_array().expect("classes");
@@ -61,7 +61,7 @@ fn the_training_data_need_not_be_there_and_other_data_changes_nothing() {
     fs::remove_dir_all(folder.at("cache")).unwrap();
     let moved = predictions(&folder, &["elsewhere/test/cat/4.jpg"]);
     assert_eq!(moved[0]["classes"], before[0]["classes"]);
-    // Where images differ their statistics do too: those of the training count.
+    // The statistics of the training apply, not those of the new images.
     for seed in 0..3 {
         folder.write(&format!("photos/train/cat/{seed}.jpg"), jpeg(200));
         folder.write(&format!("photos/test/cat/{seed}.jpg"), jpeg(200));
@@ -178,7 +178,7 @@ fn what_is_wrong_is_said() {
     );
 }
 
-/// As checkpoints were before they had `source.json`.
+/// A checkpoint of a version without `source.json`.
 fn forget_source(folder: &Folder) {
     let checkpoint = folder.at("run/checkpoints/step-00000006");
     fs::remove_file(checkpoint.join("source.json")).unwrap();

@@ -1,4 +1,4 @@
-//! `profile`: what it prints, and the files that it leaves.
+//! `profile`: its report and its files.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ steps = 4
 batch = 16
 ";
 
-/// In a directory of a profile.
+/// The files of a profile's directory.
 const FILES: [&str; 4] = ["snapshot.pickle", "timeline.html", "timeline.jsonl", "trace.json"];
 
 fn profile(folder: &Folder, arguments: &[&str]) -> Answer {
@@ -59,7 +59,7 @@ fn the_report_sets_the_plan_beside_the_measurement() {
     let answer = profile(&folder, &["--out", "found"]).success();
     assert_eq!(answer.stderr, "");
     assert_eq!(names(&folder, "found"), FILES);
-    // Widths follow the numbers, and which blocks are the largest the machine's caches.
+    // Column widths depend on the numbers, and the largest blocks on the machine's caches.
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines = answer.stdout.lines().map(words).filter(|line| !line.contains('─'));
     let shape: String = lines.map(|line| without_signs(&without_numbers(&line)) + "\n").collect();
@@ -68,7 +68,7 @@ fn the_report_sets_the_plan_beside_the_measurement() {
     snapshot("profile", &format!("{head}\n{files}"));
 }
 
-/// Differences of a few bytes have either sign or are none.
+/// Masks differences of a few bytes, which may be positive, negative or zero.
 fn without_signs(line: &str) -> String {
     let line = without_units(line);
     match line.strip_suffix(" –").or_else(|| line.strip_suffix(" SIZE")).or_else(|| line.strip_suffix(" N %"))
@@ -104,6 +104,21 @@ fn the_page_needs_nothing_else() {
     for outside in ["http:", "https:", " src=", "<link", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
+    assert!(!folder.at("profiles").exists());
+}
+
+#[test]
+fn a_picture_is_written_alone_or_with_the_page() {
+    let folder = Folder::new();
+    let answer = profile(&folder, &["--steps", "2", "--svg", "one/peak.svg", "--json"]).success();
+    assert_eq!(answer.last_json()["files"], serde_json::json!({ "svg": "one/peak.svg" }));
+    assert_eq!(names(&folder, "one"), ["peak.svg"]);
+    let picture = String::from_utf8(folder.read("one/peak.svg")).expect("UTF-8");
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    let both = ["--steps", "1", "--html", "both/page.html", "--svg", "both/peak.svg"];
+    let answer = profile(&folder, &both).success();
+    assert!(answer.stdout.contains("picture") && answer.stdout.contains("both/peak.svg"), "{answer}");
+    assert_eq!(names(&folder, "both"), ["page.html", "peak.svg"]);
     assert!(!folder.at("profiles").exists());
 }
 
@@ -189,6 +204,7 @@ fn what_cannot_be_profiled_is_said() {
             Case::new("too many steps", &["profile", "--steps", "100000"]),
             Case::new("no number", &["profile", "--warmup", "some"]),
             Case::new("two places", &["profile", "--out", "a", "--html", "b.html"]),
+            Case::new("a picture and a directory", &["profile", "--out", "a", "--svg", "b.svg"]),
             Case::new("no such config", &["profile", "--config", "nowhere"]),
             Case::new(
                 "a directory that holds a profile",
@@ -198,6 +214,11 @@ fn what_cannot_be_profiled_is_said() {
             Case::new(
                 "a page that is there",
                 &["profile", "--config", "tiny.toml", "--html", "taken/timeline.html"],
+            )
+            .after(taken),
+            Case::new(
+                "a picture that exists",
+                &["profile", "--config", "tiny.toml", "--svg", "taken/timeline.html"],
             )
             .after(taken),
             Case::new(

@@ -1,4 +1,4 @@
-//! `profile` over several devices: what each held, what it did when, and the files that say so.
+//! `profile` over several devices: the memory and the activity of each, in the report and in the files.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Case, Folder, check, snapshot, without_numbers, without_units};
 
-/// Evaluation would be the first device's alone where a model is cut.
+/// No evaluation: with a split model only the first device would evaluate.
 const RESNET: &str = "
     model = { name = 'resnet18', stem = 'small', width = 16 }
     data = { source = 'digits', workers = 0, last_batch = 'drop' }
@@ -61,7 +61,7 @@ fn each_device_holds_what_is_planned_for_it_and_its_times_add_up() {
             assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
             assert!(shares[0] > 0.0 && shares[1] > 0.0 && shares[2] > 0.0, "{strategy}: {shares:?}");
         }
-        // The rest is about the largest.
+        // The other figures belong to the device with the highest peak.
         let largest = peaks.iter().copied().fold(0.0, f64::max);
         assert_eq!(number(&found, "peak_in_use_bytes"), largest);
         assert_eq!(found["device"], devices[peaks.iter().position(|it| *it == largest).unwrap()]["device"]);
@@ -76,13 +76,13 @@ fn a_device_never_does_two_things_at_once_and_does_all_of_a_step() {
         for device in ["0 cpu", "1 cpu"] {
             let of =
                 |kind: &str| lines.get(&(kind.to_owned(), device.to_owned())).cloned().unwrap_or_default();
-            let lane = of("lane");
-            for pair in lane.windows(2) {
+            let track = of("track");
+            for pair in track.windows(2) {
                 assert!(number(&pair[0], "end_ns") <= number(&pair[1], "start_ns"), "{pair:?}");
             }
             let micro_batches = if strategy == "pipeline" { 8 } else { 1 };
             for work in ["forward", "backward"] {
-                let mut names: Vec<_> = lane
+                let mut names: Vec<_> = track
                     .iter()
                     .filter(|span| span["does"] == work)
                     .map(|span| span["name"].clone())
@@ -92,9 +92,9 @@ fn a_device_never_does_two_things_at_once_and_does_all_of_a_step() {
                 assert_eq!(names.len(), micro_batches, "{strategy}, {device}: {names:?}");
             }
             for does in ["step", "communication", "idle"] {
-                assert!(lane.iter().any(|span| span["does"] == does), "{strategy}, {device}: {does}");
+                assert!(track.iter().any(|span| span["does"] == does), "{strategy}, {device}: {does}");
             }
-            // Sums go on by themselves, hand-overs do not.
+            // All-reduces overlap with other work, transfers do not.
             assert_eq!(of("transfer").is_empty(), strategy != "ddp");
             let steps = of("span").into_iter().filter(|span| span["span"] == "step").count();
             assert_eq!((of("timeline").len(), steps), (1, 3), "{strategy}, {device}");
@@ -139,7 +139,7 @@ fn the_report_is_a_table_of_devices_and_one_of_them_in_full() {
         let answer = folder.oomph(&[&arguments[..], &["--steps", "2", "--out", strategy]].concat()).success();
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let head = answer.stdout.split("\nat the peak").next().unwrap_or_default().lines().map(words);
-        // Which of two replicas holds more is not always the same.
+        // Either of two replicas may have the higher peak.
         let about = |line: String| line.replace("device N cpu, which", "device, which");
         head.map(|line| about(without_units(&without_numbers(&line))) + "\n").collect::<String>()
     };
@@ -147,7 +147,7 @@ fn the_report_is_a_table_of_devices_and_one_of_them_in_full() {
 }
 
 #[test]
-fn a_training_that_is_asked_shows_the_lanes_of_all_its_devices() {
+fn a_training_that_is_asked_shows_the_tracks_of_all_its_devices() {
     for strategy in ["ddp", "pipeline"] {
         let folder = Folder::new();
         folder.write("net.toml", RESNET);

@@ -2,9 +2,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Folder, snapshot, without_numbers};
+use crate::support::{Folder, TINY, snapshot, without_numbers};
 
-/// Three runs: one that came to its end, one resumed in other settings, one that failed; and what is no run.
+/// Three runs: a finished one, one resumed with other settings, a failed one; and a folder that is not a run.
 fn three_runs() -> Folder {
     let folder = Folder::new();
     let train = |name: &str, more: &[&str]| {
@@ -59,7 +59,7 @@ fn the_table_is_for_people() {
     snapshot("runs_compared", &squeezed(&without_numbers(&answer.to_string())));
 }
 
-/// Columns are as wide as numbers that differ from machine to machine.
+/// Column widths depend on numbers that differ between machines.
 fn squeezed(text: &str) -> String {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n";
     text.lines().map(squeeze).collect()
@@ -135,7 +135,7 @@ fn where_there_is_nothing_that_is_said() {
     let answer = folder.oomph(&["runs"]).success();
     assert_eq!(
         (answer.stdout.as_str(), answer.stderr.as_str()),
-        ("", "note: there are no runs: `oomph train` makes one\n")
+        ("", "note: there are no runs; `oomph train` creates one\n")
     );
     let answer = folder.oomph(&["runs", "nowhere"]);
     assert_eq!(answer.code, Some(1));
@@ -144,4 +144,26 @@ fn where_there_is_nothing_that_is_said() {
         "error: cannot read the folder `nowhere`\n  caused by: No such file or directory (os error 2)\n\n\
          hint: name a folder of run directories, or a run directory\n"
     );
+}
+
+#[test]
+fn a_run_that_stored_a_retired_key_is_read_and_resumed_where_a_config_with_it_is_refused() {
+    let folder = Folder::new();
+    let config = |key: &str| {
+        let device = format!("\n[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\n{key} = ['lstm.1']\n");
+        TINY.replace("hidden = 8", "hidden = 8\nlayers = 2").replace("'run'", "'runs/old'") + &device
+    };
+    // As an earlier version left it, killed before its first checkpoint.
+    folder.write("runs/old/config.toml", config("cut"));
+    folder.write("runs/old/metrics.jsonl", "");
+    folder.write("runs/new/config.toml", config("split_points"));
+    folder.write("runs/new/metrics.jsonl", "");
+    assert_eq!(runs(&folder, &["runs/old", "runs/new"])["differences"].as_array().unwrap().len(), 0);
+    folder.oomph(&["train", "--resume", "runs/old", "--quiet"]).success();
+    assert_eq!(runs(&folder, &["runs/old"])["runs"][0]["status"], "finished");
+
+    folder.write("old.toml", config("cut"));
+    let refused = folder.oomph(&["train", "--config", "old.toml"]).to_string();
+    assert!(refused.contains("`device.cut` is no longer a key"), "{refused}");
+    assert!(refused.contains("hint: use `device.split_points`"), "{refused}");
 }

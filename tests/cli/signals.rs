@@ -1,4 +1,4 @@
-//! How a training is stopped from outside.
+//! Stopping a training by signals.
 
 use libc::{SIGINT, SIGTERM, SIGUSR1};
 
@@ -39,7 +39,7 @@ fn sigusr1_saves_and_goes_on() {
 fn a_second_sigint_stops_at_once() {
     let folder = Folder::new();
     let running = folder.start_long();
-    // Two at once may reach the process as one: the system keeps one pending signal of a kind.
+    // Two signals at once may arrive as one: the system keeps one pending signal of each kind.
     running.signal(SIGINT);
     running.signal(SIGTERM);
     assert!(matches!(running.end(), Some(130 | 143)));
@@ -48,7 +48,7 @@ fn a_second_sigint_stops_at_once() {
 #[test]
 fn a_reader_that_leaves_ends_the_training_and_keeps_its_state() {
     let folder = Folder::new();
-    // An error and not 130: nobody interrupted it.
+    // An error and not 130, since no signal interrupted it.
     assert_eq!(folder.start_long().stop_reading(), Some(1));
     let answer = folder.oomph(&["evaluate", "--checkpoint", "run", "--json"]).success();
     assert!(answer.last_json()["step"].as_u64().unwrap() > 0);

@@ -1,4 +1,4 @@
-//! Runs the binary in a folder of its own and shows what it answered.
+//! Runs the binary in a temporary folder and shows its output.
 
 use std::{
     fmt::{self, Write as _},
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub(crate) use crate::limits::limit;
 
-/// A model that trains in no time: an LSTM of 8 units on the rows of the digits, 45 steps an epoch.
+/// A config that trains quickly: an LSTM of 8 units on the rows of the digits, 45 steps per epoch.
 pub(crate) const TINY: &str = "\
 [model]
 name = 'lstm'
@@ -31,17 +31,17 @@ directory = 'run'
 log_every = 2
 ";
 
-/// So many percent of a peak, without what matrix products hold on this machine: a limit that it is above.
+/// A percentage of a peak without the lasting buffers of matrix products, as a limit below the peak.
 pub(crate) fn percent_of_peak(peak_bytes: u64, percent: i64) -> String {
     let held = crate::limits::held_here();
     ((peak_bytes as i64 - held) * percent / 100 + held).to_string()
 }
 
-/// A temporary folder in which the binary runs. There is no `configs/` in it.
+/// A temporary folder in which the binary runs, without `configs/`.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// One with `tiny.toml`.
+    /// A folder with `tiny.toml`.
     pub(crate) fn new() -> Self {
         let folder = Self(tempfile::tempdir().expect("a temporary directory"));
         folder.write("tiny.toml", TINY);
@@ -85,12 +85,12 @@ impl Folder {
         self.oomph(&[&["train", "--config", "tiny.toml"], arguments].concat())
     }
 
-    /// Starts a training that would go on for long, and waits for its first step.
+    /// Starts a long training, and waits for its first step.
     pub(crate) fn start_long(&self) -> Running {
         self.start_long_of("tiny.toml", &[])
     }
 
-    /// The same of another config, with more arguments.
+    /// The same with another config and more arguments.
     pub(crate) fn start_long_of(&self, config: &str, more: &[&str]) -> Running {
         let arguments = ["train", "--config", config, "--set", "train.steps=10000000", "--json"];
         let command = &mut self.command(&[&arguments, more].concat());
@@ -103,7 +103,7 @@ impl Folder {
     }
 }
 
-/// What the binary answered, the folder's path redacted.
+/// The exit code and the output of the binary, with the folder's path redacted.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
@@ -127,13 +127,13 @@ impl Answer {
         self
     }
 
-    /// Standard output as JSON lines.
+    /// Stdout as JSON lines.
     #[track_caller]
     pub(crate) fn json_lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
     }
 
-    /// The last line of standard output.
+    /// The last line of stdout.
     #[track_caller]
     pub(crate) fn last_json(&self) -> Value {
         self.json_lines().pop().expect("a line of JSON")
@@ -155,10 +155,10 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A training that goes on.
+/// A running training.
 pub(crate) struct Running {
     child: Child,
-    /// Until nobody reads any more.
+    /// `None` once stdout is closed.
     lines: Option<BufReader<ChildStdout>>,
 }
 
@@ -179,17 +179,17 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: i32) {
         let id = i32::try_from(self.child.id()).expect("a process id");
-        // SAFETY: it is a child of this process that was not waited for, so the id is still its own.
+        // SAFETY: the id belongs to a child of this process that was not waited for, so it is not reused.
         assert_eq!(unsafe { libc::kill(id, signal) }, 0);
     }
 
-    /// Closes standard output, as `head` does; the exit code.
+    /// Closes stdout, as `head` does, and returns the exit code.
     pub(crate) fn stop_reading(mut self) -> Option<i32> {
         self.lines = None;
         self.end()
     }
 
-    /// Its exit code, once it ended.
+    /// Waits for the end and returns the exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.child.wait().expect("a child of this process").code()
     }
@@ -197,13 +197,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where a test fails the training shall not go on; where it ended there is nothing to kill.
+        // Kills the training of a failed test. A training that has ended cannot be killed, which is no error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A command line that something is wrong with, and the files around it.
+/// A command line with a mistake, and the files it needs.
 pub(crate) struct Case {
     about: &'static str,
     prepare: Box<dyn Fn(&Folder)>,
@@ -227,7 +227,7 @@ impl Case {
         Self::new(about, &[&["train", "--config", "tiny.toml"], arguments].concat())
     }
 
-    /// What is to be done in the folder before.
+    /// Prepares the folder before the command.
     pub(crate) fn after(mut self, prepare: impl Fn(&Folder) + 'static) -> Self {
         self.prepare = Box::new(prepare);
         self
@@ -243,7 +243,7 @@ impl Case {
     }
 }
 
-/// Runs all cases and compares what they answered: each must fail, and none panic.
+/// Runs all cases and compares their output. Each must fail without a panic.
 #[track_caller]
 pub(crate) fn check(name: &str, cases: &[Case]) {
     let mut all = String::new();
@@ -272,7 +272,7 @@ pub(crate) fn snapshot(name: &str, text: &str) {
     settings().bind(|| insta::assert_snapshot!(name, text));
 }
 
-/// The text with every number as `N`, for what differs from machine to machine.
+/// The text with every number as `N`, as numbers differ between machines.
 pub(crate) fn without_numbers(text: &str) -> String {
     let mut masked = String::new();
     let mut characters = text.chars().peekable();
@@ -287,7 +287,7 @@ pub(crate) fn without_numbers(text: &str) -> String {
     masked
 }
 
-/// Such a text without the signs of differences and the units of amounts and times, which differ too.
+/// The same without signs of differences and units of sizes and times.
 pub(crate) fn without_units(text: &str) -> String {
     let replaced = |text: String, (unit, word): (&str, &str)| text.replace(&format!("N {unit}"), word);
     let times = ["µs", "ms", "s"].map(|unit| (unit, "TIME"));

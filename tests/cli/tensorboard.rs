@@ -1,4 +1,4 @@
-//! Event files, read by a reader of its own: checksums bit by bit, messages field by field.
+//! Event files, read by an independent reader that checks all checksums and fields.
 
 use std::{collections::BTreeMap, fs};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::Folder;
 
-/// CRC-32C by its definition, RFC 3720: no table.
+/// CRC-32C by its definition in RFC 3720, without a table.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut checksum = u32::MAX;
     for byte in bytes {
@@ -26,7 +26,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// The whole records of a file, with right checksums, and the bytes behind the last one.
+/// The complete records of a file with correct checksums, and the bytes after the last one.
 fn records(mut file: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut records = Vec::new();
     while file.len() >= 12 {
@@ -41,7 +41,7 @@ fn records(mut file: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     (records, file)
 }
 
-/// A field of a message: a number, or the bytes of what has a length.
+/// A field of a message: a number, or length-delimited bytes.
 #[derive(Clone, Debug)]
 enum Field {
     Number(u64),
@@ -104,14 +104,14 @@ fn bytes(fields: &[(u64, Field)], key: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the event files of a run say, in the order of the files.
+/// The contents of a run's event files, in the order of the files.
 #[derive(Debug, Default)]
 struct Events {
     /// By tag: step and number.
     scalars: BTreeMap<String, Vec<(u64, f32)>>,
     /// By tag: step, count and the sum of the buckets.
     histograms: BTreeMap<String, Vec<(u64, f64, f64)>>,
-    /// The steps that processes began with.
+    /// The first step of each process.
     starts: Vec<u64>,
     files: usize,
 }
@@ -167,7 +167,7 @@ impl Events {
     }
 }
 
-/// Step and number of the events of a name, as `metrics.jsonl` has them.
+/// Step and value of a metric in `metrics.jsonl`.
 fn logged(folder: &Folder, event: &str, pointer: &str) -> Vec<(u64, f32)> {
     let text = String::from_utf8(folder.read("run/metrics.jsonl")).expect("text");
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -257,13 +257,13 @@ fn without_it_there_is_no_event_file_and_no_histogram() {
     let answer =
         Folder::new().train(&["--set", "run.tensorboard=false", "--set", "run.histograms='1 epoch'"]);
     assert_eq!(answer.code, Some(1), "{answer}");
-    assert!(answer.stderr.contains("histograms are written into event files"), "{answer}");
+    assert!(answer.stderr.contains("histograms need an event file"), "{answer}");
 }
 
 #[test]
 fn memory_is_told_by_category() {
     let folder = Folder::new();
-    // More steps than the recording goes back to, so that no event tells of the parameters and the optimizer's state.
+    // More steps than the recording holds, so that no event shows the parameters and the optimizer state.
     let adam = ["--set", "optimizer.name=adam", "--set", "memory.record=8192", "--set", "train.steps=40"];
     folder.train(&adam).success();
     // Four gates of 8 input and 8 hidden weights and two biases, the head of ten classes.
@@ -285,7 +285,7 @@ fn memory_is_told_by_category() {
             .sum();
     let peak = logged(&folder, "step", "/peak_in_use_bytes").last().expect("a step").1 as i64;
     assert!(total <= peak && total * 10 > peak * 9, "{total} of {peak}");
-    // The first step of another process finds a state that no step of its own made.
+    // In a new process the first step finds an optimizer state from a checkpoint.
     folder.train(&[&adam[..4], &["--set", "train.steps=41", "--resume"]].concat()).success();
     assert!(about(last("optimizer_state"), 2 * parameters), "{}", last("optimizer_state"));
 }

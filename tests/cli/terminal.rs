@@ -1,4 +1,4 @@
-//! What is drawn on a terminal: the binary is given a pseudo-terminal as standard error.
+//! Drawing on a terminal: the stderr of the binary is a pseudo-terminal.
 
 use std::{
     fs::File,
@@ -25,15 +25,15 @@ fn pseudo_terminal() -> (File, OwnedFd) {
     }
 }
 
-/// What a command writes to its terminal.
+/// The output of a command on its terminal.
 fn drawn(mut command: Command) -> String {
     let (mut ours, theirs) = pseudo_terminal();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs).env("TERM", "xterm-256color");
     let mut child = command.spawn().expect("the binary starts");
-    // The command holds the terminal too, and would keep it open.
+    // The command also holds the terminal open, so it is dropped.
     drop(command);
     let mut text = Vec::new();
-    // Once nobody has the terminal open any more, Linux answers with an error instead of an end.
+    // After the last writer closes the terminal, Linux returns an error instead of the end of the file.
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
         text.extend_from_slice(&buffer[..read]);

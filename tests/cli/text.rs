@@ -1,4 +1,4 @@
-//! Texts: training on them, continuing them, and what is wrong with them.
+//! Text: training, continuation and errors.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const CONFIG: &str = "
     run = { directory = 'run' }
     ";
 
-/// A model that knows a rhyme.
+/// A model that learned a rhyme.
 fn trained(level: &str) -> Folder {
     let folder = Folder::new();
     folder.write("rhyme.txt", "one two three four five,\nonce i caught a fish alive\n".repeat(60));
@@ -36,7 +36,7 @@ fn a_language_model_continues_what_it_learned() {
         ("word", "one two three", "5", " four five,\nonce i"),
     ] {
         let folder = trained(level);
-        // What it was trained on need not be there.
+        // The training text is not needed.
         fs::remove_file(folder.at("rhyme.txt")).unwrap();
         let asked = ["--prompt", prompt, "--length", length, "--temperature", "0"];
         assert_eq!(continued(&folder, &asked), expected, "{level}");
@@ -98,7 +98,7 @@ fn weights_are_for_the_tokens_that_they_know() {
     assert!(refused.stderr.contains(&format!("hint: `--set {cure}`")), "{}", refused.stderr);
     assert!(!folder.at("tuned").exists());
     tuned(&["--set", cure]).success();
-    // What was trained on from is known under the old vocabulary too.
+    // The fine-tuned model has the old vocabulary.
     let other =
         folder.oomph(&["predict", "--run", "tuned", "--prompt", "six seven", "--length", "2"]).success();
     assert!(
@@ -106,16 +106,12 @@ fn weights_are_for_the_tokens_that_they_know() {
         "{}",
         other.stderr
     );
-    // A list of PyTorch's, which says nothing of `<unk>`.
+    // A vocabulary of PyTorch without `<unk>`.
     folder.write("list.json", r#"["a", "b"]"#);
     let short = folder.oomph(
         &[&tune[..3], &["--set", "data.vocabulary_file=list.json", "--set", "run.directory=short"]].concat(),
     );
-    assert!(
-        short.stderr.contains("the text has the token \"s\", which is not in the vocabulary"),
-        "{}",
-        short.stderr
-    );
+    assert!(short.stderr.contains("has neither the token \"s\" of the text nor `<unk>`"), "{}", short.stderr);
 }
 
 #[test]
@@ -135,7 +131,7 @@ fn a_tied_model_has_its_shared_weights_twice_for_pytorch() {
     assert_eq!(values("encoder.weight"), values("decoder.weight"));
     let weights = ["--set", "model.weights=tied.safetensors", "--set", "run.directory=again"];
     let frozen = train(&[&weights[..], &["--set", "model.freeze=[\"head\"]"]].concat()).success();
-    let warned = "`head` is frozen, but computes with parameters of `embedding`, which train on";
+    let warned = "`head` is frozen, but computes with parameters of `embedding`, which are trained";
     assert!(frozen.stderr.contains(warned), "{}", frozen.stderr);
     let twin = file.tensor("decoder.weight").unwrap().data().as_ptr();
     let at = twin as usize - bytes.as_ptr() as usize;
@@ -143,16 +139,16 @@ fn a_tied_model_has_its_shared_weights_twice_for_pytorch() {
     folder.write("tied.safetensors", bytes);
     let differs = train(&[&weights[..], &["--set", "run.directory=third"]].concat());
     assert_eq!(differs.code, Some(1));
-    assert!(differs.stderr.contains("as one, and there they differ"), "{}", differs.stderr);
+    assert!(differs.stderr.contains("but they differ in the weights"), "{}", differs.stderr);
     assert!(differs.stderr.contains("hint: set `model.tied=false`"), "{}", differs.stderr);
 }
 
 #[test]
 fn a_place_in_an_epoch_is_one_of_the_same_batches() {
     let folder = trained("char");
-    // Into the middle of an epoch.
+    // Stops in the middle of an epoch.
     folder.oomph(&["train", "--resume", "run", "--set", "train.steps=125"]).success();
-    // As many batches as before, but of other samples.
+    // The same number of batches, but of other samples.
     for (settings, changed) in [
         (["train.batch=16", "data.steps=8"], "samples, in the order of the data, in batches of 8, and is "),
         (
@@ -182,7 +178,7 @@ fn what_is_wrong_with_a_text_is_said() {
     assert!(message(&[]).contains("`rhyme.txt`, byte 12: the text is not UTF-8"));
     folder.write("rhyme.txt", "short");
     let short = message(&[]);
-    assert!(short.contains("has 4 tokens to train on and 1 held out, in 1 file"), "{short}");
+    assert!(short.contains("has 4 training tokens and 1 held-out tokens, in 1 file"), "{short}");
     assert!(short.contains("a sample of `data.steps` (= 16) needs 17"), "{short}");
     folder.write("rhyme.txt", "a long text of which nothing is wrong. ".repeat(50));
     let wrong = message(&["--set", "model.name=lstm"]);
@@ -197,7 +193,7 @@ fn a_prompt_is_for_texts_and_files_are_for_images() {
     folder.write("photo.jpg", "");
     let wrong = folder.oomph(&["predict", "--run", "run", "photo.jpg"]);
     assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("cannot be asked about files: its input is 16 tokens"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("cannot predict from files: its input is 16 tokens"), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("hint: `--prompt`"), "{}", wrong.stderr);
     let both = folder.oomph(&["predict", "--run", "run", "photo.jpg", "--prompt", "x"]);
     assert_eq!(both.code, Some(2));

@@ -83,16 +83,13 @@ fn resume_where_nothing_was_saved_starts_fresh_and_says_so() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_passed_over_with_a_warning() {
+fn a_damaged_checkpoint_is_skipped_with_a_warning() {
     for resume in [&["--resume"][..], &["--resume", "run"]] {
         let folder = Folder::new();
         folder.train(&["--set", "run.save_every='3 steps'"]).success();
         damage(&folder, "run/checkpoints/step-00000006/model.safetensors");
         let answer = folder.train(&[resume, &["--quiet"]].concat()).success();
-        assert!(
-            answer.stderr.starts_with("warning: passed over: `run/checkpoints/step-00000006/"),
-            "{answer}"
-        );
+        assert!(answer.stderr.starts_with("warning: skipped: `run/checkpoints/step-00000006/"), "{answer}");
         assert!(folder.at("run/checkpoints/step-00000006.2/model.safetensors").is_file());
     }
 }
@@ -133,7 +130,7 @@ fn a_run_directory_is_held_by_one_process() {
     assert_eq!(answer.code, Some(1));
     snapshot("train_in_use", &without_numbers(&answer.stderr));
     drop(running);
-    // The system lets go of the lock of a process that was killed.
+    // The system releases the lock of a killed process.
     folder.train(&["--resume"]).success();
 }
 

@@ -1,10 +1,10 @@
-//! Files of weights: training from one, freezing, evaluating and writing one.
+//! Weights files: training from them, freezing, evaluating and exporting.
 
 use safetensors::{Dtype, SafeTensors};
 
 use crate::support::{Case, Folder, check, snapshot, without_numbers};
 
-/// A training of nothing but the head, by a rule that has state.
+/// Trains only the head, with an optimizer that has state.
 const HEAD: &[&str] = &["--set", "model.freeze=['lstm.0']", "--set", "optimizer.momentum=0.9"];
 
 fn floats(bytes: &[u8], name: &str) -> (Vec<usize>, Vec<f32>) {
@@ -39,20 +39,20 @@ fn an_lstm_is_exported_by_the_names_of_pytorch_and_not_written_over() {
     ] {
         assert_eq!(floats(&written, pytorch), floats(&checkpoint, own));
     }
-    // A link that leads nowhere is no file to write over, and neither is a folder.
+    // A dangling link and a folder are not overwritten.
     std::os::unix::fs::symlink("nowhere", folder.at("link")).unwrap();
     std::fs::create_dir(folder.at("folder")).unwrap();
     for target in ["link", "folder"] {
         let refused = folder.oomph(&["export", "run", "--to", target, "--force"]);
         assert_eq!(refused.code, Some(1), "{target}");
-        assert!(refused.stderr.contains(&format!("`{target}` is there already")), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&format!("`{target}` already exists")), "{}", refused.stderr);
     }
     assert!(folder.at("link").is_symlink());
     let again = folder.oomph(&["export", "run", "--to", "w.safetensors"]);
-    assert_eq!(again.stderr, "error: `w.safetensors` is there already\n\nhint: `--force` writes over it\n");
+    assert_eq!(again.stderr, "error: `w.safetensors` already exists\n\nhint: `--force` overwrites it\n");
     folder.oomph(&["export", "run", "--to", "w.safetensors", "--layout", "oomph", "--force"]).success();
     assert_eq!(floats(&folder.read("w.safetensors"), "head.fc.weight"), floats(&written, "fc.weight"));
-    // Nothing is left beside it.
+    // No temporary file is left.
     let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(files.filter(|name| name.to_string_lossy().contains("safetensors")).count(), 1);
 }
@@ -67,7 +67,7 @@ fn a_resnet_is_exported_with_the_number_of_its_steps() {
     snapshot("export", &without_numbers(&answer.to_string()));
     let written = folder.read("w.safetensors");
     let file = SafeTensors::deserialize(&written).unwrap();
-    // As torchvision's state dict: 62 parameters, 40 statistics, 20 counts.
+    // Like torchvision's state dict: 62 parameters, 40 statistics, 20 counters.
     assert_eq!(file.names().len(), 122);
     let count = file.tensor("layer4.0.downsample.1.num_batches_tracked").unwrap();
     assert_eq!((count.dtype(), count.shape(), count.data()), (Dtype::I64, &[][..], &6i64.to_le_bytes()[..]));
@@ -85,7 +85,7 @@ fn what_is_exported_evaluates_and_starts_a_training_as_the_checkpoint_does() {
         (&of_weights["weights"], &of_weights["step"]),
         (&"w.safetensors".into(), &serde_json::Value::Null)
     );
-    // From a file of PyTorch to one of ours and back.
+    // From PyTorch's layout to oomph's and back.
     let convert =
         ["export", "--config", "tiny.toml", "--weights", "w.safetensors", "--to", "own.safetensors"];
     folder.oomph(&[&convert[..], &["--layout", "oomph"]].concat()).success();
@@ -121,7 +121,7 @@ fn a_resumed_training_needs_no_weights_and_ends_with_the_same_bytes() {
     std::fs::remove_file(folder.at("w.safetensors")).unwrap();
     folder.oomph(&["train", "--resume", "again", "--set", "train.steps=6"]).success();
     assert!(folder.read("again/checkpoints/latest/model.safetensors") == whole);
-    // What was frozen has no state of the optimizer; what is thawed begins with none.
+    // Frozen parameters have no optimizer state; unfrozen ones start without.
     let state =
         |run: &str| String::from_utf8(folder.read(&format!("{run}/checkpoints/latest/state.json"))).unwrap();
     assert!(!state("again").contains("lstm.0"));
@@ -185,7 +185,7 @@ fn weights_that_do_not_fit_leave_no_run() {
     assert!(!folder.at("other").exists());
 }
 
-/// What `pickle.dumps` makes of an object that calls the system as it is loaded.
+/// The result of `pickle.dumps` for an object that calls the system when loaded.
 const CALLS: &[u8] = b"\x80\x02cposix\nsystem\nq\x00X\x0d\x00\x00\x00touch touchedq\x01\x85q\x02Rq\x03.";
 
 #[test]

@@ -1,19 +1,19 @@
-//! Planned memory is held against measured memory: a sample of what `tools/plan_accuracy` does.
+//! Planned memory is held against measured memory: a sample of what `cargo xtask plan-accuracy` does.
 
 #[allow(dead_code)] // The tool runs all cases, the test a sample.
-#[path = "../../tools/plan_accuracy/grid.rs"]
+#[path = "../../tools/src/plan_accuracy/grid.rs"]
 mod grid;
-#[path = "../../tools/plan_accuracy/measure.rs"]
-mod measure;
+#[path = "../../tools/src/plan_accuracy/measure.rs"]
+pub(crate) mod measure;
 
 use std::{env, process::Command};
 
 use measure::{Outcome, errors};
 
 /// Names the configuration in the environment of a child.
-const CASE: &str = "OOMPH_TEST_CASE";
+pub(crate) const CASE: &str = "OOMPH_TEST_CASE";
 /// Begins the child's answer among what the test harness prints.
-const ANSWER: &str = "outcome: ";
+pub(crate) const ANSWER: &str = "outcome: ";
 
 #[test]
 fn what_is_planned_is_what_is_measured() {
@@ -73,15 +73,20 @@ fn steps_with_frozen_stages_are_planned_as_they_are_measured() {
 
 /// What a backend keeps for ever, one case would leave to the next.
 fn in_a_process(label: &str, config: &str) -> Outcome {
+    serde_json::from_str(&answer_of("accuracy::a_case_is_measured", label, config)).unwrap()
+}
+
+/// Runs an ignored test of this program in a child with a case, and gives its answer.
+pub(crate) fn answer_of(test: &str, label: &str, config: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "accuracy::a_case_is_measured", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env(CASE, config)
         .output()
         .unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let answer = stdout.lines().find_map(|line| line.split_once(ANSWER));
     let (_, answer) = answer.unwrap_or_else(|| panic!("{label}:\n{stdout}\n{stderr}"));
-    serde_json::from_str(answer).unwrap()
+    answer.to_owned()
 }
 
 #[test]
@@ -101,7 +106,7 @@ fn planning_a_large_batch_is_quick_and_small() {
          train = { batch = 512 }",
     )
     .unwrap();
-    let session = oomph::Session::open_to_plan(config, &oomph::Registry::builtin()).unwrap();
+    let session = oomph::open_to_plan(config, &oomph::Registry::builtin()).unwrap();
     let _alone = crate::alone();
     let host_before = oomph::memory::read().host_bytes;
     let planned = oomph::plan(&session, oomph::PlanOptions::default()).unwrap();

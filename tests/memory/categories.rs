@@ -2,9 +2,12 @@
 
 use oomph::{
     Config, Phase, Registry, Session,
-    memory::{Category, Span, SpanKind, Split, Timeline, record},
-    trainer::{Profile, ProfileOptions, ProfiledDevice, Quiet, profile},
+    memory::record,
+    runs::Quiet,
+    timeline::{Category, Span, SpanKind, Split, Timeline},
+    trainer::profile::{Profile, ProfileOptions, ProfiledDevice, profile},
 };
+use oomph_trainer::open;
 
 use crate::alone;
 
@@ -24,7 +27,7 @@ fn session(model: &str, optimizer: &str) -> Session {
     let text =
         format!("{model}\ntrain = {{ batch = 16, steps = 9 }}\noptimizer = {{ {optimizer}, lr = 0.01 }}");
     let config = Config::from_toml("categories", &text).unwrap_or_else(|error| panic!("{error}"));
-    Session::open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
+    open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn profiled(session: &Session, warmup: usize) -> Profile {

@@ -1,14 +1,15 @@
 //! The leak watch: the mistakes of `examples/leaks.rs` are found, their cures and a long healthy training are silent.
 
+use oomph_trainer::open;
 use std::{path::Path, sync::Arc};
 
 use oomph::{
-    AnyTensor, Classification, Config, DeviceTargets, Done, Event, Observer, Registry, Session, Stop, Task,
-    TaskError, TrainOptions,
+    AnyTensor, Classification, Config, DeviceTargets, Done, Event, Observer, Registry, Stop, Task, TaskError,
+    TrainOptions,
     burn::tensor::Tensor,
     memory::{leak::Cause, record},
+    runs::{LeakMetrics, LeakPoint},
     train,
-    trainer::{LeakMetrics, LeakPoint},
 };
 
 use crate::alone;
@@ -85,7 +86,7 @@ impl Observer for Noted {
 fn trained(directory: &Path, toml: &str, registry: &Registry) -> (Done, Noted) {
     let toml = format!("{toml}\nrun.directory = '{}'", directory.join("run").display());
     let config = Config::from_toml("leaks", &toml).expect("a valid configuration");
-    let session = Session::open(config, registry).expect("everything it names is there");
+    let session = open(config, registry).expect("everything it names is there");
     let mut noted = Noted::default();
     let done = train(&session, &TrainOptions::default(), &mut noted, &Stop::new()).expect("it trains");
     (done, noted)

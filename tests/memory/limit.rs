@@ -1,6 +1,7 @@
 //! A limit rehearses a smaller device: the step that goes above it ends in an error that says where.
 
-use oomph::{Config, Phase, Quiet, Registry, Session, Shortage, Stop, TrainError, TrainOptions, train};
+use oomph::{Config, Phase, Quiet, Registry, Shortage, Stop, TrainError, TrainOptions, train};
+use oomph_trainer::{open, open_to_plan};
 
 use crate::limits::limit;
 
@@ -14,7 +15,7 @@ fn run(limit: &str, record: usize) -> (tempfile::TempDir, Result<oomph::Done, Tr
          run = {{ directory = '{}' }}",
         directory.path().join("run").display()
     );
-    let session = Session::open(Config::from_toml("limit", &text).unwrap(), &Registry::builtin()).unwrap();
+    let session = open(Config::from_toml("limit", &text).unwrap(), &Registry::builtin()).unwrap();
     // The plan would refuse it before it begins.
     let options = TrainOptions { skip_plan_check: true, ..TrainOptions::default() };
     let result = train(&session, &options, &mut Quiet, &Stop::new());
@@ -57,8 +58,7 @@ fn what_the_plan_says_fits_does_fit() {
     let text = "model = { name = 'resnet18', stem = 'small', width = 16 }\n\
                 data = { source = 'digits', workers = 0 }\n\
                 train = { steps = 3, batch = 32, eval_every = 'never' }";
-    let session =
-        Session::open_to_plan(Config::from_toml("limit", text).unwrap(), &Registry::builtin()).unwrap();
+    let session = open_to_plan(Config::from_toml("limit", text).unwrap(), &Registry::builtin()).unwrap();
     let planned = oomph::plan(&session, oomph::PlanOptions::default()).unwrap().peak().categories.total();
     let just_enough = oomph::Bytes::new((planned.get() as f64 * 1.01) as u64);
     let (_directory, result) = run(&just_enough.get().to_string(), 0);

@@ -2,12 +2,14 @@
 
 mod accuracy;
 mod categories;
+mod drift;
 mod leaks;
 mod limit;
 #[path = "../machine/limits.rs"]
 mod limits;
 mod out_of_memory;
 mod replicas;
+mod resume;
 mod weights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,14 +1,19 @@
 //! Out of memory as an answer, wherever it comes: the right phase and stage are named, what is advised fits, and what
 //! was trained before can be gone on from.
 
+use oomph_advice::varied;
+use oomph_config::Change;
+use oomph_trainer::open;
 use std::{cell::RefCell, path::Path, rc::Rc};
 
 use oomph::{
     Bytes, Config, Event, Kept, Observer, OutOfMemory, Phase, PlanOptions, ProfileOptions, Quiet, Registry,
     Resume, Session, Shortage, Stop, Tick, TrainError, TrainOptions,
-    memory::{Account, SpanKind, Timeline, charge},
-    plan, profile, train,
-    trainer::state::Checkpoint,
+    memory::{Account, charge},
+    plan, profile,
+    runs::state::Checkpoint,
+    timeline::{SpanKind, Timeline},
+    train,
 };
 
 use crate::alone;
@@ -45,7 +50,7 @@ const OPTIMIZER: &str = "\
 fn session(text: &str, directory: &Path) -> Session {
     let run = format!("\n[run]\ndirectory = '{}'\nsave_every = '1 steps'", directory.join("run").display());
     let config = Config::from_toml("injected", &(text.to_owned() + &run)).unwrap_or_else(|e| panic!("{e}"));
-    Session::open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
+    open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Trains with a limit; the plan is not asked.
@@ -112,11 +117,11 @@ fn most_in(planned: &Timeline, step: &str, phase: Phase) -> u64 {
 fn follow(session: &Session, report: &oomph::OutOfMemoryReport, limit: Bytes) -> usize {
     for advice in &report.levers {
         let directory = tempfile::tempdir().unwrap();
-        let mut settings = advice.settings.clone();
-        settings.push(("run.directory".into(), format!("'{}'", directory.path().join("run").display())));
-        let varied = session.varied(&settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+        let mut changes = advice.changes.clone();
+        changes.push(Change::RunDirectory(directory.path().join("run")));
+        let varied = varied(session, &changes).unwrap_or_else(|error| panic!("{changes:?}: {error}"));
         let done = train_within(&varied, Some(limit), &mut Quiet);
-        assert!(done.is_ok(), "{settings:?} within {limit}: {done:?}");
+        assert!(done.is_ok(), "{changes:?} within {limit}: {done:?}");
     }
     report.levers.len()
 }
@@ -271,7 +276,7 @@ impl Observer for Fail {
 
     fn tick(&mut self, tick: Tick) {
         if matches!(tick, Tick::Step { step: 3 }) {
-            oomph::trainer::note_panic(Some("DSD-0-0"), self.message);
+            oomph::engine::device_failure::note_panic(Some("DSD-0-0"), self.message);
         }
     }
 }
@@ -295,7 +300,10 @@ fn a_device_that_failed_is_not_trusted_with_its_state() {
     let session = self::session(LSTM, directory.path());
     let message = "DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access was encountered\")";
     let failed = train_within(&session, None, &mut Fail { message });
-    assert!(matches!(failed, Err(TrainError::Device { .. })), "{failed:?}");
+    assert!(
+        matches!(failed, Err(TrainError::Engine(oomph::engine::EngineError::Device { .. }))),
+        "{failed:?}"
+    );
 }
 
 #[test]

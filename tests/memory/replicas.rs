@@ -1,10 +1,12 @@
 //! Out of memory on one of several devices: the error names it, and its report says what it held.
 
+use oomph_trainer::open;
 use std::{num::NonZeroUsize, path::Path};
 
 use oomph::{
     Bytes, Config, Kept, OutOfMemory, Quiet, Registry, Session, Stop, TrainError, TrainOptions,
-    memory::{Category, ComputePool, read_device, restart_peak, set_device_limit, set_limit},
+    memory::{ComputePool, read_device, restart_peak, set_device_limit, set_limit},
+    timeline::Category,
     train,
 };
 
@@ -22,7 +24,7 @@ fn session(directory: &Path, more: &str) -> Session {
         format!("\nrun = {{ directory = '{}', save_every = '2 steps' }}\n", directory.join("run").display());
     let text = LSTM.to_owned() + &run + more;
     let config = Config::from_toml("devices", &text).unwrap_or_else(|error| panic!("{error}"));
-    Session::open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
+    open(config, &Registry::builtin()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Trains with a limit of device 1 alone: so much less than it had in use in a training that was well.
@@ -77,7 +79,7 @@ fn a_part_that_runs_out_of_memory_is_named_with_what_it_held() {
     let directory = tempfile::tempdir().unwrap();
     let pipeline = "device = { devices = 'cpu,cpu', strategy = 'pipeline' }";
     let error = fail_on_second(directory.path(), pipeline, Bytes::new(50_000));
-    let TrainError::Part { index: 1, source, .. } = &error else { panic!("{error}") };
+    let TrainError::OnDevice { index: 1, source, .. } = &error else { panic!("{error}") };
     let TrainError::OutOfMemory(error) = &**source else { panic!("{source}") };
     check_report(error, "device 1", directory.path());
     // One process has all of the model: the step is taken back and what was before it saved.

@@ -3,11 +3,12 @@
 use std::fs;
 
 use oomph::{
-    Bytes, Config, PlanOptions, Registry, Session,
+    Bytes, Config, PlanOptions, Registry,
     memory::{Account, charge},
     model::weights::read_bytes,
     plan,
 };
+use oomph_trainer::{initial_model, open, open_to_plan};
 
 /// The names of the golden files of weights.
 fn golden() -> Vec<(String, Vec<u8>)> {
@@ -58,11 +59,11 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
             "model = {{ name = 'resnet18', stem = 'small', width = 32 {weights} }}
              data = {{ source = 'digits', workers = 0 }}"
         );
-        Session::open(Config::from_toml("loading", &text).unwrap(), &Registry::builtin()).unwrap()
+        open(Config::from_toml("loading", &text).unwrap(), &Registry::builtin()).unwrap()
     };
     let _alone = crate::alone();
     let session = config("");
-    let record = oomph::trainer::state::model_record(&session.build().unwrap()).unwrap();
+    let record = oomph::engine::record::model_record(&session.build().unwrap()).unwrap();
     let largest = record.values().map(|tensor| tensor.values.len() * 4).max().unwrap() as u64;
     let all: u64 = record.values().map(|tensor| tensor.values.len() as u64 * 4).sum();
     write(&path, &record);
@@ -71,7 +72,7 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
     // All on one account, so that the peak is of both.
     let before = oomph::memory::read();
     oomph::memory::restart_peak();
-    let model = charge(Account::Device, || session.initial_model().unwrap());
+    let model = charge(Account::Device, || initial_model(&session).unwrap());
     let after = oomph::memory::read();
     drop(model);
     let device = after.peak_in_use_bytes.get() - before.in_use_bytes.get();
@@ -81,9 +82,9 @@ fn loading_takes_one_tensor_at_a_time_beside_the_model() {
     assert!(host < 1 << 20, "{} stay in host memory", Bytes::new(host));
 }
 
-fn write(path: &std::path::Path, record: &oomph::model::Named<oomph::trainer::state::HostTensor>) {
+fn write(path: &std::path::Path, record: &oomph::model::Named<oomph::engine::HostTensor>) {
     use safetensors::{Dtype, serialize_to_file, tensor::TensorView};
-    let bytes = |tensor: &oomph::trainer::state::HostTensor| -> Vec<u8> {
+    let bytes = |tensor: &oomph::engine::HostTensor| -> Vec<u8> {
         tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect()
     };
     let tensors: Vec<_> =
@@ -106,7 +107,7 @@ fn freezing_the_first_stages_is_planned_to_need_less_and_more_of_them_still_less
              optimizer = {{ name = 'adam' }}"
         );
         let session =
-            Session::open_to_plan(Config::from_toml("freeze", &text).unwrap(), &Registry::builtin()).unwrap();
+            open_to_plan(Config::from_toml("freeze", &text).unwrap(), &Registry::builtin()).unwrap();
         plan(&session, PlanOptions::default()).unwrap().peak().categories.total().get()
     };
     let peaks = [

@@ -39,7 +39,7 @@ fn killed_and_resumed(rank: usize, wait: Duration, resumed: usize) {
     assert_ne!(answer.code, Some(0), "{answer}");
     assert_eq!(answer.says(&format!("rank {rank} with PID")), 1, "{answer}");
 
-    let found = oomph::trainer::state::Checkpoint::find(&runs.path("run")).unwrap().checkpoint;
+    let found = oomph::runs::state::Checkpoint::find(&runs.path("run")).unwrap().checkpoint;
     let steps = found.progress().step + 20;
     let length = format!("train.steps={steps}");
     let path = runs.path("run").display().to_string();
@@ -85,7 +85,7 @@ fn a_rank_that_hangs_is_named_once_and_ends_the_job() {
         job.signal_rank(rank, "-STOP");
         let answer = job.ends_within(LIMIT);
         assert_eq!(answer.code, Some(1), "{answer}");
-        assert_eq!(answer.says("did not come to"), 1, "{answer}");
+        assert_eq!(answer.says("did not join"), 1, "{answer}");
         // Rank 0 tells of another; of rank 0 it is rank 1 that does.
         let head = if rank == 0 { "caused by: rank 0 on `" } else { "error: rank 3 on `" };
         assert_eq!(answer.says(head), 1, "{answer}");
@@ -150,7 +150,7 @@ fn what_is_wrong_for_all_is_said_once() {
         (&["--resume", "nothing-there"], "nothing-there"),
         (&["--devices", "cuda:0,cuda:1,cuda:2,cuda:3"], "cuda:"),
         // What only rank 0 comes to.
-        (&["--memory-limit", "1MiB"], "it does not fit"),
+        (&["--memory-limit", "1MiB"], "does not fit"),
     ] {
         let answer = train(more);
         assert_ne!(answer.code, Some(0), "{answer}");
@@ -212,7 +212,7 @@ fn sigterm_saves_and_ends_all_ranks() {
         assert_eq!(done["ended"], "terminated");
         let answer = job.ends_within(LIMIT);
         assert_eq!((answer.code, answer.says("error:")), (Some(143), 0), "{answer}");
-        let found = oomph::trainer::state::Checkpoint::find(&runs.path("run")).unwrap().checkpoint;
+        let found = oomph::runs::state::Checkpoint::find(&runs.path("run")).unwrap().checkpoint;
         assert_eq!(done["step"], found.progress().step);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs,
-    io::{BufRead, BufReader, Read, Write as _},
+    io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use oomph_test_support::{Missing, skip};
 use serde_json::Value;
 
 /// Names a job to its processes, so that they are found among all others.
@@ -25,8 +26,7 @@ pub(crate) fn has_mpirun() -> bool {
     let has = Command::new("mpirun").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let has = has.is_ok_and(|status| status.success());
     if !has {
-        // Past the capture of the test harness: who reads the log must see it.
-        _ = writeln!(std::io::stderr(), "SKIPPED: there is no mpirun, so several processes were not tested");
+        skip(Missing::Mpirun);
     }
     has
 }

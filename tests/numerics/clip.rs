@@ -2,8 +2,8 @@
 
 use burn::tensor::Device;
 use oomph_config::Clip;
+use oomph_engine::clip::clip;
 use oomph_model::{AnyTensor, Named};
-use oomph_trainer::clip;
 
 use crate::{compare::Comparison, golden::Golden};
 

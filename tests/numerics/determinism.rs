@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use oomph_trainer::Stepper;
+use oomph_trainer::new_stepper;
 
 use crate::{digits, host};
 
@@ -36,7 +36,7 @@ fn train(seed: u64) -> Vec<(String, Vec<u32>)> {
          train = {{ batch = 64, seed = {seed} }}
          optimizer = {{ name = 'sgd', momentum = 0.9, weight_decay = 1e-4, clip_global_norm = 1.0 }}"
     ));
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     for (step, batch) in digits::batches(&session, STEPS).into_iter().enumerate() {
         stepper.step(batch, step, 0.1, &*session.task).unwrap();
     }

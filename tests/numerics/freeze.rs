@@ -3,8 +3,9 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use oomph_core::Key;
 use oomph_data::{Targets, Values};
+use oomph_engine::{record::model_record, task::DeviceTargets};
 use oomph_model::{AnyTensor, Named, Pass, autodiff};
-use oomph_trainer::{DeviceTargets, Stepper, state::model_record};
+use oomph_trainer::new_stepper;
 
 use crate::{compare::Comparison, digits, host};
 
@@ -34,7 +35,7 @@ type Bits = Vec<(String, Vec<u32>)>;
 /// Parameters and running statistics after some steps, before and after; the optimizer's parameters.
 fn trained(config: &str) -> (Bits, Bits, Vec<String>) {
     let session = digits::session(config);
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     let before = host::parameter_bits(&stepper.model);
     for (step, batch) in digits::batches(&session, 3).into_iter().enumerate() {
         stepper.step(batch, step, 0.05, &*session.task).unwrap();
@@ -66,7 +67,7 @@ fn frozen_stages_keep_every_bit_and_the_others_train() {
 /// The gradients of one step by the segments of the trainer, as the first step of plain descent shows them.
 fn gradients(config: &str) -> Named<Vec<f32>> {
     let session = digits::session(config);
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     let before = model_record(&stepper.model).unwrap();
     let batch = digits::batches(&session, 1).remove(0);
     // A step so long that what it moves is far above the rounding of what is moved.
@@ -91,7 +92,8 @@ fn gradients_on_one_graph(config: &str) -> Named<Vec<f32>> {
         panic!("the digits are images with classes");
     };
     let input = AnyTensor::floats(values.clone(), &batch.shape, &device);
-    let mut pass = Pass::train(Key::new(0)).with_policy(session.policy(oomph_trainer::backend(&session)));
+    let mut pass =
+        Pass::train(Key::new(0)).with_policy(session.policy(oomph_engine::session::backend(&session)));
     let output = model.forward(input, &mut pass).unwrap();
     let classes = TensorData::new(classes.clone(), [classes.len()]);
     let targets = DeviceTargets::Classes(Tensor::<1, Int>::from_data(classes, &device));

@@ -1,8 +1,8 @@
 //! Tensors and their gradients as plain numbers.
 
 use burn::tensor::{Gradients, Tensor};
+use oomph_engine::record::model_record;
 use oomph_model::{AnyTensor, Stages};
-use oomph_trainer::state::model_record;
 
 /// All elements, in row-major order.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -3,8 +3,12 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
+use oomph_engine::{
+    record::model_record,
+    task::{Classification, DeviceTargets, Task},
+};
 use oomph_model::{AnyTensor, Carried, Init, Kernels, Pass, Policy, Stages, autodiff, lstm_lm};
-use oomph_trainer::{Classification, DeviceTargets, Stepper, Task, state::model_record};
+use oomph_trainer::new_stepper;
 
 use crate::{compare::Comparison, digits, golden::Golden, host};
 
@@ -133,7 +137,7 @@ fn session(micro_batch: usize, data: &str) -> oomph_trainer::Session {
 }
 
 fn steps(session: &oomph_trainer::Session) -> Vec<(String, Vec<f32>)> {
-    let mut stepper = Stepper::new(session).unwrap();
+    let mut stepper = new_stepper(session).unwrap().0;
     let mut found = Vec::new();
     for (step, batch) in digits::batches(session, 4).into_iter().enumerate() {
         let outcome = stepper.step(batch, step, 1.0, &*session.task).unwrap();

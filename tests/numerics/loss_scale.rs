@@ -9,8 +9,13 @@ use burn::{
 use oomph_config::Config;
 use oomph_core::{Generator, Key};
 use oomph_data::{Batch, Values};
+use oomph_engine::{
+    loss_scale::LossScale,
+    record::OptimizerRecord,
+    step::{StepOutcome, Stepper},
+};
 use oomph_model::{AnyTensor, Architecture, ModelError, Pass, Stage, Stages, autodiff, differentiable};
-use oomph_trainer::{LossScale, Registry, Session, StepOutcome, Stepper, TrainError, state::OptimizerRecord};
+use oomph_trainer::{Registry, Session, new_stepper, open};
 
 use crate::{digits, host};
 
@@ -102,7 +107,7 @@ fn perceptron(precision: &str) -> (Session, Injection) {
          memory = {{ precision = '{precision}', micro_batch = 8 }}"
     );
     let config = Config::from_toml("perceptron", &toml).expect("a valid configuration");
-    (Session::open(config, &registry).expect("everything it names is there"), injection)
+    (open(config, &registry).expect("everything it names is there"), injection)
 }
 
 /// All that a step may change, to the bit, but for the loss scale.
@@ -139,7 +144,7 @@ fn scale(stepper: &Stepper) -> f32 {
 fn of_a_thousand_injected_infinities_none_reaches_the_weights() {
     let (session, injection) = perceptron("fp16");
     let batches = digits::batches(&session, 20);
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     let mut random = Generator::at(Key::new(11));
     let (mut injected, mut steps) = (0, 0);
     let mut before = Everything::of(&stepper);
@@ -178,7 +183,7 @@ fn a_forward_that_overflows_leaves_the_running_statistics_as_they_were() {
          memory = { precision = 'fp16', micro_batch = 8 }",
     );
     let batches = digits::batches(&session, 6);
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     // In the second micro-batch: the first has changed the statistics by then.
     let spiked = |batch: &Batch, value| {
         let mut batch = batch.clone();
@@ -207,7 +212,7 @@ fn a_forward_that_overflows_leaves_the_running_statistics_as_they_were() {
 #[test]
 fn the_scale_doubles_after_its_interval() {
     let (session, _) = perceptron("fp16");
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     assert_eq!(stepper.loss_scale, Some(LossScale::default()));
     stepper.loss_scale = Some(LossScale::with_growth_interval(3));
     for (index, batch) in digits::batches(&session, 7).iter().enumerate() {
@@ -222,7 +227,7 @@ fn where_nothing_overflows_the_scale_changes_no_bit() {
     // A layer that computes in 32 bits in any precision: what is left is the scale, a power of two.
     let train = |precision: &str| {
         let (session, _) = perceptron(precision);
-        let mut stepper = Stepper::new(&session).unwrap();
+        let mut stepper = new_stepper(&session).unwrap().0;
         let mut losses = Vec::new();
         for (index, batch) in digits::batches(&session, 20).iter().enumerate() {
             losses.push(host::scalar(step(&mut stepper, &session, batch, index).loss.unwrap()).to_bits());
@@ -242,7 +247,7 @@ fn where_nothing_overflows_the_scale_changes_no_bit() {
 fn where_no_scale_helps_training_ends_and_the_model_is_what_it_was() {
     let (session, injection) = perceptron("fp16");
     let batch = digits::batches(&session, 1).remove(0);
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     step(&mut stepper, &session, &batch, 0);
     let before = Everything::of(&stepper);
     *injection.lock().unwrap() = Some(Poison { parameter: 3, element: 5, value: f32::INFINITY });
@@ -250,11 +255,11 @@ fn where_no_scale_helps_training_ends_and_the_model_is_what_it_was() {
         assert!(step(&mut stepper, &session, &batch, index).is_skipped);
     }
     let error = stepper.step(batch, 31, LEARNING_RATE, &*session.task).unwrap_err();
-    assert!(matches!(error, TrainError::LossScale { step: 32, .. }), "{error}");
+    assert!(matches!(error, oomph_engine::EngineError::LossScale { step: 32, .. }), "{error}");
     insta::assert_snapshot!(
         format!("{error}\nhint: {}", error.hint().unwrap()),
         @"
-    the gradients of step 32 are infinite or not a number even at a loss scale of 2^-14 (learning rate 0.001); no checkpoint was saved before it
+    the gradients of step 32 are infinite or not a number even at a loss scale of 2^-14 (learning rate 0.001)
     hint: set `memory.precision=bf16`, which has the range of 32 bits and needs no loss scale, or lower `optimizer.lr`
     "
     );

@@ -6,12 +6,12 @@ use burn::{
 };
 use oomph_config::Section;
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
+use oomph_engine::task::{Classification, DeviceTargets, Task};
 use oomph_model::{
     AnyTensor, Init, Kernels, Pass, Policy, Stages, autodiff,
     layers::{Lstm, LstmState},
     lstm,
 };
-use oomph_trainer::{Classification, DeviceTargets, Task};
 
 use crate::{
     compare::Comparison,

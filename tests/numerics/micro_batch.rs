@@ -1,6 +1,7 @@
 //! A batch cut into micro-batches takes the same step as a whole one.
 
-use oomph_trainer::{Session, Stepper, state::model_record};
+use oomph_engine::record::model_record;
+use oomph_trainer::{Session, new_stepper};
 
 use crate::{compare::Comparison, digits, host};
 
@@ -35,7 +36,7 @@ impl Step {
     fn take(micro_batch: usize, clipping: &str) -> Self {
         let session = session(micro_batch, clipping);
         let batch = digits::batches(&session, 1).remove(0);
-        let mut stepper = Stepper::new(&session).unwrap();
+        let mut stepper = new_stepper(&session).unwrap().0;
         let outcome = stepper.step(batch, 0, LEARNING_RATE, &*session.task).unwrap();
         assert_eq!(outcome.samples, BATCH);
         let record = model_record(&stepper.model).unwrap();

@@ -7,11 +7,12 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use oomph_config::{Config, Optimizer as Settings};
-use oomph_model::{AnyTensor, Kernels, ModelError, Named, Pass, Stage, Stages};
-use oomph_trainer::{
-    Optimizer,
-    state::{About, CheckpointStore, OptimizerRecord, Progress, TrainState, model_record},
+use oomph_engine::{
+    optimizer::Optimizer,
+    record::{OptimizerRecord, model_record},
 };
+use oomph_model::{AnyTensor, Kernels, ModelError, Named, Pass, Stage, Stages};
+use oomph_runs::state::{About, CheckpointStore, TrainProgress, TrainState};
 
 use crate::{compare::Comparison, golden::Golden, host};
 
@@ -114,7 +115,7 @@ fn a_restored_optimizer_goes_on_to_the_bit() {
     }
 }
 
-/// What is kept by one kind of kernels is gone on with by the other.
+/// What is kept by one kind of kernels continues by the other.
 #[test]
 fn a_state_is_the_same_by_any_kernels() {
     let golden = Golden::open("optimizers");
@@ -151,7 +152,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
     let directory = tempfile::tempdir().unwrap();
     let store = CheckpointStore::at(directory.path().join("checkpoints"));
     let state = TrainState {
-        progress: Progress::default(),
+        progress: TrainProgress::default(),
         model: Named::new(),
         optimizer: record.clone(),
         loss_scale: None,

@@ -1,6 +1,7 @@
 //! 16 bits in forward and backward, 32 where it matters.
 
-use oomph_trainer::{Stepper, state::model_record};
+use oomph_engine::record::model_record;
+use oomph_trainer::new_stepper;
 
 use crate::{digits, host};
 
@@ -23,7 +24,7 @@ struct Step {
 impl Step {
     fn take(model: &str, memory: &str) -> Self {
         let session = digits::session(&format!("{model}\nmemory = {{ {memory} }}"));
-        let mut stepper = Stepper::new(&session).unwrap();
+        let mut stepper = new_stepper(&session).unwrap().0;
         let before = model_record(&stepper.model).unwrap();
         let batch = digits::batches(&session, 1).remove(0);
         let outcome = stepper.step(batch, 0, 1.0, &*session.task).unwrap();

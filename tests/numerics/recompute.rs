@@ -1,6 +1,7 @@
 //! What is computed again in backward changes no bit of what is trained.
 
-use oomph_trainer::{Stepper, state::model_record};
+use oomph_engine::record::model_record;
+use oomph_trainer::new_stepper;
 
 use crate::{digits, host};
 
@@ -40,7 +41,7 @@ fn stages_computed_again_train_to_the_same_bits() {
 /// The bits of losses, parameters and running statistics.
 fn train(model: &str, lean: bool, recompute: &str) -> Vec<(String, Vec<u32>)> {
     let session = digits::session(&format!("{model}\nmemory = {{ lean = {lean}, recompute = {recompute} }}"));
-    let mut stepper = Stepper::new(&session).unwrap();
+    let mut stepper = new_stepper(&session).unwrap().0;
     let mut bits = Vec::new();
     for (step, batch) in digits::batches(&session, STEPS).into_iter().enumerate() {
         let outcome = stepper.step(batch, step, 0.05, &*session.task).unwrap();

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use oomph_config::{Config, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, TargetSpec};
+use oomph_engine::{
+    optimizer::Optimizer,
+    task::{Classification, DeviceTargets, Task},
+};
 use oomph_model::{
     AnyTensor, Init, Kernels, Named, Pass, Policy, Stages, autodiff, resnet, torchvision_name,
 };
-use oomph_trainer::{Classification, DeviceTargets, Optimizer, Task};
 
 use crate::{
     compare::Comparison,

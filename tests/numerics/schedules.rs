@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use oomph_config::{Anneal, Config, Drops, Schedule as Settings, ScheduleKind, Warmup};
-use oomph_trainer::Schedule;
+use oomph_trainer::LrSchedule;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ use crate::{compare::Comparison, golden};
 /// ones are 1.4e-15 apart.
 const TOLERANCE: f64 = 1e-12;
 
-fn schedule(lr: f64, settings: &str, steps: usize, steps_per_epoch: usize) -> Schedule {
+fn schedule(lr: f64, settings: &str, steps: usize, steps_per_epoch: usize) -> LrSchedule {
     let text = format!("optimizer = {{ lr = {lr} }}\nschedule = {{ {settings} }}");
     let config = Config::from_toml("schedules", &text).unwrap();
-    Schedule::new(&config.schedule, config.optimizer.lr, steps, steps_per_epoch)
+    LrSchedule::new(&config.schedule, config.optimizer.lr, steps, steps_per_epoch)
 }
 
 #[test]
@@ -126,7 +126,7 @@ proptest! {
         steps in 1..200usize,
         steps_per_epoch in 1..40usize,
     ) {
-        let schedule = Schedule::new(&settings, lr, steps, steps_per_epoch);
+        let schedule = LrSchedule::new(&settings, lr, steps, steps_per_epoch);
         let ceiling = ceiling(&settings.kind, lr);
         for step in 0..2 * steps {
             let rate = schedule.lr(step);
@@ -141,7 +141,7 @@ proptest! {
         lr in 1e-6..10.0,
         after in 1..100usize,
     ) {
-        let schedule = Schedule::new(&Settings { warmup: Some(warmup), kind }, lr, warmup.steps + after, 1000);
+        let schedule = LrSchedule::new(&Settings { warmup: Some(warmup), kind }, lr, warmup.steps + after, 1000);
         prop_assert_eq!(schedule.lr(0), lr * warmup.start);
         let rise = lr * (1.0 - warmup.start) / warmup.steps as f64;
         for step in 1..=warmup.steps {
@@ -156,7 +156,7 @@ proptest! {
         steps in 1..1000usize,
     ) {
         let settings = Settings { warmup: None, kind: ScheduleKind::Cosine { final_lr } };
-        let end = Schedule::new(&settings, lr, steps, 10).lr(steps);
+        let end = LrSchedule::new(&settings, lr, steps, 10).lr(steps);
         prop_assert!((end - final_lr).abs() <= 1e-12 * lr.max(final_lr), "{end}");
     }
 
@@ -170,7 +170,7 @@ proptest! {
     ) {
         for anneal in [Anneal::Cosine, Anneal::Linear] {
             let kind = ScheduleKind::OneCycle { warmup_fraction, div, final_div, anneal };
-            let schedule = Schedule::new(&Settings { warmup: None, kind }, lr, steps, 10);
+            let schedule = LrSchedule::new(&Settings { warmup: None, kind }, lr, steps, 10);
             let lowest = lr / div / final_div;
             prop_assert!((schedule.lr(steps - 1) - lowest).abs() <= 1e-12 * lr);
             prop_assert!((0..steps).all(|step| schedule.lr(step) >= lowest - 1e-12 * lr));

@@ -3,7 +3,8 @@
 use std::{fmt::Write, fs};
 
 use oomph_core::Split;
-use oomph_trainer::{Quiet, Stop, TrainOptions, train};
+use oomph_runs::Quiet;
+use oomph_trainer::{Stop, TrainOptions, train};
 
 use crate::digits::session;
 
@@ -19,7 +20,7 @@ fn waves(rows: usize) -> String {
 }
 
 #[test]
-fn an_lstm_learns_to_foretell_a_series() {
+fn an_lstm_learns_to_predict_a_series() {
     let place = tempfile::tempdir().expect("a temporary directory");
     fs::write(place.path().join("waves.csv"), waves(600)).expect("a file");
     let session = session(&format!(

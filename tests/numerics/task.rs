@@ -1,8 +1,8 @@
 //! Losses against numbers worked out by hand.
 
 use burn::tensor::{Device, Int, Tensor};
+use oomph_engine::task::{Classification, DeviceTargets, Regression, Task, TaskError};
 use oomph_model::{AnyTensor, Kernels};
-use oomph_trainer::{Classification, DeviceTargets, Regression, Task, TaskError};
 
 use crate::host;
 

@@ -1,11 +1,11 @@
 //! How long the devices of a pipeline wait for each other.
 
-#[path = "../../tools/pipeline_bubble/slow.rs"]
+#[path = "../../tools/src/pipeline_bubble/slow.rs"]
 mod slow;
 
 use slow::idle_share;
 
-/// `tools/pipeline_bubble` holds it to 20 %, on a machine that has time for it.
+/// `cargo xtask pipeline-bubble` holds it to 20 %, on a machine that has time for it.
 const TOLERANCE: f64 = 0.35;
 
 #[test]

@@ -1,5 +1,6 @@
 //! Where a model is cut: no other cut has a largest device that is much smaller.
 
+use oomph_trainer::open_to_plan;
 use std::{collections::HashMap, ops::Range};
 
 use oomph::{Bytes, Config, PlanOptions, Registry, Session, plan_cut};
@@ -23,10 +24,10 @@ const LSTM: &str = "
 
 /// A model on so many devices, cut at these stages, or by the planner.
 fn session(recipe: &str, settings: &str, devices: usize, cut: Option<&[String]>) -> Session {
-    let cut = cut.map(|names| format!("device.cut = {names:?}\n")).unwrap_or_default();
+    let cut = cut.map(|names| format!("device.split_points = {names:?}\n")).unwrap_or_default();
     let names = vec!["cpu"; devices].join(",");
     let text = format!("{recipe}\n{settings}\ndevice.devices = '{names}'\n{cut}");
-    Session::open_to_plan(Config::from_toml("cut", &text).expect(&text), &Registry::builtin()).expect(&text)
+    open_to_plan(Config::from_toml("cut", &text).expect(&text), &Registry::builtin()).expect(&text)
 }
 
 /// What each device has, and its planned peak.

@@ -1,6 +1,6 @@
 //! Replicas of a model on parts of each batch.
 
-use oomph::{SessionError, TrainError};
+use oomph::TrainError;
 
 use crate::support::{LANGUAGE, LSTM, RESNET, Runs};
 
@@ -75,7 +75,10 @@ fn shared_statistics_need_as_many_micro_batches_everywhere() {
     let more = devices(3)
         + "device.sync_batch_norm = true\nmemory.micro_batch = 7\ntrain.batch = 22\ntrain.steps = 2\n";
     let error = runs.try_train("uneven", &more, false).expect_err("it is refused");
-    assert!(matches!(error, TrainError::Session(SessionError::Uneven { samples: 22, world: 3 })), "{error}");
+    assert!(
+        matches!(error, TrainError::Plan(oomph::advice::PlanError::Uneven { samples: 22, world: 3 })),
+        "{error}"
+    );
     assert!(!runs.path("uneven").exists());
 }
 

@@ -1,5 +1,7 @@
 //! All ranks together see the samples that one device sees, in its order, and augmented as it does.
 
+use oomph_engine::session::train_order;
+use oomph_trainer::open;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -12,7 +14,7 @@ use oomph::burn::{
 };
 use oomph::{
     AnyTensor, Architecture, Config, ConfigError, DataError, Key, ModelError, OpenContext, OpenSource, Pass,
-    Quiet, Registry, Sample, SampleError, SampleSpec, Section, Session, Source, Split, Stage, Stages, Stop,
+    Quiet, Registry, Sample, SampleError, SampleSpec, Section, Source, Split, Stage, Stages, Stop,
     TrainOptions, Values, digits, train,
 };
 use sha2::{Digest, Sha256};
@@ -96,8 +98,8 @@ fn seen(world: usize, settings: &str) -> Vec<Vec<Hash>> {
     let registry = Registry::builtin()
         .with_model("flat", flat)
         .with_source("watched", move |section| Ok(Box::new(Open(digits(section)?, watching.clone()))));
-    let session = Session::open(Config::from_toml("samples", &text).unwrap(), &registry).unwrap();
-    let order = session.train_order();
+    let session = open(Config::from_toml("samples", &text).unwrap(), &registry).unwrap();
+    let order = train_order(&session);
     assert_eq!(session.world_size(), world);
     train(&session, &TrainOptions::default(), &mut Quiet, &Stop::new()).unwrap();
 

@@ -1,10 +1,11 @@
 //! Trains, and compares what came of it.
 
+use oomph_trainer::open;
 use std::{collections::BTreeMap, path::Path};
 
 use oomph::{
-    Config, Done, Quiet, Registry, Resume, Session, Stop, TrainError, TrainOptions, train,
-    trainer::state::Checkpoint,
+    Config, Done, Quiet, Registry, Resume, Session, Stop, TrainError, TrainOptions, runs::state::Checkpoint,
+    train,
 };
 
 /// No batch normalisation: micro-batches and replicas train the same.
@@ -65,7 +66,7 @@ impl Runs {
 
     pub(crate) fn session(&self, name: &str, more: &str) -> Session {
         let text = self.text(name, more);
-        Session::open(Config::from_toml(name, &text).expect(&text), &Registry::builtin()).expect(&text)
+        open(Config::from_toml(name, &text).expect(&text), &Registry::builtin()).expect(&text)
     }
 
     pub(crate) fn try_train(&self, name: &str, more: &str, resume: bool) -> Result<Done, TrainError> {

@@ -4,13 +4,11 @@ use std::{fs, path::Path, sync::Arc};
 
 use oomph::{
     Config, DataError, Event, Generator, InputSpec, Key, Observer, OpenContext, OpenSource, Registry, Resume,
-    Sample, SampleError, SampleSpec, Session, Source, Split, Stop, StopReason, Target, TargetSpec, Tick,
-    TrainOptions, Values,
+    Sample, SampleError, SampleSpec, Source, Split, Stop, StopReason, Target, TargetSpec, Tick, TrainOptions,
+    Values,
 };
-use oomph_trainer::{
-    TrainError,
-    state::{Checkpoint, TrainState},
-};
+use oomph_runs::state::{Checkpoint, TrainState};
+use oomph_trainer::{TrainError, open};
 use serde_json::Value;
 
 const STEPS: usize = 40;
@@ -90,7 +88,7 @@ fn train_until(run: &Path, precision: &str, spikes: Spikes, step: usize) -> Resu
         run.display()
     );
     let registry = Registry::builtin().with_source("spiked", move |_| Ok(Box::new(Open(spikes))));
-    let session = Session::open(Config::from_toml("spiked", &toml).unwrap(), &registry).unwrap();
+    let session = open(Config::from_toml("spiked", &toml).unwrap(), &registry).unwrap();
     let stop = Stop::new();
     let options = TrainOptions { resume: Resume::Latest, ..TrainOptions::default() };
     oomph::train(&session, &options, &mut StopAfter { step, stop: stop.clone() }, &stop)

@@ -11,7 +11,7 @@ use std::{
 };
 
 use oomph_core::{Generator, Key};
-use oomph_trainer::state::Checkpoint;
+use oomph_runs::state::Checkpoint;
 
 /// The train command on digits; mid-epoch saves, statistics, dropout-free augmentation, momentum: all that has state.
 struct Recipe {

@@ -1,4 +1,4 @@
-//! The configs in `configs/`, and the page that describes every key.
+//! The configs in `configs/`, and the page with every key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,12 @@ use oomph_trainer::Registry;
 
 use crate::{Finding, report, tree};
 
-const PAGE: &str = "docs/configuration.md";
-/// Defaults that follow from the machine: the page says how.
+/// The page with every key, wherever it lies in `docs/`.
+const PAGE: &str = "configuration.md";
+/// Their defaults depend on the machine; the page explains how.
 const OF_THE_MACHINE: [&str; 2] = ["data.workers", "data.prefetch"];
 
-/// Loads and reads a config, `[model]` and `[data]` too, without looking for anything on disk.
+/// Loads and reads a config, `[model]` and `[data]` included, without opening any data.
 fn read(sources: &Sources) -> Result<Config, ConfigError> {
     let config = Config::load(sources)?;
     Registry::builtin().read(&config)?;
@@ -25,7 +26,7 @@ fn with_sets(sources: Sources, sets: &[String]) -> Result<Sources, ConfigError> 
 #[test]
 fn every_config_can_be_read() {
     let findings = tree::files("configs", ".toml").into_iter().filter_map(|(path, text)| {
-        // A config may leave it to the user where the data is.
+        // Some configs leave `data.path` to the user.
         let sets: &[String] = if ["\"folder\"", "\"text\""].iter().any(|source| text.contains(source)) {
             &["data.path=somewhere".into()]
         } else {
@@ -53,13 +54,19 @@ fn every_config_is_in_the_readme_and_says_how_to_run_it() {
     report("every config is in the README", findings.collect());
 }
 
-/// What the built-in choices read, by key: each entry as one of the choices has it.
+/// The path and the text of the page with every key.
+fn page() -> (String, String) {
+    let page = tree::files("docs", PAGE).into_iter().next();
+    page.unwrap_or_else(|| panic!("docs/ has no {PAGE}"))
+}
+
+/// All keys that the built-in choices read, with an entry of each choice.
 fn known_keys() -> BTreeMap<String, Vec<Entry>> {
     let registry = Registry::builtin();
     let names =
         |model: &str, source: &str| vec![format!("model.name={model}"), format!("data.source={source}")];
     let models = registry.models().map(|model| names(model, "digits"));
-    // Each choice alone, then with each choice that it brings along.
+    // Each choice alone, then with each choice among its keys.
     let mut tried: Vec<_> =
         models.chain(registry.sources().map(|source| names("resnet18", source))).collect();
     let mut keys: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
@@ -81,7 +88,7 @@ fn known_keys() -> BTreeMap<String, Vec<Entry>> {
     keys
 }
 
-/// The configs of these choices, with and without what some of them need; none where a choice is not there yet.
+/// The configs of these choices, also with settings that some of them need; configs with errors are left out.
 fn resolve(sets: &[String]) -> Vec<Config> {
     let needs = [
         "",
@@ -99,7 +106,7 @@ fn resolve(sets: &[String]) -> Vec<Config> {
     needs.iter().filter_map(with).collect()
 }
 
-/// The names to choose from, where the key takes "one of `sgd`, `adam` or `adan`" or "`a` or `b`".
+/// The names in "one of `sgd`, `adam` or `adan`" or "`a` or `b`".
 fn choices(entry: &Entry) -> Vec<String> {
     let expected = entry.expected.as_deref().unwrap_or_default();
     let is_choice = expected.starts_with("one of ") || expected.starts_with('`');
@@ -108,7 +115,7 @@ fn choices(entry: &Entry) -> Vec<String> {
     quoted.map(str::to_owned).collect()
 }
 
-/// The rows of the tables on the page whose first cell is a key: the key, the line, the cells behind it.
+/// The rows whose first cell is a key: the key, the line, the other cells.
 fn rows(page: &str) -> Vec<(String, usize, Vec<String>)> {
     let row = |(line, text): (usize, &str)| {
         let mut cells = text.strip_prefix("| `")?.split(" | ").map(str::trim);
@@ -120,18 +127,18 @@ fn rows(page: &str) -> Vec<(String, usize, Vec<String>)> {
 
 #[test]
 fn the_page_describes_every_key_there_is() {
-    let (page, keys) = (tree::text(PAGE), known_keys());
+    let ((path, page), keys) = (page(), known_keys());
     let rows = rows(&page);
     let missing = keys.keys().filter(|key| !rows.iter().any(|(row, ..)| row == *key));
     let missing =
-        missing.map(|key| Finding::new(PAGE, 1, format!("`{key}` is missing; describe it in a table")));
+        missing.map(|key| Finding::new(&path, 1, format!("`{key}` is missing; describe it in a table")));
     let unknown = rows.iter().filter(|(key, ..)| !keys.contains_key(key));
     let unknown =
-        unknown.map(|(key, line, _)| Finding::new(PAGE, *line, format!("nobody reads `{key}`; remove it")));
+        unknown.map(|(key, line, _)| Finding::new(&path, *line, format!("nobody reads `{key}`; remove it")));
     report("the page describes every key", missing.chain(unknown).collect());
 }
 
-/// What a row has to name: the choices, and the defaults.
+/// The names that a row must have: choices and defaults.
 fn to_be_named(entries: &[Entry]) -> BTreeSet<String> {
     let defaults = entries.iter().filter(|entry| entry.origin == Origin::Default);
     let defaults =
@@ -141,18 +148,18 @@ fn to_be_named(entries: &[Entry]) -> BTreeSet<String> {
 
 #[test]
 fn the_page_says_the_defaults_and_choices_there_are() {
-    let (page, keys) = (tree::text(PAGE), known_keys());
+    let ((path, page), keys) = (page(), known_keys());
     let rows = rows(&page);
     let mut findings = Vec::new();
     for (key, entries) in keys.iter().filter(|(key, _)| !OF_THE_MACHINE.contains(&key.as_str())) {
         let of_key = || rows.iter().filter(|(row, ..)| row == key);
-        // That a key has a row is the test above.
+        // The test above checks that each key has a row.
         let Some((_, line, _)) = of_key().next() else { continue };
         let cells: Vec<_> = of_key().flat_map(|(_, _, cells)| cells).collect();
         for name in to_be_named(entries) {
             if !cells.iter().any(|cell| cell.contains(&format!("`{name}`"))) {
                 let says = format!("`{key}` may be or is by default `{name}`; say so in its row");
-                findings.push(Finding::new(PAGE, *line, says));
+                findings.push(Finding::new(&path, *line, says));
             }
         }
     }

@@ -1,21 +1,42 @@
-//! The crates: who may import whom, what each says of itself, where the version of Burn is chosen.
+//! The crates: their dependencies, docs, lints, and the version of Burn.
 
 use crate::{Finding, report, tree};
 
-/// Each crate with those it may depend on. Imports point one way: only to crates further up in this list.
-const IMPORTS: [(&str, &[&str]); 9] = [
+/// Each crate with the crates it may depend on: only crates above it in this list.
+const IMPORTS: [(&str, &[&str]); 15] = [
     ("core", &[]),
     ("config", &["core"]),
-    ("memory", &["core"]),
-    ("plan", &["core", "memory"]),
     ("parallel", &["core"]),
-    ("model", &["core", "config"]),
     ("data", &["core", "config"]),
-    ("trainer", &["core", "config", "memory", "parallel", "plan", "model", "data"]),
-    ("cli", &["core", "config", "memory", "parallel", "model", "data", "trainer"]),
+    ("kernels", &["core"]),
+    ("model", &["core", "config", "kernels"]),
+    ("timeline", &["core"]),
+    ("memory", &["core", "timeline"]),
+    ("plan", &["core", "timeline"]),
+    ("doctor", &["core", "memory"]),
+    (
+        "engine",
+        &["core", "config", "parallel", "data", "kernels", "model", "timeline", "memory", "plan", "doctor"],
+    ),
+    ("runs", &["core", "config", "data", "model", "timeline", "memory", "engine"]),
+    ("advice", &["core", "config", "parallel", "data", "model", "timeline", "memory", "plan", "engine"]),
+    (
+        "trainer",
+        &[
+            "core", "config", "parallel", "data", "kernels", "model", "timeline", "memory", "plan", "doctor",
+            "engine", "runs", "advice",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "core", "config", "parallel", "data", "model", "timeline", "memory", "plan", "doctor", "engine",
+            "runs", "advice", "trainer",
+        ],
+    ),
 ];
-/// The crates that know nothing of Burn.
-const WITHOUT_BURN: [&str; 5] = ["core", "config", "memory", "parallel", "data"];
+/// The crates that do not depend on Burn.
+const WITHOUT_BURN: [&str; 7] = ["core", "config", "parallel", "data", "timeline", "memory", "doctor"];
 
 fn manifest(name: &str) -> (String, String) {
     let path = format!("crates/{name}/Cargo.toml");
@@ -23,7 +44,7 @@ fn manifest(name: &str) -> (String, String) {
     (path, text)
 }
 
-/// The names of the dependencies of a manifest, those for tests left out, with their lines.
+/// The dependencies of a manifest with their lines, dev-dependencies left out.
 fn dependencies(manifest: &str) -> Vec<(String, usize)> {
     let mut inside = false;
     let mut names = Vec::new();
@@ -57,8 +78,9 @@ fn imports_point_one_way() {
                 findings.push(Finding::new(&path, line, says));
             }
             if dependency.starts_with("burn") && WITHOUT_BURN.contains(&name.as_str()) {
-                let says =
-                    format!("`{name}` knows nothing of Burn; what needs `{dependency}` belongs further down");
+                let says = format!(
+                    "`{name}` knows nothing of Burn; what needs `{dependency}` belongs in a crate further down"
+                );
                 findings.push(Finding::new(&path, line, says));
             }
         }
@@ -74,7 +96,7 @@ fn every_crate_opens_with_what_it_is_for_and_an_example() {
         let head: Vec<_> = text.lines().take_while(|line| line.starts_with("//!")).collect();
         let says = match head.iter().any(|line| line.starts_with("//! ```")) {
             true => return None,
-            false if head.is_empty() => "the crate does not say what it is for; begin with `//!`",
+            false if head.is_empty() => "the crate has no doc; begin with `//!` and its purpose",
             false => "the crate's doc has no example; add a small one that compiles",
         };
         Some(Finding::new(path, 1, says))

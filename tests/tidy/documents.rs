@@ -1,4 +1,4 @@
-//! The documents: that they name what there is, and that their links lead somewhere.
+//! The documents: complete, with links that work.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 fn links_lead_somewhere() {
     let mut findings = Vec::new();
     for (path, text) in documents() {
-        let folder = tree::root().join(Path::new(&path).parent().unwrap_or(Path::new("")));
+        let folder = tree::own().root().join(Path::new(&path).parent().unwrap_or(Path::new("")));
         for (line, content) in (1..).zip(text.lines()) {
             for link in links(content).filter(|link| !link.contains("://")) {
                 let file = link.split('#').next().unwrap_or(link);
@@ -76,4 +76,44 @@ fn links_lead_somewhere() {
 #[test]
 fn links_are_found_in_a_line() {
     assert_eq!(links("a [b](c.md) and [d](e.md#f), (g)").collect::<Vec<_>>(), ["c.md", "e.md#f"]);
+}
+
+/// The paths that a line of ARCHITECTURE.md names in backticks, from the root of the tree. A bare file or folder, such as
+/// `mod.rs` or `assets/`, is beside the path before it.
+fn paths(line: &str) -> Vec<String> {
+    const ROOTS: [&str; 8] =
+        ["crates/", "tests/", "tools/", "docs/", "src/", "configs/", "examples/", "benches/"];
+    let mut beside = None;
+    let mut paths = Vec::new();
+    for name in line.split('`').skip(1).step_by(2) {
+        let is_bare = !name.contains(char::is_whitespace) && (name.ends_with(".rs") || name.ends_with('/'));
+        if ROOTS.iter().any(|root| name.starts_with(root)) {
+            beside = name.rsplit_once('/').map(|(folder, _)| folder);
+            paths.push(name.to_owned());
+        } else if let (Some(folder), true) = (beside, is_bare) {
+            paths.push(format!("{folder}/{name}"));
+        }
+    }
+    paths
+}
+
+#[test]
+fn the_architecture_names_what_is_there() {
+    const PAGE: &str = "ARCHITECTURE.md";
+    let mut findings = Vec::new();
+    for (line, content) in (1..).zip(tree::text(PAGE).lines()) {
+        let missing = paths(content).into_iter().filter(|path| !tree::own().root().join(path).exists());
+        findings.extend(
+            missing.map(|path| Finding::new(PAGE, line, format!("there is no `{path}`; mend the path"))),
+        );
+    }
+    report("the architecture names what is there", findings);
+}
+
+#[test]
+fn paths_are_found_in_a_line() {
+    assert_eq!(
+        paths("`a.rs`, `crates/x/src/b.rs`, `c.rs` and `assets/`; `X::y` in `src/lib.rs`"),
+        ["crates/x/src/b.rs", "crates/x/src/c.rs", "crates/x/src/assets/", "src/lib.rs"]
+    );
 }

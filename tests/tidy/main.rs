@@ -1,15 +1,19 @@
-//! Lints the tree itself: what a reviewer would otherwise say again and again.
+//! Lints the tree itself, so that reviewers need not.
 //!
-//! Every rule lists all that breaks it, as `file:line: what is wrong; what to do`.
+//! A rule lists every place that breaks it, as `file:line: what is wrong; what to do`. `exceptions.rs` has the exceptions
+//! with their reasons.
 
 mod configs;
 mod crates;
 mod documents;
+mod exceptions;
 mod functions;
+mod measured;
 mod repository;
-mod rust_file;
+mod shape;
 mod tokens;
 mod tree;
+mod words;
 
 use std::fmt;
 
@@ -18,11 +22,18 @@ pub(crate) struct Finding {
     place: String,
     line: usize,
     says: String,
+    /// What breaks the rule, for the list of exceptions.
+    name: String,
 }
 
 impl Finding {
     pub(crate) fn new(place: impl Into<String>, line: usize, says: impl Into<String>) -> Self {
-        Self { place: place.into(), line, says: says.into() }
+        Self { place: place.into(), line, says: says.into(), name: String::new() }
+    }
+
+    /// With what breaks the rule.
+    pub(crate) fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
     }
 }
 

@@ -1,8 +1,8 @@
-//! What the repository as a whole must not hold, and that its commands are the same everywhere.
+//! Packages, registries and commands.
 
 use crate::{Finding, report, tree};
 
-/// Where Cargo.lock says that packages come from.
+/// The one source of packages in Cargo.lock.
 const PUBLIC_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 #[test]
@@ -17,7 +17,7 @@ fn packages_come_from_the_public_index_alone() {
     report("packages come from the public index alone", findings.collect());
 }
 
-/// What the CUDA build needs of the lock, which every change of it may undo: `pliron` asks for any version of these.
+/// Versions in Cargo.lock that the CUDA build needs. `pliron` accepts others, so that an update may lose them.
 const PINS: [&str; 2] = ["hashbrown 0.13.2", "spin 0.11.1"];
 
 #[test]
@@ -33,7 +33,7 @@ fn the_cuda_build_keeps_its_pins() {
     report("the CUDA build keeps its pins", lost.collect());
 }
 
-/// What points Cargo, pip or npm at a host of one's own: it works on one machine and nowhere else.
+/// Settings that point Cargo, pip or npm at a private host. They work on one machine only.
 const REDIRECTS: [&str; 8] = [
     "[source.",
     "replace-with",

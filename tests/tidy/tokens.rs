@@ -1,25 +1,27 @@
-//! What must not stand in code, found in its tokens: so in macros too, but not in comments and strings.
+//! Forbidden calls and keywords. The rules read tokens: macros count, comments and strings do not.
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use crate::{Finding, report, rust_file::RustFile};
+use oomph_tree::RustFile;
 
-/// Methods that panic on what they do not like.
+use crate::{Finding, report, tree};
+
+/// Methods that panic.
 const METHODS: [&str; 4] = ["unwrap", "expect", "unwrap_err", "expect_err"];
 /// Macros that always panic.
 const PANICS: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
 /// Macros that print.
 const PRINTS: [&str; 5] = ["println", "print", "eprintln", "eprint", "dbg"];
 
-/// The files that cannot do without `unsafe`.
+/// The files that need `unsafe`.
 const UNSAFE: [&str; 7] = [
     "crates/cli/src/echo.rs",
     "crates/memory/src/allocator.rs",
-    "crates/model/src/kernel/conv/own.rs",
-    "crates/model/src/kernel/room.rs",
-    "crates/model/src/kernel/rows.rs",
-    "crates/model/src/kernel/tile.rs",
-    "crates/trainer/src/cuda.rs",
+    "crates/kernels/src/conv/operations.rs",
+    "crates/kernels/src/uninit.rs",
+    "crates/kernels/src/blocks.rs",
+    "crates/kernels/src/tile.rs",
+    "crates/trainer/src/device/cuda.rs",
 ];
 
 /// Names with their lines: methods called as `.name(`, and macros called as `name!`.
@@ -90,14 +92,14 @@ fn prints(file: &RustFile) -> Vec<Finding> {
 
 #[test]
 fn what_may_panic_says_why_it_cannot() {
-    let product = RustFile::all().into_iter().filter(RustFile::is_product);
+    let product = tree::own().rust_files().into_iter().filter(RustFile::is_product);
     report("panics need a reason", product.flat_map(|file| unexplained_panics(&file)).collect());
 }
 
 #[test]
 fn libraries_never_print() {
-    // The commands print: that is what they are for.
-    let libraries = RustFile::all().into_iter().filter(|file| {
+    // Commands may print.
+    let libraries = tree::own().rust_files().into_iter().filter(|file| {
         file.is_product() && file.path.starts_with("crates/") && !file.path.starts_with("crates/cli/")
     });
     report("libraries never print", libraries.flat_map(|file| prints(&file)).collect());
@@ -105,8 +107,10 @@ fn libraries_never_print() {
 
 #[test]
 fn unsafe_code_stands_where_it_is_known() {
-    let files =
-        RustFile::all().into_iter().filter(|file| file.is_product() && !UNSAFE.contains(&&*file.path));
+    let files = tree::own()
+        .rust_files()
+        .into_iter()
+        .filter(|file| file.is_product() && !UNSAFE.contains(&&*file.path));
     let findings = files.filter_map(|file| {
         let line = *Calls::of(&file).unsafes.first()?;
         let says = "`unsafe` in a file that is not known for it; do without, or add the file to `UNSAFE`";

@@ -4,8 +4,8 @@
 Trains a small-image ResNet-18 of width 16 on an image folder with the same
 network, data transforms, optimizer and schedule as the oomph recipe, one seed
 after another, on the CPU, and prints test accuracy, seconds per epoch and
-images per second. It is the number that the Rust training run is held against;
-no test runs it.
+images per second. The Rust training is compared with this accuracy; no test
+runs the script.
 
     python -m venv /tmp/torchvenv
     /tmp/torchvenv/bin/pip install torch==2.15.0 torchvision==0.29.2 numpy==2.4.6

@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
-"""How a step's time grows with the work: batch, width, depth, steps of a sequence. Prints a table of docs/performance.md.
+"""Measures how a step's time grows with its work: batch, width, depth, steps of a sequence. Takes about five minutes. `--save`
+writes docs/tables/growth.json; `cargo xtask docs` shows it.
 
     cargo build --release
     python3 tools/speed/growth.py
 
-Each row is what one number of a config takes, beside the smallest of them: work, by the multiplications of a forward
-pass that `oomph summary` counts, and time, the fastest step of the runs, which take turns. A ratio of
-time below that of work is in oomph's favour.
+A row compares one value of a setting with its smallest value. Work is the multiplications of a forward pass, as `oomph
+summary` counts them. Time is the fastest step of the runs, which take turns. A ratio of time below the ratio of work is
+in oomph's favour.
 """
 
 import argparse
 import json
+import pathlib
 import subprocess
+import sys
 
 from networks import images
 from sides import OOMPH, oomph
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from table import Table  # noqa: E402
 
 RESNET = ["model.name=resnet18", "model.stem=small", *images(32, 10)]
 LSTM = ["model.name=lstm", "data.source=synthetic", "data.kind=sequence", "data.features=128", "data.classes=10",
@@ -25,7 +31,7 @@ def lstm(hidden=256, layers=1, steps=64):
     return [*LSTM, f"model.hidden={hidden}", f"model.layers={layers}", f"data.steps={steps}"]
 
 
-# What grows, and of each value the settings and the batch.
+# The settings and the batch of each value.
 SERIES = {
     "ResNet-18, batch": {batch: (RESNET + ["model.width=32"], batch) for batch in (8, 16, 32, 64)},
     "ResNet-18, width": {width: (RESNET + [f"model.width={width}"], 16) for width in (16, 32, 64, 128)},
@@ -49,9 +55,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--save", action="store_true")
     parser.set_defaults(threads=2, device="cpu", precision="fp32")
     asked = parser.parse_args()
-    print("| what grows | to | work, times | time, times | s a step |\n|---|---:|---:|---:|---:|")
+    table = Table("python3 tools/speed/growth.py --save", "what grows", ">to", ">work, times", ">time, times", ">s a step")
     for name, series in SERIES.items():
         seconds = {value: [] for value in series}
         for _ in range(asked.rounds):
@@ -62,7 +69,9 @@ def main():
         for value, (settings, batch) in series.items():
             more = work(settings, batch) / work(*series[first])
             longer = min(seconds[value]) / min(seconds[first])
-            print(f"| {name} | {value} | {more:.2f} | {longer:.2f} | {min(seconds[value]):.4f} |", flush=True)
+            table.add(name, value, f"{more:.2f}", f"{longer:.2f}", f"{min(seconds[value]):.4f}")
+    if asked.save:
+        table.save("growth", f", {asked.rounds} rounds")
 
 
 main()

@@ -1,4 +1,4 @@
-"""What both sides train: the settings of oomph's config, and the sizes that PyTorch's side builds the same from."""
+"""The networks of both sides: oomph's settings, and the sizes of PyTorch's equal networks."""
 
 SGD = ["optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", "optimizer.weight_decay=1e-4"]
 RUN = ["train.seed=0", "train.eval_every=never", "run.log_every=1", "run.save_every=never", "run.tensorboard=false"]

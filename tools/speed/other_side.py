@@ -1,5 +1,5 @@
-"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints what it took as JSON. Without
-steps the memory is that of the evaluation."""
+"""PyTorch's side: trains a network of `networks.py` for some steps, evaluates it, and prints times and peaks as JSON.
+Without steps it measures the memory of evaluation."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ BATCHES = 4  # that are taken again and again
 
 
 class Recurrent(torch.nn.Module):
-    """One layer, of which the last step is classified."""
+    """One LSTM layer; a head classifies its last step."""
 
     def __init__(self, network):
         super().__init__()
@@ -29,7 +29,7 @@ class Recurrent(torch.nn.Module):
 
 
 class Language(torch.nn.Module):
-    """One layer, of which each step says the next token."""
+    """One LSTM layer; a head predicts the next token of each step."""
 
     def __init__(self, network):
         super().__init__()
@@ -68,7 +68,7 @@ class Side:
         self.asked, self.network, self.cuda = asked, NETWORKS[name], asked.device != "cpu"
         torch.set_num_threads(asked.threads)
         torch.backends.cudnn.benchmark = True
-        # fp32 is not TF32 here.
+        # fp32 without TF32.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.batches = batches_of(name, self.network)
         self.before = resident_bytes()
@@ -80,7 +80,7 @@ class Side:
         self.run = torch.compile(self.model) if asked.compile else self.model
 
     def outputs(self, index):
-        """Of a batch, with its loss and targets."""
+        """A forward pass of a batch with its loss."""
         x, y = (part.to(self.asked.device) for part in self.batches[index % BATCHES])
         if "size" in self.network:
             x = x.to(memory_format=self.form)
@@ -97,7 +97,7 @@ class Side:
         loss.item()
 
     def evaluate(self):
-        """Seconds a sample."""
+        """Seconds per sample."""
         self.model.eval()
         count = self.network["evaluated"] // self.network["batch"]
         with torch.no_grad():

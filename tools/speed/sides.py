@@ -1,4 +1,4 @@
-"""Runs a network on either side, each in a process of its own, and gives what it took."""
+"""Runs a network with oomph or PyTorch, each in its own process: times and peaks."""
 
 import json
 import os
@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def ran(command):
-    """What it printed, and the most memory it was given."""
+    """The output of a command, and the peak memory of its process."""
     with tempfile.TemporaryFile("w+") as err:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True)
         out = child.stdout.read()
@@ -27,7 +27,7 @@ def ran(command):
 
 
 def oomph(network, asked):
-    """Of some steps and an evaluation: the same figures that PyTorch's side prints."""
+    """The figures of some steps and an evaluation, as PyTorch's side prints them."""
     with tempfile.TemporaryDirectory() as folder:
         run, config = f"{folder}/run", f"{folder}/config.toml"
         pathlib.Path(config).write_text("")
@@ -48,7 +48,7 @@ def oomph(network, asked):
     if asked.device == "cpu":
         peaks = [peak - before, peak_of_evaluation - before]
     else:
-        # What a GPU's allocator reserved is not the process's.
+        # Memory of a GPU is not memory of the process.
         peaks = [max(step["pages_peak_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
     return {"seconds": seconds, "first": first + ends[0], "evaluation": 1 / evaluated["samples_per_second"],
             "peaks": peaks}

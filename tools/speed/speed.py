@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""oomph beside PyTorch: the same network, batch, precision and optimizer, in turns, each in processes of its own. Prints
-the tables of docs/performance.md.
+"""Compares oomph with PyTorch: the same network, batch, precision and optimizer. Both sides take turns, each in processes
+of its own. Five rounds of all networks take about ten minutes. `--save` writes docs/tables/speed.json, or speed-bf16.json and
+so on for an option; `cargo xtask docs` shows it.
 
     cargo build --release
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python                     # a Python with torch and torchvision
@@ -10,19 +11,23 @@ the tables of docs/performance.md.
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --channels-last     # PyTorch's images in that form
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # cudnn.benchmark, channels_last, no TF32
 
-Ratios above 1 are in oomph's favour for speed, and below 1 for memory. Each is the median over the rounds, with the
-lowest and the highest. A step's time is the fastest of its run, which other work on the machine disturbs least; before
-the median stands the ratio of the fastest of all rounds, for machines whose cores are shared. Evaluation is of so many
-samples, with loss and accuracy; oomph makes its samples meanwhile, and PyTorch takes a few batches again and again.
-Memory is what the process was given beyond what it had before there was a model; on a GPU what was reserved there in
-training, and what was in use there in evaluation.
+Ratios above 1 are in oomph's favour for speed, ratios below 1 for memory. Each is the median over the rounds, with the
+lowest and the highest. A step's time is the fastest step of its run, which other programs disturb least. The ratio of
+the fastest steps of all rounds stands before the median. Evaluation computes loss and accuracy. oomph makes its samples
+meanwhile; PyTorch repeats a few batches. Memory is the growth of the process since before the model was built. On a GPU
+it is reserved memory in training and memory in use in evaluation.
 """
 
 import argparse
+import pathlib
 import statistics
+import sys
 
 from networks import NETWORKS
 from sides import oomph, pytorch
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from table import Table  # noqa: E402
 
 
 def spread(values):
@@ -30,7 +35,7 @@ def spread(values):
 
 
 def faster(ours, theirs):
-    """How many times as fast: of the fastest, and over the rounds."""
+    """How many times as fast: the ratio of the fastest steps, and the spread over the rounds."""
     return f"{min(theirs) / min(ours):.2f}; {spread([their / our for our, their in zip(ours, theirs)])}"
 
 
@@ -44,13 +49,17 @@ def main():
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--save", action="store_true")
     parser.add_argument("networks", nargs="*", default=list(NETWORKS))
     asked = parser.parse_intermixed_args()
     if asked.steps < 2:
-        parser.error("--steps: at least 2, of which the first is not timed")
-    print("| network | oomph, s a step | PyTorch | training, times as fast | evaluation "
-          "| peak memory, training | evaluation | first step, s |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+        parser.error("--steps: expected at least 2; the first step is not timed")
+    options = [option for option, is_on in [(f"--precision {asked.precision}", asked.precision != "fp32"),
+                                            ("--compile", asked.compile), ("--channels-last", asked.channels_last),
+                                            (f"--device {asked.device}", asked.device != "cpu")] if is_on]
+    table = Table(" ".join(["python3 tools/speed/speed.py PYTHON", *options, "--save"]), "network", ">oomph, s a step",
+                  ">PyTorch", ">training, times as fast", ">evaluation", ">peak memory, training", ">evaluation",
+                  ">first step, s")
     for name in asked.networks:
         network = NETWORKS[name]
         rounds = [(oomph(network, asked), pytorch(name, asked)) for _ in range(asked.rounds)]
@@ -59,8 +68,11 @@ def main():
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
         memory = [[our["peaks"][of] / their["peaks"][of] for our, their in rounds] for of in (0, 1)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
-        print(f"| {network['says']} | {min(steps[0]):.3f} | {min(steps[1]):.3f} | {faster(*steps)} | {faster(*evaluation)} "
-              f"| {spread(memory[0])} | {spread(memory[1])} | {first[0]:.2f}, {first[1]:.2f} |", flush=True)
+        table.add(network["says"], f"{min(steps[0]):.3f}", f"{min(steps[1]):.3f}", faster(*steps), faster(*evaluation),
+                  spread(memory[0]), spread(memory[1]), f"{first[0]:.2f}, {first[1]:.2f}")
+    if asked.save:
+        words = [option.split()[-1].lstrip("-").replace(":", "") for option in options]
+        table.save("-".join(["speed", *words]), f", {asked.threads} threads, {asked.rounds} rounds")
 
 
 main()

@@ -13,7 +13,7 @@ use crate::commands::{
 #[command(
     name = "oomph",
     version,
-    about = "Trains neural networks with the memory always in view",
+    about = "Trains neural networks; plans, measures and explains the memory they use",
     after_help = EXAMPLES,
     max_term_width = 100,
     arg_required_else_help = true,
@@ -28,54 +28,54 @@ const EXAMPLES: &str = "\
 Examples:
   oomph train                                    a small ResNet on the built-in digits
   oomph train --config lstm --set train.epochs=5
-  oomph train --resume runs/resnet               go on where a run was stopped
+  oomph train --resume runs/resnet               continue a stopped run
   oomph evaluate --checkpoint runs/resnet
-  oomph predict --run runs/resnet photo.png      its classes, with probabilities
-  oomph runs                                     what was trained in runs/
+  oomph predict --run runs/resnet photo.png      the most likely classes
+  oomph runs                                     all runs in runs/
   oomph plan --config synthetic-resnet50 --gpu 24GiB
   oomph find-batch --max 512 --memory-limit 2GiB
   oomph summary --config synthetic-resnet50 --batch 256";
 
-/// What is asked for.
+/// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Train a model
     Train(TrainArguments),
-    /// Measure a checkpoint on the held-out data
+    /// Compute the loss and accuracy of a checkpoint on the held-out data
     Evaluate(EvaluateArguments),
-    /// Ask a trained model: the classes of images with their probabilities, or how a text goes on
+    /// Classify images or continue a text with a trained model
     Predict(PredictArguments),
-    /// List and compare runs: status, best evaluation, peak, speed, what differs in the config
+    /// List and compare runs: status, best evaluation, peak memory, speed, config differences
     Runs(RunsArguments),
-    /// Write the weights of a checkpoint for PyTorch
+    /// Export the weights of a checkpoint for PyTorch
     Export(ExportArguments),
-    /// Find the largest batch that fits, by plan and trial
+    /// Find the largest batch that fits, by planning and short trials
     FindBatch(FindBatchArguments),
-    /// Predict what training needs in memory, and what fits
+    /// Predict the peak memory of training, and which batches fit
     Plan(PlanArguments),
-    /// Measure a few steps allocation by allocation, beside the plan
+    /// Record every allocation of a few steps, and compare them with the plan
     Profile(ProfileArguments),
-    /// Compare optimizers and batches: memory planned and measured, speed, loss
+    /// Compare optimizers, batches and memory settings: planned and measured memory, speed, loss
     Compare(CompareArguments),
-    /// Show the layers of a model: shapes, parameters, multiply-adds, bytes
+    /// Show the layers of a model: shapes, parameters, multiply-adds, output bytes
     Summary(SummaryArguments),
-    /// Show the resolved configuration and where each value comes from
+    /// Show the resolved configuration and the origin of each value
     Config(ShowConfigArguments),
-    /// List the devices that a model can run on
+    /// List the devices that oomph can train on
     Devices(DevicesArguments),
-    /// Check what of this machine, driver and build is missing or wrong
+    /// Check this machine, its driver and this build for problems
     Doctor(DoctorArguments),
-    /// Watch the memory of GPUs and of this machine, and who holds it
+    /// Watch GPU and host memory, and the processes that use it
     Monitor(MonitorArguments),
-    /// Write a completion script for a shell
+    /// Print a completion script for a shell
     Completions(CompletionsArguments),
-    /// What this program starts itself with, to measure in a process of its own
+    /// Measures in a child process; oomph starts itself with it
     #[command(hide = true)]
     Probe,
 }
 
 impl Command {
-    /// Whether it answers in JSON.
+    /// Whether the command prints JSON.
     pub(crate) fn json(&self) -> bool {
         match self {
             Self::Train(arguments) => arguments.json,
@@ -97,7 +97,7 @@ impl Command {
         }
     }
 
-    /// Whether it is to say nothing but warnings and errors.
+    /// Whether the command prints warnings and errors alone.
     pub(crate) fn quiet(&self) -> bool {
         match self {
             Self::Train(arguments) => arguments.quiet,

@@ -1,5 +1,4 @@
-//! A panic is never an answer: it is told as what it is, a bug, and where to report it; or a failure of the device or
-//! the system, where its message is known.
+//! Panics as errors: a bug with a request to report it, or a known failure of the device or the system.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -7,33 +6,36 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use oomph_trainer::{Explanation, explain, is_after_a_failure, note_panic, without_backtrace};
+use oomph_doctor::{Explanation, explain, is_after_a_failure, without_backtrace};
+use oomph_engine::device_failure::note_panic;
 
 use crate::notices;
 
-/// A panic that nothing caught.
+/// A panic that no code caught.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{}: {} ({place})", self.kind(), without_backtrace(message))]
+#[error("{}: {} ({location})", self.kind(), without_backtrace(message))]
 pub(crate) struct Bug {
     message: String,
-    place: String,
+    location: String,
     backtrace: Option<String>,
-    /// The panic of another thread that this one only follows.
+    /// The earlier panic of another thread that caused this one.
     #[source]
     cause: Option<Box<Self>>,
 }
 
-/// The panics of this process that are worth telling.
+/// The panics of this process that an error message may need.
 struct Panics {
-    /// The first whose message is known: Burn's thread of the device panics, and goes on.
+    /// The first panic with a known message. Burn's device thread survives its panics.
     known: Option<Bug>,
     last: Option<Bug>,
 }
 
 static PANICS: Mutex<Panics> = Mutex::new(Panics { known: None, last: None });
 
-/// From now on panics are kept instead of printed: those that are caught, as of a decoder on a damaged image, become
-/// errors of their own, and any other is told by [`last_panic`].
+/// Records panics from now on instead of printing them.
+///
+/// A caught panic becomes an error where it was caught, such as a decoder's on a damaged image. [`last_panic`] returns
+/// any other.
 pub(crate) fn record_panics() {
     panic::set_hook(Box::new(|info| {
         let bug = Bug::of(info);
@@ -46,12 +48,12 @@ pub(crate) fn record_panics() {
     }));
 }
 
-/// The last panic of this process, with the one that it follows.
+/// The last panic of this process, with the panic that caused it.
 pub(crate) fn last_panic() -> Bug {
     let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
     let last = panics.last.take().unwrap_or_else(|| Bug {
         message: "a panic".into(),
-        place: "at no known place".into(),
+        location: "at an unknown location".into(),
         backtrace: None,
         cause: None,
     });
@@ -59,25 +61,27 @@ pub(crate) fn last_panic() -> Bug {
     Bug { cause, ..last }
 }
 
-/// The first panic of this process whose message is known, as of a thread that went on after it.
+/// The first panic of this process with a known message, such as that of a thread that survived it.
 pub(crate) fn known_panic() -> Option<Bug> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner).known.take()
 }
 
 impl Bug {
     fn of(info: &PanicHookInfo<'_>) -> Self {
-        // Captured only where RUST_BACKTRACE asks for it.
+        // Captured only if RUST_BACKTRACE is set.
         let backtrace = Backtrace::capture();
         let captured = backtrace.status() == BacktraceStatus::Captured;
         Self {
             message: info.payload_as_str().unwrap_or("a panic without a message").trim().to_owned(),
-            place: info.location().map_or_else(|| "at no known place".into(), |place| format!("at {place}")),
+            location: info
+                .location()
+                .map_or_else(|| "at an unknown location".into(), |location| format!("at {location}")),
             backtrace: captured.then(|| backtrace.to_string()),
             cause: None,
         }
     }
 
-    /// What its message, or that of the panic which it follows, means.
+    /// The meaning of its message, or of the message of its cause.
     pub(crate) fn explanation(&self) -> Option<Explanation> {
         let cause = self.cause.as_ref().and_then(|cause| explain(&cause.message));
         cause.or_else(|| explain(&self.message))
@@ -91,8 +95,8 @@ impl Bug {
         if let Some(explanation) = self.explanation() {
             return explanation.hint.to_owned();
         }
-        "this is a bug in oomph, or in a model, data source or task of your own; please report it with the command \
-         and with what RUST_BACKTRACE=1 shows"
+        "this is a bug in oomph, or in your own model, data source or task; please report it with the command line \
+         and the output with RUST_BACKTRACE=1"
             .to_owned()
     }
 

@@ -1,32 +1,32 @@
 use std::path::Path;
 
 use clap::Args;
-use oomph_config::{Config, ConfigFile, Sources, Value, resolve};
-use oomph_trainer::state::Checkpoint;
+use oomph_config::{Config, ConfigFile, Sources, Value, file::resolve};
+use oomph_runs::state::Checkpoint;
 
 use crate::{embedded, error::CliError};
 
-/// The resolved configuration in a checkpoint and in a run directory.
+/// The file of the resolved configuration in a checkpoint and in a run directory.
 const CONFIG: &str = "config.toml";
 
-/// Which configuration a command works on.
+/// The configuration of a command.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigArguments {
-    /// A path, a name in configs/, or a config built into the program [default: resnet.toml]
+    /// Config file: a path, a name in configs/, or a built-in config [default: resnet.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) config: Option<String>,
-    /// Overrides a key of the config, as in `--set train.batch=64`; may be repeated
+    /// Override a key of the config, as in `--set train.batch=64`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
 
-/// Which device a command is about, and what that may use.
+/// The devices of a command and their memory limit.
 #[derive(Args, Debug)]
 pub(crate) struct DeviceArguments {
-    /// The device, or several: `cpu`, `cuda:0`, `cuda:0,cuda:1` (`device.devices`)
+    /// One or more devices: `cpu`, `cuda:0`, `cuda:0,cuda:1` (`device.devices`)
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
-    /// Bytes that one device may use, such as `24GiB` (`memory.limit`)
+    /// Memory limit of each device, such as `24GiB` (`memory.limit`)
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct DeviceArguments {
 /// How several devices share the work.
 #[derive(Args, Debug)]
 pub(crate) struct StrategyArguments {
-    /// How several devices share the work: `ddp`, `dp`, `model` or `pipeline`; without it `ddp`
+    /// How several devices share the work: `ddp` (the default), `dp`, `model` or `pipeline`
     /// (`device.strategy`)
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
@@ -46,10 +46,10 @@ impl StrategyArguments {
     }
 }
 
-/// Which file of weights a command works on, instead of a checkpoint.
+/// The weights file that a command uses instead of a checkpoint.
 #[derive(Args, Debug)]
 pub(crate) struct WeightsArguments {
-    /// A file of weights instead of a checkpoint: safetensors, or what `torch.save` writes
+    /// A weights file instead of a checkpoint: safetensors, or a state dict of `torch.save`
     /// (`model.weights`)
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
@@ -70,7 +70,7 @@ impl DeviceArguments {
     }
 }
 
-/// A flag that stands for a key.
+/// A flag that sets a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Flag<'a> {
     pub(crate) name: &'static str,
@@ -79,35 +79,35 @@ pub(crate) struct Flag<'a> {
 }
 
 impl ConfigArguments {
-    /// The configuration that is named, or the default one.
+    /// The configuration of `--config`, else the default one.
     pub(crate) fn load(&self, flags: &[Flag<'_>]) -> Result<Config, CliError> {
         self.layered(Sources::new(self.file()?), flags)
     }
 
-    /// The file that is named, or the default one.
+    /// The file of `--config`, else the default one.
     pub(crate) fn file(&self) -> Result<ConfigFile, CliError> {
         Ok(resolve(self.config.as_deref(), embedded::CONFIGS)?)
     }
 
-    /// The configuration that is named, or the one that a checkpoint was made with.
+    /// The configuration of `--config`, else that of the checkpoint.
     pub(crate) fn load_for(&self, checkpoint: &Checkpoint, flags: &[Flag<'_>]) -> Result<Config, CliError> {
         if self.config.is_some() {
             return self.load(flags);
         }
         let place = checkpoint.path().join(CONFIG).display().to_string();
-        let file = ConfigFile::from_text(place, checkpoint.config()?);
+        let file = ConfigFile::from_text(place, checkpoint.config()?).stored();
         self.load_of_run(file, checkpoint.run_directory().as_deref(), flags)
     }
 
-    /// The configuration that is named, or the one of a run that has no checkpoint yet.
+    /// The configuration of `--config`, else that of a run without a checkpoint.
     pub(crate) fn load_for_run(&self, run: &Path, flags: &[Flag<'_>]) -> Result<Config, CliError> {
         if self.config.is_some() {
             return self.load(flags);
         }
-        self.load_of_run(ConfigFile::read(&run.join(CONFIG))?, Some(run), flags)
+        self.load_of_run(ConfigFile::read(&run.join(CONFIG))?.stored(), Some(run), flags)
     }
 
-    /// With the run directory where the run lies now, should it have been moved or copied since.
+    /// Sets `run.directory` to where the run is now, as it may have been moved or copied.
     fn load_of_run(
         &self,
         file: ConfigFile,

@@ -1,12 +1,12 @@
-//! Keeps the `^C` that a terminal writes for Ctrl-C out of the progress bars: it goes to a line of its own, so that
-//! the bars could not be taken away cleanly.
+//! Keeps the terminal from echoing `^C` into the progress bars. The echo adds a line, and the bars could no longer be
+//! erased cleanly.
 
 use std::sync::{Mutex, PoisonError};
 
-/// How the terminal was before.
+/// The original settings of the terminal.
 static BEFORE: Mutex<Option<libc::termios>> = Mutex::new(None);
 
-/// Turns the writing of control keys off, where standard error is a terminal with this process in its foreground.
+/// Stops the echo of control keys if stderr is a terminal with this process in its foreground.
 pub(crate) fn hide_control_keys() {
     let Some(mut settings) = settings() else { return };
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(settings);
@@ -14,7 +14,7 @@ pub(crate) fn hide_control_keys() {
     apply(&settings);
 }
 
-/// Leaves the terminal as it was found.
+/// Restores the original settings of the terminal.
 pub(crate) fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         apply(&before);
@@ -22,7 +22,7 @@ pub(crate) fn restore() {
 }
 
 fn settings() -> Option<libc::termios> {
-    // SAFETY: a `termios` of zeros is a valid value of its integers, and the call writes to no other place.
+    // SAFETY: a `termios` of zeros is a valid value of its integers, and the call writes to nothing else.
     unsafe {
         let mut settings = std::mem::zeroed();
         (libc::tcgetattr(libc::STDERR_FILENO, &raw mut settings) == 0).then_some(settings)
@@ -32,7 +32,7 @@ fn settings() -> Option<libc::termios> {
 fn apply(settings: &libc::termios) {
     // SAFETY: the calls read a valid `termios` and touch no other memory.
     unsafe {
-        // A process in the background would be stopped for this.
+        // The system stops a background process that does this.
         if libc::tcgetpgrp(libc::STDERR_FILENO) == libc::getpgrp() {
             libc::tcsetattr(libc::STDERR_FILENO, libc::TCSANOW, settings);
         }

@@ -1,4 +1,4 @@
-use oomph_config::Embedded;
+use oomph_config::file::Embedded;
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -6,7 +6,7 @@ macro_rules! embedded {
     };
 }
 
-/// The configs that work without a file: all of `configs/`.
+/// The built-in configs: all files of `configs/`.
 pub(crate) const CONFIGS: &[Embedded] = &embedded![
     "resnet.toml",
     "lstm.toml",
@@ -45,6 +45,6 @@ mod tests {
 
     #[test]
     fn the_default_config_is_embedded() {
-        assert_eq!(CONFIGS[0].name, oomph_config::DEFAULT_CONFIG);
+        assert_eq!(CONFIGS[0].name, oomph_config::file::DEFAULT_CONFIG);
     }
 }

@@ -1,15 +1,15 @@
 use std::process::ExitCode;
 
-use oomph_trainer::Ended;
+use oomph_runs::Ended;
 
-/// How a command ended, as its exit code says it. clap ends with 2 where the command line is not understood.
+/// The exit code of a command. clap exits with 2 if it cannot parse the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
     Failure = 1,
-    /// More memory was needed than the device may use: `EX_TEMPFAIL` of sysexits.
+    /// A device ran out of memory, or would have: `EX_TEMPFAIL` of sysexits.
     OutOfMemory = 75,
-    /// SIGINT, as shells count it: 128 + 2.
+    /// SIGINT, by the convention of shells: 128 + 2.
     Interrupted = 130,
     /// SIGTERM: 128 + 15.
     Terminated = 143,

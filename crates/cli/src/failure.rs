@@ -1,9 +1,10 @@
-//! An error as the user reads it: the message, its causes, what to do.
+//! Prints an error: message, causes, report and hint.
 
 use std::{error::Error, fmt::Write as _};
 
 use console::style;
-use oomph_trainer::{OutOfMemoryReport, explain};
+use oomph_advice::out_of_memory::OutOfMemoryReport;
+use oomph_doctor::explain;
 use serde::Serialize;
 
 use crate::{
@@ -11,23 +12,32 @@ use crate::{
     output,
 };
 
-/// Tells of an error on standard error, and with `--json` also on standard output, as the last line there.
+/// Prints an error to stderr, and with `--json` also as the last line of stdout.
 ///
-/// Where memory ran out, `found` is what is known of it.
-pub(crate) fn report(error: &dyn Error, hint: Option<String>, found: Option<&OutOfMemoryReport>, json: bool) {
+/// `out_of_memory` is the report of an out-of-memory error.
+pub(crate) fn report(
+    error: &dyn Error,
+    hint: Option<String>,
+    out_of_memory: Option<&OutOfMemoryReport>,
+    json: bool,
+) {
     let (message, causes) = (error.to_string(), causes(error));
     let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
     for cause in causes.iter().map(|cause| printable(cause)) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
-    // What lies deepest is closest to what went wrong. A report says more than an explanation.
-    let known =
-        causes.iter().rev().chain([&message]).find_map(|text| explain(text)).filter(|_| found.is_none());
+    // The deepest cause is the most specific one. A report replaces the explanation.
+    let known = causes
+        .iter()
+        .rev()
+        .chain([&message])
+        .find_map(|text| explain(text))
+        .filter(|_| out_of_memory.is_none());
     if let Some(known) = known {
         let _ = write!(text, "\n  likely: {}", known.what);
     }
-    if let Some(found) = found {
-        let _ = write!(text, "\n\n{}", found.to_string().trim_end());
+    if let Some(report) = out_of_memory {
+        let _ = write!(text, "\n\n{}", report.to_string().trim_end());
     }
     let hint = hint.or_else(|| Some(known?.hint.to_owned()));
     if let Some(hint) = &hint {
@@ -35,13 +45,13 @@ pub(crate) fn report(error: &dyn Error, hint: Option<String>, found: Option<&Out
     }
     notices::write_line(&text);
     if json {
-        // Where standard output is gone, standard error has told it.
+        // If stdout is closed, stderr has the error already.
         let likely = known.map(|it| it.what);
-        let _ = output::print_json(&Failed { message, causes, likely, hint, out_of_memory: found });
+        let _ = output::print_json(&Failed { message, causes, likely, hint, out_of_memory });
     }
 }
 
-/// What `--json` says.
+/// The error as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "error")]
 struct Failed<'a> {
@@ -54,7 +64,7 @@ struct Failed<'a> {
     out_of_memory: Option<&'a OutOfMemoryReport>,
 }
 
-/// What lies behind an error, without what only repeats the line before.
+/// The causes of an error, without repetitions of the message above.
 fn causes(error: &dyn Error) -> Vec<String> {
     let mut causes = Vec::new();
     let mut source = error.source();

@@ -1,6 +1,6 @@
 //! The commands of oomph.
 //!
-//! - [`run`]: the whole command line over the models, data sources and tasks of a [`Registry`].
+//! - [`run`]: the command line, with the models, data sources and tasks of a [`Registry`].
 //!
 //! ```no_run
 //! oomph_memory::install_meter!();
@@ -10,10 +10,10 @@
 //! }
 //! ```
 //!
-//! Data goes to standard output, everything else to standard error. The exit code is 0 for success, 1 for an error,
-//! 2 for a command line that is not understood, and 130 or 143 where SIGINT or SIGTERM ended a training early.
+//! Results go to stdout, everything else to stderr. The exit code is 0 for success, 1 for an error, 2 for an invalid
+//! command line, 75 for out of memory, and 130 or 143 if SIGINT or SIGTERM stopped the command.
 //!
-//! It decides nothing about training: it reads arguments, calls the library and shows what that tells.
+//! This crate parses arguments, calls the library and prints results. It decides nothing about training.
 
 mod arguments;
 mod bug;
@@ -32,6 +32,7 @@ mod progress;
 mod ranks;
 mod signals;
 mod table;
+mod verdict;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -43,30 +44,30 @@ use oomph_trainer::Registry;
 
 use crate::{arguments::Arguments, exit::Exit};
 
-/// Runs the command that this process was started with.
+/// Runs the command of this process's command line.
 ///
-/// It is to be the whole of `main`: it takes over the panic hook, and while it trains the signals SIGINT, SIGTERM
-/// and SIGUSR1.
+/// Call it as the only statement of `main`. It replaces the panic hook. While it trains, it handles SIGINT, SIGTERM,
+/// SIGUSR1 and SIGUSR2.
 pub fn run(registry: Registry) -> ExitCode {
     bug::record_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {
-            // Help and version come this way too. Where nobody reads there is nobody to tell.
+            // Help and version are such answers too. A closed stream is no error here.
             ranks::once(|| drop(answer.print()));
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
     let json = arguments.command.json();
-    // The registry is not looked at again after a panic.
+    // The registry is not used after a panic.
     let result = catch_unwind(AssertUnwindSafe(|| commands::run(&arguments.command, &registry)));
     match result {
         Ok(Ok(exit)) => exit.into(),
-        // The reader of our output has gone, as `head` does: it has what it wanted.
+        // The reader closed the pipe, as `head` does: it has all it wanted.
         Ok(Err(error)) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             let report = || failure::report(&error, error.hint(), error.out_of_memory(), json);
-            if error.is_of_all_ranks() {
+            if error.occurs_on_all_ranks() {
                 ranks::once(report)
             } else {
                 report()

@@ -6,23 +6,23 @@ use std::{
 use console::style;
 use indicatif::MultiProgress;
 
-/// Lines on standard error: above the progress bars where there are some.
+/// Writes lines to stderr, above the progress bars if there are any.
 ///
-/// Clones write to the same place, so another thread may speak while a bar is drawn.
+/// Clones share the bars, so other threads can write while a bar is drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notices {
     bars: Option<MultiProgress>,
 }
 
 impl Notices {
-    /// Lines above `bars`.
+    /// Writes lines above `bars`.
     pub(crate) fn above(bars: &MultiProgress) -> Self {
         Self { bars: Some(bars.clone()) }
     }
 
     pub(crate) fn line(&self, text: impl AsRef<str>) {
         match &self.bars {
-            // A terminal that is gone has no reader.
+            // A closed terminal is no error here.
             Some(bars) => drop(bars.println(text)),
             None => write_line(text.as_ref()),
         }
@@ -38,12 +38,12 @@ impl Notices {
     }
 }
 
-/// The text with control characters, which names of files may hold, made visible.
+/// The text with control characters replaced by U+FFFD: file names may contain some.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Writes a line to standard error. Unlike `eprintln!` it does not panic where that is closed.
+/// Writes a line to stderr. Unlike `eprintln!` it does not panic if stderr is closed.
 pub(crate) fn write_line(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use oomph_core::Bytes;
 
@@ -15,12 +15,12 @@ pub(crate) fn grouped(count: usize) -> String {
     text
 }
 
-/// A large count to three digits with a decimal unit: `1.81 G`, `592 M`, `640`.
+/// A count with three digits and a decimal unit: `1.81 G`, `592 M`, `640`.
 pub(crate) fn scaled(count: u64) -> String {
     const UNITS: [&str; 6] = ["", " k", " M", " G", " T", " P"];
     let mut value = count as f64;
     let mut unit = 0;
-    // 999.5 would be written as 1000.
+    // 999.5 rounds to 1000.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;
@@ -39,13 +39,13 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A loss or a learning rate: four digits behind the point, or in powers of ten where these would say little.
+/// A loss or a learning rate with four decimals; in scientific notation if it is very small or large.
 pub(crate) fn decimal(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || (1e-3..1e5).contains(&size) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 
-/// A loss scale: `65,536`, or where it is small or has more than seven digits, `2^-3` and `2^30`.
+/// A loss scale: `65,536`; below 1 and from 10,000,000 on as a power, `2^-3` and `2^30`.
 pub(crate) fn power_of_two(value: f32) -> String {
     if (1.0..1e7).contains(&value) {
         return grouped(value as usize);
@@ -53,27 +53,27 @@ pub(crate) fn power_of_two(value: f32) -> String {
     format!("2^{}", value.log2().round())
 }
 
-/// How many a second: `1,243`, or `4.7` where that is more exact.
+/// A rate per second: `1,243`; below 100 with one decimal, `4.7`.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { grouped(per_second.round() as usize) }
 }
 
-/// A time as `0:41`, `12:05` or `1:02:03`.
+/// A duration as `0:41`, `12:05` or `1:02:03`.
 pub(crate) fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// A time that is over: `3.2 s`, then as [`duration`].
+/// An elapsed time: `3.2 s`; from one minute on as [`duration`].
 pub(crate) fn elapsed(seconds: f64) -> String {
     if seconds < 59.95 { format!("{seconds:.1} s") } else { duration(seconds) }
 }
 
-/// A moment as `2026-11-21 10:39`, in universal time, which needs no table of zones.
+/// A UTC time as `2026-11-21 10:39`. UTC needs no time zone table.
 pub(crate) fn date(unix_seconds: u64) -> String {
     let (days, minutes) = (unix_seconds / 86_400, unix_seconds / 60 % 1440);
-    // Years from March on end with the leap day; 400 of them always have as many days
+    // Years that start in March end with the leap day, and any 400 of them have equally many days
     // (<https://howardhinnant.github.io/date_algorithms.html>, `civil_from_days`).
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -86,7 +86,7 @@ pub(crate) fn date(unix_seconds: u64) -> String {
     format!("{year}-{month:02}-{day_of_month:02} {:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// Bytes of a device, or that nobody measured them.
+/// Measured bytes of a device; `not measured` without a meter in the allocator.
 pub(crate) fn measured(bytes: Bytes) -> String {
     if oomph_memory::is_installed() { bytes.to_string() } else { "not measured".into() }
 }

@@ -9,9 +9,10 @@ use signal_hook::{
 
 use crate::{echo, error::CliError, exit::Exit, notices::Notices};
 
-/// From now on SIGINT and SIGTERM end the training after its step, SIGUSR1 saves and goes on, SIGUSR2
-/// writes the timeline of the memory and goes on. A second SIGINT or
-/// SIGTERM ends the process at once.
+/// Handles signals from now on.
+///
+/// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGUSR1 saves a checkpoint,
+/// and SIGUSR2 writes the memory timeline; the training continues.
 pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(CliError::Signals)?;
     let stop = stop.clone();
@@ -34,7 +35,7 @@ pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliErr
                 echo::restore();
                 low_level::exit(exit as i32);
             }
-            say("stopping after this step; once more stops at once");
+            say("stopping after this step; a second signal stops at once");
             stop.request(reason);
         }
     };

@@ -4,19 +4,19 @@ use console::style;
 
 use crate::notices::printable;
 
-/// To which side of its column a cell goes.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Rows of `N` cells with columns as wide as their widest cell, for standard output.
+/// A table of `N` columns for stdout. Each column is as wide as its widest cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<const N: usize> {
     align: [Align; N],
     rows: Vec<Row<N>>,
-    /// Columns that are left out.
+    /// The columns that are not shown.
     hidden: [bool; N],
 }
 
@@ -25,7 +25,7 @@ enum Row<const N: usize> {
     Heading([String; N]),
     Plain([String; N]),
     Strong([String; N]),
-    /// Some of its cells stand out.
+    /// Some of its cells are bold.
     Marked([String; N], [bool; N]),
     Rule,
 }
@@ -37,7 +37,7 @@ impl<const N: usize> Table<N> {
         Self { align, rows: Vec::new(), hidden: [false; N] }
     }
 
-    /// The names of the columns.
+    /// Adds the names of the columns.
     pub(crate) fn heading(&mut self, cells: [&str; N]) {
         self.rows.push(Row::Heading(cells.map(str::to_owned)));
     }
@@ -46,17 +46,17 @@ impl<const N: usize> Table<N> {
         self.rows.push(Row::Plain(cells));
     }
 
-    /// A row that stands out.
+    /// Adds a bold row.
     pub(crate) fn strong(&mut self, cells: [String; N]) {
         self.rows.push(Row::Strong(cells));
     }
 
-    /// A row of which some cells stand out.
+    /// Adds a row with the marked cells bold.
     pub(crate) fn marked(&mut self, cells: [String; N], marks: [bool; N]) {
         self.rows.push(Row::Marked(cells, marks));
     }
 
-    /// Leaves out the columns in which no row has anything.
+    /// Hides the columns that are empty in all rows.
     #[must_use]
     pub(crate) fn without_empty_columns(mut self) -> Self {
         for column in 0..N {
@@ -69,14 +69,14 @@ impl<const N: usize> Table<N> {
         self
     }
 
-    /// Leaves out a column.
+    /// Hides a column.
     #[must_use]
     pub(crate) fn without_column(mut self, column: usize) -> Self {
         self.hidden[column] = true;
         self
     }
 
-    /// A line across all columns.
+    /// Adds a line across all columns.
     pub(crate) fn rule(&mut self) {
         self.rows.push(Row::Rule);
     }
@@ -128,11 +128,11 @@ impl<const N: usize> fmt::Display for Table<N> {
     }
 }
 
-/// Names with what they stand for, one a line, the latter aligned; those without anything are left out.
+/// Names and texts, one pair a line, with the texts aligned. Pairs without a text are left out.
 pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let rows: Vec<_> = rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    // A path may hold what a terminal would obey.
+    // A path may contain control characters.
     rows.into_iter().map(|(name, text)| format!("{name:width$}  {}\n", printable(&text))).collect()
 }
 

@@ -1,4 +1,4 @@
-//! A panic in a user's own code, in a binary that is nothing but `run`: this one, started again.
+//! Panics in a user's own code. The test starts its own binary again, whose `main` then calls only `run`.
 
 use std::process::{Command, ExitCode};
 
@@ -11,34 +11,44 @@ fn main() -> ExitCode {
         let registry = Registry::builtin().with_model("broken", |_| panic!("the model broke"));
         return oomph_cli::run(registry.with_model("too large", |_| fail_as_burn_does()));
     }
-    a_panic_is_told_as_a_bug();
-    println!("test a_panic_is_told_as_a_bug ... ok");
+    a_panic_is_reported_as_a_bug();
+    println!("test a_panic_is_reported_as_a_bug ... ok");
     a_failure_of_the_device_is_explained();
     println!("test a_failure_of_the_device_is_explained ... ok");
     ExitCode::SUCCESS
 }
 
-fn a_panic_is_told_as_a_bug() {
+/// `config --json` with a model that panics.
+fn command(model: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command.args(["config", "--set", &format!("model.name={model}"), "--json"]);
+    command.env(CHILD, "1").env_remove("RUST_BACKTRACE");
     command
-        .args(["config", "--set", "model.name=broken", "--json"])
-        .env(CHILD, "1")
-        .env_remove("RUST_BACKTRACE");
+}
+
+/// The stdout and stderr of a command that fails.
+fn failed(command: &mut Command) -> [String; 2] {
     let output = command.output().expect("this binary starts");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
     assert_eq!(output.status.code(), Some(1), "{stderr}");
+    [stdout, stderr]
+}
+
+fn a_panic_is_reported_as_a_bug() {
+    let mut command = command("broken");
+    let [stdout, stderr] = failed(&mut command);
     assert!(stderr.starts_with("error: internal error: the model broke (at "), "{stderr}");
-    assert!(stderr.contains("hint: this is a bug in oomph, or in a model"), "{stderr}");
+    assert!(stderr.contains("hint: this is a bug in oomph, or in your own model"), "{stderr}");
     assert!(!stderr.contains("stack backtrace") && stderr.lines().count() == 3, "{stderr}");
     assert!(stdout.starts_with(r#"{"event":"error","message":"internal error: the model broke"#), "{stdout}");
 
-    let output = command.env("RUST_BACKTRACE", "1").output().expect("this binary starts");
-    assert!(text(output.stderr).contains("oomph_cli::run"));
+    let [_, stderr] = failed(command.env("RUST_BACKTRACE", "1"));
+    assert!(stderr.contains("oomph_cli::run"));
 }
 
-/// As Burn does where a GPU has no memory left: the thread of the device panics and goes on; the one that reads a
-/// tensor panics at what was never made.
+/// Fails as Burn does if a GPU is out of memory: the device thread panics and survives; then the thread that reads a
+/// tensor panics, since the tensor was never allocated.
 fn fail_as_burn_does() -> ! {
     let device = std::thread::spawn(|| {
         panic!(
@@ -53,15 +63,7 @@ fn fail_as_burn_does() -> ! {
 }
 
 fn a_failure_of_the_device_is_explained() {
-    let mut command = Command::new(std::env::current_exe().expect("this binary"));
-    command
-        .args(["config", "--set", "model.name=too large", "--json"])
-        .env(CHILD, "1")
-        .env_remove("RUST_BACKTRACE");
-    let output = command.output().expect("this binary starts");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let [stdout, stderr] = failed(&mut command("too large"));
     let lines: Vec<&str> = stderr.lines().collect();
     let begins = [
         "error: unexpected failure: bytes: host access failed: Read(",

@@ -16,42 +16,48 @@ use crate::{
 
 /// A validated configuration.
 ///
-/// The keys of `[model]` and `[data]` are known to whoever reads these sections; after they did,
-/// [`check_all_read`](Self::check_all_read) finds the keys that nobody knows. Everything else is checked by
-/// [`load`](Self::load).
+/// Whoever reads `[model]` and `[data]` knows their keys; afterwards [`check_all_read`](Self::check_all_read) refuses the
+/// unknown ones. [`load`](Self::load) checks everything else.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[model]`: which network, and its own keys.
     pub model: Section,
     /// `[data]`: which data, and its source's own keys.
     pub data: Section,
-    /// `[train]`: how long and on how much at once.
+    /// `[train]`: the length of a training and its batches.
     pub train: Train,
     /// `[optimizer]`: how gradients become steps.
     pub optimizer: Optimizer,
-    /// `[schedule]`: how the learning rate goes over a run.
+    /// `[schedule]`: the learning rate over the course of a run.
     pub schedule: Schedule,
-    /// `[memory]`: what a step may keep and how large it may get.
+    /// `[memory]`: the policy that bounds the memory of a step.
     pub memory: Memory,
     /// `[device]`: where a run computes.
     pub device: DeviceConfig,
-    /// `[run]`: what a run leaves on disk and says while it runs.
+    /// `[run]`: the output of a run on disk and in the log.
     pub run: Run,
     name: String,
     /// All eight sections, in the order of [`SECTIONS`].
-    pub(crate) sections: Vec<Section>,
+    pub(crate) sections: [Section; 8],
 }
 
 /// The sections, in the order in which they are written.
 pub(crate) const SECTIONS: [&str; 8] =
     ["model", "data", "train", "optimizer", "schedule", "memory", "device", "run"];
 
+/// The sections whose readers are not in this crate.
+pub(crate) const OPEN_SECTIONS: [&str; 2] = ["model", "data"];
+
 impl Config {
     /// Merges the sources and validates the result.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let flat = sources.merged()?;
         check_sections(&flat)?;
-        let sections = SECTIONS.map(|name| section(name, &flat.settings));
+        Self::of_sections(sources.name(), SECTIONS.map(|name| section(name, &flat.settings)))
+    }
+
+    /// Reads the typed sections and checks them against each other.
+    pub(crate) fn of_sections(name: String, sections: [Section; 8]) -> Result<Self, ConfigError> {
         let [model, data, train, optimizer, schedule, memory, device, run] = &sections;
         let typed_train = Train::read(train)?;
         let config = Self {
@@ -63,43 +69,42 @@ impl Config {
             device: DeviceConfig::read(device, train, typed_train.batch)?,
             run: Run::read(run)?,
             train: typed_train,
-            name: sources.name(),
-            sections: sections.to_vec(),
+            name,
+            sections: sections.clone(),
         };
         config.memory.check_devices(memory, &config.device.devices)?;
-        for section in &config.sections[2..] {
+        for section in &config.sections[OPEN_SECTIONS.len()..] {
             config.check_read(section)?;
         }
         Ok(config)
     }
 
-    /// A configuration of one text alone: for tests and for use as a library. `name` names it in messages.
+    /// A configuration from one text alone: for tests and for use as a library. Messages call the text `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ConfigError> {
         Self::load(&Sources::new(ConfigFile::from_text(name, text)))
     }
 
-    /// The stem of the config's file name, after which the run directory is called by default.
+    /// The stem of the config's file name, the default name of the run directory.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Refuses a key that is given and that nobody has read. To be called after the model and the data source read
-    /// their sections. Where `--set` names another model or source than the file, the file's keys that the new one
-    /// does not know are set aside.
+    /// Refuses a given key that no reader asked for. Call it after the model and the data source have read their
+    /// sections. Where `--set` names another model or source than the file, keys of the file that the new one does not
+    /// know are set aside.
     pub fn check_all_read(&self) -> Result<(), ConfigError> {
-        self.model.set_unread_aside("name");
-        self.data.set_unread_aside("source");
+        self.model.ledger.set_unread_aside("name");
+        self.data.ledger.set_unread_aside("source");
         self.sections.iter().try_for_each(|section| self.check_read(section))
     }
 
-    /// The error that the value of a full key such as `train.task` is not one that its reader knows: for readers that
-    /// check more than this crate can.
+    /// The error for the value of a full key such as `train.task`: for readers that check more than this crate can.
     pub fn invalid(&self, key: &str, expected: impl Display) -> ConfigError {
         let (section, key) = self.locate(key);
         section.invalid(key, expected)
     }
 
-    /// The error that a full key such as `train.task` names none of those that its reader knows.
+    /// The error for a full key such as `train.task` whose value is none of `allowed`.
     pub fn not_allowed<'a>(&self, key: &str, allowed: impl IntoIterator<Item = &'a str>) -> ConfigError {
         let (section, key) = self.locate(key);
         section.not_allowed(key, allowed)
@@ -112,18 +117,18 @@ impl Config {
     }
 
     fn check_read(&self, section: &Section) -> Result<(), ConfigError> {
-        section.check_all_read(|key| {
+        section.ledger.check_all_read(|key| {
             let mut others =
-                self.sections.iter().filter(|other| other.known().iter().any(|known| known == key));
+                self.sections.iter().filter(|other| other.ledger.known().iter().any(|known| known == key));
             match (others.next(), others.next()) {
-                (Some(only), None) => Some(only.full(key)),
+                (Some(only), None) => Some(only.ledger.full(key)),
                 _ => None,
             }
         })
     }
 }
 
-/// The part of the settings that belongs to one section, under keys without its name.
+/// The settings of one section, under keys without its name.
 fn section(name: &str, settings: &BTreeMap<String, Setting>) -> Section {
     let own = settings.iter().filter_map(|(key, setting)| {
         let (section, key) = key.split_once('.')?;
@@ -132,14 +137,14 @@ fn section(name: &str, settings: &BTreeMap<String, Setting>) -> Section {
     Section::new(name, own.collect())
 }
 
-/// Refuses what is not within a known section.
+/// Refuses keys outside of the known sections.
 fn check_sections(flat: &Flat) -> Result<(), ConfigError> {
     let unknown = |name: &str, place: String| ConfigError::UnknownSection {
         name: name.to_owned(),
         place,
         known: SECTIONS.iter().map(|known| (*known).to_owned()).collect(),
     };
-    // The line of a section's head is the better place, and a section without keys has no other.
+    // The line of the section's head is the better place; a section without keys has no other.
     if let Some((name, origin)) = flat.tables.iter().find(|(name, _)| !SECTIONS.contains(&name.as_str())) {
         return Err(unknown(name, origin.to_string()));
     }
@@ -158,7 +163,7 @@ fn check_sections(flat: &Flat) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The error for a key outside of any section, with the key of a section that was probably meant.
+/// The error for a key outside of any section, with the key that was probably meant.
 fn outside(setting: &Setting) -> ConfigError {
     let known: Vec<_> = match Config::load(&Sources::default()) {
         Ok(defaults) => defaults.resolved().into_iter().map(|entry| entry.key).collect(),

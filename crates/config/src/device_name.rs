@@ -1,3 +1,5 @@
+//! The names of devices.
+
 use std::{fmt, str::FromStr};
 
 /// A device by name: `cpu` or `cuda:N`; `cuda` is `cuda:0`.
@@ -9,7 +11,7 @@ pub enum DeviceName {
     Cuda(usize),
 }
 
-/// The text is not the name of a device: what [`DeviceName::from_str`] returns.
+/// The error of [`DeviceName::from_str`]: the text is not the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a device; expected `cpu`, `cuda` or `cuda:N`")]
 pub struct ParseDeviceError {

@@ -1,4 +1,4 @@
-//! Writes values into a config file, and leaves the rest of it as it is: comments, order and spaces.
+//! Writes values into a config file and keeps the rest of it: comments, order and spaces.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use toml_edit::{DocumentMut, Item, Table};
 use crate::{error::ConfigError, file::ConfigFile, value::Value};
 
 impl ConfigFile {
-    /// The text with some full keys, such as `train.batch`, set to other values.
+    /// The text with other values for some full keys, such as `train.batch`.
     ///
     /// # Errors
-    /// Where the text is no TOML, or a key stands for a section in it.
+    /// The text is not TOML, or a key is a section in it.
     pub fn with_values(&self, values: &[(&str, Value)]) -> Result<String, ConfigError> {
         let refused = |key: &str, reason: &str| ConfigError::NotEditable {
             place: self.place(),
@@ -30,24 +30,24 @@ impl ConfigFile {
         let parsed = text.parse::<DocumentMut>();
         let mut document = parsed.map_err(|error| refused(first, error.message()))?;
         for (key, value) in values {
-            set(&mut document, key, value).ok_or_else(|| refused(key, "it is no key of a section"))?;
+            set(&mut document, key, value).ok_or_else(|| refused(key, "it is not a key of a section"))?;
         }
         let edited = document.to_string();
-        // The editor ends every line its own way.
+        // The editor normalises line ends.
         let is_dos = text.contains("\r\n");
         let edited = if is_dos { edited.replace("\r\n", "\n").replace('\n', "\r\n") } else { edited };
         Ok(format!("{mark}{edited}"))
     }
 
-    /// Whether values can be written into it, as far as that is known without trying.
+    /// Checks that values can be written into the file, as far as that can be known beforehand.
     ///
     /// # Errors
-    /// Where it is no file, or one that must not be written.
+    /// The config has no file, or the file is not writable.
     pub fn check_writable(&self) -> Result<(), ConfigError> {
         let path = self.path().ok_or_else(|| ConfigError::NoFile { name: self.place() })?;
         let check = || {
             fs::OpenOptions::new().append(true).open(path)?;
-            // It is replaced by one beside it.
+            // A new file beside it will replace it.
             let beside = unfinished(&fs::canonicalize(path)?);
             fs::File::create(&beside)?;
             fs::remove_file(beside)
@@ -55,10 +55,10 @@ impl ConfigFile {
         check().map_err(|source| ConfigError::Write { path: path.to_owned(), source })
     }
 
-    /// Writes values into the file: beside it first, so that it is the old one or the new one and nothing between.
+    /// Writes values into the file. A new file beside it replaces it, so the file is never half written.
     ///
     /// # Errors
-    /// As [`with_values`](Self::with_values); and where it is no file, or the system refuses.
+    /// As [`with_values`](Self::with_values); also where the config has no file, or the system refuses.
     pub fn write_values(&self, values: &[(&str, Value)]) -> Result<PathBuf, ConfigError> {
         let path = self.path().ok_or_else(|| ConfigError::NoFile { name: self.place() })?;
         let text = self.with_values(values)?;
@@ -67,7 +67,7 @@ impl ConfigFile {
     }
 }
 
-/// Sets a key of a section. `None` where the section is no table, or the key is one.
+/// Sets a key of a section. `None` where the section is not a table, or the key is one.
 fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     let (section, key) = key.split_once('.')?;
     let table = document.entry(section).or_insert_with(|| Item::Table(Table::new())).as_table_like_mut()?;
@@ -75,7 +75,7 @@ fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     let mut new: toml_edit::Value = value.to_string().parse().ok()?;
     match table.get_mut(key) {
         Some(Item::Value(old)) => {
-            // The spaces before it, and the comment behind it.
+            // Keep the spaces before the value and the comment behind it.
             *new.decor_mut() = old.decor().clone();
             *old = new;
         }
@@ -85,14 +85,14 @@ fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     Some(())
 }
 
-/// The name under which a file is written before it is whole.
+/// The name of a file while it is written.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     PathBuf::from(name)
 }
 
-/// What a link points to is replaced, not the link; whoever could read the file can read the new one.
+/// Replaces the target of a link, not the link. The new file keeps owner and permissions.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = fs::canonicalize(path)?;
     let unfinished = unfinished(&path);
@@ -100,14 +100,14 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         let mut file = fs::File::create(&unfinished)?;
         let before = fs::metadata(&path)?;
         file.set_permissions(before.permissions())?;
-        // Only root may give a file to somebody, and for anybody else it is his own already.
+        // Only root may change the owner of a file; for anybody else the owner is right already.
         let _ = std::os::unix::fs::fchown(&file, Some(before.uid()), Some(before.gid()));
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)
     };
     write().inspect_err(|_| {
-        // Half a file is of no use; the first error is the one to tell.
+        // The unfinished file is useless; report the first error.
         let _ = fs::remove_file(&unfinished);
     })
 }

@@ -1,3 +1,5 @@
+//! Errors and their hints.
+
 use std::path::PathBuf;
 
 use oomph_core::Bytes;
@@ -6,8 +8,7 @@ use crate::{nearest::nearest, origin::Origin, setting::Setting, value::Value};
 
 /// Why a configuration was refused.
 ///
-/// Displayed as one line that names the place, the value and what was expected; [`hint`](Self::hint) says what to
-/// do about it.
+/// Displayed as one line that names the place, the value and what was expected; [`hint`](Self::hint) gives the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A value of the right kind that is out of range or impossible.
@@ -15,7 +16,7 @@ pub enum ConfigError {
     Invalid {
         /// The setting.
         setting: Box<Setting>,
-        /// What would have been right, in words.
+        /// The expected values, in words.
         expected: String,
     },
     /// A value of another kind, such as a string for an integer.
@@ -23,10 +24,10 @@ pub enum ConfigError {
     WrongKind {
         /// The setting.
         setting: Box<Setting>,
-        /// What would have been right, in words.
+        /// The expected values, in words.
         expected: String,
     },
-    /// A string that is none of those allowed.
+    /// A string that is not among those allowed.
     #[error("{}expected {}", .setting.head(), one_of(.allowed))]
     NotAllowed {
         /// The setting.
@@ -34,7 +35,7 @@ pub enum ConfigError {
         /// The strings allowed.
         allowed: Vec<String>,
     },
-    /// A file that cannot be changed.
+    /// A config file that cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
         /// The file.
@@ -42,7 +43,7 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// A key that cannot be set in a text.
+    /// A key that cannot be edited in a text.
     #[error("{place}: `{key}` cannot be written there: {reason}")]
     NotEditable {
         /// The file or text.
@@ -52,21 +53,21 @@ pub enum ConfigError {
         /// Why.
         reason: String,
     },
-    /// A config that is to be changed and lies in no file.
-    #[error("the config `{name}` is built into the program, so nothing can be written into it")]
+    /// A config without a file, which cannot be edited.
+    #[error("cannot write into the config `{name}`: it is built into the program")]
     NoFile {
         /// Its name.
         name: String,
     },
-    /// A key without which nothing works.
+    /// A required key that is absent.
     #[error("`{key}` is missing; expected {expected}")]
     Missing {
         /// The full key.
         key: String,
-        /// What is expected, in words.
+        /// The expected values, in words.
         expected: String,
     },
-    /// A key that nobody reads.
+    /// A key that no reader asks for.
     #[error("{}`{}` is not a known key", .setting.place(), .setting.key)]
     UnknownKey {
         /// The setting.
@@ -76,14 +77,22 @@ pub enum ConfigError {
         /// The keys of its section.
         known: Vec<String>,
     },
+    /// A key that has a new name.
+    #[error("{}`{}` is no longer a key", .setting.place(), .setting.key)]
+    RetiredKey {
+        /// The setting.
+        setting: Box<Setting>,
+        /// The new full key.
+        replacement: &'static str,
+    },
     /// A section that does not exist.
     #[error("{place}: `[{name}]` is not a known section")]
     UnknownSection {
         /// The name.
         name: String,
-        /// Where it is, such as `configs/x.toml:3` or `--set trian.batch=1`.
+        /// Its place, such as `configs/x.toml:3` or `--set trian.batch=1`.
         place: String,
-        /// The sections there are.
+        /// The known sections.
         known: Vec<String>,
     },
     /// A key before the first section.
@@ -100,7 +109,7 @@ pub enum ConfigError {
         /// The setting.
         setting: Box<Setting>,
     },
-    /// A key that only goes with another choice, such as a setting of another optimizer.
+    /// A key of another choice, such as a setting of another optimizer.
     #[error(
         "{}it applies to {} only, and {}",
         .setting.head(), listed(.owners, "and"), .chooser.mention()
@@ -113,24 +122,24 @@ pub enum ConfigError {
         /// The choices to which the setting applies.
         owners: Vec<String>,
     },
-    /// Two settings, each right alone, that cannot be together.
+    /// Two settings that exclude each other.
     #[error("{}{rule}, and {}", .setting.head(), .other.mention())]
     Clash {
-        /// The setting that is in the way.
+        /// The setting that is refused.
         setting: Box<Setting>,
-        /// The one it clashes with.
+        /// The setting that it clashes with.
         other: Box<Setting>,
         /// The rule they break.
         rule: &'static str,
-        /// What to do about it.
+        /// The way out.
         fix: &'static str,
     },
-    /// A value that is planned for, but that this version cannot honour.
+    /// A value that a later version will support.
     #[error("{}supported: {supported}", not_yet(.setting))]
     NotYetSupported {
         /// The setting.
         setting: Box<Setting>,
-        /// What is supported.
+        /// The supported values, in words.
         supported: &'static str,
     },
     /// A text that is not TOML.
@@ -142,28 +151,28 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
-    /// A kind of TOML value that no key takes.
+    /// A TOML value of a kind that no key takes.
     #[error("{}`{key}` is {found}, which no key takes", place(.origin))]
     Forbidden {
         /// The full key.
         key: String,
-        /// Where it is.
+        /// Its place.
         origin: Origin,
         /// The kind of value.
         found: Forbidden,
     },
-    /// A key with characters that keys do not have.
+    /// A key with characters that keys cannot have.
     #[error("{}`{key}` is not a key; each part of a key has 1 to {MAX_KEY} letters, digits, `_` and `-`", place(.origin))]
     BadKey {
         /// The key, shortened.
         key: String,
-        /// Where it is.
+        /// Its place.
         origin: Origin,
     },
-    /// A key that one layer uses as a value and another as a table.
+    /// A key that is a value in one layer and a table in another.
     #[error("{}`{}` is one value, but {}", .setting.place(), .setting.key, .inner.mention())]
     Overlap {
         /// The value.
@@ -171,24 +180,24 @@ pub enum ConfigError {
         /// The setting beneath it.
         inner: Box<Setting>,
     },
-    /// What follows `--set` is not `key=value`.
+    /// An argument of `--set` that is not `key=value`.
     #[error("--set {text}: expected `--set section.key=value`")]
     MalformedSet {
-        /// What follows `--set`, shortened.
+        /// The argument, shortened.
         text: String,
     },
-    /// A value on the command line that begins as a list, table or quoted string and is not one.
+    /// A value on the command line that begins as a list, table or quoted string and is none.
     #[error("{option}: {message}")]
     MalformedValue {
-        /// What was typed, shortened.
+        /// The option as typed, shortened.
         option: String,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
     /// No config of this name.
     #[error("there is no config `{name}`")]
     NotFound {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names of the built-in configs.
         embedded: Vec<String>,
@@ -246,7 +255,7 @@ pub enum Forbidden {
 }
 
 impl ConfigError {
-    /// What to do about it, as one sentence without a final period.
+    /// The way out, as one sentence without a final period.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotAllowed { setting, allowed } => {
@@ -268,6 +277,7 @@ impl ConfigError {
                 let section = setting.key.split('.').next().unwrap_or_default();
                 (!known.is_empty()).then(|| format!("the keys of `[{section}]` are {}", listed(known, "and")))
             }
+            Self::RetiredKey { replacement, .. } => Some(format!("use `{replacement}`")),
             Self::UnknownSection { name, known, .. } => {
                 Some(match nearest(name, known.iter().map(String::as_str)) {
                     Some(meant) => format!("did you mean `[{meant}]`?"),
@@ -276,7 +286,7 @@ impl ConfigError {
             }
             Self::OutsideSections { .. } => Some("put it under a section such as `[train]`".to_owned()),
             Self::SectionAsKey { setting } => Some(match setting.origin {
-                Origin::Set | Origin::Flag(_) => {
+                Origin::Set | Origin::Flag(_) | Origin::Change => {
                     format!("set one of its keys, as in `--set {}.key=value`", setting.key)
                 }
                 _ => format!("write `[{}]` on a line of its own and its keys below", setting.key),
@@ -287,7 +297,7 @@ impl ConfigError {
             Self::Clash { fix, .. } => Some((*fix).to_owned()),
             Self::NotFound { name, embedded } => Some(not_found_hint(name, embedded)),
             Self::NoFile { .. } => Some(
-                "`oomph config --config NAME > my.toml` puts it into a file, to be named with `--config`"
+                "write it to a file with `oomph config --config NAME > my.toml`, then use `--config my.toml`"
                     .to_owned(),
             ),
             Self::Directory { .. } => Some("name a TOML file in it".to_owned()),
@@ -296,7 +306,7 @@ impl ConfigError {
     }
 }
 
-/// `[stem, layer1]` on the command line is no TOML, and so a word.
+/// `[stem, layer1]` on the command line is not TOML, and so it is read as a string.
 fn unquoted_list(setting: &Setting) -> Option<String> {
     let Value::String(text) = &setting.value else { return None };
     let items = text.strip_prefix('[')?.strip_suffix(']')?;
@@ -316,7 +326,7 @@ fn not_found_hint(name: &str, embedded: &[String]) -> String {
     }
 }
 
-/// The place at the start of a message, or nothing where there is none.
+/// The place at the start of a message; empty for a default.
 fn place(origin: &Origin) -> String {
     match origin {
         Origin::Default => String::new(),
@@ -326,12 +336,12 @@ fn place(origin: &Origin) -> String {
 
 fn not_yet(setting: &Setting) -> String {
     let sentence = match setting.origin {
-        Origin::Set | Origin::Flag(_) => "this version of oomph does not support it yet",
+        Origin::Set | Origin::Flag(_) | Origin::Change => "this version of oomph does not support it yet",
         _ => "which this version of oomph does not support yet",
     };
     let head = setting.head();
     match setting.origin {
-        Origin::Set | Origin::Flag(_) => format!("{head}{sentence}; "),
+        Origin::Set | Origin::Flag(_) | Origin::Change => format!("{head}{sentence}; "),
         _ => format!("{}, {sentence}; ", head.trim_end_matches("; ")),
     }
 }

@@ -1,3 +1,5 @@
+//! Config files: finding and reading them.
+
 use std::{
     fs::File,
     io::Read,
@@ -17,30 +19,34 @@ pub struct Embedded {
     pub text: &'static str,
 }
 
-/// A config that was found, not yet parsed.
+/// The text of a config and its place, before parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFile {
-    place: Place,
+    place: FilePlace,
     text: String,
+    is_stored: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum FilePlace {
     Path(PathBuf),
     Memory(String),
 }
 
-/// The config that is meant when none is named.
+/// The config that is used when none is named.
 pub const DEFAULT_CONFIG: &str = "resnet.toml";
 
-/// The folder that configs are looked for in by their bare name.
+/// The folder in which configs are looked up by their bare name.
 const FOLDER: &str = "configs";
 
-/// More than this is not a config; it is refused rather than read into memory.
+/// The largest file that is read into memory.
 const MAX_SIZE: Bytes = Bytes::mib(1);
 
-/// Finds a config by its name: as a path, then in `configs/`, both with and without `.toml`, then among the embedded ones.
-/// Without a name it is [`DEFAULT_CONFIG`].
+/// Finds a config by its name: as a path, then in `configs/`, both with and without `.toml`, then among the embedded
+/// ones. Without a name it is [`DEFAULT_CONFIG`].
+///
+/// # Errors
+/// The config does not exist, or cannot be read.
 pub fn resolve(name: Option<&str>, embedded: &[Embedded]) -> Result<ConfigFile, ConfigError> {
     resolve_in(Path::new(""), name.unwrap_or(DEFAULT_CONFIG), embedded)
 }
@@ -73,6 +79,9 @@ fn resolve_in(directory: &Path, name: &str, embedded: &[Embedded]) -> Result<Con
 
 impl ConfigFile {
     /// Reads a file of at most 1 MiB of UTF-8 text.
+    ///
+    /// # Errors
+    /// A directory, a file that is larger or not UTF-8, or one that the system does not let us read.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         if path.is_dir() {
             return Err(ConfigError::Directory { path: path.to_owned() });
@@ -88,48 +97,58 @@ impl ConfigFile {
             path: path.to_owned(),
             offset: error.utf8_error().valid_up_to(),
         })?;
-        Ok(Self { place: Place::Path(path.to_owned()), text })
+        Ok(Self { place: FilePlace::Path(path.to_owned()), text, is_stored: false })
     }
 
-    /// A config in memory, with the name that messages give it.
+    /// A config in memory. Messages call it `name`.
     pub fn from_text(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { place: Place::Memory(name.into()), text: text.into() }
+        Self { place: FilePlace::Memory(name.into()), text: text.into(), is_stored: false }
+    }
+
+    /// Marks a configuration that oomph itself wrote, into a run directory or a checkpoint. An earlier version may have
+    /// written it: its retired keys are translated, where those of a user's file are refused.
+    pub fn stored(self) -> Self {
+        Self { is_stored: true, ..self }
+    }
+
+    pub(crate) fn is_stored(&self) -> bool {
+        self.is_stored
     }
 
     /// The file name without its extension: `resnet` for `configs/resnet.toml`.
     pub fn stem(&self) -> String {
         let path = match &self.place {
-            Place::Path(path) => path.as_path(),
-            Place::Memory(name) => Path::new(name),
+            FilePlace::Path(path) => path.as_path(),
+            FilePlace::Memory(name) => Path::new(name),
         };
         path.file_stem().map_or_else(|| "config".to_owned(), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// The text as it was read.
+    /// The unparsed text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The path or name, as messages give it.
+    /// The path or name, as messages show it.
     pub fn place(&self) -> String {
         match &self.place {
-            Place::Path(path) => path.display().to_string(),
-            Place::Memory(name) => name.clone(),
+            FilePlace::Path(path) => path.display().to_string(),
+            FilePlace::Memory(name) => name.clone(),
         }
     }
 
-    /// Where the file lies; `None` for a config that is in none.
+    /// The path of the file; `None` for a config in memory.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Path(path) => Some(path),
-            Place::Memory(_) => None,
+            FilePlace::Path(path) => Some(path),
+            FilePlace::Memory(_) => None,
         }
     }
 
     pub(crate) fn origin(&self, line: usize) -> Origin {
         match &self.place {
-            Place::Path(path) => Origin::File { path: path.clone(), line },
-            Place::Memory(name) => Origin::Embedded { name: name.clone(), line },
+            FilePlace::Path(path) => Origin::File { path: path.clone(), line },
+            FilePlace::Memory(name) => Origin::Embedded { name: name.clone(), line },
         }
     }
 }
@@ -164,7 +183,7 @@ mod tests {
             ("resnet.toml", "# configs"),
             ("resnet", "# configs"),
             ("lstm.toml", "# built in"),
-            // A directory of that name is not in the way.
+            // A directory of that name is ignored.
             ("lstm", "# built in"),
         ] {
             assert_eq!(resolve_in(folder.path(), name, &EMBEDDED).unwrap().text(), text, "{name}");

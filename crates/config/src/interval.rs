@@ -1,3 +1,5 @@
+//! Intervals of things that repeat.
+
 use std::{fmt, str::FromStr};
 
 use crate::{
@@ -6,30 +8,30 @@ use crate::{
     value::Value,
 };
 
-/// How often something happens: `1 epoch`, `200 steps`, `10 minutes`, `never`.
+/// The interval of something that repeats: `1 epoch`, `200 steps`, `10 minutes`, `never`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Interval {
-    /// Every so many epochs, at least 1.
+    /// A number of epochs, at least 1.
     Epochs(usize),
-    /// Every so many optimizer steps, at least 1.
+    /// A number of optimizer steps, at least 1.
     Steps(usize),
-    /// Every so many minutes of wall-clock time, greater than 0.
+    /// Minutes of wall-clock time, greater than 0.
     Minutes(f64),
-    /// Not at all.
+    /// It never happens.
     Never,
 }
 
-/// About a year: longer intervals of time are slips of the pen.
+/// A year; a longer interval is a typing error.
 const MAX_MINUTES: f64 = 525_600.0;
 
-/// The units a key takes; epochs, steps and `never` go everywhere.
+/// The units that a key takes. All keys take epochs, steps and `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Units {
+pub(crate) enum IntervalUnits {
     Progress,
     ProgressOrTime,
 }
 
-impl Units {
+impl IntervalUnits {
     fn in_words(self) -> &'static str {
         match self {
             Self::Progress => "an interval such as `1 epoch`, `200 steps` or `never`",
@@ -38,7 +40,7 @@ impl Units {
     }
 }
 
-/// The text is not an interval: what [`Interval::from_str`] returns.
+/// The error of [`Interval::from_str`]: the text is not an interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an interval; expected one such as `1 epoch`, `200 steps`, `10 minutes` or `never`")]
 pub struct ParseIntervalError {
@@ -90,17 +92,17 @@ impl From<Interval> for Value {
     }
 }
 
-impl Section {
-    /// An interval in the units that make sense for `key`.
-    pub(crate) fn interval(
-        &self,
+impl Interval {
+    /// Reads a key whose default is this interval, in the units that make sense for it.
+    pub(crate) fn read(
+        self,
+        section: &Section,
         key: &str,
-        default: Interval,
-        units: Units,
-    ) -> Result<Interval, ConfigError> {
-        self.or(key, default, units.in_words(), |value| match value {
+        units: IntervalUnits,
+    ) -> Result<Self, ConfigError> {
+        section.or(key, self, units.in_words(), |value| match value {
             Value::String(text) => match (text.parse(), units) {
-                (Err(_), _) | (Ok(Interval::Minutes(_)), Units::Progress) => Err(Refused::Value),
+                (Err(_), _) | (Ok(Self::Minutes(_)), IntervalUnits::Progress) => Err(Refused::Value),
                 (Ok(interval), _) => Ok(interval),
             },
             _ => Err(Refused::Kind),

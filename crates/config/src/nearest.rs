@@ -1,12 +1,12 @@
-/// The one of `known` that `given` was probably meant to be, if one is close enough.
+/// The nearest of `known` to `given`, if one is near enough to be meant.
 pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nothing known is nearly this long, and the distance takes time and memory of length × length.
+    // No known key is nearly this long, and the distance costs time and memory of length × length.
     if given.len() > 64 {
         return None;
     }
     let normal = |text: &str| text.to_lowercase().replace('-', "_");
     let given = normal(given);
-    // The start of a word stands for it if it is long enough to mean something.
+    // Three letters or more of the beginning stand for the word.
     let begins = |known: &str| given.len() >= 3 && normal(known).starts_with(&given);
     let distance =
         |known: &str| if begins(known) { 1 } else { strsim::damerau_levenshtein(&given, &normal(known)) };

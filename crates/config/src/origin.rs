@@ -4,16 +4,16 @@ use serde::{Serialize, Serializer};
 
 use crate::value::one_line;
 
-/// Where a value comes from.
+/// The origin of a value.
 ///
-/// Displayed as users point at it: `configs/resnet.toml:7`, `--set`, `--devices`, `default`.
+/// Displayed as users know it: `configs/resnet.toml:7`, `--set`, `--devices`, `default`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody gave a value: the default holds.
+    /// No source gives a value: the default holds.
     Default,
     /// A line of a file.
     File {
-        /// The file, as it was found.
+        /// The path of the file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
@@ -29,6 +29,8 @@ pub enum Origin {
     Set,
     /// A flag of its own on the command line, such as `--devices`.
     Flag(&'static str),
+    /// A [`Change`](crate::Change) that the program made. Displayed as the `--set` that a user types for it.
+    Change,
 }
 
 /// The layers of a configuration, the lowest first: a higher one overrides a lower one.
@@ -38,6 +40,7 @@ pub(crate) enum Layer {
     Text,
     Set,
     Flag,
+    Change,
 }
 
 impl Origin {
@@ -47,6 +50,7 @@ impl Origin {
             Self::File { .. } | Self::Embedded { .. } => Layer::Text,
             Self::Set => Layer::Set,
             Self::Flag(_) => Layer::Flag,
+            Self::Change => Layer::Change,
         }
     }
 }
@@ -57,7 +61,7 @@ impl fmt::Display for Origin {
             Self::Default => f.pad("default"),
             Self::File { path, line } => write!(f, "{}:{line}", one_line(&path.to_string_lossy())),
             Self::Embedded { name, line } => write!(f, "{}:{line}", one_line(name)),
-            Self::Set => f.pad("--set"),
+            Self::Set | Self::Change => f.pad("--set"),
             Self::Flag(flag) => f.pad(flag),
         }
     }

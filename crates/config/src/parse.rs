@@ -1,3 +1,5 @@
+//! TOML to flat settings.
+
 use std::collections::BTreeMap;
 
 use toml::de::{DeTable, DeValue};
@@ -9,14 +11,14 @@ use crate::{
     value::{Value, one_line, printable},
 };
 
-/// What one source says: each key by its dotted name, and the tables named at the top.
+/// The content of one source: each setting by its dotted key, and the top-level tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flat {
     pub(crate) settings: BTreeMap<String, Setting>,
     pub(crate) tables: Vec<(String, Origin)>,
 }
 
-/// Reads a text of TOML. `origin` gives the origin of a line, `name` names the text in errors of syntax.
+/// Reads a text of TOML. `origin` gives the origin of a line; errors of syntax call the text `name`.
 pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) -> Result<Flat, ConfigError> {
     let lines = Lines::of(text);
     let table = DeTable::parse(text).map_err(|error| {
@@ -34,8 +36,8 @@ pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) ->
     Ok(flat)
 }
 
-/// Reads one value as typed on the command line. What is not TOML and does not begin as a list, a table or a quoted
-/// string is a string: `../data`, `adam`, `24GiB`.
+/// Reads one value as typed on the command line. A text that is not TOML is a string, such as `../data`, `adam` or
+/// `24GiB`, unless it begins as a list, a table or a quoted string.
 pub(crate) fn parse_typed(key: &str, text: &str, origin: &Origin) -> Result<Flat, ConfigError> {
     let text = text.trim();
     let mut flat = Flat::default();
@@ -112,7 +114,7 @@ fn plain(value: &DeValue<'_>, key: &str, origin: &Origin) -> Result<Value, Confi
     })
 }
 
-/// Refuses a dotted key that has a part no key has.
+/// Refuses a dotted key with a part that no key can have.
 fn check_key(key: &str, origin: &Origin) -> Result<(), ConfigError> {
     if key.split('.').all(is_part) { Ok(()) } else { Err(bad_key(key, origin)) }
 }

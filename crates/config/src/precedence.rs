@@ -1,24 +1,24 @@
-//! What happens to a key that another one makes meaningless.
+//! Keys that another key makes meaningless.
 //!
-//! Within one layer that is an error. A choice of a higher layer sets the keys of lower layers aside: with
+//! Within one layer they are an error. A choice of a higher layer sets the keys of lower layers aside: with
 //! `--set optimizer.name=adam` the `optimizer.momentum` of the file is void, as its `train.epochs` is with
-//! `--set train.steps=50`. What was set aside is reported, never silently dropped.
+//! `--set train.steps=50`. Keys that were set aside are reported, never silently dropped.
 
-use crate::{error::ConfigError, section::Section, setting::Setting};
+use crate::{error::ConfigError, ledger::Ledger, setting::Setting};
 
 /// Keys that apply to some choices only, each with these choices.
 pub(crate) type Owners = [(&'static str, &'static [&'static str])];
 
-/// A rule about two keys, with what to do where it is broken.
+/// A rule about two keys, and the way out where it is broken.
 pub(crate) struct Rule {
     /// The rule, as part of a sentence.
     pub(crate) says: &'static str,
-    /// What to do, as a sentence.
+    /// The way out, as a sentence.
     pub(crate) fix: &'static str,
 }
 
-impl Section {
-    /// Refuses, or sets aside, the keys that do not apply to what `chooser` chose.
+impl Ledger {
+    /// Refuses, or sets aside, the keys that do not apply to the choice that the key `chooser` makes.
     pub(crate) fn keep_applicable(&self, chooser: &str, owners: &Owners) -> Result<(), ConfigError> {
         let Some(choice) = self.setting(chooser) else { return Ok(()) };
         let chosen = choice.value.shown();
@@ -26,7 +26,7 @@ impl Section {
         others.try_for_each(|(key, owners)| self.refuse_for(key, owners, &choice))
     }
 
-    /// Refuses, or sets aside, a key that applies to `owners` only, none of which `choice` chose.
+    /// Refuses, or sets aside, a key that applies to `owners` only; `choice` is none of them.
     pub(crate) fn refuse_for(&self, key: &str, owners: &[&str], choice: &Setting) -> Result<(), ConfigError> {
         match self.given(key) {
             Some(setting) if setting.origin.layer() >= choice.origin.layer() => {
@@ -42,8 +42,8 @@ impl Section {
         }
     }
 
-    /// Sets aside the keys that nobody asked for and that a choice of `chooser` in a higher layer left behind: the keys
-    /// of the file's model, where `--set` names another model.
+    /// Sets aside the unread keys of layers below the one that gives `chooser`: the keys of the file's model, where
+    /// `--set` names another model.
     pub(crate) fn set_unread_aside(&self, chooser: &str) {
         let Some(choice) = self.given(chooser) else { return };
         for setting in self.unread() {
@@ -55,7 +55,7 @@ impl Section {
         }
     }
 
-    /// Of keys that say the same thing in different ways, keeps those of the highest layer that has one.
+    /// Of keys that replace each other, keeps those of the highest layer that gives one.
     pub(crate) fn keep_highest(&self, keys: &[&str]) {
         let given: Vec<(&str, Setting)> =
             keys.iter().filter_map(|key| Some((*key, self.given(key)?))).collect();
@@ -79,8 +79,7 @@ impl Section {
         }
     }
 
-    /// Sets `key` aside if it has no place beside the value of `other` and that is of a higher layer; otherwise it is
-    /// an error.
+    /// Sets `key` aside if its layer is below that of `other`, with whose value it clashes; otherwise it is an error.
     pub(crate) fn yield_to(&self, key: &str, other: &str, rule: &Rule) -> Result<(), ConfigError> {
         match (self.given(key), self.setting(other)) {
             (Some(setting), Some(other)) if setting.origin.layer() < other.origin.layer() => {
@@ -93,7 +92,7 @@ impl Section {
     }
 }
 
-/// The error for two settings that cannot be together.
+/// The error for two settings that exclude each other.
 pub(crate) fn clash(setting: Setting, other: Setting, rule: &Rule) -> ConfigError {
     ConfigError::Clash { setting: Box::new(setting), other: Box::new(other), rule: rule.says, fix: rule.fix }
 }

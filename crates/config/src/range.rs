@@ -1,5 +1,11 @@
 use std::ops::{Bound, RangeBounds};
 
+/// Every number greater than 0.
+pub(crate) const POSITIVE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Unbounded);
+
+/// Every number greater than 0 and less than 1.
+pub(crate) const INSIDE_UNIT: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Excluded(1.0));
+
 /// A range of integers in words: "an integer of at least 1".
 pub(crate) fn integers_in_words(range: &impl RangeBounds<usize>) -> String {
     let low = match range.start_bound() {

@@ -1,78 +1,50 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use serde::Serialize;
-
 use crate::{
     config::{Config, SECTIONS},
+    entry::{Difference, Entry, SetAside},
     error::ConfigError,
     origin::Origin,
     parse::parse,
+    retired,
     setting::Setting,
     value::Value,
 };
 
-/// One key of a resolved configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
-    /// The full key, such as `train.batch`.
-    #[serde(skip)]
-    pub key: String,
-    /// The value, or nothing for a key that may be absent and is.
-    pub value: Option<Value>,
-    /// Where the value comes from.
-    pub origin: Origin,
-    /// What the key takes, in words, once a reader asked for it.
-    pub expected: Option<String>,
-}
-
-/// A key whose value is void because of a choice in a higher layer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetAside {
-    /// The key with its value.
-    pub setting: Setting,
-    /// The choice that makes it void.
-    pub by: Setting,
-}
-
-/// A key that has not the value it had.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The full key.
-    pub key: String,
-    /// The value it had, if any.
-    pub before: Option<Value>,
-    /// The value it has, if any.
-    pub after: Option<Value>,
-}
-
-/// The values of a configuration's text by full key, as they are written; nothing is validated. `name` names it in
-/// messages.
+/// The values of a configuration that oomph stored, by full key. Retired keys have their new names; nothing is
+/// validated. Messages call the text `name`.
 ///
 /// # Errors
 /// A text that is not TOML.
 pub fn values(name: &str, text: &str) -> Result<BTreeMap<String, Value>, ConfigError> {
-    let flat = parse(text, name, |line| Origin::Embedded { name: name.to_owned(), line })?;
-    Ok(flat.settings.into_iter().map(|(key, setting)| (key, setting.value)).collect())
+    Ok(stored(name, text)?.into_iter().map(|(key, setting)| (key, setting.value)).collect())
 }
 
-/// Origins are aligned up to this column; longer lines have theirs after two spaces.
+/// The settings of a configuration that oomph stored, with the present names of their keys.
+fn stored(name: &str, text: &str) -> Result<BTreeMap<String, Setting>, ConfigError> {
+    let mut settings = parse(text, name, |line| Origin::Embedded { name: name.to_owned(), line })?.settings;
+    retired::translate(&mut settings);
+    Ok(settings)
+}
+
+/// Origins are aligned up to this column; behind longer lines they follow after two spaces.
 const MAX_COLUMN: usize = 48;
 
 impl Config {
-    /// Every key with its value and origin: by section, then in the order of reading. Keys of `[model]` and `[data]`
-    /// that have not been read yet come last within theirs.
+    /// Every key with its value and origin: by section, then in the order of reading. Unread keys of `[model]` and
+    /// `[data]` come last in their section.
     pub fn resolved(&self) -> Vec<Entry> {
-        self.sections.iter().flat_map(crate::Section::entries).collect()
+        self.sections.iter().flat_map(|section| section.ledger.entries()).collect()
     }
 
-    /// The keys that are void because of choices in higher layers, such as the file's `optimizer.momentum` with
+    /// The keys that choices in higher layers made void, such as the file's `optimizer.momentum` with
     /// `--set optimizer.name=adam`.
     pub fn set_aside(&self) -> Vec<SetAside> {
-        let void = self.sections.iter().flat_map(crate::Section::void);
+        let void = self.sections.iter().flat_map(|section| section.ledger.void());
         void.map(|(setting, by)| SetAside { setting, by }).collect()
     }
 
-    /// The resolved configuration as TOML. Loading it gives the same values.
+    /// The resolved configuration as TOML, which loads to the same values.
     pub fn to_toml(&self) -> String {
         self.write_toml(false)
     }
@@ -84,16 +56,18 @@ impl Config {
 
     /// The resolved configuration as JSON: `{"train.batch": {"value": 32, "origin": "default", "expected": "…"}, …}`.
     pub fn to_json(&self) -> serde_json::Value {
-        // Nothing here fails: integers are within 64 bits, numbers are finite and keys are strings.
+        // This cannot fail: integers have at most 64 bits, numbers are finite and keys are strings.
         let entry = |entry: Entry| (entry.key.clone(), serde_json::to_value(&entry).unwrap_or_default());
         serde_json::Value::Object(self.resolved().into_iter().map(entry).collect())
     }
 
-    /// What has changed since an earlier [`to_toml`](Self::to_toml), by key.
+    /// The keys that differ from the text of an earlier [`to_toml`](Self::to_toml). Retired keys in it count under their
+    /// new names.
+    ///
+    /// # Errors
+    /// A text that is not TOML.
     pub fn differences(&self, earlier_toml: &str) -> Result<Vec<Difference>, ConfigError> {
-        let name = "the earlier config";
-        let mut earlier =
-            parse(earlier_toml, name, |line| Origin::Embedded { name: name.to_owned(), line })?.settings;
+        let mut earlier = stored("the earlier config", earlier_toml)?;
         let mut differences = Vec::new();
         for Entry { key, value: after, .. } in self.resolved() {
             let before = earlier.remove(&key).map(|setting| setting.value);
@@ -114,7 +88,7 @@ impl Config {
     fn write_toml(&self, annotated: bool) -> String {
         let mut toml = String::new();
         for (name, section) in SECTIONS.iter().zip(&self.sections) {
-            let entries = section.entries();
+            let entries = section.ledger.entries();
             let lines: Vec<_> = entries.iter().map(|entry| (line(name, entry), entry)).collect();
             let width =
                 |(line, _): &(Option<String>, _)| line.as_ref().map_or(0, |line| line.chars().count());
@@ -129,7 +103,7 @@ impl Config {
                     None => Ok(()),
                 };
             }
-            for (setting, by) in section.void().iter().filter(|_| annotated) {
+            for (setting, by) in section.ledger.void().iter().filter(|_| annotated) {
                 let key = bare(name, &setting.key);
                 let _ = writeln!(toml, "# {key} of {} is set aside: {}", setting.origin, by.mention());
             }
@@ -138,13 +112,13 @@ impl Config {
     }
 }
 
-/// `key = value`, or nothing for a key that is absent.
+/// `key = value`; `None` for a key that is absent.
 fn line(section: &str, entry: &Entry) -> Option<String> {
     let value = entry.value.as_ref()?;
     Some(format!("{} = {value}", bare(section, &entry.key)))
 }
 
-/// What is said of a key that is absent: its name and what it takes.
+/// The comment for a key that is absent: its name and the values that it takes.
 fn absent(section: &str, entry: &Entry) -> String {
     let key = bare(section, &entry.key);
     match &entry.expected {

@@ -1,11 +1,10 @@
-mod ledger;
-
-use std::{fmt::Display, ops::RangeBounds, sync::Arc};
+use std::{collections::BTreeMap, fmt::Display, ops::RangeBounds, sync::Arc};
 
 use oomph_core::Bytes;
 
 use crate::{
     error::{ConfigError, one_of},
+    ledger::Ledger,
     origin::Origin,
     parse::parse,
     range::{integers_in_words, numbers_in_words},
@@ -13,13 +12,11 @@ use crate::{
     value::Value,
 };
 
-use self::ledger::Ledger;
-
 /// A section of a configuration, read by whoever knows its keys.
 ///
-/// oomph's own models and data sources and those of users read `[model]` and `[data]` through this type. Each method
-/// that reads a key names its default and what is allowed; the section remembers that, so that a key nobody asked
-/// for is an error with the nearest known one, and so that `oomph config` can print the defaults too.
+/// oomph's models and data sources, and those of users, read `[model]` and `[data]` through this type. Each method
+/// that reads a key names its default and its range. The section remembers both: an unknown key is an error with the
+/// nearest known one, and `oomph config` prints the defaults.
 ///
 /// Cloning is cheap, and clones share what they remember. Keys of a table within the section are dotted:
 /// `section.integer("block.width", …)`.
@@ -34,17 +31,24 @@ use self::ledger::Ledger;
 /// # Ok::<(), oomph_config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Section(Arc<Ledger>);
+pub struct Section {
+    pub(crate) ledger: Arc<Ledger>,
+}
 
 /// Why a value was refused.
 pub(crate) enum Refused {
     /// It is of another kind.
     Kind,
-    /// It is of the right kind.
+    /// It is of the right kind, but out of range.
     Value,
 }
 
 impl Section {
+    /// A section of these keys, which are given without the section's name.
+    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>) -> Self {
+        Self { ledger: Arc::new(Ledger::new(name, given)) }
+    }
+
     /// A section from its own lines, without the `[name]` before them: for tests and for use as a library.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ConfigError> {
         let flat = parse(text, name, |line| Origin::Embedded { name: name.to_owned(), line })?;
@@ -57,12 +61,12 @@ impl Section {
 
     /// The name, such as `model`.
     pub fn name(&self) -> &str {
-        &self.0.name
+        self.ledger.name()
     }
 
     /// Whether the key is given explicitly. This does not count as reading it.
     pub fn contains(&self, key: &str) -> bool {
-        self.given(key).is_some()
+        self.ledger.given(key).is_some()
     }
 
     /// A string.
@@ -70,9 +74,9 @@ impl Section {
         self.or(key, default.to_owned(), "a string", as_string)
     }
 
-    /// A string that has no default; `expected` says what it is, as in "the directory of the images".
+    /// A string without a default; `expected` describes it, as in "the directory of the images".
     pub fn required_string(&self, key: &str, expected: &str) -> Result<String, ConfigError> {
-        let missing = || ConfigError::Missing { key: self.full(key), expected: expected.to_owned() };
+        let missing = || ConfigError::Missing { key: self.ledger.full(key), expected: expected.to_owned() };
         self.read(key, expected, as_string)?.ok_or_else(missing)
     }
 
@@ -92,7 +96,7 @@ impl Section {
         let chosen = self.or(key, default.to_owned(), &one_of(&names), as_string)?;
         let found = allowed.iter().find(|(name, _)| *name == chosen).map(|(_, value)| *value);
         found.ok_or_else(|| ConfigError::NotAllowed {
-            setting: Box::new(self.setting_or(key, Value::String(chosen))),
+            setting: Box::new(self.ledger.setting_or(key, Value::String(chosen))),
             allowed: names.iter().map(|name| (*name).to_owned()).collect(),
         })
     }
@@ -115,7 +119,7 @@ impl Section {
         self.or(key, default, &integers_in_words(&range), |value| as_integer(value, &range))
     }
 
-    /// An integer within a range that may be absent.
+    /// An integer within a range; it may be absent.
     pub fn optional_integer(
         &self,
         key: &str,
@@ -137,7 +141,7 @@ impl Section {
         self.or(key, default, &numbers_in_words(&range), |value| as_number(value, &range))
     }
 
-    /// A number within a range that may be absent.
+    /// A number within a range; it may be absent.
     pub fn optional_number(
         &self,
         key: &str,
@@ -146,7 +150,7 @@ impl Section {
         self.read(key, &numbers_in_words(&range), |value| as_number(value, &range))
     }
 
-    /// A list of integers, each of at least 0.
+    /// A list of integers, each at least 0.
     pub fn integers(&self, key: &str, default: &[usize]) -> Result<Vec<usize>, ConfigError> {
         let item = |value: &Value| as_integer(value, &(..));
         self.or(key, default.to_vec(), "a list of integers of at least 0", |value| as_list(value, item))
@@ -169,27 +173,35 @@ impl Section {
         self.read(key, A_SIZE, as_bytes)
     }
 
-    /// The same with a default.
+    /// A size such as `"24GiB"`, or an integer that counts bytes.
     pub(crate) fn bytes_or(&self, key: &str, default: Bytes) -> Result<Bytes, ConfigError> {
         self.or(key, default, A_SIZE, as_bytes)
     }
 
-    /// The error for a check of the reader's own: it names the value that `key` has and where that comes from.
+    /// The error for a check of the reader's own. It names the value of `key` and its origin.
     pub fn invalid(&self, key: &str, expected: impl Display) -> ConfigError {
-        match self.setting(key) {
+        match self.ledger.setting(key) {
             Some(setting) => {
                 ConfigError::Invalid { setting: Box::new(setting), expected: expected.to_string() }
             }
-            None => ConfigError::Missing { key: self.full(key), expected: expected.to_string() },
+            None => ConfigError::Missing { key: self.ledger.full(key), expected: expected.to_string() },
         }
     }
 
-    /// The error for a name that is none of those that the reader knows; its hint is the nearest of them.
+    /// The error for a name that the reader does not know; its hint is the nearest of `allowed`.
     pub fn not_allowed<'a>(&self, key: &str, allowed: impl IntoIterator<Item = &'a str>) -> ConfigError {
         let allowed: Vec<_> = allowed.into_iter().map(str::to_owned).collect();
-        match self.setting(key) {
+        match self.ledger.setting(key) {
             Some(setting) => ConfigError::NotAllowed { setting: Box::new(setting), allowed },
-            None => ConfigError::Missing { key: self.full(key), expected: one_of(&allowed) },
+            None => ConfigError::Missing { key: self.ledger.full(key), expected: one_of(&allowed) },
+        }
+    }
+
+    /// The error for a value that a later version will support.
+    pub(crate) fn not_yet(&self, key: &str, supported: &'static str) -> ConfigError {
+        match self.ledger.setting(key) {
+            Some(setting) => ConfigError::NotYetSupported { setting: Box::new(setting), supported },
+            None => ConfigError::Missing { key: self.ledger.full(key), expected: supported.to_owned() },
         }
     }
 
@@ -204,27 +216,27 @@ impl Section {
         Ok(match self.read(key, expected, convert)? {
             Some(value) => value,
             None => {
-                self.record(key, expected, Some(default.clone().into()), Origin::Default);
+                self.ledger.record(key, expected, Some(default.clone().into()), Origin::Default);
                 default
             }
         })
     }
 
-    /// Reads a key that may be absent; `expected` says what it is and `convert` what it means.
+    /// Reads a key that may be absent. `expected` describes it in messages, `convert` gives the meaning of its value.
     pub(crate) fn read<T: Clone + Into<Value>>(
         &self,
         key: &str,
         expected: &str,
         convert: impl FnOnce(&Value) -> Result<T, Refused>,
     ) -> Result<Option<T>, ConfigError> {
-        let Some(setting) = self.given(key) else {
-            self.record(key, expected, None, Origin::Default);
+        let Some(setting) = self.ledger.given(key) else {
+            self.ledger.record(key, expected, None, Origin::Default);
             return Ok(None);
         };
         let converted = convert(&setting.value);
         let resolved =
             converted.as_ref().map_or_else(|_| setting.value.clone(), |value| value.clone().into());
-        self.record(key, expected, Some(resolved), setting.origin.clone());
+        self.ledger.record(key, expected, Some(resolved), setting.origin.clone());
         let (setting, expected) = (Box::new(setting), expected.to_owned());
         converted.map(Some).map_err(|refused| match refused {
             Refused::Kind => ConfigError::WrongKind { setting, expected },
@@ -258,7 +270,7 @@ fn as_number(value: &Value, range: &impl RangeBounds<f64>) -> Result<f64, Refuse
     if range.contains(&number) { Ok(number) } else { Err(Refused::Value) }
 }
 
-/// What [`as_bytes`] takes.
+/// The values that [`as_bytes`] takes, in words.
 const A_SIZE: &str = "a size such as `512MiB` or `24GiB`";
 
 fn as_bytes(value: &Value) -> Result<Bytes, Refused> {

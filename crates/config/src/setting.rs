@@ -1,24 +1,26 @@
+//! A key with its value and origin.
+
 use crate::{origin::Origin, value::Value};
 
-/// A key with its value and where that comes from: what an error message is about.
+/// A key with its value and origin: the subject of an error message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The full key, such as `train.batch`.
     pub key: String,
     /// The value.
     pub value: Value,
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
 impl Setting {
-    /// The start of a message, up to what is wrong: ``configs/x.toml:7: `train.batch` is `0`; `` or
+    /// The start of a message, before the error: ``configs/x.toml:7: `train.batch` is `0`; `` or
     /// `--set train.batch=0: `.
     pub(crate) fn head(&self) -> String {
         self.head_with(&format!("`{}`", self.value.shown()))
     }
 
-    /// The same, naming the kind of the value too.
+    /// The same, with the kind of the value too.
     pub(crate) fn head_with_kind(&self) -> String {
         self.head_with(&self.value.described())
     }
@@ -29,16 +31,16 @@ impl Setting {
                 format!("{}: `{}` is {value}; ", self.origin, self.key)
             }
             Origin::Default => format!("`{}` is {value} by default; ", self.key),
-            Origin::Set | Origin::Flag(_) => format!("{}: ", self.as_typed()),
+            Origin::Set | Origin::Flag(_) | Origin::Change => format!("{}: ", self.as_typed()),
         }
     }
 
-    /// Only the place, for messages that need no value: `configs/x.toml:7: ` or `--set train.bacth=0: `.
+    /// The place alone, for messages without a value: `configs/x.toml:7: ` or `--set train.bacth=0: `.
     pub(crate) fn place(&self) -> String {
         match &self.origin {
             Origin::File { .. } | Origin::Embedded { .. } => format!("{}: ", self.origin),
             Origin::Default => String::new(),
-            Origin::Set | Origin::Flag(_) => format!("{}: ", self.as_typed()),
+            Origin::Set | Origin::Flag(_) | Origin::Change => format!("{}: ", self.as_typed()),
         }
     }
 
@@ -47,7 +49,7 @@ impl Setting {
         format!("`{}` is `{}` ({})", self.key, self.value.shown(), self.origin)
     }
 
-    /// What was typed on the command line.
+    /// The setting as typed on the command line.
     fn as_typed(&self) -> String {
         let value = self.value.typed();
         match self.origin {

@@ -5,12 +5,13 @@ use crate::{
     file::ConfigFile,
     origin::Origin,
     parse::{Flat, parse, parse_typed},
+    retired,
     setting::Setting,
     value::printable,
 };
 
-/// Where a configuration comes from: a file, then `--set key=value`, then flags of their own; a later one overrides
-/// an earlier one. What none of them names has its default.
+/// The layers of a configuration: a file, then `--set key=value`, then flags of their own. A later layer overrides an
+/// earlier one; keys that none of them gives have their defaults.
 ///
 /// ```
 /// use oomph_config::{Config, ConfigFile, Sources};
@@ -30,13 +31,16 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// What a config file says.
+    /// The layer of a config file.
     pub fn new(file: ConfigFile) -> Self {
         Self { file: Some(file), ..Self::default() }
     }
 
-    /// Adds what follows `--set`: `train.batch=64`. The value is written as in TOML; a word that is not TOML, such as
-    /// `adam` or `../data`, is a string. Of two values for one key the later one counts.
+    /// Adds the argument of a `--set`, such as `train.batch=64`. The value is written as in TOML; a word that is not TOML,
+    /// such as `adam` or `../data`, is a string. Of two values for one key the later one counts.
+    ///
+    /// # Errors
+    /// A text that is not `key=value`, or a value that begins as a list, table or quoted string and is none.
     pub fn set(mut self, assignment: &str) -> Result<Self, ConfigError> {
         let malformed = || ConfigError::MalformedSet { text: printable(assignment) };
         let (key, value) = assignment.split_once('=').ok_or_else(malformed)?;
@@ -49,6 +53,9 @@ impl Sources {
     }
 
     /// Adds the value of a flag that has a key of its own, such as `--devices` for `device.devices`.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
     pub fn flag(mut self, flag: &'static str, key: &str, value: &str) -> Result<Self, ConfigError> {
         self.flags.push(parse_typed(key, value, &Origin::Flag(flag))?);
         Ok(self)
@@ -59,22 +66,26 @@ impl Sources {
         self.file.as_ref().map_or_else(|| "config".to_owned(), ConfigFile::stem)
     }
 
-    /// All layers as one.
+    /// All layers as one. Retired keys are translated in a stored file and refused anywhere else.
     pub(crate) fn merged(&self) -> Result<Flat, ConfigError> {
         let mut merged = match &self.file {
             Some(file) => parse(file.text(), &file.place(), |line| file.origin(line))?,
             None => Flat::default(),
         };
+        if self.file.as_ref().is_some_and(ConfigFile::is_stored) {
+            retired::translate(&mut merged.settings);
+        }
         for layer in self.sets.iter().chain(&self.flags) {
             let settings = layer.settings.iter().map(|(key, setting)| (key.clone(), setting.clone()));
             merged.settings.extend(settings);
         }
+        retired::refuse(&merged.settings)?;
         refuse_overlaps(&merged.settings)?;
         Ok(merged)
     }
 }
 
-/// Within a file the parser sees to it that no key is a value and a table at once; between layers it is seen to here.
+/// Refuses a key that is a value in one layer and a table in another. Within a file the parser does so.
 fn refuse_overlaps(settings: &BTreeMap<String, Setting>) -> Result<(), ConfigError> {
     for (key, inner) in settings {
         let above = key.match_indices('.').find_map(|(end, _)| settings.get(&key[..end]));

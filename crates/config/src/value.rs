@@ -1,3 +1,5 @@
+//! Values of a configuration and their texts.
+
 use std::fmt;
 
 use oomph_core::Bytes;
@@ -10,21 +12,21 @@ use toml::de::DeValue;
 pub enum Value {
     /// A text.
     String(String),
-    /// A whole number; of what TOML can write, everything from −2^63 to 2^64 − 1 is taken.
+    /// An integer from −2^63 to 2^64 − 1.
     Integer(i128),
-    /// A number that is never infinite or NaN.
+    /// A finite number.
     Number(f64),
     /// True or false.
     Boolean(bool),
-    /// Several values.
+    /// A list of values.
     List(Vec<Value>),
 }
 
-/// What of a long text an error message shows.
+/// The characters of a long text that an error message shows.
 const SHOWN_CHARS: usize = 80;
 
 impl Value {
-    /// The value without the quotes of a string, shortened: how messages show it.
+    /// The value as messages show it: shortened, a string without quotes.
     pub fn shown(&self) -> String {
         match self {
             Self::String(text) if !text.is_empty() => printable(text),
@@ -32,8 +34,7 @@ impl Value {
         }
     }
 
-    /// The value as it is typed on the command line: a string has quotes only where it would be something else
-    /// without them.
+    /// The value as typed on the command line: a string has quotes only where it would be another value without them.
     pub(crate) fn typed(&self) -> String {
         match self {
             Self::String(text) if DeValue::parse(text).is_ok() => printable(&self.to_string()),
@@ -53,7 +54,7 @@ impl Value {
         format!("the {kind} `{}`", printable(&self.to_string()))
     }
 
-    /// Equal as a setting: 1 and 1.0 are the same number.
+    /// Whether two values are the same setting: 1 equals 1.0.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer(integer), Self::Number(number))
@@ -79,7 +80,7 @@ pub(crate) fn one_line(text: &str) -> String {
     shown
 }
 
-/// The same, shortened: for what a user typed.
+/// The same, shortened, for texts that a user typed.
 pub(crate) fn printable(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", one_line(&text[..end])),
@@ -92,7 +93,7 @@ impl fmt::Display for Value {
         match self {
             Self::String(text) => write_quoted(f, text),
             Self::Integer(integer) => write!(f, "{integer}"),
-            // Debug keeps the point of a whole number (`1.0`) and writes 0.00000001 as `1e-8`.
+            // Debug keeps the point of an integral number (`1.0`) and writes 0.00000001 as `1e-8`.
             Self::Number(number) => write!(f, "{number:?}"),
             Self::Boolean(boolean) => write!(f, "{boolean}"),
             Self::List(values) => {

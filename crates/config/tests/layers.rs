@@ -1,11 +1,11 @@
-//! What is accepted, which layer wins, and how the result is reported.
+//! Accepted values, the precedence of layers, and the report of the result.
 
 use std::{path::Path, time::Duration};
 
 use oomph_config::{
-    Anneal, Balance, Clip, Config, ConfigFile, Cut, Ddp, DeviceName, Drops, Interval, Length, MicroBatch,
-    Moments, OptimizerKind, Origin, PipelineSchedule, Precision, Recompute, ScheduleKind, Sharing, Sources,
-    Strategy, Value, Warmup,
+    Anneal, Balance, Change, Clip, Config, ConfigFile, Cut, Ddp, DeviceName, Drops, Interval, MicroBatch,
+    Moments, OptimizerKind, OptimizerName, Origin, PipelineSchedule, Precision, Recompute, ScheduleKind,
+    Sharing, Sources, Strategy, Value, Warmup, sections::train::Length,
 };
 use oomph_core::Bytes;
 
@@ -58,7 +58,7 @@ fn every_key_of_the_typed_sections_is_read() {
     assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });
     assert_eq!(config.schedule.kind, ScheduleKind::Step { at: Drops::AfterEpochs(vec![1, 2]), gamma: 0.5 });
     assert_eq!(config.schedule.warmup, Some(Warmup { steps: 10, start: 0.1 }));
-    // 48 does not divide 64, and need not.
+    // 48 need not divide 64.
     assert_eq!(config.memory.micro_batch, Some(MicroBatch::Samples(48)));
     assert_eq!(config.device.devices, [DeviceName::Cuda(0)]);
     assert_eq!(config.device.threads, Some(2));
@@ -77,7 +77,7 @@ fn several_devices_share_the_work_by_ddp_unless_told_otherwise() {
         Ddp::default(),
         Ddp { sync_batch_norm: false, bucket: Bytes::mib(25), check_every: Interval::Steps(100) }
     );
-    // One device is one replica, among those of other processes maybe.
+    // One device is one replica, perhaps among those of other processes.
     assert_eq!(sharing("device.strategy = 'ddp'", &[]), Sharing::Ddp(Ddp::default()));
     let two = &["device.devices=cuda:0,cuda:1"];
     assert_eq!(sharing("device.strategy = 'dp'", two), Sharing::Dp { coordinator_share: None });
@@ -101,12 +101,12 @@ fn every_key_of_a_strategy_is_read() {
     );
     let cut = Cut::At(vec!["layer2".to_owned(), "layer3.1".to_owned()]);
     assert_eq!(
-        sharing("strategy = 'model'\ncut = ['layer2', 'layer3.1']"),
+        sharing("strategy = 'model'\nsplit_points = ['layer2', 'layer3.1']"),
         Sharing::Model { cut: cut.clone() }
     );
     let schedule = PipelineSchedule::GPipe;
     assert_eq!(
-        sharing("strategy = 'pipeline'\nschedule = 'gpipe'\ncut = 'layer2, layer3.1'"),
+        sharing("strategy = 'pipeline'\nschedule = 'gpipe'\nsplit_points = 'layer2, layer3.1'"),
         Sharing::Pipeline { cut, schedule }
     );
     assert_eq!(
@@ -119,17 +119,21 @@ fn every_key_of_a_strategy_is_read() {
 
 #[test]
 fn devices_of_a_higher_layer_set_aside_what_is_not_for_as_many() {
-    let file = "[device]\nstrategy = 'pipeline'\ndevices = 'cpu,cpu'\ncut = 'layer3'\nschedule = 'gpipe'";
+    let file =
+        "[device]\nstrategy = 'pipeline'\ndevices = 'cpu,cpu'\nsplit_points = 'layer3'\nschedule = 'gpipe'";
     let aside = |sets: &[&str]| {
         let config = load(file, sets);
         let keys = config.set_aside().into_iter().map(|it| it.setting.key).collect::<Vec<_>>();
         (config.device.sharing.name(), keys)
     };
     assert_eq!(aside(&[]), (Some("pipeline"), vec![]));
-    assert_eq!(aside(&["device.devices=cpu,cpu,cpu"]), (Some("pipeline"), vec!["device.cut".to_owned()]));
-    let all = ["device.cut", "device.schedule", "device.strategy"].map(str::to_owned).to_vec();
+    assert_eq!(
+        aside(&["device.devices=cpu,cpu,cpu"]),
+        (Some("pipeline"), vec!["device.split_points".to_owned()])
+    );
+    let all = ["device.schedule", "device.split_points", "device.strategy"].map(str::to_owned).to_vec();
     assert_eq!(aside(&["device.devices=cpu"]), (None, all));
-    let keys = ["device.cut", "device.schedule"].map(str::to_owned).to_vec();
+    let keys = ["device.schedule", "device.split_points"].map(str::to_owned).to_vec();
     assert_eq!(aside(&["device.strategy=ddp"]), (Some("ddp"), keys));
     let ddp = load("[device]\ndevices = 'cpu,cpu'\nbucket = '1MiB'", &["device.devices=cpu"]);
     assert_eq!(ddp.device.sharing, Sharing::Alone);
@@ -335,7 +339,83 @@ fn another_model_in_a_higher_layer_sets_the_keys_of_the_files_model_aside() {
     let (result, aside) = read(Sources::new(file.clone()).set("model.name=deep").unwrap());
     assert!(result.is_ok());
     assert_eq!(aside, 1);
-    // Of the same layer it is a mistake.
+    // Within one layer it is an error.
     let (result, _) = read(Sources::new(file));
     assert_eq!(result.unwrap_err().to_string(), "c.toml:3: `model.width` is not a known key");
+}
+
+#[test]
+fn a_change_is_applied_over_all_layers_and_shows_in_the_written_config() {
+    let sources = Sources::new(ConfigFile::from_text("x.toml", "[optimizer]\nlr = 0.2"));
+    let sources = sources.set("optimizer.momentum=0.9").unwrap().set("optimizer.nesterov=true").unwrap();
+    let sources = sources.flag("--memory-limit", "memory.limit", "1MiB").unwrap();
+    let config = Config::load(&sources).unwrap();
+    let changes =
+        [Change::Optimizer(OptimizerName::Sgd), Change::Momentum(0.0), Change::Limit(Bytes::mib(2))];
+    let changed = config.changed(&changes).unwrap();
+    assert_eq!(changed.optimizer.kind, OptimizerKind::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false });
+    assert_eq!((changed.optimizer.lr, changed.memory.limit), (0.2, Some(Bytes::mib(2))));
+    let again = Config::from_toml("again.toml", &changed.to_toml()).unwrap();
+    assert_eq!((&again.optimizer, again.memory.limit), (&changed.optimizer, changed.memory.limit));
+    let entry = |key: &str| changed.resolved().into_iter().find(|entry| entry.key == key).unwrap();
+    assert_eq!(entry("optimizer.momentum").origin, Origin::Change);
+    assert_eq!(entry("optimizer.lr").origin.to_string(), "x.toml:2");
+    // The original stays.
+    assert_eq!(config.memory.limit, Some(Bytes::mib(1)));
+    assert_eq!(config.set_aside(), []);
+}
+
+#[test]
+fn a_change_that_contradicts_another_setting_is_refused_as_a_set_is() {
+    let config = load("[train]\nbatch = 32", &[]);
+    let error = config.changed(&[Change::MicroBatch(MicroBatch::Samples(64))]).unwrap_err();
+    insta::assert_snapshot!(
+        error,
+        @"--set memory.micro_batch=64: a micro-batch cannot be larger than the batch, and `train.batch` is `32` (configs/x.toml:2)"
+    );
+}
+
+#[test]
+fn a_changed_config_shares_its_model_and_keeps_its_device() {
+    let mut config = load("[model]\nwidth = 3\n[device]\ndevices = 'cpu,cpu'", &[]);
+    config.device.devices.pop();
+    let changed = config.changed(&[Change::Lean(false)]).unwrap();
+    assert_eq!(changed.device, config.device);
+    config.model.integer("width", 1, ..).unwrap();
+    changed.check_all_read().unwrap();
+}
+
+/// As version 0.1 stored it.
+const STORED: &str = "[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = ['layer3']";
+
+#[test]
+fn a_stored_config_with_a_retired_key_is_translated() {
+    let file = ConfigFile::from_text("runs/x/config.toml", STORED).stored();
+    let config = Config::load(&Sources::new(file)).unwrap();
+    assert_eq!(config.device.sharing.cut(), Some(&Cut::At(vec!["layer3".to_owned()])));
+    let entry = config.resolved().into_iter().find(|entry| entry.key == "device.split_points").unwrap();
+    assert_eq!(entry.origin.to_string(), "runs/x/config.toml:4");
+    // Comparison accepts the old name too.
+    assert_eq!(config.differences(STORED).unwrap().iter().filter(|it| it.key.contains("cut")).count(), 0);
+    assert!(config.differences(&config.to_toml()).unwrap().is_empty());
+    let values = oomph_config::values("config.toml", STORED).unwrap();
+    assert_eq!(values["device.split_points"], Value::from(vec!["layer3"]));
+    assert!(!values.contains_key("device.cut"));
+}
+
+#[test]
+fn a_retired_key_of_a_user_is_refused_with_its_new_name() {
+    let refused = |sources: Sources| {
+        let error = Config::load(&sources).unwrap_err();
+        format!("{error}; hint: {}", error.hint().unwrap())
+    };
+    insta::assert_snapshot!(
+        refused(Sources::new(ConfigFile::from_text("x.toml", STORED))),
+        @"x.toml:4: `device.cut` is no longer a key; hint: use `device.split_points`"
+    );
+    let stored = Sources::new(ConfigFile::from_text("runs/x/config.toml", STORED).stored());
+    insta::assert_snapshot!(
+        refused(stored.set("device.cut=layer2").unwrap()),
+        @"--set device.cut=layer2: `device.cut` is no longer a key; hint: use `device.split_points`"
+    );
 }

@@ -1,13 +1,13 @@
-//! What a user reads when a configuration is wrong: one table a topic, each row a config and what follows `--set`.
+//! Messages about wrong configurations. Each topic has a table; each row is a config and its `--set` arguments.
 
 use std::fmt::Write as _;
 
 use oomph_config::{Config, ConfigError, ConfigFile, Section, Sources};
 
-/// A config and the `--set` after it.
+/// A config and its `--set` arguments.
 type Case = (&'static str, &'static [&'static str]);
 
-/// What the readers of a model and of a data source do with their sections.
+/// Reads the sections of a model and a data source as their readers do.
 fn read_open_sections(config: &Config) -> Result<(), ConfigError> {
     let Config { model, data, .. } = config;
     model.choice("name", "resnet18", &[("resnet18", 18), ("resnet50", 50), ("lstm", 0)])?;
@@ -264,7 +264,7 @@ fn strategies_are_checked_with_what_belongs_to_them() {
             ("[device]\nstrategy = 'dp'\ndevices = 'cuda:3'", &[]),
             ("[device]\nsync_batch_norm = true", &[]),
             ("[device]\ndevices = 'cpu'\nbucket = '1MiB'", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\ncut = ['layer3']", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nsplit_points = ['layer3']", &[]),
             ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\nschedule = 'gpipe'", &[]),
             ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'dp'\nbucket = '1MiB'", &[]),
             ("[device]\ndevices = 'cpu,cpu'\ncoordinator_share = 0.2", &[]),
@@ -272,12 +272,18 @@ fn strategies_are_checked_with_what_belongs_to_them() {
             ("[device]\ndevices = 'cpu,cpu'\nbucket = 0", &[]),
             ("[device]\ndevices = 'cpu,cpu'\ncheck_every = 100", &[]),
             ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nschedule = 'zero-bubble'", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nbalance = 'time'\ncut = 'layer3'", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\ncut = ['layer2', 'layer3']", &[]),
-            ("[device]\ndevices = 'cpu,cpu,cpu'\nstrategy = 'model'\ncut = 'layer2'", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = []", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = [3]", &[]),
-            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\ncut = 'layer2,,layer3'", &[]),
+            (
+                "[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nbalance = 'time'\nsplit_points = 'layer3'",
+                &[],
+            ),
+            (
+                "[device]\ndevices = 'cpu,cpu'\nstrategy = 'pipeline'\nsplit_points = ['layer2', 'layer3']",
+                &[],
+            ),
+            ("[device]\ndevices = 'cpu,cpu,cpu'\nstrategy = 'model'\nsplit_points = 'layer2'", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\nsplit_points = []", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\nsplit_points = [3]", &[]),
+            ("[device]\ndevices = 'cpu,cpu'\nstrategy = 'model'\nsplit_points = 'layer2,,layer3'", &[]),
             ("[device]\ndevices = 'cpu,cpu,cpu'\n[train]\nbatch = 2", &[]),
             ("[device]\ndevices = 'cpu,cpu,cpu'\n", &["train.batch=2"]),
             ("[train]\nbatch = 1", &["device.devices=cpu,cpu"]),

@@ -1,9 +1,12 @@
-//! What holds for any configuration at all.
+//! Properties of all configurations.
 
-use oomph_config::{Config, ConfigError, ConfigFile, Sources, Value};
+use oomph_config::{
+    Change, Config, ConfigError, ConfigFile, MicroBatch, OptimizerName, Precision, Recompute, Sources, Value,
+};
+use oomph_core::Bytes;
 use proptest::prelude::*;
 
-/// Assignments that are right by themselves; together some of them clash.
+/// Assignments that are valid alone. Some of them conflict.
 const ASSIGNMENTS: [&str; 61] = [
     "train.epochs=3",
     "train.steps=50",
@@ -53,7 +56,7 @@ const ASSIGNMENTS: [&str; 61] = [
     "device.strategy=ddp",
     "device.strategy=model",
     "device.strategy=pipeline",
-    "device.cut=layer3",
+    "device.split_points=layer3",
     "device.balance=time",
     "device.schedule=gpipe",
     "device.coordinator_share=0.25",
@@ -83,7 +86,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 fn any_sources() -> impl Strategy<Value = Result<Sources, ConfigError>> {
     let some = || prop::sample::subsequence(ASSIGNMENTS.as_slice(), 0..8);
     (some(), some()).prop_map(|(file, sets)| {
-        // The file is written by the crate itself, so that it is right where the assignments are.
+        // The crate itself writes the file, so the file is valid if the assignments are.
         let text = match sets_only(&file).and_then(|sources| Config::load(&sources)) {
             Ok(config) => config.to_toml(),
             Err(_) => String::new(),
@@ -97,11 +100,43 @@ fn sets_only(sets: &[&str]) -> Result<Sources, ConfigError> {
     sets.iter().try_fold(Sources::default(), |sources, set| sources.set(set))
 }
 
+/// A changed key with any value, allowed or not.
+fn any_change() -> impl Strategy<Value = Change> {
+    let recompute = [
+        Recompute::None,
+        Recompute::Ops,
+        Recompute::Stages,
+        Recompute::Auto,
+        Recompute::Named(vec!["layer1".to_owned(), "layer 2".to_owned()]),
+    ];
+    let precision = [Precision::Fp32, Precision::Bf16, Precision::Fp16];
+    let directory = ["runs/a b", "true", "'quoted", "7"];
+    prop_oneof![
+        (0usize..100).prop_map(Change::Batch),
+        (0usize..100).prop_map(Change::EvalBatch),
+        (0usize..100).prop_map(|samples| Change::MicroBatch(MicroBatch::Samples(samples))),
+        Just(Change::MicroBatch(MicroBatch::Auto)),
+        any::<bool>().prop_map(Change::Lean),
+        prop::sample::select(recompute.to_vec()).prop_map(Change::Recompute),
+        prop::sample::select(precision.to_vec()).prop_map(Change::Precision),
+        (0u64..3).prop_map(|mib| Change::Limit(Bytes::mib(mib))),
+        prop::sample::select(OptimizerName::ALL.to_vec()).prop_map(Change::Optimizer),
+        prop::sample::select(vec![0.0, 0.5, 0.9, 1.0]).prop_map(Change::Momentum),
+        any::<bool>().prop_map(Change::Nesterov),
+        prop::sample::select(directory.to_vec()).prop_map(|path| Change::RunDirectory(path.into())),
+    ]
+}
+
+/// Assignments that both changes and files can express.
+fn optimizer_assignments() -> Vec<&'static str> {
+    ASSIGNMENTS.into_iter().filter(|assignment| assignment.starts_with("optimizer.")).collect()
+}
+
 fn values(config: &Config) -> Vec<(String, Option<Value>)> {
     config.resolved().into_iter().map(|entry| (entry.key, entry.value)).collect()
 }
 
-/// Reads every part of an error, which must not panic either.
+/// Reads every part of an error, which must not panic.
 fn one_line(error: &ConfigError) -> bool {
     let hint = error.hint().unwrap_or_default();
     !error.to_string().contains(['\n', '\r']) && !hint.contains(['\n', '\r'])
@@ -160,6 +195,40 @@ proptest! {
             prop_assert_eq!(&config.run, &again.run);
             prop_assert_eq!(config.differences(&written).unwrap(), vec![]);
             prop_assert_eq!(again.set_aside(), vec![]);
+        }
+    }
+
+    #[test]
+    fn a_change_is_the_set_that_a_user_types_for_it(
+        file in prop::sample::subsequence(ASSIGNMENTS.as_slice(), 0..8),
+        optimizer in prop::sample::subsequence(optimizer_assignments(), 0..4),
+        changes in prop::collection::vec(any_change(), 0..5),
+    ) {
+        // Dotted keys, each once: the last assignment counts.
+        let lines: std::collections::BTreeMap<_, _> =
+            file.iter().chain(&optimizer).filter_map(|assignment| assignment.split_once('=')).collect();
+        let line = |(key, value): (&&str, &&str)| match value.parse::<toml::Value>() {
+            Ok(value) => format!("{key} = {value}\n"),
+            Err(_) => format!("{key} = {value:?}\n"),
+        };
+        let sources = Sources::new(ConfigFile::from_text("x.toml", lines.iter().map(line).collect::<String>()));
+        let Ok(config) = Config::load(&sources) else { return Ok(()) };
+        let changed = config.changed(&changes);
+        let set = changes.iter().map(Change::setting).try_fold(sources, |sources, (key, value)| {
+            sources.set(&format!("{key}={value}"))
+        });
+        match (changed, Config::load(&set.unwrap())) {
+            (Ok(changed), Ok(set)) => {
+                prop_assert_eq!(values(&changed), values(&set));
+                prop_assert_eq!(&changed.train, &set.train);
+                prop_assert_eq!(&changed.optimizer, &set.optimizer);
+                prop_assert_eq!(&changed.memory, &set.memory);
+                prop_assert_eq!(&changed.run, &set.run);
+                prop_assert_eq!(changed.to_toml(), set.to_toml());
+                prop_assert_eq!(changed.to_annotated_toml(), set.to_annotated_toml());
+            }
+            (Err(changed), Err(set)) => prop_assert_eq!(changed.to_string(), set.to_string()),
+            (changed, set) => prop_assert!(false, "{changed:?} and {set:?}"),
         }
     }
 }

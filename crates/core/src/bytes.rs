@@ -36,10 +36,10 @@ impl Bytes {
         self.0
     }
 
-    /// What is left without `what`; nothing where that is more.
+    /// The difference, at least 0.
     #[must_use]
-    pub const fn saturating_sub(self, what: Self) -> Self {
-        Self(self.0.saturating_sub(what.0))
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 
@@ -67,7 +67,7 @@ fn scaled(count: u64, shift: u32, unit: &str) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// The text is not a size: what [`Bytes::from_str`] returns.
+/// The error of [`Bytes::from_str`]: the text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a size; expected a number and a unit, such as `512MiB`, `24GiB` or `8GB`")]
 pub struct ParseBytesError {
@@ -94,7 +94,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// More than 64 bits can count stays at the end of 64 bits.
+/// Saturates at 2^64 − 1.
 impl std::ops::Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {

@@ -1,25 +1,23 @@
 use std::{
     cell::Cell,
-    sync::atomic::{
-        AtomicUsize,
-        Ordering::{Relaxed, SeqCst},
-        compiler_fence,
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// How many CPU devices a process can tell apart. What is said of one beyond is said of the last.
+use crate::thread_value;
+
+/// The most CPU devices that a process can distinguish. Higher indices count as the last device.
 pub const MOST_DEVICES: usize = 64;
 
-/// One more than the highest device that a thread worked for.
+/// One more than the highest device that a thread has worked for.
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
 thread_local! {
-    // `const` and without a destructor, so that an allocator may read it at any time of a thread's life.
+    // `const` and without a destructor: an allocator may read it at any time of a thread's life.
     static CURRENT: Cell<u8> = const { Cell::new(0) };
 }
 
-/// Runs `work` with this thread working for the CPU device of that index: what is charged to the device is charged to
-/// this one. Threads that `work` starts work for the first device, until they say otherwise.
+/// Runs `work` with this thread working for the CPU device of that index, which gets the thread's device allocations.
+/// Threads that `work` starts work for the first device.
 ///
 /// ```
 /// use oomph_core::{current_device, on_device};
@@ -29,52 +27,34 @@ thread_local! {
 /// assert_eq!(current_device(), 0);
 /// ```
 pub fn on_device<R>(index: usize, work: impl FnOnce() -> R) -> R {
-    let _restore = Restore(switch(slot(index)));
-    work()
+    thread_value::with(&CURRENT, counted(index), work)
 }
 
 /// Lets this thread work for the CPU device of that index for the rest of its life.
 pub fn device_thread(index: usize) {
-    switch(slot(index));
+    thread_value::set(&CURRENT, counted(index));
 }
 
-/// The CPU device that this thread works for: the first where nobody said another. Allocates nothing.
+/// The CPU device that this thread works for; the first by default. Allocates nothing.
 #[inline]
 pub fn current_device() -> usize {
     usize::from(CURRENT.get())
 }
 
-/// How many CPU devices there are: one more than the highest that any thread worked for so far.
+/// The number of CPU devices: one more than the highest that any thread has worked for.
 pub fn device_count() -> usize {
     COUNT.load(Relaxed)
 }
 
-/// A device by its index, as a thread notes it.
-fn slot(index: usize) -> u8 {
+/// The index as a thread stores it, counted in [`COUNT`].
+fn counted(index: usize) -> u8 {
     const { assert!(MOST_DEVICES <= u8::MAX as usize + 1) };
-    index.min(MOST_DEVICES - 1) as u8
-}
-
-/// Sets the device, and gives the one before. The fences are those of an account, for the same reason: a store that is
-/// followed by allocations alone is to stay.
-fn switch(device: u8) -> u8 {
-    let count = usize::from(device) + 1;
-    // The load keeps the line with all threads.
-    if count > COUNT.load(Relaxed) {
-        COUNT.fetch_max(count, Relaxed);
+    let device = index.min(MOST_DEVICES - 1);
+    // A load before the write: the cache line stays shared between all threads.
+    if device + 1 > COUNT.load(Relaxed) {
+        COUNT.fetch_max(device + 1, Relaxed);
     }
-    compiler_fence(SeqCst);
-    let before = CURRENT.replace(device);
-    compiler_fence(SeqCst);
-    before
-}
-
-struct Restore(u8);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        switch(self.0);
-    }
+    device as u8
 }
 
 #[cfg(test)]
@@ -82,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_works_for_a_device_until_the_work_is_done_even_where_it_panics() {
+    fn a_thread_works_for_a_device_until_the_work_ends_or_panics() {
         let inner = on_device(3, || {
             let failed = std::panic::catch_unwind(|| on_device(5, || panic!("on purpose")));
             assert!(failed.is_err());
@@ -93,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_a_device_is_so_for_its_life_and_its_children_are_not() {
+    fn a_device_thread_stays_one_and_its_children_are_none() {
         let seen = std::thread::spawn(|| {
             device_thread(2);
             (current_device(), std::thread::spawn(current_device).join().unwrap())
@@ -102,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_beyond_the_last_is_the_last() {
+    fn an_index_beyond_the_last_device_means_the_last() {
         assert_eq!(on_device(MOST_DEVICES + 7, current_device), MOST_DEVICES - 1);
     }
 }

@@ -2,7 +2,7 @@ use rand::{RngExt, SeedableRng, rand_core::Rng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Names one stream of random numbers, as (seed, step, rank, stage) does.
+/// The name of one stream of random numbers, such as (seed, step, rank, stage).
 ///
 /// Built by mixing words and names in order: `Key::new(seed).with(step).with(rank).with_name("layer1.0")`.
 /// Different sequences of words give different streams (up to collisions of a 128-bit mix).
@@ -10,12 +10,12 @@ use rand_distr::{Distribution, StandardNormal};
 pub struct Key([u64; 2]);
 
 impl Key {
-    /// The key of a run: everything random in it is derived from `seed`.
+    /// The key of a run: all its randomness derives from `seed`.
     pub const fn new(seed: u64) -> Self {
         Self([seed, 0x6f6f_6d70_6821_0001]).with(0)
     }
 
-    /// The key that follows from this one and `word` (a step, a rank, an index).
+    /// The key derived from this one and `word` (a step, a rank, an index).
     #[must_use]
     pub const fn with(self, word: u64) -> Self {
         let [low, high] = self.0;
@@ -24,10 +24,10 @@ impl Key {
         Self([low, high])
     }
 
-    /// The key that follows from this one and `name` (a stage, a purpose).
+    /// The key derived from this one and `name` (a stage, a purpose).
     #[must_use]
     pub fn with_name(self, name: &str) -> Self {
-        // "name" in the upper half, so that no plain word gives the same key.
+        // "name" in the upper half: no plain word gives the same key.
         let start = self.with(0x6e61_6d65 << 32 | name.len() as u64);
         name.as_bytes().chunks(8).fold(start, |key, chunk| {
             let mut word = [0; 8];
@@ -47,8 +47,7 @@ const fn mix(word: u64) -> u64 {
 
 /// A stream of random numbers that is a function of its [`Key`] alone.
 ///
-/// Resuming, another number of loader threads, or running a stage again for recompute therefore draws the same
-/// numbers. The stream is ChaCha with 8 rounds, keyed by the [`Key`].
+/// So a resumed run, another number of loader threads and a recomputed stage draw the same numbers. The stream is ChaCha with 8 rounds, keyed by the [`Key`].
 #[derive(Clone, Debug)]
 pub struct Generator(ChaCha8Rng);
 
@@ -66,9 +65,9 @@ impl Generator {
         self.0.random()
     }
 
-    /// Goes on as if it had drawn `count` more numbers by [`uniform`](Self::uniform), without drawing them.
+    /// Skips `count` numbers of [`uniform`](Self::uniform).
     pub fn skip_uniforms(&mut self, count: u64) {
-        // Each takes one word of the stream.
+        // Each number takes one word of the stream.
         self.0.set_word_pos(self.0.get_word_pos().wrapping_add(count.into()));
     }
 
@@ -100,7 +99,7 @@ impl Generator {
         self.0.next_u64()
     }
 
-    /// Random bytes: those of [words](Self::bits), the lowest of each first. A stream goes on behind whole pieces of four.
+    /// Fills with the bytes of [words](Self::bits), lowest first. The stream continues after a multiple of four bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
@@ -129,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_stream_never_changes_between_versions() {
-        // A run resumed by a later version must draw the same numbers: these are frozen.
+        // A run resumed by a later version must get the same numbers: do not change these.
         let mut generator = Generator::at(Key::new(42).with(7).with_name("layer1.0"));
         assert_eq!(generator.bits(), FROZEN);
     }

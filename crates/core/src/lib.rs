@@ -1,12 +1,12 @@
-//! The words every oomph crate speaks.
+//! The types that every oomph crate shares.
 //!
-//! - [`Bytes`]: a count of bytes that prints as KiB, MiB or GiB and reads `"24GiB"`.
-//! - [`SampleSpec`]: what one sample of a data source looks like, agreed between data, model and task.
-//! - [`Generator`]: randomness that is a function of a key such as (seed, step, rank, stage), never of history.
-//! - [`Place`]: where a run is, phase and scope; [`scope`] names a part of a model for every report.
-//! - [`Account`]: whom an allocation is charged to, the host or the device; [`charge`] says it.
-//! - [`on_device`]: which of several CPU devices a thread works for.
-//! - [`Split`] and [`Mode`]: the training or the test part of the data; training or evaluating.
+//! - [`Bytes`]: a count of bytes, printed as KiB, MiB or GiB and parsed from `"24GiB"`.
+//! - [`SampleSpec`]: the shape of one sample, on which data, model and task agree.
+//! - [`Generator`]: randomness as a function of a key such as (seed, step, rank, stage), never of history.
+//! - [`ExecutionPoint`]: the phase and scope a thread is in; [`scope`] names a part of a model in every report.
+//! - [`Account`]: the account of an allocation, host or device; [`charge`] sets it.
+//! - [`on_device`]: chooses the CPU device that a thread works for.
+//! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
 //! use oomph_core::{Bytes, Generator, Key};
@@ -26,16 +26,17 @@
 mod account;
 mod bytes;
 mod device;
+mod execution_point;
 mod generator;
-mod place;
 mod sample;
+mod thread_value;
 
 pub use account::{Account, charge, charge_thread, charged_account};
 pub use bytes::{Bytes, ParseBytesError};
 pub use device::{MOST_DEVICES, current_device, device_count, device_thread, on_device};
-pub use generator::{Generator, Key};
-pub use place::{
-    Phase, Place, PlaceGuard, at_place, is_within, phase, place, scope, shared_place, shared_place_of,
-    watch_places,
+pub use execution_point::{
+    ExecutionPoint, Phase, PointGuard, at_point, current_point, is_within, phase, scope, shared_point,
+    shared_point_of, watch_points,
 };
+pub use generator::{Generator, Key};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

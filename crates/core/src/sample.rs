@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Training or evaluating: what decides whether a layer drops units and which statistics it normalises with.
+/// Training or evaluation. It decides whether a layer drops units and which statistics it normalises with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -16,9 +16,9 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// The part that is trained on.
+    /// The training data.
     Train,
-    /// The part that is held out for evaluation.
+    /// The data held out for evaluation.
     Test,
 }
 
@@ -60,7 +60,7 @@ pub enum InputSpec {
     Tokens {
         /// Number of time steps.
         steps: usize,
-        /// Number of different tokens; every index is below it.
+        /// Number of distinct tokens; every index is below it.
         vocabulary: usize,
     },
 }
@@ -113,17 +113,17 @@ pub enum TargetSpec {
         /// Number of values.
         features: usize,
     },
-    /// One token at each time step, such as the one that comes next.
+    /// One token per time step, such as the next one.
     Tokens {
         /// Number of time steps.
         steps: usize,
-        /// Number of different tokens; every index is below it.
+        /// Number of distinct tokens; every index is below it.
         vocabulary: usize,
     },
 }
 
 impl TargetSpec {
-    /// How many numbers a model gives for one sample of this target; of tokens, for each of them.
+    /// The number of model outputs per sample; for tokens, per token.
     pub fn outputs(&self) -> usize {
         match *self {
             Self::Class { count } => count,
@@ -143,11 +143,11 @@ impl fmt::Display for TargetSpec {
     }
 }
 
-/// What one sample looks like: the agreement between a data source, a model and a task.
+/// The shape of one sample: the agreement between a data source, a model and a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSpec {
     /// The input of the model.
     pub input: InputSpec,
-    /// What the output is compared with.
+    /// The target that the output is compared with.
     pub target: TargetSpec,
 }

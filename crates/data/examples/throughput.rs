@@ -10,7 +10,7 @@ use std::{env, error::Error, sync::Arc, time::Instant};
 
 use oomph_config::Section;
 use oomph_core::{Key, Split};
-use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, Order, Source};
+use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, SampleOrder, Source};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = env::args().nth(1).ok_or("the folder of the images is missing")?;
@@ -53,7 +53,7 @@ fn images_per_second(
     options: &LoaderOptions,
     epochs: usize,
 ) -> Result<f64, Box<dyn Error>> {
-    let order = Order::train(source.len(Split::Train), 64, 0, LastBatch::Keep);
+    let order = SampleOrder::train(source.len(Split::Train), 64, 0, LastBatch::Keep);
     let (start, mut images) = (Instant::now(), 0);
     for epoch in 0..epochs {
         for batch in Loader::start(source.clone(), Split::Train, order.clone(), epoch, 0, Some(0), options) {

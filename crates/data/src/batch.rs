@@ -4,7 +4,7 @@ use oomph_core::TargetSpec;
 
 use crate::{SampleError, Target, Values};
 
-/// Some samples, laid one after the other in host memory.
+/// Samples in host memory, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The inputs of all samples.
@@ -13,23 +13,23 @@ pub struct Batch {
     pub shape: Vec<usize>,
     /// The targets of all samples.
     pub targets: Targets,
-    /// The number of samples. 0 where every sample of the batch was skipped.
+    /// The number of samples; 0 if all were skipped.
     pub size: usize,
-    /// Which batch of the epoch this is, or is part of.
+    /// The index of the batch in the epoch; a micro-batch has that of its batch.
     pub position: usize,
-    /// Whether each sample goes on where the one at its place in the batch before it ended: see
+    /// Whether each sample continues the one at the same place of the previous batch: see
     /// [`Source::is_continuous`](crate::Source::is_continuous).
     pub continues: bool,
-    /// The samples that belong here but cannot be read.
+    /// The unreadable samples of this batch.
     pub skipped: Vec<SampleError>,
 }
 
 /// The targets of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
-    /// One class index a sample.
+    /// One class index per sample.
     Classes(Vec<i64>),
-    /// One vector a sample.
+    /// One vector per sample.
     Values {
         /// The vectors, one after the other.
         data: Vec<f32>,
@@ -46,14 +46,14 @@ pub enum Targets {
 }
 
 impl Batch {
-    /// Micro-batches of `micro_batch` samples (0 counts as 1) in order, of which the last may be smaller.
+    /// Micro-batches of `micro_batch` samples (0 counts as 1) in order; the last may be smaller.
     ///
-    /// The skipped samples go with the first. A batch that is no larger comes back as it is, an empty one too, so
-    /// there is always at least one.
+    /// The first one has the skipped samples. A batch of at most `micro_batch` samples, an empty one too, is returned
+    /// unchanged, so there is always at least one.
     pub fn split(mut self, micro_batch: usize) -> Vec<Self> {
         let micro_batch = micro_batch.max(1);
         let mut parts = Vec::with_capacity(self.size.div_ceil(micro_batch).max(1));
-        // From the end, so that no number is moved more than once.
+        // From the end, so that each number moves at most once.
         while self.size > micro_batch {
             let kept = (self.size - 1) / micro_batch * micro_batch;
             parts.push(self.split_off(kept));
@@ -63,7 +63,7 @@ impl Batch {
         parts
     }
 
-    /// A copy of the samples `rows`, which are within the batch. The skipped samples stay with this one.
+    /// A copy of the samples `rows`, which must be within the batch. It has no skipped samples.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         let of = |length: usize| rows.start * length..rows.end * length;
@@ -87,7 +87,7 @@ impl Batch {
         Self { input, shape, targets, size, position, continues, skipped: Vec::new() }
     }
 
-    /// Takes the samples from `kept` on out of this batch.
+    /// Removes and returns the samples from `kept` on.
     fn split_off(&mut self, kept: usize) -> Self {
         let size = self.size - kept;
         let place = kept * self.shape[1..].iter().product::<usize>();
@@ -114,7 +114,7 @@ impl Batch {
 }
 
 impl Targets {
-    /// No targets yet, room for those of `size` samples.
+    /// No targets, with capacity for `size` samples.
     pub(crate) fn with_capacity(spec: &TargetSpec, size: usize) -> Self {
         match *spec {
             TargetSpec::Class { .. } => Self::Classes(Vec::with_capacity(size)),
@@ -127,7 +127,7 @@ impl Targets {
         }
     }
 
-    /// Adds the target of one more sample, or returns it where it is of the other kind or length.
+    /// Adds the target of a sample, or returns it if its kind or length differs.
     pub(crate) fn push(&mut self, target: Target) -> Result<(), Target> {
         match (self, target) {
             (Self::Classes(classes), Target::Class(class)) => classes.push(class as i64),

@@ -17,8 +17,8 @@ const WHITE: u8 = 16;
 /// Reads the settings of the embedded handwritten digits: 1,797 images of 8×8, ten classes.
 ///
 /// The [data](https://archive.ics.uci.edu/dataset/80) is the test part of the UCI Optical Recognition of
-/// Handwritten Digits (Alpaydin, Kaynak 1998), as scikit-learn's `load_digits` has it. One fifth of each class,
-/// chosen once and for all, is held out: 1,438 images to train on and 359 to test on, whatever the seed of the run.
+/// Handwritten Digits (Alpaydin, Kaynak 1998), as in scikit-learn's `load_digits`. A fixed fifth of each class
+/// is held out: 1,438 training images and 359 test images, whatever the seed of the run.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
@@ -29,9 +29,10 @@ const WHITE: u8 = 16;
 /// # Errors
 /// A value of the wrong type or out of its range.
 pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    let layout = section.choice("layout", "image", &[("image", Layout::Image), ("rows", Layout::Rows)])?;
+    let layout =
+        section.choice("layout", "image", &[("image", DigitsLayout::Image), ("rows", DigitsLayout::Rows)])?;
     let transform = TransformSettings::read(section, SHAPE.channels)?;
-    if let Layout::Rows = layout {
+    if let DigitsLayout::Rows = layout {
         if transform.flip {
             return Err(section.invalid("flip", "`false` with `layout = \"rows\"`"));
         }
@@ -39,21 +40,21 @@ pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
             return Err(section.invalid("crop_padding", "`0` with `layout = \"rows\"`"));
         }
     }
-    Ok(Box::new(Settings { layout, transform }))
+    Ok(Box::new(DigitsSettings { layout, transform }))
 }
 
 #[derive(Clone, Copy)]
-enum Layout {
+enum DigitsLayout {
     Image,
     Rows,
 }
 
-struct Settings {
-    layout: Layout,
+struct DigitsSettings {
+    layout: DigitsLayout,
     transform: TransformSettings,
 }
 
-impl OpenSource for Settings {
+impl OpenSource for DigitsSettings {
     fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let (train, test) = load();
         let statistics = self.transform.normalize.statistics(|| {
@@ -62,8 +63,8 @@ impl OpenSource for Settings {
             Ok::<_, DataError>(sums.statistics(WHITE))
         })?;
         let input = match self.layout {
-            Layout::Image => InputSpec::from(SHAPE),
-            Layout::Rows => InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width },
+            DigitsLayout::Image => InputSpec::from(SHAPE),
+            DigitsLayout::Rows => InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width },
         };
         Ok(Arc::new(Digits {
             spec: SampleSpec { input, target: TargetSpec::Class { count: CLASSES } },
@@ -81,18 +82,18 @@ struct Digits {
     class_names: Vec<String>,
     transform: ImageTransform,
     reader: ImageReader,
-    train: Part,
-    test: Part,
+    train: DigitsPart,
+    test: DigitsPart,
 }
 
 #[derive(Default)]
-struct Part {
+struct DigitsPart {
     pixels: Vec<[u8; SHAPE.elements()]>,
     classes: Vec<u8>,
 }
 
 impl Digits {
-    fn part(&self, split: Split) -> &Part {
+    fn part(&self, split: Split) -> &DigitsPart {
         match split {
             Split::Train => &self.train,
             Split::Test => &self.test,
@@ -132,7 +133,7 @@ impl Source for Digits {
 }
 
 /// Both parts, each in the order of the data.
-fn load() -> (Part, Part) {
+fn load() -> (DigitsPart, DigitsPart) {
     let data = load_dataset();
     let classes: Vec<usize> = data.target.iter().map(|&class| class as usize).collect();
     let mut held_out = vec![false; classes.len()];
@@ -144,7 +145,7 @@ fn load() -> (Part, Part) {
             held_out[index] = true;
         }
     }
-    let (mut train, mut test) = (Part::default(), Part::default());
+    let (mut train, mut test) = (DigitsPart::default(), DigitsPart::default());
     for ((pixels, &class), held_out) in data.data.as_chunks().0.iter().zip(&classes).zip(held_out) {
         let part = if held_out { &mut test } else { &mut train };
         part.pixels.push(pixels.map(|pixel: f32| pixel as u8));
@@ -167,7 +168,7 @@ mod tests {
     fn the_parts_are_whole_and_never_change() {
         let (train, test) = load();
         assert_eq!((train.classes.len(), test.classes.len()), (1438, 359));
-        // Frozen: accuracies of different versions and seeds must speak of the same images.
+        // Frozen, so that accuracies of different versions and seeds refer to the same images.
         assert_eq!(test.classes[..10], FROZEN_CLASSES);
         let checksum =
             test.pixels.iter().flatten().zip(1u64..).map(|(&pixel, place)| u64::from(pixel) * place);
@@ -180,7 +181,7 @@ mod tests {
     fn a_fifth_of_every_class_is_held_out() {
         let (train, test) = load();
         for class in 0..CLASSES as u8 {
-            let count = |part: &Part| part.classes.iter().filter(|&&other| other == class).count();
+            let count = |part: &DigitsPart| part.classes.iter().filter(|&&other| other == class).count();
             let share = count(&test) as f64 / (count(&test) + count(&train)) as f64;
             assert!((share - 0.2).abs() < 0.005, "class {class}: {share}");
         }

@@ -4,13 +4,13 @@ use oomph_core::{InputSpec, Split, TargetSpec};
 
 use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem};
 
-/// One sample that cannot be read: a file that is truncated, not an image, gone.
+/// A sample that cannot be read, such as a file that is truncated, missing or not an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is unreadable: {reason}")]
 pub struct SampleError {
-    /// The file, or what else names the sample.
+    /// The file, or another name of the sample.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it cannot be read.
     pub reason: String,
 }
 
@@ -24,7 +24,7 @@ impl SampleError {
 /// Data that cannot be opened or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The folder of the data is not there.
+    /// The data folder does not exist.
     #[error("data folder `{}` does not exist", path.display())]
     Missing {
         /// The folder.
@@ -33,39 +33,39 @@ pub enum DataError {
     /// A folder was expected.
     #[error("`{}` is not a folder", path.display())]
     NotAFolder {
-        /// What is there instead.
+        /// Its path.
         path: PathBuf,
     },
     /// A file was expected.
     #[error("`{}` is not a file", path.display())]
     NotAFile {
-        /// What is there instead.
+        /// Its path.
         path: PathBuf,
     },
     /// A folder lacks a file of the data.
-    #[error("`{}` holds no `{expected}`", folder.display())]
+    #[error("`{}` has no file `{expected}`", folder.display())]
     NoFile {
         /// The folder.
         folder: PathBuf,
-        /// The file, by the first of the names that it may have.
+        /// The first of the names that the file may have.
         expected: String,
-        /// Whether `data.download` would fetch it.
+        /// Whether `data.download` can fetch it.
         can_be_fetched: bool,
     },
-    /// The file of a time series is not there.
+    /// The file of a time series does not exist.
     #[error("there is no file `{}`", path.display())]
     NoSeries {
         /// The file.
         path: PathBuf,
     },
-    /// A data file is not what its format says.
+    /// A data file violates its format.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// Data could not be fetched.
+    /// A download failed.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// A part of a time series has not one window.
-    #[error("the {split} part of `{}` has {rows} rows; a window and its target take {needed}", path.display())]
+    /// A part of a time series is shorter than one window.
+    #[error("the {split} part of `{}` has {rows} rows; a window and its target need {needed}", path.display())]
     TooFewRows {
         /// The file.
         path: PathBuf,
@@ -81,30 +81,30 @@ pub enum DataError {
     NoSplit {
         /// The folder of the data.
         path: PathBuf,
-        /// The names that were looked for.
+        /// The expected names.
         expected: &'static str,
     },
-    /// A folder that was named has no images in it, nor in folders below.
-    #[error("`{}` holds no `.jpg`, `.jpeg` or `.png` files", path.display())]
+    /// A given folder has no images, in subfolders neither.
+    #[error("`{}` has no `.jpg`, `.jpeg` or `.png` files", path.display())]
     NoImages {
         /// The folder.
         path: PathBuf,
     },
     /// A part has no class folders.
-    #[error("`{}` holds no class folders", path.display())]
+    #[error("`{}` has no class folders", path.display())]
     NoClasses {
         /// The folder of the part.
         path: PathBuf,
     },
     /// A class has no images.
-    #[error("class folder `{}` holds no `.jpg`, `.jpeg` or `.png` files (other entries: {ignored})", path.display())]
+    #[error("class folder `{}` has no `.jpg`, `.jpeg` or `.png` files (other entries: {ignored})", path.display())]
     EmptyClass {
         /// The folder of the class.
         path: PathBuf,
-        /// How many entries it holds that are not images.
+        /// The number of entries that are not images.
         ignored: usize,
     },
-    /// The two parts do not have the same classes.
+    /// The two parts have different classes.
     #[error("`{}` does not have the classes of `train`: {}", path.display(), difference(missing, extra))]
     ClassMismatch {
         /// The folder of the held-out part.
@@ -114,72 +114,72 @@ pub enum DataError {
         /// Classes that only the held-out part has.
         extra: Vec<String>,
     },
-    /// The text is not there.
+    /// The text does not exist.
     #[error("text `{}` does not exist", path.display())]
     NoText {
         /// The file or folder.
         path: PathBuf,
     },
-    /// A folder of texts has none.
-    #[error("`{}` holds no `.txt` files", path.display())]
+    /// A folder without texts.
+    #[error("`{}` has no `.txt` files", path.display())]
     NoTexts {
         /// The folder.
         path: PathBuf,
     },
-    /// A text that gives no sample, in one of its parts or both.
+    /// A text with a part that is shorter than one sample.
     #[error(
-        "`{}` has {} tokens to train on and {} held out, in {files} file{}: a sample of `data.steps` (= {steps}) needs {}",
+        "`{}` has {} training tokens and {} held-out tokens, in {files} file{}; a sample of `data.steps` (= {steps}) needs {}",
         path.display(), tokens[0], tokens[1], if *files == 1 { "" } else { "s" }, steps + 1
     )]
     TooShort {
         /// The file or folder.
         path: PathBuf,
-        /// How many files were read.
+        /// The number of files read.
         files: usize,
-        /// To train on, and held out.
+        /// Training tokens and held-out tokens.
         tokens: [usize; 2],
         /// Tokens of a sample.
         steps: usize,
     },
-    /// A file gives no vocabulary.
-    #[error("`{}` gives no vocabulary: {problem}", path.display())]
+    /// A file without a usable vocabulary.
+    #[error("cannot read a vocabulary from `{}`: {problem}", path.display())]
     Vocabulary {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: VocabularyProblem,
     },
-    /// A token of the text is not in a vocabulary that has none for such.
-    #[error("the text has the token {token:?}, which is not in the vocabulary `{}`; nor is `<unk>`", path.display())]
+    /// A token of the text that is missing in a vocabulary without `<unk>`.
+    #[error("the vocabulary `{}` has neither the token {token:?} of the text nor `<unk>`", path.display())]
     UnknownToken {
         /// The file of the vocabulary.
         path: PathBuf,
-        /// The first such token.
+        /// The first missing token.
         token: String,
     },
-    /// The system refused to read a file or folder.
-    #[error("`{}` could not be read", path.display())]
+    /// A file or folder that the system cannot read.
+    #[error("cannot read `{}`", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Not one image of the training part could be decoded.
-    #[error("none of the {count} training images can be decoded; the first: {first}")]
+    /// No training image can be decoded.
+    #[error("none of the {count} training images can be decoded; the first error: {first}")]
     NothingReadable {
-        /// How many there are.
+        /// The number of images.
         count: usize,
-        /// What is wrong with the first.
+        /// The error of the first image.
         first: SampleError,
     },
     /// A sample is unreadable and `data.on_corrupt` is `fail`.
     #[error(transparent)]
     Sample(#[from] SampleError),
     /// A label that is not a class.
-    #[error("label of {sample} is {class}, but there are {count} classes")]
+    #[error("the label of {sample} is {class}, but there are only {count} classes")]
     LabelOutOfRange {
-        /// What names the sample.
+        /// The name of the sample.
         sample: String,
         /// Its label.
         class: usize,
@@ -187,44 +187,44 @@ pub enum DataError {
         count: usize,
     },
     /// A token that is not in the vocabulary.
-    #[error("{sample} has token {token}, but the vocabulary has {vocabulary}")]
+    #[error("{sample} has token {token}, but the vocabulary has {vocabulary} tokens")]
     TokenOutOfRange {
-        /// What names the sample.
+        /// The name of the sample.
         sample: String,
         /// The token.
         token: i32,
         /// The size of the vocabulary; every token is below it, and none is negative.
         vocabulary: usize,
     },
-    /// An input that is not what the source's specification says.
-    #[error("input of {sample} has {found}, but the source promises {expected} ({} elements)", expected.elements())]
+    /// An input that violates the specification of the source.
+    #[error("the input of {sample} has {found}, but the source promises {expected} ({} elements)", expected.elements())]
     WrongInput {
-        /// What names the sample.
+        /// The name of the sample.
         sample: String,
-        /// What the source returned.
+        /// The returned value, in words.
         found: String,
-        /// What the source promises.
+        /// The specification.
         expected: InputSpec,
     },
-    /// A target that is not what the source's specification says.
-    #[error("target of {sample} has {found}, but the source promises {expected}")]
+    /// A target that violates the specification of the source.
+    #[error("the target of {sample} has {found}, but the source promises {expected}")]
     WrongTarget {
-        /// What names the sample.
+        /// The name of the sample.
         sample: String,
-        /// What the source returned.
+        /// The returned value, in words.
         found: String,
-        /// What the source promises.
+        /// The specification.
         expected: TargetSpec,
     },
-    /// The source panicked while it made a sample.
+    /// The source panicked while making a sample.
     #[error("the data source panicked at {sample}: {message}")]
     Panicked {
-        /// What names the sample.
+        /// The name of the sample.
         sample: String,
         /// The message of the panic.
         message: String,
     },
-    /// A source of the user's own could not be opened. No source of this crate returns it.
+    /// A user's own source could not be opened. No source of this crate returns it.
     #[error("the data source could not be opened")]
     Open {
         /// The source's own error.
@@ -232,10 +232,10 @@ pub enum DataError {
     },
 }
 
-const SKIP: &str = "`--set data.on_corrupt=skip` leaves such samples out";
+const SKIP: &str = "`--set data.on_corrupt=skip` leaves out such samples";
 
 impl DataError {
-    /// What to do about it, where that can be said.
+    /// The way out, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         const LAYOUT: &str =
             "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`)";
@@ -250,29 +250,29 @@ impl DataError {
                 Some("put images into it, or remove the class from both parts".to_owned())
             }
             Self::ClassMismatch { .. } => {
-                Some("the index of a class follows from its name, so both parts need the same".to_owned())
+                Some("both parts need the same classes, since the names of the classes give their indices".to_owned())
             }
             Self::NoText { .. } => Some(
-                "name a text file with `--set data.path=…`; with `--set data.name=tiny-shakespeare --set \
-                 data.download=true` one is fetched"
+                "name a text file with `--set data.path=…`, or fetch one with `--set data.name=tiny-shakespeare --set \
+                 data.download=true`"
                     .to_owned(),
             ),
             Self::NoTexts { .. } => {
-                Some("`data.path` is a text file, or a folder with `.txt` files in it".to_owned())
+                Some("set `data.path` to a text file, or to a folder with `.txt` files".to_owned())
             }
             Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {
                 Some(format!("set `data.level={}`", found.key()))
             }
             Self::Vocabulary { .. } => Some(
-                "`data.vocabulary_file` is a file that `oomph export` wrote, the `source.json` of a checkpoint, or a \
-                 list of tokens in JSON"
+                "set `data.vocabulary_file` to a file that `oomph export` wrote, the `source.json` of a checkpoint, or \
+                 a list of tokens in JSON"
                     .to_owned(),
             ),
             Self::UnknownToken { .. } => {
-                Some("a vocabulary that knows `<unk>` takes any text".to_owned())
+                Some("use a vocabulary with `<unk>`, which takes any text".to_owned())
             }
             Self::TooShort { .. } => {
-                Some("take a longer text, a smaller `data.steps`, or another `data.held_out`".to_owned())
+                Some("use a longer text, lower `data.steps`, or change `data.held_out`".to_owned())
             }
             Self::Sample(_) => Some(SKIP.to_owned()),
             Self::LabelOutOfRange { count, .. } => {
@@ -282,11 +282,11 @@ impl DataError {
                 Some("`Source::sample` and `Source::spec` must agree".to_owned())
             }
             Self::NoImages { .. } => {
-                Some("a file is read whatever its name, where it is named itself".to_owned())
+                Some("name the files themselves: they are read whatever their extension".to_owned())
             }
             Self::NoFile { can_be_fetched, .. } => Some(match can_be_fetched {
                 true => {
-                    "name the folder with `--set data.path=…`; `--set data.download=true` fetches the data"
+                    "name the folder with `--set data.path=…`, or fetch the data with `--set data.download=true`"
                         .to_owned()
                 }
                 false => "name the folder with `--set data.path=…`".to_owned(),
@@ -310,26 +310,26 @@ impl DataError {
 fn format_hint(problem: &FormatProblem) -> Option<String> {
     Some(match problem {
         FormatProblem::Label { .. } => SKIP,
-        FormatProblem::Fields { .. } => "`--set data.on_corrupt=skip` leaves the windows with such rows out",
+        FormatProblem::Fields { .. } => "`--set data.on_corrupt=skip` leaves out the windows with such rows",
         FormatProblem::NotANumber { .. } => {
-            "choose columns of numbers by `data.columns`; `--set data.on_corrupt=skip` leaves the windows with such \
-             rows out"
+            "choose numeric columns with `data.columns`; `--set data.on_corrupt=skip` leaves out the windows with such \
+             rows"
         }
-        FormatProblem::TooLarge { .. } => "raise it by `--set data.max_file_bytes=…`",
+        FormatProblem::TooLarge { .. } => "raise the limit with `--set data.max_file_bytes=…`",
         FormatProblem::NoColumn { .. } | FormatProblem::SameName { .. } => {
-            "`data.columns` and `data.targets` name columns as the first row of the file does"
+            "`data.columns` and `data.targets` use the names in the first row of the file"
         }
         FormatProblem::Channels { found, .. } => {
-            return Some(format!("`--set data.channels={found}` if they are right; see also `data.channel_order`"));
+            return Some(format!("use `--set data.channels={found}`, or check `data.channel_order`"));
         }
-        FormatProblem::NotUtf8 => "`iconv -t UTF-8` writes a text anew",
-        FormatProblem::Truncated { .. } => "was it copied or fetched whole?",
+        FormatProblem::NotUtf8 => "convert the text with `iconv -t UTF-8`",
+        FormatProblem::Truncated { .. } => "copy or fetch the file again; it is incomplete",
         _ => return None,
     }
     .to_owned())
 }
 
-/// Names the classes of which only one part knows, a few of each kind.
+/// A few names of classes that only one of the two parts has.
 fn difference(missing: &[String], extra: &[String]) -> String {
     const SHOWN: usize = 5;
     let list = |what: &str, names: &[String]| {

@@ -2,64 +2,64 @@ use std::{io, path::PathBuf};
 
 use oomph_core::Bytes;
 
-/// A data file that is not what its format says, and the byte at which that shows.
+/// A data file that violates its format, with the byte of the violation.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}`, byte {}: {}", path.display(), flaw.byte, flaw.problem)]
 pub struct FormatError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The violation.
     pub flaw: Flaw,
 }
 
-/// What is wrong with a file, and where in it. Of a packed file the bytes are those of what was packed.
+/// A violation of a file format and its place. In a compressed file, bytes count the decompressed content.
 #[derive(Debug, thiserror::Error)]
 #[error("byte {byte}: {problem}")]
 pub struct Flaw {
-    /// How many bytes come before the place.
+    /// The offset in bytes.
     pub byte: u64,
-    /// What is wrong there.
+    /// The problem at this place.
     pub problem: FormatProblem,
 }
 
-/// What can be wrong with a data file.
+/// The problems that a data file can have.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatProblem {
     /// The first bytes are those of another kind of file.
-    #[error("it begins with 0x{found:08x}; expected {expected}")]
+    #[error("the file begins with 0x{found:08x}; expected {expected}")]
     Magic {
         /// The first four bytes.
         found: u32,
-        /// What was expected, in words.
+        /// The expected bytes, in words.
         expected: &'static str,
     },
     /// The file ends too early.
     #[error("the file ends here; expected {missing} more bytes of {what}")]
     Truncated {
-        /// How many bytes are missing.
+        /// The number of missing bytes.
         missing: u64,
-        /// Of what.
+        /// The missing part.
         what: &'static str,
     },
-    /// The file goes on where it should end.
-    #[error("the file goes on after all that its header asks for")]
+    /// Bytes after the end of the data.
+    #[error("the file continues after the data that its header announces")]
     Trailing,
     /// A file without a sample.
-    #[error("it holds no {what}")]
+    #[error("the file has no {what}")]
     Nothing {
-        /// What it lacks.
+        /// The missing item.
         what: &'static str,
     },
-    /// Sizes whose product no computer can count.
-    #[error("{dims:?} come to more bytes than can be counted")]
+    /// Sizes whose product overflows.
+    #[error("the product of the sizes {dims:?} overflows")]
     Overflow {
         /// The sizes.
         dims: Vec<u32>,
     },
-    /// A file, or what it unpacks to, is larger than the user allows.
-    #[error("it has {at_least} or more, above `data.max_file_bytes` of {limit}")]
+    /// A file, or its decompressed content, that is larger than the limit.
+    #[error("the size is {at_least} or more, above `data.max_file_bytes` of {limit}")]
     TooLarge {
-        /// What it is known to have.
+        /// The smallest possible size.
         at_least: Bytes,
         /// The limit.
         limit: Bytes,
@@ -71,74 +71,74 @@ pub enum FormatProblem {
         label: usize,
         /// The label of the first class.
         first: usize,
-        /// How many classes there are.
+        /// The number of classes.
         classes: usize,
     },
     /// A text in another encoding.
     #[error("the text is not UTF-8")]
     NotUtf8,
-    /// Packed data that cannot be unpacked, or bytes that cannot be read.
+    /// Bytes that cannot be read or decompressed.
     #[error("the bytes from here on cannot be read: {0}")]
     Unreadable(io::Error),
     /// Images of another size than those of the training part.
-    #[error("images are {found}, but those to train on are {expected}")]
+    #[error("images are {found}, but the training images are {expected}")]
     OtherSize {
-        /// The size of these.
+        /// The size of these images.
         found: String,
-        /// The size of the others.
+        /// The size of the training images.
         expected: String,
     },
-    /// Images with another number of channels than the user says.
+    /// Images with another number of channels than `data.channels`.
     #[error("images have {found} channels; expected {expected}")]
     Channels {
-        /// How many they have.
+        /// Their number of channels.
         found: usize,
-        /// What `data.channels` says.
+        /// The value of `data.channels`.
         expected: usize,
     },
     /// Labels for another number of images.
     #[error("there are {labels} labels, but `{images_file}` has {images} images")]
     Count {
-        /// How many labels there are.
+        /// The number of labels.
         labels: usize,
-        /// How many images there are.
+        /// The number of images.
         images: usize,
         /// The file of the images.
         images_file: String,
     },
     /// Names for another number of classes.
-    #[error("there are {found} names of classes; expected {expected}")]
+    #[error("the file has {found} class names; expected {expected}")]
     Names {
-        /// How many names there are.
+        /// The number of names.
         found: usize,
-        /// How many classes there are.
+        /// The number of classes.
         expected: usize,
     },
     /// Bytes that are not text.
     #[error("this is not UTF-8 text")]
     NotText,
-    /// A column that is not there.
-    #[error("there is no column `{name}`; there are {}", listed(known))]
+    /// A column that does not exist.
+    #[error("there is no column `{name}`; the columns are {}", listed(known))]
     NoColumn {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// Two columns of one name.
-    #[error("two columns are called `{name}`")]
+    /// Two columns with one name.
+    #[error("two columns have the name `{name}`")]
     SameName {
         /// The name.
         name: String,
     },
-    /// A row that lacks fields.
-    #[error("line {line}: the row has {found} fields, the header {expected}")]
+    /// A row with another number of fields than the header.
+    #[error("line {line}: the row has {found} fields; the header has {expected}")]
     Fields {
         /// The line, from 1.
         line: u64,
-        /// How many fields there are.
+        /// The number of fields.
         found: usize,
-        /// How many columns there are.
+        /// The number of columns.
         expected: usize,
     },
     /// A field that is not a number.
@@ -155,17 +155,17 @@ pub enum FormatProblem {
 
 impl Flaw {
     pub(crate) fn new(byte: impl TryInto<u64>, problem: FormatProblem) -> Self {
-        // Places in files that can be read are far below 2^64.
+        // Offsets in real files are far below 2^64.
         Self { byte: byte.try_into().unwrap_or(u64::MAX), problem }
     }
 
-    /// Names the file.
+    /// The error for this flaw in the file at `path`.
     pub fn in_file(self, path: impl Into<PathBuf>) -> FormatError {
         FormatError { path: path.into(), flaw: self }
     }
 }
 
-/// Some names in backticks.
+/// At most 12 names in backticks.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{}`", shortened(name))).collect();
@@ -173,7 +173,7 @@ fn listed(names: &[String]) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
-/// A text of a file, short enough for a message.
+/// A text from a file, shortened for a message.
 pub(crate) fn shortened(text: &str) -> String {
     const MOST: usize = 40;
     let mut characters = text.chars();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_file_is_short() {
+    fn texts_of_a_file_are_shortened() {
         assert_eq!(shortened(&"ä".repeat(50)), format!("{}…", "ä".repeat(40)));
         let names: Vec<_> = (0..14).map(|index| format!("c{index}")).collect();
         assert!(listed(&names).ends_with("`c11` and 2 more"), "{}", listed(&names));

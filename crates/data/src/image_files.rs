@@ -4,9 +4,9 @@ use oomph_core::{Key, SampleSpec, Split, TargetSpec};
 
 use crate::{ImageReader, Sample, SampleError, Source, SourceRecord, Target, Values};
 
-/// Images by file, to ask a trained model about: the held-out part of a source that has no other part.
+/// Image files for predictions: a source that has only a held-out part.
 ///
-/// What is in them is not known: every target is a placeholder, the first class or zeros.
+/// The true targets are unknown; every target is a placeholder, the first class or zeros.
 #[derive(Clone, Debug)]
 pub struct ImageFiles {
     spec: SampleSpec,
@@ -16,8 +16,8 @@ pub struct ImageFiles {
 }
 
 impl ImageFiles {
-    /// Files read as the images of the source that the record is of; `None` where its samples are no images, or what is
-    /// told of one is a token at each step.
+    /// Files that are read like the images of the recorded source; `None` if its samples are not images, or its targets
+    /// are tokens.
     pub fn new(record: &SourceRecord, files: Vec<PathBuf>) -> Option<Self> {
         if matches!(record.spec.target, TargetSpec::Tokens { .. }) {
             return None;

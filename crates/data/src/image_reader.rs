@@ -9,8 +9,7 @@ use crate::{
     transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
 };
 
-/// How the file of an image becomes an input: decoded, stretched to a size, normalised; as in training, but for what is
-/// random there.
+/// Turns an image file into an input as in training, but without augmentation: decoded, resized, normalised.
 ///
 /// ```
 /// use oomph_data::{ImageReader, transform::{ImageShape, Statistics}};
@@ -25,18 +24,18 @@ pub struct ImageReader {
     shape: ImageShape,
     resize: Resize,
     max_file_bytes: Bytes,
-    /// Of the images that were trained on.
+    /// The statistics of the training images.
     statistics: Statistics,
 }
 
 impl ImageReader {
-    /// Images of `shape`, with 3 channels or 1, stretched bilinearly; normalised by `statistics`, where these are not
-    /// empty.
+    /// A reader of images with 1 or 3 channels. It resizes bilinearly to `shape`, and normalises by `statistics` unless
+    /// these are empty.
     pub fn new(shape: ImageShape, statistics: Statistics) -> Self {
         Self { shape, resize: Resize::Bilinear, max_file_bytes: MAX_FILE_BYTES, statistics }
     }
 
-    /// The same with the settings of a decoder.
+    /// The reader with the settings of a decoder.
     pub(crate) fn with_decoder(self, decoder: Decoder) -> Self {
         let Decoder { max_file_bytes, resize } = decoder;
         Self { max_file_bytes, resize, ..self }
@@ -47,7 +46,7 @@ impl ImageReader {
         self.shape
     }
 
-    /// The numbers of the image in a file, JPEG or PNG.
+    /// The input values of the image in a JPEG or PNG file.
     ///
     /// # Errors
     /// A file that cannot be read or decoded, or is too large.

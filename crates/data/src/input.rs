@@ -9,27 +9,27 @@ use oomph_core::Bytes;
 
 use crate::{DataError, Flaw, FormatProblem};
 
-/// What all packed files begin with.
+/// The first bytes of gzip files.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The bytes of a data file from first to last, unpacked where they are gzip.
+/// The bytes of a data file in order, decompressed if they are gzip.
 ///
-/// It trusts nothing that the file says of itself: what is read is counted, and ends in an error at the limit.
+/// It does not trust sizes in the file. It counts the bytes that it reads, and fails at the limit.
 pub(crate) struct Input<'a> {
     bytes: Box<dyn Read + 'a>,
-    /// How many bytes were read.
+    /// The number of bytes read.
     place: u64,
-    /// How many may be read.
+    /// The largest number of bytes.
     limit: Bytes,
-    /// How many bytes the file itself has.
+    /// The size of the file itself.
     file_bytes: u64,
 }
 
 impl<'a> Input<'a> {
-    /// The bytes of `file`, which has `file_bytes`, up to `limit`. Gzip is known by its first bytes, not by a name.
+    /// The bytes of `file`, whose size is `file_bytes`, up to `limit`. The first bytes identify gzip, not the name.
     ///
     /// # Errors
-    /// A file that cannot be read at all.
+    /// A file that is too large or cannot be read.
     pub(crate) fn new(file: impl Read + 'a, file_bytes: u64, limit: Bytes) -> Result<Self, Flaw> {
         if file_bytes > limit.get() {
             return Err(too_large(0, Bytes::new(file_bytes), limit));
@@ -41,17 +41,17 @@ impl<'a> Input<'a> {
         Ok(Self { bytes, place: 0, limit, file_bytes })
     }
 
-    /// How many bytes the file itself has.
+    /// The size of the file itself, in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// A flaw where reading stands.
+    /// A flaw at the current place.
     pub(crate) fn flaw(&self, problem: FormatProblem) -> Flaw {
         Flaw::new(self.place, problem)
     }
 
-    /// The next `N` bytes, which belong to `what`.
+    /// The next `N` bytes; `what` names them in errors.
     pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Flaw> {
         let mut array = [0; N];
         let mut filled = 0;
@@ -67,7 +67,7 @@ impl<'a> Input<'a> {
         Ok(array)
     }
 
-    /// The next `count` bytes, which belong to `what`. What is not there is not allocated.
+    /// The next `count` bytes; `what` names them in errors. Memory is allocated only for bytes that exist.
     pub(crate) fn exactly(&mut self, count: u64, what: &'static str) -> Result<Vec<u8>, Flaw> {
         if let Some(end) = self.place.checked_add(count).filter(|end| *end > self.limit.get()) {
             return Err(self.flaw(too_large_problem(Bytes::new(end), self.limit)));
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub(crate) fn rest(&mut self) -> Result<Vec<u8>, Flaw> {
         let left = self.limit.get().saturating_sub(self.place);
         let bytes = self.up_to(left)?;
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that no bytes remain.
     pub(crate) fn end(&mut self) -> Result<(), Flaw> {
         match self.some(&mut [0])? {
             0 => Ok(()),
@@ -101,7 +101,7 @@ impl<'a> Input<'a> {
     }
 
     fn up_to(&mut self, count: u64) -> Result<Vec<u8>, Flaw> {
-        // A file that is not packed gives no more than it has. What a packed one gives shows as it comes.
+        // A plain file gives no more bytes than its size; the content of a compressed file grows the buffer.
         let room = count.min(self.file_bytes.saturating_sub(self.place));
         let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         let read = (&mut self.bytes).take(count).read_to_end(&mut bytes);
@@ -126,7 +126,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What is read is what is counted, up to the limit: behind it comes an error.
+/// Reads count towards the limit, and fail beyond it.
 impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.limit.get().saturating_sub(self.place);
@@ -144,7 +144,7 @@ impl Read for Input<'_> {
     }
 }
 
-/// A buffer that is no larger than what goes through it.
+/// The size of a buffer: no larger than the file.
 pub(crate) fn buffer(file_bytes: u64) -> usize {
     const MOST: u64 = 1 << 16;
     file_bytes.clamp(64, MOST) as usize
@@ -165,7 +165,7 @@ pub(crate) fn read_file<T>(
     read: impl FnOnce(Input<'_>) -> Result<T, Flaw>,
 ) -> Result<T, DataError> {
     let refused = |source| DataError::Io { path: path.to_owned(), source };
-    // Before opening it: to open a pipe is to wait for who writes to it.
+    // Checked before opening, since opening a pipe blocks until there is a writer.
     let metadata = fs::metadata(path).map_err(refused)?;
     if !metadata.is_file() {
         return Err(DataError::NotAFile { path: path.to_owned() });
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_plain_bytes_are_the_same() {
+    fn compressed_and_plain_bytes_are_the_same() {
         let bytes: Vec<_> = (0..=255u8).cycle().take(10_000).collect();
         assert_eq!(all(&bytes, 1 << 20).expect("whole"), bytes);
         assert_eq!(all(&packed(&bytes), 1 << 20).expect("whole"), bytes);
     }
 
     #[test]
-    fn nothing_beyond_the_limit_is_unpacked() {
+    fn decompression_ends_at_the_limit() {
         let bomb = packed(&vec![0; 1 << 20]);
         assert!(bomb.len() < 2000);
         let flaw = all(&bomb, 5000).expect_err("a bomb");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_data_that_is_cut_or_changed_is_refused_with_its_place() {
+    fn damaged_gzip_is_refused_with_its_place() {
         let bytes: Vec<_> = (0..4000u32).flat_map(|value| (value * value).to_le_bytes()).collect();
         let whole = packed(&bytes);
         for end in [2, 10, whole.len() / 2, whole.len() - 1] {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_header_asks_for_and_is_not_there_is_not_allocated() {
+    fn missing_bytes_are_not_allocated() {
         let flaw = input(&[7; 20], u64::MAX).and_then(|mut input| input.exactly(u64::MAX / 2, "pixels"));
         let flaw = flaw.expect_err("20 bytes");
         assert_eq!(flaw.byte, 20);

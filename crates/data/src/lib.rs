@@ -1,19 +1,20 @@
 //! Data sources, transforms and the prefetching loader of oomph.
 //!
-//! - [`Source`]: a set of samples with a part to train on and a part held out. Implement it for your own data.
-//! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv()`], [`synthetic`], [`text`]: the sources that come with oomph, read
-//!   from the section `[data]`.
-//! - [`Order`]: which samples make which batch of which epoch.
-//! - [`Loader`]: the [`Batch`]es of an epoch, loaded ahead by threads.
+//! - [`Source`]: a set of samples with a training part and a held-out part. Implement it for your own data.
+//! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv()`], [`synthetic`], [`text`]: the built-in sources, read from
+//!   the section `[data]`.
+//! - [`SampleOrder`]: the samples of each batch of each epoch.
+//! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`transform`]: crop, flip and normalisation of images.
-//! - [`SourceRecord`]: what of a source a trained model needs when it is asked about [`ImageFiles`] or a [`Prompt`].
-//! - [`mod@download`]: fetches a file that has a public home, where a user asks for it.
+//! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
+//!   [`Prompt`].
+//! - [`mod@download`]: fetches a public file on request of the user.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
 //! use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
-//! use oomph_data::{Loader, LoaderOptions, Order, Sample, SampleError, Source, Target, Targets, Values};
+//! use oomph_data::{Loader, LoaderOptions, SampleOrder, Sample, SampleError, Source, Target, Targets, Values};
 //!
 //! /// Is a number even?
 //! struct Parity(SampleSpec);
@@ -33,7 +34,7 @@
 //! }
 //!
 //! let spec = SampleSpec { input: InputSpec::Vector { features: 1 }, target: TargetSpec::Class { count: 2 } };
-//! let order = Order::eval(10, 4);
+//! let order = SampleOrder::eval(10, 4);
 //! let options = LoaderOptions::default();
 //! let loader = Loader::start(Arc::new(Parity(spec)), Split::Test, order, 0, 0, None, &options);
 //! let batches = loader.collect::<Result<Vec<_>, _>>()?;
@@ -43,11 +44,11 @@
 //! # Ok::<(), oomph_data::DataError>(())
 //! ```
 //!
-//! What a batch holds follows from the settings, the seed, the epoch and its position: not from the number of
-//! threads, nor from what was loaded before.
+//! The content of a batch depends on the settings, the seed, the epoch and its position alone, not on the number of
+//! threads or on earlier batches.
 //!
-//! It makes numbers in host memory: it knows nothing of Burn and devices, never prints, and downloads
-//! nothing unless `data.download` is `true`.
+//! All numbers are in host memory. The crate knows nothing of Burn and devices, never prints, and downloads only if
+//! `data.download` is `true`.
 
 mod batch;
 mod cifar10;
@@ -59,14 +60,14 @@ mod folder;
 mod idx;
 mod image_files;
 mod image_reader;
-mod images;
 mod input;
 mod loader;
+mod memory_images;
 mod options;
-mod order;
 #[doc(hidden)]
 pub mod parsers;
 mod record;
+mod sample_order;
 mod series;
 mod source;
 mod synthetic;
@@ -85,8 +86,8 @@ pub use image_files::ImageFiles;
 pub use image_reader::ImageReader;
 pub use loader::Loader;
 pub use options::{LoaderOptions, OnCorrupt};
-pub use order::{LastBatch, Order};
 pub use record::{OtherClass, SourceRecord};
+pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
 pub use source::{OpenContext, OpenEvent, OpenObserver, OpenSource, Sample, Source, Target, Values};
 pub use synthetic::synthetic;

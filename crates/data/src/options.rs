@@ -5,13 +5,13 @@ use oomph_core::Bytes;
 
 use crate::LastBatch;
 
-/// What becomes of a sample that cannot be read.
+/// The treatment of a sample that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCorrupt {
-    /// The run ends with an error that names it.
+    /// The run ends with an error that names the sample.
     #[default]
     Fail,
-    /// It is left out and listed in [`Batch::skipped`](crate::Batch::skipped).
+    /// The sample is left out and listed in [`Batch::skipped`](crate::Batch::skipped).
     Skip,
 }
 
@@ -22,21 +22,21 @@ impl OnCorrupt {
     }
 }
 
-/// Reads `max_file_bytes` of a source whose files hold many samples: 4 GiB where it is not set.
+/// Reads `max_file_bytes` of a source whose files hold many samples; the default is 4 GiB.
 pub(crate) fn max_file_bytes(section: &Section) -> Result<Bytes, ConfigError> {
     Ok(section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(4 << 10)))
 }
 
-/// How batches are loaded. None of it changes what is in them, save what is left out.
+/// How batches are loaded. Only `on_corrupt` and `last_batch` can change their content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderOptions {
-    /// Number of threads that load, 0 to 64; with 0 the caller's thread loads.
+    /// Number of loading threads, 0 to 64; with 0 the caller's thread loads.
     pub workers: usize,
-    /// How many batches are at most being loaded or waiting to be taken, from 1 on. It bounds the memory.
+    /// The largest number of batches that are being loaded or waiting, at least 1. It bounds the memory.
     pub prefetch: usize,
-    /// What becomes of a sample that cannot be read.
+    /// The treatment of a sample that cannot be read.
     pub on_corrupt: OnCorrupt,
-    /// What becomes of a last batch that is smaller. The loader itself follows its [`Order`](crate::Order).
+    /// The treatment of a smaller last batch. The loader itself follows its [`SampleOrder`](crate::SampleOrder).
     pub last_batch: LastBatch,
 }
 
@@ -47,7 +47,7 @@ impl Default for LoaderOptions {
 }
 
 impl LoaderOptions {
-    /// The defaults for a number of workers: two batches prefetched for each, and 2 at least.
+    /// The defaults for a number of workers: two prefetched batches per worker, at least 2.
     pub fn with_workers(workers: usize) -> Self {
         Self {
             workers,
@@ -76,9 +76,9 @@ impl LoaderOptions {
     }
 }
 
-/// One a core, and 4 at most. One thread decodes some 30,000 photos of 32×32 a second, or crops, flips and
-/// normalises 400,000 that are in memory (`examples/throughput.rs` on a 2-core machine), so small images need no
-/// more; large ones on a fast device do.
+/// One per core, at most 4. One thread decodes about 30,000 photos of 32×32 per second, or crops, flips and normalises
+/// 400,000 from memory (`examples/throughput.rs` on a 2-core machine). Small images need no more threads; large ones on
+/// a fast device do.
 fn default_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(4)
 }

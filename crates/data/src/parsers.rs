@@ -1,4 +1,4 @@
-//! The parsers of data files over bytes in memory: what `tools/fuzz_parsers` feeds. Not part of the interface.
+//! The parsers of data files over bytes in memory: what `cargo xtask fuzz-parsers` feeds. Not part of the interface.
 
 use oomph_core::Bytes;
 
@@ -6,39 +6,39 @@ use crate::{
     Flaw, OnCorrupt,
     cifar10::{self, CLASSES},
     idx::{Content, Idx},
-    images::{ImagePart, LabelRule},
     input::Input,
-    series::{Table, Wanted},
+    memory_images::{ImagePart, LabelRule},
+    series::{CsvSelection, CsvTable},
     text::{Level, VocabularyProblem, corpus, vocabulary_file},
 };
 
-/// What a file may have, packed or unpacked.
+/// The largest size of a file, plain or decompressed.
 const LIMIT: Bytes = Bytes::mib(16);
 
 fn input(bytes: &[u8]) -> Result<Input<'_>, Flaw> {
     Input::new(bytes, bytes.len() as u64, LIMIT)
 }
 
-/// Images in an IDX file, packed or not.
+/// Images in an IDX file, plain or gzip.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn idx_images(bytes: &[u8]) -> Result<(), Flaw> {
     Idx::read(input(bytes)?, Content::Images).map(drop)
 }
 
-/// Labels in an IDX file, packed or not.
+/// Labels in an IDX file, plain or gzip.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn idx_labels(bytes: &[u8]) -> Result<(), Flaw> {
     Idx::read(input(bytes)?, Content::Labels).map(drop)
 }
 
-/// A file in CIFAR-10's binary format, leaving wrong labels out or refusing them.
+/// A file in CIFAR-10's binary format, skipping or refusing wrong labels.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn cifar10(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
     let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
     let rule = LabelRule { first: 0, classes: CLASSES, on_corrupt };
@@ -48,35 +48,35 @@ pub fn cifar10(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
 /// The names of CIFAR-10's classes.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn cifar10_names(bytes: &[u8]) -> Result<(), Flaw> {
     cifar10::class_names(bytes).map(drop)
 }
 
-/// All columns of a CSV file, leaving wrong rows out or refusing them.
+/// All columns of a CSV file, skipping or refusing wrong rows.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
     let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
-    let wanted = Wanted { columns: &[], delimiter: b',', on_corrupt };
-    let table = Table::read(input(bytes)?, wanted)?;
+    let wanted = CsvSelection { columns: &[], delimiter: b',', on_corrupt };
+    let table = CsvTable::read(input(bytes)?, wanted)?;
     (0..table.rows()).for_each(|row| drop(table.row(row)));
     Ok(())
 }
 
-/// A text, packed or not.
+/// A text, plain or gzip.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
     corpus::decode(input(bytes)?).map(drop)
 }
 
-/// A file that a vocabulary is taken from.
+/// A file with a vocabulary.
 ///
 /// # Errors
-/// What the parser refuses.
+/// Bytes that the parser refuses.
 pub fn vocabulary(bytes: &[u8]) -> Result<(), VocabularyProblem> {
     vocabulary_file::parse(bytes, bytes.len() as u64, Level::Char).map(drop)
 }

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ImageReader, Level, Source, Vocabulary};
 
-/// A class, or a token, that is not what it was.
+/// A class or token whose name changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherClass {
     /// `class` or `token`.
     pub what: &'static str,
-    /// Its place among all, from 0.
+    /// Its index, from 0.
     pub index: usize,
-    /// What it was called, if it was there.
+    /// Its earlier name, if it existed.
     pub before: Option<String>,
-    /// What it is called, if it is there.
+    /// Its present name, if it exists.
     pub now: Option<String>,
 }
 
@@ -28,27 +28,27 @@ impl fmt::Display for OtherClass {
     }
 }
 
-/// What of a source a trained model needs to be asked: the data need not be there then.
+/// The facts about a source that a trained model needs for predictions without the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// What every sample looks like.
+    /// The shape of every sample.
     pub spec: SampleSpec,
-    /// The names of the classes, in the order of their indices, where they have names.
+    /// The names of the classes, in the order of their indices, if they have names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_names: Option<Vec<String>>,
-    /// How the file of an image becomes an input, where that is so.
+    /// The reader of image files, if samples are images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageReader>,
-    /// What the tokens of a text are, where samples are made of those that are the classes.
+    /// The kind of tokens, if samples are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
 }
 
 impl SourceRecord {
-    /// Under which key files of weights have it, as JSON.
+    /// The key of this record, as JSON, in files of weights.
     pub const NOTE: &str = "oomph.source";
 
-    /// Of a source.
+    /// The record of a source.
     pub fn of(source: &dyn Source) -> Self {
         Self {
             spec: source.spec().clone(),
@@ -58,8 +58,8 @@ impl SourceRecord {
         }
     }
 
-    /// The first class that `source` does not have at the same place, with what it is in both: a class is its place among
-    /// all, and so is a token. `None` where they are the same, or one of both has no names.
+    /// The first index at which the names of the classes or tokens of this record and `source` differ. `None` if all are
+    /// the same, or if one of the two has no names.
     pub fn first_other_class(&self, source: &dyn Source) -> Option<OtherClass> {
         let (before, now) = (self.class_names.as_ref()?, source.class_names()?);
         let index = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index))?;
@@ -70,7 +70,7 @@ impl SourceRecord {
         Some(OtherClass { what, index, before: before.get(index).cloned(), now: now.get(index).cloned() })
     }
 
-    /// The tokens that a model of text knows; `None` of other models.
+    /// The tokens of a text model; `None` for other models.
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         Some(Vocabulary::new(self.level?, self.class_names.clone()?))
     }

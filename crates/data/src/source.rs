@@ -8,27 +8,27 @@ use oomph_core::{Bytes, Key, SampleSpec, Split};
 
 use crate::{DataError, ImageReader, Level, SampleError};
 
-/// A set of samples in two parts, one to train on and one held out.
+/// A set of samples in two parts: training and held-out.
 ///
-/// Implement it for your own data. Worker threads call [`sample`](Self::sample) at the same time and in any
-/// order, so what it returns must depend on its arguments alone.
+/// Implement it for your own data. Worker threads call [`sample`](Self::sample) concurrently and in any order, so its
+/// result must depend on its arguments alone.
 pub trait Source: Send + Sync {
-    /// What every sample looks like.
+    /// The shape of every sample.
     fn spec(&self) -> &SampleSpec;
 
-    /// The names of the classes, in the order of their indices, where they have names.
+    /// The names of the classes, in the order of their indices, if they have names.
     fn class_names(&self) -> Option<&[String]> {
         None
     }
 
-    /// How the file of an image becomes an input as those of the samples are; `None` where they are no images that could
-    /// come as a file. It is saved with every checkpoint: a trained model can be asked about images without the data.
+    /// The reader that turns an image file into an input like those of the samples; `None` unless samples are images that
+    /// could come from files. Checkpoints save it, so that a trained model predicts images without the data.
     fn image_reader(&self) -> Option<ImageReader> {
         None
     }
 
-    /// What the tokens of a text are, where samples are made of those that [`class_names`](Self::class_names) tells. It is
-    /// saved with every checkpoint: a trained model can be asked to continue a text without the data.
+    /// The kind of tokens if samples are text; [`class_names`](Self::class_names) lists the tokens. Checkpoints save it, so
+    /// that a trained model continues a text without the data.
     fn level(&self) -> Option<Level> {
         None
     }
@@ -36,71 +36,71 @@ pub trait Source: Send + Sync {
     /// The number of samples of a part.
     fn len(&self, split: Split) -> usize;
 
-    /// Whether each sample goes on where the one before it ended, as the pieces of a text do.
+    /// Whether each sample continues the one before it, like the pieces of a text.
     ///
-    /// Batches are then made of as many streams as they have samples, each a consecutive part of the data, so that a
-    /// recurrent model can keep its state from one batch to the next.
+    /// Each place in the batch is then a stream of consecutive samples, and a recurrent model keeps its state from one
+    /// batch to the next.
     fn is_continuous(&self) -> bool {
         false
     }
 
     /// The sample at `index`, which is below [`len`](Self::len).
     ///
-    /// `augment` is the key of (seed, epoch, index) in training and `None` elsewhere: all that is random about a
-    /// sample is drawn from it, so that a resumed run sees the same samples.
+    /// `augment` is the key of (seed, epoch, index) in training and `None` elsewhere. All randomness of a sample comes
+    /// from this key, so that a resumed run sees the same samples.
     ///
     /// # Errors
-    /// A sample that cannot be read. Whether that ends the run is decided by [`OnCorrupt`](crate::OnCorrupt).
+    /// A sample that cannot be read. [`OnCorrupt`](crate::OnCorrupt) decides whether that ends the run.
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError>;
 
-    /// How messages call the sample: the name of its file, or where there is none, its part and index.
+    /// The name of the sample in messages: its file, or else its part and index.
     fn sample_name(&self, split: Split, index: usize) -> String {
         format!("{split} sample {index}")
     }
 
-    /// What the source itself keeps in host memory at this moment.
+    /// The host memory that the source itself holds at present.
     fn host_bytes(&self) -> Bytes {
         Bytes::default()
     }
 }
 
-/// The settings of a source, read and valid, before anything was looked for on disk.
+/// The valid settings of a source, before any access to the disk.
 ///
-/// Reading and opening are two steps so that the keys of a configuration can be checked where the data is not.
+/// Reading and opening are two steps, so that a configuration can be checked on a machine without the data.
 pub trait OpenSource {
-    /// Opens the source: the first moment at which it touches the disk.
+    /// Opens the source. This is its first access to the disk.
     ///
     /// # Errors
-    /// Data that is missing or not laid out as expected.
+    /// Data that is missing or has another layout.
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError>;
 }
 
-/// What a source is opened with beside its own settings.
+/// The context in which a source is opened, beside its own settings.
 #[derive(Clone)]
 pub struct OpenContext {
-    /// Where results that took long to compute are kept between runs. Created when first written to.
+    /// The folder that keeps results of long computations between runs. It is created on the first write.
     pub cache_dir: PathBuf,
     /// The seed of the run.
     pub seed: u64,
     observer: Option<Arc<OpenObserver>>,
 }
 
-/// Whoever is told what happens while data is opened.
+/// The receiver of events while data is opened.
 pub type OpenObserver = dyn Fn(&OpenEvent<'_>) + Send + Sync;
 
 impl OpenContext {
-    /// With nobody who is told what happens.
+    /// A context without an observer.
     pub fn new(cache_dir: impl Into<PathBuf>, seed: u64) -> Self {
         Self { cache_dir: cache_dir.into(), seed, observer: None }
     }
 
-    /// With somebody who is told.
+    /// The context with an observer.
     #[must_use]
     pub fn with_observer(self, observer: Arc<OpenObserver>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Tells what happens.
+    /// Sends an event to the observer, if there is one.
     pub fn tell(&self, event: &OpenEvent<'_>) {
         if let Some(observer) = &self.observer {
             observer(event);
@@ -118,54 +118,54 @@ impl fmt::Debug for OpenContext {
     }
 }
 
-/// What happens while a source is opened and may take long.
+/// Events of long operations while a source is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenEvent<'a> {
-    /// A file is on its way.
+    /// A download is running.
     Downloading {
-        /// Where it comes from.
+        /// The source of the file.
         url: &'a str,
-        /// Bytes that are here.
+        /// Bytes received so far.
         done: u64,
         /// Bytes of the whole file.
         total: u64,
     },
-    /// A file is here, and is the right one.
+    /// A file is complete and its checksum is right.
     Downloaded {
-        /// Where it comes from.
+        /// The source of the file.
         url: &'a str,
         /// Its bytes.
         bytes: u64,
-        /// Where it lies.
+        /// Its path.
         path: &'a Path,
     },
-    /// The files of an archive are being taken out.
+    /// An archive is being unpacked.
     Unpacking {
         /// The archive.
         archive: &'a Path,
     },
 }
 
-/// One sample: what the model is given and what its output is compared with.
+/// One sample: the input of the model and the target of its output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The input, as [`SampleSpec::input`] says.
+    /// The input, as specified by [`SampleSpec::input`].
     pub input: Values,
-    /// The target, as [`SampleSpec::target`] says.
+    /// The target, as specified by [`SampleSpec::target`].
     pub target: Target,
 }
 
 /// The numbers of an input, in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Of images, sequences and vectors.
+    /// The values of images, sequences and vectors.
     Floats(Vec<f32>),
     /// Indices of tokens.
     Tokens(Vec<i32>),
 }
 
 impl Values {
-    /// How many numbers there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::Floats(values) => values.len(),
@@ -173,7 +173,7 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

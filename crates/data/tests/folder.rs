@@ -8,8 +8,8 @@ use image::{GrayImage, Luma, Rgb, RgbImage, Rgba, RgbaImage};
 use oomph_config::Section;
 use oomph_core::{Split, TargetSpec};
 use oomph_data::{
-    DataError, ImageFiles, LastBatch, Loader, LoaderOptions, OnCorrupt, Order, Sample, Source, SourceRecord,
-    Target, Values, image_files,
+    DataError, ImageFiles, LastBatch, Loader, LoaderOptions, OnCorrupt, Sample, SampleOrder, Source,
+    SourceRecord, Target, Values, image_files,
 };
 use support::{Photos, epoch, jpeg, open_folder, options, photo, png, real_photos};
 
@@ -124,7 +124,7 @@ fn a_cache_changes_nothing_but_memory() {
     assert!(kept.host_bytes().get() >= before.get() + 6 * 960);
 }
 
-/// A PNG header that promises `side` × `side` pixels, with next to nothing behind it.
+/// A PNG header for `side` × `side` pixels, with almost no data behind it.
 fn bomb(side: u32) -> Vec<u8> {
     let mut bytes = png(RgbImage::new(1, 1));
     bytes[16..20].copy_from_slice(&side.to_be_bytes());
@@ -140,7 +140,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Ways in which a file can be corrupt, and words of the message for each.
+/// Corrupt files, and words of the message for each.
 fn corrupt_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let whole = jpeg(1, 20, 16);
     let whole_png = png(photo(1, 20, 16));
@@ -220,7 +220,7 @@ fn a_part_without_one_readable_image_cannot_be_opened() {
         assert_eq!(
             error.to_string(),
             "none of the 2 training images can be decoded; \
-             the first: `train/a/0.png` is unreadable: its content is neither JPEG nor PNG"
+             the first error: `train/a/0.png` is unreadable: the content is neither JPEG nor PNG"
         );
     }
 }
@@ -238,10 +238,10 @@ fn folders_that_are_not_laid_out_as_expected_are_refused() {
     photos.write("loose.jpg", b"");
     check(format!("`{root}` has no folder `train`"));
     photos.write("train/loose.jpg", b"");
-    check(format!("`{root}/train` holds no class folders"));
+    check(format!("`{root}/train` has no class folders"));
     photos.write("train/cat/notes.txt", b"");
     check(format!(
-        "class folder `{root}/train/cat` holds no `.jpg`, `.jpeg` or `.png` files (other entries: 1)"
+        "class folder `{root}/train/cat` has no `.jpg`, `.jpeg` or `.png` files (other entries: 1)"
     ));
     photos.write("train/cat/0.jpg", b"");
     photos.write("train/dog/0.jpg", b"");
@@ -280,7 +280,7 @@ fn links_are_followed_but_never_in_circles() {
     symlink(root.join("test/dog"), root.join("test/emu")).expect("a link");
     let source = photos.open(&format!("{RAW}\non_corrupt = 'skip'")).expect("links are files");
     assert_eq!(source.class_names().map(<[_]>::len), Some(3));
-    // Cats: three and a link. Dogs: three and a link to a folder, and all of them once more as emus.
+    // Three cats and a link. Three dogs and a link to a folder, and all of them again as emus.
     assert_eq!(source.len(Split::Train), 12);
     let batches = epoch(&source, 4, 0, &options(2, OnCorrupt::Skip)).expect("skipped");
     assert_eq!(batches.iter().map(|batch| batch.skipped.len()).sum::<usize>(), 2);
@@ -298,7 +298,7 @@ fn statistics_are_computed_once() {
     let first = sample(&*photos.open("").expect("a whole folder"), Split::Train, 0);
     let files = cached_statistics(&photos);
     assert_eq!(files.len(), 1);
-    // Numbers that no image has show that the file is read.
+    // Impossible statistics prove that the file is read.
     let text = fs::read_to_string(&files[0]).expect("a file");
     let mut kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     kept["mean"] = serde_json::json!([100.0, 100.0, 100.0]);
@@ -367,7 +367,7 @@ fn real_photos_are_normalised_and_loaded_alike_by_any_number_of_workers() {
     assert_eq!((source.len(Split::Train), source.len(Split::Test)), (5000, 1000));
     let expected = epoch(&source, 64, 1, &options(0, OnCorrupt::Fail)).expect("whole images");
     for workers in [1, 4] {
-        // Opened anew: with statistics recalled and nothing decoded yet.
+        // Opened again: statistics come from the cache, and nothing is decoded yet.
         assert_eq!(
             epoch(&open(), 64, 1, &options(workers, OnCorrupt::Fail)).expect("whole images"),
             expected
@@ -395,7 +395,7 @@ fn settings_and_loader_share_a_section() {
     let context = oomph_data::OpenContext::new(photos.cache_dir(), 0);
     let source: Arc<dyn Source> =
         oomph_data::folder(&section).expect("valid settings").open(&context).expect("a whole folder");
-    let order = Order::train(source.len(Split::Train), 4, 0, options.last_batch);
+    let order = SampleOrder::train(source.len(Split::Train), 4, 0, options.last_batch);
     assert_eq!(options.last_batch, LastBatch::Drop);
     assert_eq!(Loader::start(source, Split::Train, order, 0, 0, None, &options).count(), 1);
 }

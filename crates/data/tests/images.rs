@@ -16,10 +16,10 @@ use oomph_core::{Split, TargetSpec};
 use oomph_data::{DataError, OnCorrupt, OpenContext, OpenEvent, OpenSource, Source, cifar10, idx};
 use support::{Photos, epoch, options, photo, png};
 
-/// What a Rust test has of Python's: both formats, written by hand.
+/// Both formats, written without Python.
 struct Files(tempfile::TempDir);
 
-/// Ten classes, so many photos each.
+/// Ten classes with this number of photos each.
 fn photos(split: Split, each: usize) -> Vec<(u8, RgbImage)> {
     let start = if split == Split::Train { 0 } else { 500 };
     (0..10 * each).map(|index| ((index / each) as u8, photo((start + index) as u64, 32, 32))).collect()
@@ -61,7 +61,7 @@ impl Files {
         files
     }
 
-    /// The same photos in IDX files, one of them packed.
+    /// The same photos in IDX files, one of them compressed.
     fn idx() -> Self {
         let files = Self::new();
         for (split, each, begin) in [(Split::Train, 2, "train"), (Split::Test, 1, "t10k")] {
@@ -104,7 +104,7 @@ fn open(read: Reader, path: &Path, text: &str) -> Result<Arc<dyn Source>, DataEr
     settings.open(&OpenContext::new("unused", 0))
 }
 
-/// The message, with the folder left out.
+/// The message without the folder's path.
 fn says(files: &Files, result: Result<Arc<dyn Source>, DataError>) -> String {
     let error = result.err().expect("it is broken");
     error.to_string().replace(&format!("{}/", files.path().display()), "")
@@ -132,7 +132,7 @@ fn samples_are_those_of_a_folder_with_the_same_pixels() {
     let idx = idx.open_idx(&format!("{AUGMENTED}\nchannels = 3")).expect("whole files");
     for source in [&cifar, &idx] {
         assert_eq!(source.spec(), folder.spec());
-        // A trained model is asked about files of images in the same way.
+        // Predictions read image files the same way.
         assert_eq!(source.image_reader(), folder.image_reader());
         for split in [Split::Train, Split::Test] {
             assert_eq!(source.len(split), folder.len(split));
@@ -172,7 +172,7 @@ fn a_broken_cifar10_file_is_named_with_its_byte() {
         &whole[..5000],
         "`data_batch_3.bin`, byte 5000: the file ends here; expected 1146 more bytes of an image",
     );
-    check(&[], "`data_batch_3.bin`, byte 0: it holds no images");
+    check(&[], "`data_batch_3.bin`, byte 0: the file has no images");
     let mut mislabelled = whole.clone();
     mislabelled[2 * 3073] = 77;
     check(
@@ -183,17 +183,17 @@ fn a_broken_cifar10_file_is_named_with_its_byte() {
     files.write("batches.meta.txt", b"cat\ndog\n");
     assert_eq!(
         says(&files, files.open_cifar10("")),
-        "`batches.meta.txt`, byte 8: there are 2 names of classes; expected 10"
+        "`batches.meta.txt`, byte 8: the file has 2 class names; expected 10"
     );
     fs::remove_file(files.at("batches.meta.txt")).expect("written");
     let too_large = says(&files, files.open_cifar10("max_file_bytes = '10KiB'"));
     assert_eq!(
         too_large,
-        "`data_batch_1.bin`, byte 0: it has 12.0 KiB or more, above `data.max_file_bytes` of 10.0 KiB"
+        "`data_batch_1.bin`, byte 0: the size is 12.0 KiB or more, above `data.max_file_bytes` of 10.0 KiB"
     );
     fs::remove_file(files.at("test_batch.bin")).expect("written");
     let error = files.open_cifar10("").err().expect("a file is missing");
-    assert!(error.to_string().ends_with("holds no `test_batch.bin`"), "{error}");
+    assert!(error.to_string().ends_with("has no file `test_batch.bin`"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("data.download=true")));
 }
 
@@ -269,10 +269,10 @@ fn idx_files_must_fit_each_other() {
     files.write("t10k-images-idx4-ubyte.gz", &idx_bytes(&[10, 16, 16, 3], vec![0; 10 * 768]));
     assert_eq!(
         says(&files, files.open_idx("channels = 3")),
-        "`t10k-images-idx4-ubyte.gz`, byte 4: images are 3×16×16, but those to train on are 3×32×32"
+        "`t10k-images-idx4-ubyte.gz`, byte 4: images are 3×16×16, but the training images are 3×32×32"
     );
     files.write("t10k-images-idx4-ubyte.gz", &labels);
-    assert!(says(&files, files.open_idx("channels = 3")).contains("byte 0: it begins with 0x00000801"));
+    assert!(says(&files, files.open_idx("channels = 3")).contains("byte 0: the file begins with 0x00000801"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The loader, over sources of a user's own.
+//! The loader, with a user's sources.
 
 mod support;
 
@@ -13,14 +13,14 @@ use std::{
 
 use oomph_core::{Generator, InputSpec, Key, SampleSpec, Split, TargetSpec};
 use oomph_data::{
-    Batch, DataError, LastBatch, Loader, LoaderOptions, OnCorrupt, Order, Sample, SampleError, Source,
+    Batch, DataError, LastBatch, Loader, LoaderOptions, OnCorrupt, Sample, SampleError, SampleOrder, Source,
     Target, Targets, Values,
 };
 use support::options;
 
 type Make = dyn Fn(usize, Option<Key>) -> Result<Sample, SampleError> + Send + Sync;
 
-/// A source of a user: `make` gives the samples.
+/// A user's source: `make` returns the samples.
 struct Users {
     spec: SampleSpec,
     samples: usize,
@@ -63,7 +63,7 @@ impl Source for Users {
     }
 }
 
-/// The index, and a random draw where augmented.
+/// The index, and a random number if augmented.
 fn plain(index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
     let draw = augment.map_or(0.0, |key| Generator::at(key).uniform());
     Ok(Sample { input: Values::Floats(vec![index as f32, draw]), target: Target::Class(index % 3) })
@@ -75,7 +75,7 @@ fn load(
     first: usize,
     options: &LoaderOptions,
 ) -> Result<Vec<Batch>, DataError> {
-    let order = Order::train(source.samples, 8, 1, LastBatch::Keep);
+    let order = SampleOrder::train(source.samples, 8, 1, LastBatch::Keep);
     Loader::start(source.clone(), Split::Train, order, epoch, first, Some(1), options).collect()
 }
 
@@ -118,7 +118,7 @@ fn an_epoch_resumed_at_any_batch_gives_the_same_rest() {
 #[test]
 fn a_batch_holds_the_samples_of_its_order() {
     let source = Users::new(20, plain);
-    let order = Order::train(20, 8, 1, LastBatch::Drop);
+    let order = SampleOrder::train(20, 8, 1, LastBatch::Drop);
     let batches: Result<Vec<_>, _> =
         Loader::start(source, Split::Train, order.clone(), 4, 0, None, &options(2, OnCorrupt::Fail))
             .collect();
@@ -138,7 +138,7 @@ fn a_batch_holds_the_samples_of_its_order() {
 fn no_more_batches_are_in_flight_than_prefetched() {
     let source = Users::new(800, plain);
     let options = LoaderOptions { prefetch: 3, ..options(4, OnCorrupt::Fail) };
-    let order = Order::eval(800, 8);
+    let order = SampleOrder::eval(800, 8);
     let mut loader = Loader::start(source.clone(), Split::Train, order, 0, 0, None, &options);
     for taken in 0..4 {
         let expected = (taken + 3) * 8;
@@ -146,7 +146,7 @@ fn no_more_batches_are_in_flight_than_prefetched() {
         while source.asked.load(Ordering::Relaxed) < expected && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
-        // Time for a worker that knows no bounds.
+        // Enough time for a worker without a bound to run ahead.
         thread::sleep(Duration::from_millis(30));
         assert_eq!(source.asked.load(Ordering::Relaxed), expected, "{taken} batches taken");
         loader.next().expect("a batch").expect("valid samples");
@@ -160,7 +160,7 @@ fn a_loader_dropped_within_an_epoch_stops_at_once() {
         plain(index, augment)
     });
     for taken in [0, 1] {
-        let order = Order::eval(10_000, 1000);
+        let order = SampleOrder::eval(10_000, 1000);
         let mut loader =
             Loader::start(source.clone(), Split::Train, order, 0, 0, None, &options(4, OnCorrupt::Fail));
         for _ in 0..taken {
@@ -170,7 +170,7 @@ fn a_loader_dropped_within_an_epoch_stops_at_once() {
         drop(loader);
         // A whole batch would take two seconds.
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-        // The workers are gone: they held the source too.
+        // The workers have ended: they also held the source.
         assert_eq!(Arc::strong_count(&source), 1);
     }
 }
@@ -197,9 +197,9 @@ fn a_label_out_of_range_names_the_sample() {
     });
     for workers in [0, 2] {
         let text = failure(&source, workers).to_string();
-        assert_eq!(text, "label of train sample 11 is 3, but there are 3 classes");
+        assert_eq!(text, "the label of train sample 11 is 3, but there are only 3 classes");
     }
-    // It is not a corrupt sample: the data set is wrong.
+    // This is an error of the data set, not a corrupt sample.
     assert!(load(&source, 0, 0, &options(2, OnCorrupt::Skip)).is_err());
 }
 
@@ -211,15 +211,15 @@ fn samples_that_break_the_promise_of_the_spec_are_refused() {
     };
     assert_eq!(
         with(Values::Floats(vec![0.0; 3]), Target::Class(0)),
-        "input of train sample 0 has 3 floats, but the source promises vector of 2 features (2 elements)"
+        "the input of train sample 0 has 3 floats, but the source promises vector of 2 features (2 elements)"
     );
     assert_eq!(
         with(Values::Tokens(vec![0; 2]), Target::Class(0)),
-        "input of train sample 0 has 2 tokens, but the source promises vector of 2 features (2 elements)"
+        "the input of train sample 0 has 2 tokens, but the source promises vector of 2 features (2 elements)"
     );
     assert_eq!(
         with(Values::Floats(vec![0.0; 2]), Target::Values(vec![1.0])),
-        "target of train sample 0 has 1 values, but the source promises 3 classes"
+        "the target of train sample 0 has 1 values, but the source promises 3 classes"
     );
 }
 
@@ -237,14 +237,14 @@ fn tokens_and_vectors_as_targets_are_loaded_and_checked() {
     };
     let source = Users::with_spec(spec.clone(), 2, make(4));
     let batches: Result<Vec<_>, _> =
-        Loader::start(source, Split::Test, Order::eval(2, 2), 0, 0, None, &options(1, OnCorrupt::Fail))
+        Loader::start(source, Split::Test, SampleOrder::eval(2, 2), 0, 0, None, &options(1, OnCorrupt::Fail))
             .collect();
     let batch = batches.expect("valid samples").remove(0);
     assert_eq!(batch.input, Values::Tokens(vec![0, 4, 1, 4]));
     assert_eq!(batch.targets, Targets::Values { data: vec![0.5, 0.0, 0.5, 1.0], features: 2 });
     for token in [5, -1] {
         let text = failure(&Users::with_spec(spec.clone(), 1, make(token)), 1).to_string();
-        assert_eq!(text, format!("train sample 0 has token {token}, but the vocabulary has 5"));
+        assert_eq!(text, format!("train sample 0 has token {token}, but the vocabulary has 5 tokens"));
     }
 }
 
@@ -291,7 +291,7 @@ fn batches_before_an_error_are_whole_and_none_follow_it() {
         let mut loader = Loader::start(
             source.clone(),
             Split::Test,
-            Order::eval(64, 8),
+            SampleOrder::eval(64, 8),
             0,
             0,
             None,

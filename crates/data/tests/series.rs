@@ -15,7 +15,7 @@ impl File {
         file
     }
 
-    /// Rows `time, time², constant`, the first of which is at time 0.
+    /// Rows `time, time², constant`, from time 0.
     fn squares(rows: usize) -> Self {
         let mut text = "time,square,constant\n".to_owned();
         (0..rows).for_each(|time| writeln!(text, "{time},{},5", time * time).expect("written to memory"));
@@ -49,7 +49,7 @@ fn a_window_goes_with_what_comes_after_it() {
     assert_eq!(source.spec().input, InputSpec::Sequence { steps: 3, features: 2 });
     assert_eq!(source.spec().target, TargetSpec::Values { features: 1 });
     assert_eq!(sample(&*source, Split::Train, 1), (vec![1.0, 1.0, 4.0, 2.0, 9.0, 3.0], vec![5.0]));
-    assert_eq!(source.sample_name(Split::Train, 1), "the window from row 2 on of `series.csv`");
+    assert_eq!(source.sample_name(Split::Train, 1), "the window from row 2 of `series.csv`");
     let all = file.open("steps = 3\nnormalize = 'none'").expect("whole");
     assert_eq!(all.spec().target, TargetSpec::Values { features: 3 });
 }
@@ -85,7 +85,7 @@ fn values_are_normalised_by_the_training_part_alone() {
     let (input, target) = sample(&*source, Split::Test, 19 - 1);
     assert_eq!(input, [expected(98.0), 0.0]);
     assert_eq!(target, [expected(99.0), 0.0]);
-    // What is held out changes nothing of it.
+    // Held-out rows do not affect the statistics.
     let text = fs::read_to_string(file.path()).expect("written").replace("99,9801,5", "1e9,0,0");
     let other = File::new(&text).open("columns = ['time', 'constant']\nsteps = 1").expect("whole");
     assert_eq!(sample(&*other, Split::Train, 7), sample(&*source, Split::Train, 7));
@@ -104,15 +104,15 @@ fn what_is_wrong_is_named_with_line_and_byte() {
     let (message, hint) = says(&squares, "columns = ['tiem']");
     assert_eq!(
         message,
-        "`series.csv`, byte 0: there is no column `tiem`; there are `time`, `square`, `constant`"
+        "`series.csv`, byte 0: there is no column `tiem`; the columns are `time`, `square`, `constant`"
     );
     assert!(hint.contains("data.columns"), "{hint}");
     assert_eq!(
         says(&squares, "targets = ['tiem']").0,
-        "`series.csv`, byte 0: there is no column `tiem`; there are `time`, `square`, `constant`"
+        "`series.csv`, byte 0: there is no column `tiem`; the columns are `time`, `square`, `constant`"
     );
     let (message, hint) = says(&squares, "steps = 16");
-    assert_eq!(message, "the train part of `series.csv` has 16 rows; a window and its target take 17");
+    assert_eq!(message, "the train part of `series.csv` has 16 rows; a window and its target need 17");
     assert!(hint.contains("data.steps"), "{hint}");
     let dates = File::new("date,temp\n2026-01-01,3.5\n");
     let (message, hint) = says(&dates, "");

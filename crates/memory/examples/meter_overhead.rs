@@ -1,4 +1,4 @@
-//! What the meter costs: nanoseconds for an allocation and its free, by the system's allocator, counted, and recorded.
+//! The cost of the meter: nanoseconds for an allocation and its free, with the system's allocator, counted, and recorded.
 //!
 //! `cargo run --release -p oomph-memory --example meter_overhead`
 
@@ -11,12 +11,13 @@ use std::{
 
 use oomph_core::{Bytes, Phase};
 use oomph_memory::{
-    Account, Category, Clock, CountingAllocator, Draft, Held, Name, Names, Origin, RawBlock, charge,
+    Account, CountingAllocator, charge,
     record::{self, Notes},
     set_limit,
 };
+use oomph_timeline::{Block, Category, Clock, Draft, Name, Origin, TensorLocation, Timeline};
 
-/// The fastest of several runs: whatever else the machine does makes runs slower, never faster.
+/// The fastest of several runs: other work of the machine only makes runs slower.
 fn nanoseconds(allocator: &(impl GlobalAlloc + Sync), account: Account, threads: usize, size: usize) -> f64 {
     let runs = (0..15).map(|_| run(allocator, account, threads, size));
     runs.fold(f64::INFINITY, f64::min)
@@ -99,44 +100,38 @@ fn main() {
     );
 }
 
-/// 100,000 events as of training: each step keeps 2,000 blocks for backward, 400 of the others are noted.
+/// 100,000 events of a training: each step keeps 2,000 blocks for backward, of which 400 are noted.
 fn realistic() -> Draft {
-    let mut names = Names::default();
+    let mut timeline = Timeline::new(Origin::Measured, Clock::Nanoseconds);
+    let names = &mut timeline.names;
     let scopes: Vec<_> =
         (0..64).map(|layer| names.of(&format!("layer{}.{}.conv", layer / 8, layer % 8))).collect();
     let stages = (0..64).map(|layer| format!("layer{}.{}", layer / 8, layer % 8)).collect();
     let tensor = names.of("weight");
-    let (mut blocks, mut held, mut places) = (Vec::new(), Vec::new(), vec![(Phase::Idle, Name::NONE)]);
-    while places.len() < 100_000 {
-        let start = places.len() as u32;
+    let (mut tensors, mut points) = (Vec::new(), vec![(Phase::Idle, Name::NONE)]);
+    while points.len() < 100_000 {
+        let start = points.len() as u32;
         for kept in 0..2000u32 {
             let scope = scopes[kept as usize * scopes.len() / 2000];
-            places.push((Phase::Forward, scope));
+            points.push((Phase::Forward, scope));
             let (born, died) = (start + kept, Some(start + 3999 - kept));
             let address = u64::from(kept) * 4096;
-            let (operation, dtype) = (Name::NONE, Name::NONE);
-            let (phase, shape) = (Phase::Forward, Vec::new());
-            blocks.push(RawBlock { address, bytes: 4096, born, died, phase, scope, operation, shape, dtype });
+            let (phase, dtype) = (Phase::Forward, Name::NONE);
+            timeline.blocks.push(Block { died, phase, scope, ..Block::new(address, 4096, born) });
             if kept % 5 == 0 {
                 let (category, shape) = (Category::Inputs, vec![32, 3, 224, 224]);
-                held.push(Held { event: born, address: address + 64, category, tensor, shape, dtype });
+                tensors.push(TensorLocation {
+                    event: born,
+                    address: address + 64,
+                    category,
+                    tensor,
+                    shape,
+                    dtype,
+                });
             }
         }
-        places.extend([(Phase::Backward, Name::NONE); 2000]);
+        points.extend([(Phase::Backward, Name::NONE); 2000]);
     }
-    Draft {
-        origin: Origin::Measured,
-        title: String::new(),
-        device: "cpu".into(),
-        limit_bytes: None,
-        clock: Clock::Nanoseconds,
-        times: (0..places.len() as u64).collect(),
-        places,
-        steps: Vec::new(),
-        blocks,
-        held,
-        stages,
-        names,
-        lost_events: 0,
-    }
+    timeline.times = (0..points.len() as u64).collect();
+    Draft { timeline, points, tensors, stages }
 }

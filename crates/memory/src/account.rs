@@ -1,18 +1,18 @@
-//! The word itself is the core's: model and trainer say whom they allocate for, the allocator here asks.
+//! The owner of an allocation. `oomph-core` defines the accounts, so model and trainer need no meter to set them.
 
 use oomph_core::{MOST_DEVICES, current_device};
 
 pub use oomph_core::{Account, charge};
 pub(crate) use oomph_core::{charge_thread, charged_account};
 
-/// Whom an allocation is counted for, as a word of its header: 0 is the host, 1 the first CPU device, and so on.
+/// The owner of an allocation, as a word of its header: 0 is the host, 1 the first CPU device, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u64);
 
 impl Owner {
     pub(crate) const HOST: Self = Self(0);
 
-    /// Whom this thread allocates for now.
+    /// The owner of this thread's allocations.
     #[inline]
     pub(crate) fn current() -> Self {
         match charged_account() {

@@ -10,14 +10,14 @@ use oomph_core::MOST_DEVICES;
 
 use crate::{account::Owner, limit, record::Claim};
 
-/// The system's allocator, counting. See [`install_meter!`](crate::install_meter).
+/// The counting allocator on top of the system's. See [`install_meter!`](crate::install_meter).
 ///
-/// Each allocation carries a header that names its owner, as long as the alignment and at least 16 bytes. Counts are
-/// of the bytes asked for; header and the system's own rounding are not counted.
+/// Each allocation has a header with its owner, as long as the alignment and at least 16 bytes. Counts are requested bytes,
+/// without headers and the system's rounding.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// The figures of a device. Two cache lines, which processors fetch as a pair, and no others on them.
+/// The figures of a device, alone on two cache lines, which processors fetch as a pair.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Device {
@@ -26,7 +26,7 @@ pub(crate) struct Device {
     pub(crate) allocations: AtomicU64,
 }
 
-/// The figure of the host. Of it nobody asks a peak, so that loading data costs one shared word.
+/// The figure of the host. It has no peak, so loading data costs one shared word.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Host {
@@ -41,21 +41,20 @@ impl Device {
         Self { live: AtomicU64::new(0), peak: AtomicU64::new(0), allocations: AtomicU64::new(0) }
     }
 
-    /// Those of a device by its index, as [`on_device`](oomph_core::on_device) takes it.
+    /// The figures of the device of that index.
     #[inline]
     pub(crate) fn of(device: usize) -> &'static Self {
         &DEVICES[device.min(MOST_DEVICES - 1)]
     }
 
-    /// Counts an allocation of `size` bytes on a device, in place of one of `replaced` bytes where it is a block that
-    /// grew.
+    /// Counts an allocation of `size` bytes on a device, replacing `replaced` bytes if a block was resized.
     fn born(device: usize, size: usize, replaced: usize) {
         let figures = Self::of(device);
         figures.allocations.fetch_add(1, Relaxed);
-        // Wraps where the block shrank. `Release`, so that a recording that reads the level knows of the event.
+        // Wraps if the block shrank. `Release`: a recording that reads the level must see the event.
         let change = (size as u64).wrapping_sub(replaced as u64);
         let live = figures.live.fetch_add(change, Release).wrapping_add(change);
-        // The plain load keeps the shared line readable in the usual case, where the peak is not exceeded.
+        // Usually the peak is not exceeded; then the plain load keeps the cache line shared.
         if live > figures.peak.load(Relaxed) {
             figures.peak.fetch_max(live, Relaxed);
         }
@@ -67,13 +66,13 @@ impl Device {
     }
 }
 
-/// Has the system's allocator keep what tensors free, for those of the next step, instead of giving it back to the
-/// system and asking for it again page by page: an LSTM of 64 steps trained up to three times as fast for it, on two
-/// cores (`tools/meter_cost`). Up to 1 GiB is kept at the heap's end. Does nothing where that is not glibc.
+/// Makes the system's allocator keep freed memory for the next step, instead of returning it and requesting it again page
+/// by page. An LSTM of 64 steps trained up to three times as fast on two cores (`tools/meter_cost`). Up to 1 GiB is kept at
+/// the heap's end. It has no effect without glibc.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
-        // The largest that glibc takes; what is larger is mapped on its own.
+        // The largest value that glibc accepts; larger blocks are mapped separately.
         const MAPPED_FROM: libc::c_int = 32 << 20;
         const KEPT: libc::c_int = 1 << 30;
         // SAFETY: sets two numbers of the allocator under its own lock.
@@ -84,8 +83,7 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Gives what the system's allocator [kept](keep_freed_memory) of freed memory back to the system. Does nothing where
-/// that is not glibc.
+/// Returns the freed memory that the system's allocator [kept](keep_freed_memory). It has no effect without glibc.
 pub fn give_back_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
@@ -98,15 +96,15 @@ pub fn give_back_freed_memory() {
 
 const HEADER: usize = 16;
 
-/// The layout with room for the header in front, and the header's length. `None` where that is no layout any more.
+/// The layout with a header in front, and the header's length. `None` if that exceeds the limits of a layout.
 fn with_header(layout: Layout) -> Option<(Layout, usize)> {
     let align = layout.align().max(HEADER);
     let size = layout.size().checked_add(align)?;
     Some((Layout::from_size_align(size, align).ok()?, align))
 }
 
-/// Whether an allocation of a compute thread may be a tensor's or a kernel's, and not bookkeeping of the graph, which is
-/// the program's: a step of a long LSTM makes 100,000 of those.
+/// Whether an allocation of a compute thread may belong to a tensor or kernel. The others are bookkeeping of the graph and
+/// count as host: a step of a long LSTM makes 100,000 of them.
 ///
 /// A tensor of Flex is a `Vec` of its elements, or bytes aligned to 16; a kernel's larger buffers are aligned to a cache
 /// line. Nodes, shapes and lists have the alignment of a pointer, and are small where tensors of 64-bit numbers are not.
@@ -124,7 +122,7 @@ fn holds_tensor(layout: Layout) -> bool {
     }
 }
 
-/// Whether hashbrown asks for so many bytes: of each of 2ᵏ slots an entry of a multiple of 8 bytes and a control byte,
+/// Whether hashbrown allocates `size` bytes: 2ᵏ slots, each with an entry of a multiple of 8 bytes and a control byte,
 /// and 16 control bytes more.
 fn is_hash_table(size: usize) -> bool {
     const LARGEST_ENTRY: usize = 512;
@@ -133,7 +131,7 @@ fn is_hash_table(size: usize) -> bool {
     slots.is_multiple_of(4) && (8..=LARGEST_ENTRY).contains(&entry) && entry.is_multiple_of(8)
 }
 
-/// Writes the header of a new allocation and gives the address behind it.
+/// Writes the header of a new allocation and returns the address after it.
 ///
 /// # Safety
 /// `start` is null or the start of an allocation of the layout that `with_header` gave with `header`.
@@ -162,7 +160,7 @@ unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
     user
 }
 
-/// Counts the end of an allocation, before the system may give its place to another thread.
+/// Counts a free, before the system can give the address to another thread.
 fn close(owner: Owner, user: *mut u8, size: usize) {
     match owner.device() {
         None => _ = HOST.live.fetch_sub(size as u64, Relaxed),
@@ -176,7 +174,7 @@ fn close(owner: Owner, user: *mut u8, size: usize) {
     }
 }
 
-/// Whom the header of an allocation names: its end is counted there, whichever thread frees it.
+/// The owner in the header of an allocation, whichever thread frees it.
 ///
 /// # Safety
 /// `user` came from `open`.
@@ -224,7 +222,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
             };
             (owner_of(user), resize)
         };
-        // Where the system moves the block it holds both for a moment; that is not counted.
+        // If the system moves the block, both exist for a moment; that is not counted.
         match owner.device() {
             None => {
                 let (_, size, result) = resize();
@@ -232,7 +230,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 result
             }
             Some(device) => {
-                // Before, since the system may give the old place to another thread at once.
+                // Counted before: the system may give the old address to another thread at once.
                 let freed = Claim::take();
                 let (address, size, result) = resize();
                 let made = freed.as_ref().map(|_| Claim::next());

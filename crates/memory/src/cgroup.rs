@@ -1,26 +1,26 @@
-//! What the cgroups of this process allow: its own and those around it.
+//! The limits of this process's cgroups: its own and the enclosing ones.
 
 use std::path::{Path, PathBuf};
 
-/// What one cgroup with a limit says.
+/// One cgroup with a memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
-    /// The most that its processes may hold.
-    pub(crate) limit_bytes: u64,
-    /// What they hold, without files that were read and are only kept until the memory is needed.
-    pub(crate) used_bytes: u64,
+pub struct Level {
+    /// The limit of its processes together.
+    pub limit_bytes: u64,
+    /// The memory in use, without reclaimable file cache.
+    pub used_bytes: u64,
 }
 
 impl Level {
-    /// What is left of the limit.
-    pub(crate) fn left_bytes(&self) -> u64 {
+    /// The rest of the limit.
+    pub fn left_bytes(&self) -> u64 {
         self.limit_bytes.saturating_sub(self.used_bytes)
     }
 }
 
-/// How a version of cgroups names its files.
+/// The file names of a version of cgroups.
 struct Version {
-    /// Where its tree is mounted.
+    /// The mount points of its tree.
     mounts: &'static [&'static str],
     limit: &'static str,
     used: &'static str,
@@ -35,7 +35,7 @@ const V1: Version = Version {
     idle_files: "total_inactive_file",
 };
 
-/// The second mount is that of systems that have both versions.
+/// The second mount point is for systems with both versions.
 const V2: Version = Version {
     mounts: &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
     limit: "memory.max",
@@ -43,16 +43,16 @@ const V2: Version = Version {
     idle_files: "inactive_file",
 };
 
-/// Version 1 says "none" as the largest number of pages, whatever a page is.
+/// Version 1 writes "no limit" as the largest number of pages, which depends on the page size.
 const UNLIMITED: u64 = 1 << 62;
 
-/// All cgroups around this process that have a limit, as files say that `read` reads.
-pub(crate) fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
+/// All cgroups of this process with a memory limit. `read` reads the files.
+pub fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
     let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mut levels = Vec::new();
     for (version, path) in own.lines().filter_map(membership) {
         for mount in version.mounts {
-            // In a container the path may be the host's, and only the root be there.
+            // In a container the path may be the host's, and only the root exists.
             let folders =
                 path.ancestors().map(|at| Path::new(mount).join(at.strip_prefix("/").unwrap_or(at)));
             levels.extend(folders.filter_map(|folder| level(&version, &folder, &read)));
@@ -61,8 +61,8 @@ pub(crate) fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
     levels
 }
 
-/// The folders, innermost first, in which a controller such as `cpu` has files about this process.
-pub(crate) fn folders(read: impl Fn(&Path) -> Option<String>, controller: &str) -> Vec<PathBuf> {
+/// The folders of a controller such as `cpu` for this process, innermost first.
+pub fn folders(read: impl Fn(&Path) -> Option<String>, controller: &str) -> Vec<PathBuf> {
     let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mut folders = Vec::new();
     for line in own.lines() {
@@ -96,7 +96,7 @@ fn membership(line: &str) -> Option<(Version, PathBuf)> {
 }
 
 fn level(version: &Version, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<Level> {
-    // `max` is no number: no limit.
+    // `max` is no number and means no limit.
     let limit_bytes = read(&folder.join(version.limit))?.trim().parse().ok()?;
     let used: u64 = read(&folder.join(version.used)).and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let idle = read(&folder.join("memory.stat")).and_then(|stat| value_of(&stat, version.idle_files));
@@ -104,7 +104,7 @@ fn level(version: &Version, folder: &Path, read: impl Fn(&Path) -> Option<String
     (limit_bytes < UNLIMITED).then_some(Level { limit_bytes, used_bytes })
 }
 
-/// The number behind a key of `memory.stat`.
+/// The number after a key of `memory.stat`.
 fn value_of(stat: &str, key: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,10 +1,10 @@
 use std::{fmt, str::FromStr, thread::available_parallelism};
 
-/// Cores of a machine, as Linux numbers and writes them: `0-3,8`.
+/// A set of cores in the notation of Linux: `0-3,8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores(Vec<usize>);
 
-/// The text is not a list of cores: what [`Cores::from_str`] returns.
+/// The error of [`Cores::from_str`]: the text is no list of cores.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a list of cores such as `0-3,8`")]
 pub struct ParseCoresError {
@@ -12,8 +12,8 @@ pub struct ParseCoresError {
 }
 
 impl Cores {
-    /// Those that this process may run on. Launchers of MPI programs bind each process to some. Where the system does
-    /// not tell which, as many as there are, from 0.
+    /// The cores that this process may run on. MPI launchers bind each process to some. If the system does not report them,
+    /// all cores from 0.
     pub fn allowed() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -21,13 +21,13 @@ impl Cores {
         told.unwrap_or_else(|| Self((0..available_parallelism().map_or(1, usize::from)).collect()))
     }
 
-    /// How many there are.
+    /// The number of cores.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// How many threads a process computes with that may run on these, beside others of the same machine of whom each
-    /// has its own `cores`, this process among them: a core that several may run on is shared evenly. At least one.
+    /// The number of compute threads for a process on these cores. `cores` are those of all processes of the machine, this
+    /// one included. Shared cores are divided evenly. At least 1.
     ///
     /// ```
     /// use oomph_memory::Cores;
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(threads("0-2", &["0-2"; 3]), 1);
         // Two on each of two sockets.
         assert_eq!(threads("8-15", &["0-7", "0-7", "8-15", "8-15"]), 4);
-        // One on a core of its own, and one that may run anywhere.
+        // One thread bound to a core, and one that may run on any core.
         assert_eq!(threads("0-3", &["0-3", "0"]), 3);
     }
 

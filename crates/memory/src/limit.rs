@@ -3,45 +3,45 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use oomph_core::{Bytes, MOST_DEVICES, Place, current_device};
+use oomph_core::{Bytes, ExecutionPoint, MOST_DEVICES, current_device};
 
 use crate::record;
 
-/// An allocation that a device of the size of [`limit`] would have refused.
+/// An allocation that exceeded the [`limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     /// The index of the CPU device.
     pub device: usize,
-    /// What was asked for.
+    /// The requested bytes.
     pub requested_bytes: Bytes,
-    /// What was in use after it.
+    /// The bytes in use after it.
     pub in_use_bytes: Bytes,
     /// The limit then.
     pub limit_bytes: Bytes,
-    /// Where the run was.
-    pub place: Place,
-    /// The allocation among those that are recorded: what [`record::next_event`] gave when it passed.
+    /// The execution point.
+    pub point: ExecutionPoint,
+    /// The allocation's number among recorded events: the value of [`record::next_event`] at that moment.
     pub event: u64,
 }
 
-/// More than anything can hold: no limit.
+/// Above any size: no limit.
 const NONE: u64 = u64::MAX;
 
-/// Nothing is known of a crossing yet.
+/// No crossing so far.
 const ARMED: u32 = 0;
-/// A thread is writing the words of one or taking them.
+/// A thread is writing or taking the words of a crossing.
 const MOVING: u32 = 1;
-/// The words are there.
+/// The words of a crossing are complete.
 const CROSSED: u32 = 2;
 
-/// The limit of a device, and what is known of its crossing. Devices that run at the same time share no cache line.
+/// The limit of a device and its crossing, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Limit {
     bytes: AtomicU64,
     /// [`ARMED`], [`MOVING`] or [`CROSSED`].
     state: AtomicU32,
-    place: AtomicU32,
+    point: AtomicU32,
     requested: AtomicU64,
     in_use: AtomicU64,
     crossed: AtomicU64,
@@ -50,43 +50,41 @@ struct Limit {
 
 static LIMITS: [Limit; MOST_DEVICES] = [const { Limit::new() }; MOST_DEVICES];
 
-/// Sets what each CPU device may hold; `None` for whatever the machine has. Crossings of the limits before are
-/// forgotten.
+/// Sets the limit of each CPU device; `None` for no limit. Earlier crossings are forgotten.
 ///
-/// An allocator can neither refuse nor unwind without ending the program, so allocations pass, and the first one above
-/// the limit is kept for [`take_crossing`], to be asked for where a step may end in an error.
+/// An allocator cannot refuse or unwind without ending the program. So allocations succeed, and the first one above the
+/// limit is kept for [`take_crossing`], which is called where a step may end in an error.
 pub fn set_limit(limit_bytes: Option<Bytes>) {
     (0..MOST_DEVICES).for_each(|device| set_device_limit(device, limit_bytes));
 }
 
-/// Sets what the CPU device of that index may hold, as [`set_limit`] does for all of them.
+/// Sets the limit of the CPU device of that index.
 pub fn set_device_limit(device: usize, limit_bytes: Option<Bytes>) {
     let limit = Limit::of(device);
     limit.bytes.store(limit_bytes.map_or(NONE, Bytes::get), Relaxed);
     limit.take(device);
 }
 
-/// What the CPU device that this thread works for may hold.
+/// The limit of this thread's CPU device.
 pub fn limit() -> Option<Bytes> {
     let limit_bytes = Limit::of(current_device()).bytes.load(Relaxed);
     Some(limit_bytes).filter(|&limit| limit != NONE).map(Bytes::new)
 }
 
-/// The first allocation on this thread's device that went above its limit since that was set, or since the last
-/// [`take_crossing`].
+/// The first allocation on this thread's device above its limit since [`set_limit`] or the last [`take_crossing`].
 pub fn crossing() -> Option<Crossing> {
     let device = current_device();
     let limit = Limit::of(device);
     (limit.state.load(Acquire) == CROSSED).then(|| limit.words(device))
 }
 
-/// Takes the crossing of this thread's device, and looks out for the next one.
+/// Takes the crossing of this thread's device, and watches for the next one.
 pub fn take_crossing() -> Option<Crossing> {
     let device = current_device();
     Limit::of(device).take(device)
 }
 
-/// For the allocator: compares what is in use on a device after an allocation with its limit. Does not allocate.
+/// For the allocator: compares the bytes in use on a device after an allocation with its limit. Does not allocate.
 pub(crate) fn check(device: usize, requested_bytes: u64, in_use_bytes: u64) {
     let limit = Limit::of(device);
     let limit_bytes = limit.bytes.load(Relaxed);
@@ -100,7 +98,7 @@ impl Limit {
         Self {
             bytes: AtomicU64::new(NONE),
             state: AtomicU32::new(ARMED),
-            place: AtomicU32::new(0),
+            point: AtomicU32::new(0),
             requested: AtomicU64::new(0),
             in_use: AtomicU64::new(0),
             crossed: AtomicU64::new(0),
@@ -126,14 +124,14 @@ impl Limit {
             requested_bytes: Bytes::new(self.requested.load(Relaxed)),
             in_use_bytes: Bytes::new(self.in_use.load(Relaxed)),
             limit_bytes: Bytes::new(self.crossed.load(Relaxed)),
-            place: Place::from_word(self.place.load(Relaxed)),
+            point: ExecutionPoint::from_word(self.point.load(Relaxed)),
             event: self.event.load(Relaxed),
         }
     }
 
     #[cold]
     fn cross(&self, device: usize, requested_bytes: u64, in_use_bytes: u64, limit_bytes: u64) {
-        // Above the limit every allocation comes by; a load leaves the line with all threads.
+        // Above the limit every allocation gets here; a load keeps the cache line shared.
         if self.state.load(Relaxed) != ARMED
             || self.state.compare_exchange(ARMED, MOVING, AcqRel, Relaxed).is_err()
         {
@@ -142,7 +140,7 @@ impl Limit {
         self.requested.store(requested_bytes, Relaxed);
         self.in_use.store(in_use_bytes, Relaxed);
         self.crossed.store(limit_bytes, Relaxed);
-        self.place.store(record::place_on(device).word(), Relaxed);
+        self.point.store(record::point_on(device).word(), Relaxed);
         self.event.store(record::next_event(), Relaxed);
         self.state.store(CROSSED, Release);
     }

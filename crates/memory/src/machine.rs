@@ -4,47 +4,46 @@ use oomph_core::Bytes;
 
 use crate::{cgroup, reading::read};
 
-/// The machine as this process may use it.
+/// The part of the machine that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// The processor's name, or its architecture where the system does not tell.
+pub struct MachineInfo {
+    /// The processor's name, or its architecture if the name is unknown.
     pub processor: String,
     /// Cores that this process may run on.
     pub cores: usize,
-    /// The smaller of the machine's memory and the limits of this process's cgroups; zero where the system tells
-    /// neither.
+    /// The smaller of the machine's memory and the limits of this process's cgroups; 0 if both are unknown.
     pub memory_bytes: Bytes,
 }
 
-/// Reads what the system says of itself (`/proc` and the cgroup).
-pub fn machine() -> Machine {
-    let total = file(Path::new(MEMINFO)).and_then(|text| memory(&text, "MemTotal:"));
+/// Reads the machine from `/proc` and the cgroup.
+pub fn machine() -> MachineInfo {
+    let total = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemTotal:"));
     let limits = cgroup::levels(file).into_iter().map(|level| level.limit_bytes);
     let processor = file(Path::new("/proc/cpuinfo")).and_then(|text| model_name(&text));
-    Machine {
+    MachineInfo {
         processor: processor.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: thread::available_parallelism().map_or(1, usize::from),
         memory_bytes: Bytes::new(total.into_iter().chain(limits).min().unwrap_or(0)),
     }
 }
 
-/// What the CPU device may hold where the user says nothing.
+/// The memory limit of the CPU device by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultLimit {
     /// The limit.
     pub bytes: Bytes,
-    /// What it follows from.
+    /// Its origin.
     pub reason: LimitReason,
-    /// What was set aside.
+    /// The reserve, which the limit leaves free.
     pub reserve_bytes: Bytes,
 }
 
-/// What a limit follows from: the scarcer of the two.
+/// The origin of a limit: the scarcer of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReason {
-    /// What the machine's programs leave.
+    /// The machine's available memory.
     Machine,
-    /// What the cgroup of a container or a job leaves.
+    /// The rest of the limit of a container's or job's cgroup.
     Cgroup,
 }
 
@@ -63,26 +62,27 @@ impl fmt::Display for DefaultLimit {
     }
 }
 
-/// Of what is there, one part in so many is left to others...
+/// The reserve is this fraction of the free memory...
 const RESERVE_PART: u64 = 20;
-/// ...but so much at least.
+/// … but at least this number of bytes.
 const LEAST_RESERVE: u64 = 256 << 20;
 
-/// What the device may hold: what it holds now, and what the machine and the cgroups leave, less a reserve. `None`
-/// where the system tells neither.
+/// The default limit of the CPU device: the bytes it holds now, plus the memory that the machine and the cgroups leave,
+/// minus a reserve. `None` if the free memory is unknown.
 ///
-/// The reserve is 5 % and at least 256 MiB: the program itself and the loader's batches grow on the same memory,
-/// allocators hold some per cent more than what was asked of them, and a machine without any free memory begins to
-/// swap, or kills the process, before an allocation fails.
+/// The reserve is 5 %, at least 256 MiB. The program itself and the loader's batches share the memory, allocators hold
+/// some per cent more than requested, and a machine without free memory swaps or kills the process before an allocation
+/// fails.
 pub fn default_limit() -> Option<DefaultLimit> {
     default_limit_from(file, read().in_use_bytes)
 }
 
-pub(crate) fn default_limit_from(
+/// [`default_limit`] from given files, and with given bytes in use.
+pub fn default_limit_from(
     file: impl Fn(&Path) -> Option<String>,
     in_use_bytes: Bytes,
 ) -> Option<DefaultLimit> {
-    let machine = file(Path::new(MEMINFO)).and_then(|text| memory(&text, "MemAvailable:"));
+    let machine = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemAvailable:"));
     let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
     let (left, reason) = match (machine, cgroup) {
         (None, None) => return None,
@@ -102,8 +102,8 @@ fn file(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// `MemTotal: 24689588 kB` in bytes.
-pub(crate) fn memory(meminfo: &str, key: &str) -> Option<u64> {
+/// A field of `/proc/meminfo` in bytes: `MemTotal: 24689588 kB`.
+pub fn meminfo_field(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn the_systems_texts_are_read() {
         let meminfo = "MemFree: 1 kB\nMemTotal:       24689588 kB\nMemAvailable: many\n";
-        assert_eq!(memory(meminfo, "MemTotal:"), Some(24_689_588 * 1024));
-        assert_eq!(memory(meminfo, "MemAvailable:"), None);
+        assert_eq!(meminfo_field(meminfo, "MemTotal:"), Some(24_689_588 * 1024));
+        assert_eq!(meminfo_field(meminfo, "MemAvailable:"), None);
         assert_eq!(model_name("processor : 0\nmodel name\t: AMD EPYC\n"), Some("AMD EPYC".to_owned()));
     }
 
@@ -141,7 +141,7 @@ mod tests {
             Some((limit.bytes.get() - 7, limit.reason, limit.reserve_bytes.get()))
         };
         let mib_256 = 256 << 20;
-        // 20 GiB: a twentieth is 1 GiB. 2 GiB: a twentieth is less than the least reserve.
+        // A twentieth of 20 GiB is 1 GiB. A twentieth of 2 GiB is below the minimum reserve.
         assert_eq!(with(Some(20 << 20), None), Some((19 * GIB, LimitReason::Machine, GIB)));
         assert_eq!(
             with(Some(20 << 20), Some(3 * GIB)),

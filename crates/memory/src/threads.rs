@@ -1,6 +1,6 @@
 use std::{fmt, num::NonZeroUsize, thread::available_parallelism};
 
-use oomph_core::{MOST_DEVICES, at_place, device_thread, place};
+use oomph_core::{MOST_DEVICES, at_point, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::account::{Account, charge, charge_thread};
@@ -8,38 +8,38 @@ use crate::account::{Account, charge, charge_thread};
 /// The compute threads could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadsError {
-    /// Another part of the program started them before.
-    #[error("the compute threads run already, as {running}, and cannot become {asked}")]
+    /// Compute threads already run, with another number.
+    #[error("{running} compute threads already run; their number cannot change to {asked}")]
     Running {
-        /// How many run.
+        /// The number of running threads.
         running: usize,
-        /// How many were asked for.
+        /// The requested number.
         asked: usize,
     },
-    /// The meter does not count so many devices apart.
+    /// The meter cannot count another device.
     #[error("there is no CPU device {device}: the last one is {}", MOST_DEVICES - 1)]
     Device {
-        /// The index that was asked for.
+        /// The requested index.
         device: usize,
     },
-    /// The system has no more threads.
+    /// The system starts no more threads.
     #[error("the {threads} compute threads of device {device} cannot be started")]
     Start {
         /// The index of the device.
         device: usize,
-        /// How many were asked for.
+        /// The requested number.
         threads: usize,
-        /// What the system says.
+        /// The system's error.
         #[source]
         reason: rayon::ThreadPoolBuildError,
     },
 }
 
-/// Starts the threads that compute for the CPU device (rayon's global pool), charged to [`Account::Device`]: `count`
-/// of them, or one a core. From a thread that computes it starts none: there are those of its [pool](ComputePool).
+/// Starts the compute threads of the CPU device (rayon's global pool), charged to [`Account::Device`]: `count` threads, or
+/// one per core. On a thread of a [pool](ComputePool) it starts none.
 ///
 /// # Errors
-/// Where they were started before with another number; the same number is fine.
+/// If they already run with another number.
 pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
     let asked = count.map_or(0, NonZeroUsize::get);
     let is_built = !computes() && build_global(asked);
@@ -63,28 +63,27 @@ fn computes() -> bool {
     rayon::current_thread_index().is_some()
 }
 
-/// How many compute threads there are for what this thread does: those of its [pool](ComputePool), where it computes
-/// in one, and else those that [`compute_threads`] starts, one a core, where nobody did.
+/// The number of compute threads for the work of this thread: those of its [pool](ComputePool), or those of
+/// [`compute_threads`], which it starts if necessary, one per core.
 pub fn running_threads() -> usize {
-    // Asking rayon alone would start threads that are charged to nobody. Only another number is refused.
+    // Asking rayon directly would start threads that are not charged to the device. Only another number is an error.
     compute_threads(None).unwrap_or_else(|_| rayon::current_num_threads())
 }
 
-/// Runs `work` once on every one of the [running threads](running_threads) and waits for it: for what a thread sets up
-/// for itself.
+/// Runs `work` once on each of the [running threads](running_threads) and waits, to set up thread-local state.
 pub fn on_compute_threads(work: impl Fn() + Sync) {
     running_threads();
     rayon::broadcast(|_| work());
 }
 
-/// How many threads each of so many CPU devices computes with, so that together they are about as many as the cores.
+/// Compute threads per device for `devices` CPU devices: together about the number of cores.
 pub fn threads_per_device(devices: NonZeroUsize) -> NonZeroUsize {
     let cores = available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores / devices).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The threads that compute for one of several CPU devices, apart from those of [`compute_threads`]. All their lives
-/// they are charged to [`Account::Device`] and to that device.
+/// The compute threads of one of several CPU devices, separate from those of [`compute_threads`]. They are always charged
+/// to [`Account::Device`] and that device.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -106,11 +105,10 @@ pub struct ComputePool {
 }
 
 impl ComputePool {
-    /// Starts so many threads for the device of that index. They end when the pool is dropped and nothing is left to
-    /// do.
+    /// Starts the given number of threads for the device `device`. They end when the pool is dropped and their work is done.
     ///
     /// # Errors
-    /// Where the meter does not know so many devices, or the system starts no more threads.
+    /// The meter cannot count another device, or the system starts no more threads.
     pub fn new(device: usize, threads: NonZeroUsize) -> Result<Self, ThreadsError> {
         if device >= MOST_DEVICES {
             return Err(ThreadsError::Device { device });
@@ -123,7 +121,7 @@ impl ComputePool {
                 charge_thread(Account::Device);
                 device_thread(device);
             });
-        // The pool itself is the program's, whoever starts it.
+        // The pool's own memory is charged to the host.
         let pool = charge(Account::Host, || pool.build());
         let pool = pool.map_err(|reason| ThreadsError::Start { device, threads, reason })?;
         Ok(Self { device, pool })
@@ -134,23 +132,22 @@ impl ComputePool {
         self.device
     }
 
-    /// How many threads there are.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Runs `work` on one of the threads and waits for it. What it computes in parallel is done by this pool, what it
-    /// allocates is the device's, but where it says that it is the host's, and it begins at the [`place`] of the
-    /// caller.
+    /// Runs `work` on one of the threads and waits. Its parallel work runs on this pool, its allocations are charged to the
+    /// device unless it charges the host, and it starts at the [execution point](current_point) of the caller.
     ///
-    /// Work of one thread at a time: a thread that waits in the middle of one piece of work may begin another. What
-    /// belongs to the calling thread alone, such as a watcher of places, is not there.
+    /// Call it from one thread at a time: a pool thread that waits within one piece of work may start another. Thread-local
+    /// state of the caller, such as a watcher of points, does not apply.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        let place = place();
-        self.pool.install(|| at_place(place, || charge(Account::Device, work)))
+        let point = current_point();
+        self.pool.install(|| at_point(point, || charge(Account::Device, work)))
     }
 
-    /// Runs `work` once on every thread and waits for it: for what a thread sets up for itself.
+    /// Runs `work` once on every thread and waits, to set up thread-local state.
     pub fn on_every_thread(&self, work: impl Fn() + Sync) {
         self.pool.broadcast(|_| work());
     }

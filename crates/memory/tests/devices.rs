@@ -1,4 +1,4 @@
-//! Several CPU devices in one program that has the meter: each is counted apart.
+//! Several CPU devices in one program with the meter, each with its own counters.
 
 use std::{
     num::NonZeroUsize,
@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-use oomph_core::{Bytes, Phase, current_device, on_device, phase, scope, shared_place_of};
+use oomph_core::{Bytes, Phase, current_device, on_device, phase, scope, shared_point_of};
 use oomph_memory::{
-    Account, Category, ComputePool, SpanKind, charge, compute_threads, crossing, limit, on_compute_threads,
-    read, read_device,
+    Account, ComputePool, charge, compute_threads, crossing, limit, on_compute_threads, read, read_device,
     record::{self, Change, Note, Notes, Recording, StepKind},
     restart_peak, running_threads, set_device_limit, set_limit, take_crossing,
 };
+use oomph_timeline::{Category, SpanKind};
 
 oomph_memory::install_meter!();
 
 const THREADS: usize = 2;
 
-/// One test: the counters are the process's, and tests of one binary run at the same time.
+/// One test: counters are global to the process, and tests of a binary run concurrently.
 #[test]
 fn each_device_is_counted_apart() {
     let pools = [1, 2].map(pool);
@@ -41,7 +41,7 @@ fn pool(device: usize) -> ComputePool {
     ComputePool::new(device, NonZeroUsize::new(THREADS).unwrap()).unwrap()
 }
 
-/// Memory that the compiler may not leave out.
+/// An allocation that the compiler cannot remove.
 fn made_of(size: usize) -> Vec<u8> {
     std::hint::black_box(vec![0u8; size])
 }
@@ -50,7 +50,7 @@ fn in_use() -> [u64; 3] {
     [0, 1, 2].map(|device| read_device(device).in_use_bytes.get())
 }
 
-/// What is in use more than before.
+/// Growth of the bytes in use since `before`.
 fn more(before: [u64; 3]) -> [u64; 3] {
     let now = in_use();
     [0, 1, 2].map(|device| now[device] - before[device])
@@ -64,7 +64,7 @@ fn figures_are_of_the_device_that_allocated(pools: &[ComputePool; 2]) {
     assert_eq!(more(before), [0, 1 << 20, 5 << 20]);
     let counts = [0, 1, 2].map(|device| read_device(device).allocations - allocations[device]);
     assert_eq!(counts, [0, 1, 2]);
-    // The meter of a thread is that of its device; the host is everybody's, and other threads have a part in it.
+    // A thread reads its device's counter. The host counter is shared with other threads.
     let read_in_use = || read().in_use_bytes.get();
     assert_eq!([read_in_use(), on_device(1, read_in_use), pools[1].install(read_in_use)], in_use());
     let host = read().host_bytes.get();
@@ -81,7 +81,7 @@ fn what_another_device_frees_is_subtracted_where_it_was_allocated(pools: &[Compu
     let (freed_by_host, freed_by_other) = pools[0].install(|| (made_of(100_000), made_of(200_000)));
     let sent = pools[1].install(move || {
         drop(freed_by_other);
-        // Of device 1, wherever it grows.
+        // A block of device 1 stays its block when another thread reallocates it.
         grows.reserve_exact(3 << 20);
         grows
     });
@@ -105,21 +105,21 @@ fn each_device_has_its_own_peak_and_limit(pools: &[ComputePool; 2]) {
     set_device_limit(1, Some(bytes(1, 5000)));
     assert_eq!(limit(), Some(bytes(0, 1 << 20)));
     assert_eq!((on_device(1, limit), on_device(2, limit)), (Some(bytes(1, 5000)), limit()));
-    let place = {
+    let point = {
         let _phase = phase(Phase::Forward);
         let _scope = scope("crosses");
         pools[0].install(|| {
             drop(made_of(6000));
-            oomph_core::place()
+            oomph_core::current_point()
         })
     };
     pools[1].install(|| drop(made_of(6000)));
     assert_eq!((crossing(), on_device(2, crossing)), (None, None));
     let crossed = pools[0].install(take_crossing).unwrap();
-    assert_eq!((crossed.device, crossed.requested_bytes.get(), crossed.place), (1, 6000, place));
+    assert_eq!((crossed.device, crossed.requested_bytes.get(), crossed.point), (1, 6000, point));
     assert_eq!((crossed.in_use_bytes, crossed.limit_bytes), (bytes(1, 6000), bytes(1, 5000)));
     assert_eq!(on_device(1, take_crossing), None);
-    // A new limit of all forgets what is known of each.
+    // A new limit for all devices clears the crossing of each.
     pools[0].install(|| drop(made_of(6000)));
     set_limit(None);
     assert_eq!(on_device(1, || (limit(), crossing())), (None, None));
@@ -155,32 +155,33 @@ fn work_is_done_by_the_threads_of_its_device(pools: &[ComputePool; 2]) {
 fn work_begins_where_it_was_asked_for(pools: &[ComputePool; 2]) {
     let _phase = phase(Phase::Eval);
     let _scope = scope("asks");
-    let asked = oomph_core::place();
+    let asked = oomph_core::current_point();
     let inner = pools[0].install(|| {
-        let at_first = oomph_core::place();
+        let at_first = oomph_core::current_point();
         let _scope = scope("inner");
         // From one device to another, and back to the same.
-        let other = pools[1].install(|| pools[0].install(|| oomph_core::place().scope()));
+        let other = pools[1].install(|| pools[0].install(|| oomph_core::current_point().scope()));
         (at_first, other)
     });
     assert_eq!(inner, (asked, "asks.inner".to_owned()));
     for device in [1, 2] {
-        assert_eq!(shared_place_of(device), oomph_core::Place::default());
+        assert_eq!(shared_point_of(device), oomph_core::ExecutionPoint::default());
     }
-    // Where it fails, too.
+    // Also if the closure panics.
     let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         pools[0].install(|| std::panic::resume_unwind(Box::new("on purpose")))
     }));
     assert!(failed.is_err());
-    pools[0].on_every_thread(|| assert_eq!(oomph_core::place(), oomph_core::Place::default()));
-    assert_eq!(oomph_core::place(), asked);
+    pools[0]
+        .on_every_thread(|| assert_eq!(oomph_core::current_point(), oomph_core::ExecutionPoint::default()));
+    assert_eq!(oomph_core::current_point(), asked);
 }
 
 /// The phases and scopes of the allocations of a size.
 fn places_of(recording: &Recording, size: u64) -> Vec<(Phase, String)> {
     let events = recording.events.iter();
     let made = events.filter(|event| matches!(event.change, Change::Alloc { bytes, .. } if bytes == size));
-    made.map(|event| (event.place.phase(), event.place.scope())).collect()
+    made.map(|event| (event.point.phase(), event.point.scope())).collect()
 }
 
 fn each_device_is_where_its_own_run_is(pools: &[ComputePool; 2]) {
@@ -194,7 +195,7 @@ fn each_device_is_where_its_own_run_is(pools: &[ComputePool; 2]) {
                 pool.install(|| {
                     let _phase = phase(run);
                     let _scope = scope(run.name());
-                    // Both are somewhere now.
+                    // Both threads have begun.
                     barrier.wait();
                     on_compute_threads(|| {
                         let block = made_of(12_345);
@@ -209,7 +210,7 @@ fn each_device_is_where_its_own_run_is(pools: &[ComputePool; 2]) {
     for (recording, run) in recordings[1..].iter().zip(runs) {
         assert_eq!(places_of(recording, 12_345), vec![(run, run.name().to_owned()); THREADS]);
     }
-    // What another device frees is freed where the run of this device is.
+    // A free by another device is recorded at the execution point of this device.
     pools[0].install(|| {
         let _phase = phase(Phase::Step);
         let freed = std::mem::take(&mut *blocks.lock().unwrap());
@@ -222,13 +223,13 @@ fn each_device_is_where_its_own_run_is(pools: &[ComputePool; 2]) {
     let frees = |device: usize| -> Vec<Phase> {
         let events = recordings[device].events.iter();
         let freed = events.filter(|event| matches!(event.change, Change::Free { bytes: 12_345, .. }));
-        freed.map(|event| event.place.phase()).collect()
+        freed.map(|event| event.point.phase()).collect()
     };
     assert_eq!((frees(1), frees(2)), (vec![Phase::Step; THREADS], vec![Phase::Eval; THREADS]));
     record::stop();
 }
 
-/// What is in use after the last event.
+/// Bytes in use after the last event.
 fn level(recording: &Recording) -> i128 {
     let change = |change| match change {
         Change::Alloc { bytes, .. } => i128::from(bytes),
@@ -280,14 +281,14 @@ fn events_are_split_by_device(pools: &[ComputePool; 2]) {
         assert_eq!(timeline.spans_of(SpanKind::Step).count(), usize::from(device < 2));
     }
     assert!(recordings[2].in_use_bytes.get() >= 500_000);
-    // From a later event on the level begins where the others ended.
+    // A dump from a later event begins with the bytes in use before it.
     let late = record::dump_device(1, first + 2);
     assert_eq!(
         (changes(&late), late.in_use_bytes.get()),
         (vec![alloc(&more)], read_device(1).in_use_bytes.get() - 3000)
     );
     record::stop();
-    // The levels are those of the end, of every device.
+    // The bytes in use are those at the end, for every device.
     let gone = pools[1].install(|| made_of(9000));
     assert_eq!(record::dump_devices(0), recordings);
     drop((kept, one, two, more, gone));
@@ -322,7 +323,7 @@ fn notes_and_numbers_find_the_events_of_a_device(pools: &[ComputePool; 2]) {
     drop(made);
     noise();
     let recording = record::dump_device(1, 0);
-    let timeline = recording.timeline(&Notes { held, ..Notes::default() });
+    let timeline = recording.timeline(&Notes { tensors: held, ..Notes::default() });
     assert_eq!(recording.events.len(), 2);
     let mut named: Vec<_> = timeline
         .blocks
@@ -332,12 +333,12 @@ fn notes_and_numbers_find_the_events_of_a_device(pools: &[ComputePool; 2]) {
         .collect();
     named.sort_unstable();
     assert_eq!(named, [("before", 5000, 0, None), ("made", 6000, 1, Some(2))]);
-    // The moment is before the free.
+    // The noted event is before the free.
     assert_eq!(recording.events[1].change, Change::Free { address, bytes: 6000 });
     assert_eq!(recording.events_before(moment), 1);
     assert_eq!(recording.events_before(recording.first_event), 0);
     assert_eq!(recording.events_before(recording.end_event), 2);
-    // What crossed had happened when the number was noted.
+    // The allocation above the limit is before the noted event.
     assert_eq!((crossed.requested_bytes.get(), recording.events_before(crossed.event)), (6000, 1));
     record::stop();
     drop(before);
@@ -354,13 +355,13 @@ fn all_recordings_end_at_one_moment(pools: &[ComputePool; 2]) {
         }
     }
     std::thread::scope(|threads| {
-        // Where a check fails, too.
+        // Also if a check fails.
         let _ends = Ends(&is_over);
         let is_over = &is_over;
         for (pool, size) in pools.iter().zip([1000, 3000]) {
             threads.spawn(move || {
                 while !is_over.load(Relaxed) {
-                    // What one device allocates the other frees.
+                    // One device allocates, the other frees.
                     let block = pool.install(|| made_of(size));
                     pools[usize::from(size == 1000)].install(|| drop(block));
                 }

@@ -1,4 +1,4 @@
-//! A limit for rehearsing a smaller device, in a program that has the meter.
+//! A memory limit that simulates a smaller device, in a program with the meter.
 
 use std::sync::Barrier;
 
@@ -9,7 +9,7 @@ use oomph_memory::{
 
 oomph_memory::install_meter!();
 
-/// Memory that the compiler may not leave out.
+/// An allocation that the compiler cannot remove.
 fn made_of(size: usize) -> Vec<u8> {
     std::hint::black_box(vec![0u8; size])
 }
@@ -18,7 +18,7 @@ fn device<R>(work: impl FnOnce() -> R) -> R {
     charge(Account::Device, work)
 }
 
-/// One test: there is one limit in a process, and tests of one binary run at the same time.
+/// One test: the limit is global to the process, and tests of a binary run concurrently.
 #[test]
 fn the_first_allocation_above_the_limit_is_kept() {
     assert_eq!((limit(), crossing()), (None, None));
@@ -30,7 +30,7 @@ fn the_first_allocation_above_the_limit_is_kept() {
     the_machine_has_a_default();
 }
 
-/// A limit of so much more than what is in use.
+/// A limit of `bytes` above the bytes in use.
 fn set_limit_above_level(bytes: u64) -> Bytes {
     let limit_bytes = Bytes::new(read().in_use_bytes.get() + bytes);
     set_limit(Some(limit_bytes));
@@ -49,27 +49,27 @@ fn what_stays_below_or_is_the_hosts_is_no_crossing() {
 fn the_first_crossing_is_kept_until_it_is_taken() {
     let limit_bytes = set_limit_above_level(100_000);
     let below = device(|| made_of(60_000));
-    let (first, place) = {
+    let (first, point) = {
         let _forward = oomph_core::phase(Phase::Forward);
         let _stage = oomph_core::scope("layer1");
-        (device(|| made_of(50_000)), oomph_core::place())
+        (device(|| made_of(50_000)), oomph_core::current_point())
     };
     let expected = Crossing {
         device: 0,
         requested_bytes: Bytes::new(50_000),
         in_use_bytes: Bytes::new(limit_bytes.get() + 10_000),
         limit_bytes,
-        place,
+        point,
         event: oomph_memory::record::next_event(),
     };
-    // The allocation passed, and so does the next.
+    // Both allocations succeed.
     let second = device(|| made_of(70_000));
     assert_eq!(read().in_use_bytes.get(), limit_bytes.get() + 80_000);
     assert_eq!(crossing(), Some(expected));
     assert_eq!((take_crossing(), take_crossing(), crossing()), (Some(expected), None, None));
-    assert_eq!((place.phase(), place.scope()), (Phase::Forward, "layer1".to_owned()));
+    assert_eq!((point.phase(), point.scope()), (Phase::Forward, "layer1".to_owned()));
 
-    // Taken, it looks out for the next; a new limit forgets.
+    // Once a crossing is taken, the next one is recorded. A new limit clears it.
     let third = device(|| made_of(5000));
     assert_eq!(crossing().map(|next| next.requested_bytes), Some(Bytes::new(5000)));
     set_limit_above_level(1 << 30);

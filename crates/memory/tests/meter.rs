@@ -1,4 +1,4 @@
-//! The meter in a program that has it.
+//! The meter, in a program that installs it.
 
 use std::{
     alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc},
@@ -9,7 +9,7 @@ use oomph_memory::{Account, charge, compute_threads, read};
 
 oomph_memory::install_meter!();
 
-/// One test: the counters are the process's, and tests of one binary run at the same time.
+/// One test: counters are global to the process, and tests of a binary run concurrently.
 #[test]
 fn the_meter_counts_what_each_account_holds() {
     assert!(oomph_memory::is_installed());
@@ -19,7 +19,7 @@ fn the_meter_counts_what_each_account_holds() {
     compute_threads_are_charged_to_the_device();
 }
 
-/// Memory that the compiler may not leave out.
+/// An allocation that the compiler cannot remove.
 fn made_of(size: usize) -> Vec<u8> {
     black_box(vec![0u8; size])
 }
@@ -28,7 +28,7 @@ fn frees_go_to_the_account_of_the_allocation() {
     let before = read().in_use_bytes;
     let block = charge(Account::Device, || made_of(1 << 20));
     assert_eq!(read().in_use_bytes.get(), before.get() + (1 << 20));
-    // Freed by a thread of the host's account.
+    // A thread of the host account frees it.
     std::thread::spawn(move || drop(block)).join().unwrap();
     assert_eq!(read().in_use_bytes, before);
     let host = made_of(3 << 20);
@@ -56,9 +56,9 @@ fn every_alignment_survives_growing_and_zeroing() {
     let before = read().in_use_bytes;
     charge(Account::Device, || {
         for align in [1, 2, 8, 16, 32, 64, 256, 4096] {
-            // Large enough for a tensor's, whatever the alignment.
+            // Large enough to count as a tensor's, with any alignment.
             let layout = Layout::from_size_align(SIZE, align).unwrap();
-            // SAFETY: layouts have a size above 0, and each address is used with the layout that it was made with.
+            // SAFETY: layouts have a size above 0, and each address is used with its own layout.
             unsafe {
                 let zeroed = black_box(alloc_zeroed(layout));
                 assert!((0..SIZE).all(|at| *zeroed.add(at) == 0));
@@ -83,10 +83,10 @@ fn compute_threads_are_charged_to_the_device() {
     let (sender, receiver) = std::sync::mpsc::channel();
     rayon::spawn(move || sender.send(made_of(1 << 20)).unwrap());
     let block = receiver.recv().unwrap();
-    // Rayon's own small blocks come on top.
+    // Rayon adds small blocks of its own.
     assert!(read().in_use_bytes.get() >= before.get() + (1 << 20));
     drop(block);
     assert!(compute_threads(std::num::NonZeroUsize::new(2)).is_ok());
     let error = compute_threads(std::num::NonZeroUsize::new(3)).unwrap_err();
-    assert_eq!(error.to_string(), "the compute threads run already, as 2, and cannot become 3");
+    assert_eq!(error.to_string(), "2 compute threads already run; their number cannot change to 3");
 }

@@ -1,4 +1,4 @@
-//! The recording of allocations, in a program that has the meter.
+//! The recording of allocations, in a program with the meter.
 
 use std::{
     collections::HashMap,
@@ -7,13 +7,14 @@ use std::{
 
 use oomph_core::{Bytes, Phase};
 use oomph_memory::{
-    Account, Category, SpanKind, Timeline, charge, compute_threads, read,
+    Account, charge, compute_threads, read,
     record::{self, Change, Note, Notes, Recording, StepKind},
 };
+use oomph_timeline::{Category, SpanKind, Timeline};
 
 oomph_memory::install_meter!();
 
-/// One test: there is one recording in a process, and tests of one binary run at the same time.
+/// One test: the recording is global to the process, and tests of a binary run concurrently.
 #[test]
 fn a_recording_has_every_allocation_of_the_device() {
     nothing_is_recorded_before_the_start();
@@ -25,11 +26,11 @@ fn a_recording_has_every_allocation_of_the_device() {
     notes_name_what_was_there_before();
     what_a_lost_event_made_is_not_guessed();
     a_step_becomes_a_timeline();
-    // Last: their own small blocks come and go.
+    // Last, since these checks allocate small blocks of their own.
     compute_threads_are_where_the_run_is();
 }
 
-/// Memory that the compiler may not leave out.
+/// An allocation that the compiler cannot remove.
 fn made_of(size: usize) -> Vec<u8> {
     std::hint::black_box(vec![0u8; size])
 }
@@ -38,7 +39,7 @@ fn device<R>(work: impl FnOnce() -> R) -> R {
     charge(Account::Device, work)
 }
 
-/// What is in use after the last event.
+/// Bytes in use after the last event.
 fn level(recording: &Recording) -> i128 {
     let change = |change| match change {
         Change::Alloc { bytes, .. } => i128::from(bytes),
@@ -49,7 +50,7 @@ fn level(recording: &Recording) -> i128 {
     i128::from(recording.in_use_bytes.get()) + changes.sum::<i128>()
 }
 
-/// A dump, checked: its level is the meter's, and so are those of the timeline.
+/// A dump whose bytes in use, and those of its timeline, equal the meter's.
 fn dump() -> Recording {
     let in_use = read().in_use_bytes;
     let recording = record::dump();
@@ -75,7 +76,7 @@ fn nothing_is_recorded_before_the_start() {
 fn events_say_what_where_and_when() {
     let host = read().host_bytes;
     record::start(100_000);
-    // The ring is the host's, 40 bytes an event.
+    // The ring is host memory, 40 bytes per event.
     assert!(read().host_bytes.get() - host.get() >= 40 * 100_000);
     assert!(record::is_on());
     let block = {
@@ -85,7 +86,7 @@ fn events_say_what_where_and_when() {
         device(|| made_of(1000))
     };
     let address = block.as_ptr() as u64;
-    // Freed by a thread of another account; the host's allocations are not recorded.
+    // A thread of another account frees it. Host allocations are not recorded.
     std::thread::spawn(move || drop(block)).join().unwrap();
     drop(made_of(500));
     let recording = dump();
@@ -96,14 +97,14 @@ fn events_say_what_where_and_when() {
         Change::Free { address, bytes: 1000 },
     ];
     assert_eq!(changes, expected);
-    assert_eq!(recording.events[1].place.scope(), "optimizer");
-    assert_eq!(recording.events[1].place.phase(), Phase::Step);
-    assert_eq!(recording.events[2].place.phase(), Phase::Idle);
+    assert_eq!(recording.events[1].point.scope(), "optimizer");
+    assert_eq!(recording.events[1].point.phase(), Phase::Step);
+    assert_eq!(recording.events[2].point.phase(), Phase::Idle);
     assert!(recording.events.iter().all(|event| event.nanoseconds < 10_000_000_000));
     assert_eq!((recording.first_event, recording.lost_events), (0, 0));
     assert!(recording.started.is_some());
     record::stop();
-    // What happens after the end is not in it; the level is that of the end.
+    // Events after the end are not in it. The bytes in use are those at the end.
     let late = device(|| made_of(4000));
     assert_eq!(record::dump(), recording);
     drop(late);
@@ -135,7 +136,7 @@ fn the_ring_keeps_the_newest_and_the_level_before_them() {
     assert_eq!(recording.events.len(), 128);
     assert_eq!((recording.first_event, recording.lost_events), (first + 172, 172));
     assert_eq!(record::oldest_event(), first + 172);
-    // What is freed now was made by events that are lost.
+    // These blocks were allocated by events that are lost.
     drop(kept);
     let recording = dump();
     let timeline = recording.timeline(&Notes::default());
@@ -160,7 +161,7 @@ fn threads_record_at_once() {
     });
     let recording = dump();
     assert_eq!((recording.events.len(), recording.lost_events), (40_000, 0));
-    // In the order of events no address is given out twice.
+    // In the order of events no live address is allocated again.
     let mut alive = HashMap::new();
     for event in &recording.events {
         match event.change {
@@ -183,7 +184,7 @@ fn compute_threads_are_where_the_run_is() {
     rayon::scope(|scope| scope.spawn(|_| *block.lock().unwrap() = made_of(123_456)));
     let recording = record::dump();
     let made = recording.events.iter().find(|it| matches!(it.change, Change::Alloc { bytes: 123_456, .. }));
-    assert_eq!(made.map(|event| event.place), Some(oomph_core::place()));
+    assert_eq!(made.map(|event| event.point), Some(oomph_core::current_point()));
     record::stop();
 }
 
@@ -198,7 +199,7 @@ fn a_dump_is_true_while_others_allocate() {
         }
     }
     std::thread::scope(|scope| {
-        // Where a check fails, too.
+        // Also if a check fails.
         let _ends = Ends(&is_over);
         scope.spawn(|| {
             device(|| {
@@ -217,9 +218,9 @@ fn a_dump_is_true_while_others_allocate() {
             dumps += 1;
             let recording = record::dump();
             check(&recording, &recording.timeline(&Notes::default()));
-            // What the other thread holds follows from its last event: a level in between would be another.
+            // The other thread's bytes follow from its last event. An intermediate level would differ.
             let holds = match recording.events.last().map(|event| event.change) {
-                // Not begun, or all overwritten while this thread waited for its core.
+                // Not begun, or all overwritten while this thread was descheduled.
                 None => continue,
                 Some(Change::Free { bytes: 30_000, .. }) => 0,
                 Some(Change::Alloc { bytes: 1000, .. }) => 1000,
@@ -245,7 +246,7 @@ fn note(block: &[u8], category: Category, tensor: &str) -> Note {
     }
 }
 
-/// The tensors of a timeline with their categories and sizes, those that have a name or were there before.
+/// Categories and sizes of a timeline's tensors that have a name or existed before the recording.
 fn tensors(timeline: &Timeline) -> Vec<(&str, Category, u64, bool)> {
     let blocks = timeline.blocks.iter().filter(|block| block.born == 0 || block.tensor.number() > 0);
     let seen = blocks.map(|block| {
@@ -269,13 +270,13 @@ fn notes_name_what_was_there_before() {
         at_start,
         note(&momentum, Category::OptimizerState, "momentum"),
         note(&momentum, Category::OptimizerState, "momentum"),
-        // In the host's memory for all that is known.
+        // For all the meter knows, the tensor is in host memory.
         note(&batch, Category::Inputs, "batch"),
         note(&made, Category::Gradients, "gradient"),
     ];
     drop(freed);
     let recording = dump();
-    let timeline = recording.timeline(&Notes { held, ..Notes::default() });
+    let timeline = recording.timeline(&Notes { tensors: held, ..Notes::default() });
     check(&recording, &timeline);
     let expected = [
         ("weight", Category::Parameters, 100, false),
@@ -297,8 +298,8 @@ fn what_a_lost_event_made_is_not_guessed() {
     device(|| (0..30).for_each(|_| drop(made_of(64))));
     drop(weight);
     let recording = dump();
-    let timeline = recording.timeline(&Notes { held, ..Notes::default() });
-    // That `weight` was there is told by its end.
+    let timeline = recording.timeline(&Notes { tensors: held, ..Notes::default() });
+    // The free of `weight` shows that it existed before.
     let seen = tensors(&timeline);
     assert!(seen.contains(&("weight", Category::Parameters, 200, true)), "{seen:?}");
     assert!(!seen.iter().any(|(tensor, ..)| *tensor == "gone"), "{seen:?}");
@@ -329,7 +330,8 @@ fn a_step_becomes_a_timeline() {
     }
     let recording = dump();
     record::stop();
-    let notes = Notes { device: "cpu".into(), stages: vec!["stem".into()], held, ..Notes::default() };
+    let notes =
+        Notes { device: "cpu".into(), stages: vec!["stem".into()], tensors: held, ..Notes::default() };
     let timeline = recording.timeline(&notes);
     let spans =
         |kind| -> Vec<&str> { timeline.spans_of(kind).map(|span| timeline.names.text(span.name)).collect() };

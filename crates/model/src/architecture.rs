@@ -7,9 +7,9 @@ use crate::{AnyTensor, Init, ModelError, Stages};
 type Build = dyn Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync;
 type Rename = dyn Fn(&str) -> String + Send + Sync;
 
-/// A model whose settings are read but whose parameters do not exist yet.
+/// A model with its settings, before its parameters exist.
 ///
-/// Building is a function of the samples' shape and of where parameters go, so that one architecture can be trained,
+/// Building depends only on the shape of the samples and the device of the parameters. So one architecture can be trained,
 /// evaluated, summarised and planned, each on its own device.
 #[derive(Clone)]
 pub struct Architecture {
@@ -21,7 +21,7 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// The architecture that `build` makes.
+    /// An architecture whose models `build` makes.
     pub fn new(
         name: impl Into<String>,
         build: impl Fn(&SampleSpec, &Init) -> Result<Stages, ModelError> + Send + Sync + 'static,
@@ -35,8 +35,8 @@ impl Architecture {
         }
     }
 
-    /// The same, whose parameters PyTorch's network of that kind calls as `pytorch_name` says: weights are read and
-    /// written under these names too. Without it they are those of the model tree.
+    /// Sets the parameter names of PyTorch's network of that kind: weights are read and written under these names too.
+    /// Without it the names are those of the model tree.
     #[must_use]
     pub fn with_pytorch_names(
         mut self,
@@ -46,27 +46,26 @@ impl Architecture {
         self
     }
 
-    /// The same, whose parameter `name` PyTorch's network has once more as `twin`: of two layers that share it, both have
-    /// it in a state dict.
+    /// Declares that PyTorch's state dicts contain the parameter `name` a second time, as `twin`: two layers share it.
     #[must_use]
     pub fn with_pytorch_twin(mut self, name: impl Into<String>, twin: impl Into<String>) -> Self {
         self.pytorch_twins.push((name.into(), twin.into()));
         self
     }
 
-    /// The same, with the stages that `names` name, or are groups of, [frozen](Stages::freeze).
+    /// [Freezes](Stages::freeze) the stages or groups of stages in `names`.
     #[must_use]
     pub fn with_frozen(mut self, names: Vec<String>) -> Self {
         self.frozen = names;
         self
     }
 
-    /// The name that PyTorch's network of that kind gives to the parameter `name`.
+    /// The name of the parameter `name` in PyTorch's network of that kind.
     pub fn pytorch_name(&self, name: &str) -> String {
         (self.pytorch_name)(name)
     }
 
-    /// Parameters that PyTorch's network of that kind has twice: our name, and PyTorch's second one.
+    /// The parameters that PyTorch's state dicts contain twice: our name, and PyTorch's second name.
     pub fn pytorch_twins(&self) -> &[(String, String)] {
         &self.pytorch_twins
     }
@@ -76,13 +75,13 @@ impl Architecture {
         &self.name
     }
 
-    /// Makes the model, all of its parameters initialised.
+    /// Builds the model and initialises all its parameters.
     ///
     /// # Errors
-    /// Where the model cannot take such samples, and where the chain is empty or names a stage twice.
+    /// The model cannot take such samples, or the chain is empty or names a stage twice.
     pub fn build(&self, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
         if init.draws_values() {
-            // Burn's own layers draw from the device's generator, when they are first looked at.
+            // Burn's own layers draw from the device's generator at their first use.
             init.device().seed(init.seed());
         }
         let mut model = (self.build)(spec, init)?;

@@ -1,24 +1,24 @@
 use std::ops::Range;
 
 use burn::tensor::Device;
-use oomph_core::is_within;
+use oomph_kernels::AnyTensor;
 
-use crate::{AnyTensor, Named, Stages};
+use crate::parameters::Named;
 
-/// What the recurrent layers of a model keep from one batch to the next: tensors `[B, …]` off the graph, by layer.
+/// The state that recurrent layers carry from one batch to the next: plain tensors `[B, …]` by layer.
 ///
-/// Training over streams goes on from it without going back into it, which is truncated backpropagation through time
+/// Training over streams starts each batch from it, and does not go back into it: truncated backpropagation through time
 /// (Williams & Peng 1990).
 #[derive(Clone, Debug, Default)]
 pub struct Carried(Named<AnyTensor>);
 
 impl Carried {
-    /// Nothing: every layer starts from zeros.
+    /// No state: every layer starts from zeros.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether it holds nothing.
+    /// Whether there is no state.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -28,7 +28,7 @@ impl Carried {
         &self.0
     }
 
-    /// The state of the samples in `rows`; nothing where it is of fewer samples than that.
+    /// The state of the samples in `rows`; empty if it has fewer samples.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         if self.0.values().any(|tensor| tensor.dims()[0] < rows.end) {
@@ -37,7 +37,7 @@ impl Carried {
         Self(self.0.iter().map(|(name, tensor)| (name.clone(), tensor.clone().rows(rows.clone()))).collect())
     }
 
-    /// The state of all samples, from that of some after the other.
+    /// Concatenates the states of parts of a batch.
     #[must_use]
     pub fn joined(parts: Vec<Self>) -> Self {
         let mut joined: Named<Vec<AnyTensor>> = Named::new();
@@ -47,27 +47,14 @@ impl Carried {
         Self(joined.into_iter().map(|(name, parts)| (name, AnyTensor::joined(parts))).collect())
     }
 
-    /// The same on another device, in its memory.
+    /// A copy on another device.
     #[must_use]
     pub fn moved(&self, device: &Device) -> Self {
         let moved = |(name, tensor): (&String, &AnyTensor)| (name.clone(), tensor.clone().moved(device));
         self.0.iter().map(moved).collect()
     }
 
-    /// What the layers of these stages left.
-    #[must_use]
-    pub fn of_stages(&self, stages: &Stages) -> Self {
-        let is_theirs = |layer: &str| stages.names().any(|stage| is_within(layer, stage));
-        Self(
-            self.0
-                .iter()
-                .filter(|(name, _)| is_theirs(name))
-                .map(|(name, tensor)| (name.clone(), tensor.clone()))
-                .collect(),
-        )
-    }
-
-    /// With what other layers left.
+    /// Adds the state of other layers.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }

@@ -1,4 +1,6 @@
-/// What can go wrong in building a model or running it forward.
+use oomph_kernels::DeviceError;
+
+/// Why a model cannot be built or run forward.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A layer was given an activation of a shape that it does not take.
@@ -66,8 +68,14 @@ pub enum ModelError {
     },
 }
 
+impl From<DeviceError> for ModelError {
+    fn from(DeviceError { reason }: DeviceError) -> Self {
+        Self::Device { reason }
+    }
+}
+
 impl ModelError {
-    /// What the user can do about it, where there is something.
+    /// A remedy for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Input { .. } => Some(

@@ -4,10 +4,10 @@ use burn::{
 };
 use oomph_core::{Generator, Key};
 
-/// Where and how parameters come into being.
+/// The device and the random stream of new parameters.
 ///
-/// Initial values are drawn on the host from a stream named by the seed and the parameter's place in the model, so
-/// they are the same on every device, in every process, and do not depend on what else was made before.
+/// Initial values are drawn on the host, from a stream named by the seed and the parameter's place in the model. So they
+/// are the same on every device and in every process, whatever was drawn before.
 #[derive(Clone, Debug)]
 pub struct Init {
     device: Device,
@@ -28,12 +28,12 @@ impl Init {
         Self { device: device.clone(), key: Key::new(seed).with_name("init"), values: Values::Drawn }
     }
 
-    /// Parameters whose values do not matter, on a capture device.
+    /// Parameters with shapes alone, on a capture device.
     pub fn shapes_only(device: &Device) -> Self {
         Self { values: Values::ShapesOnly, ..Self::new(device, 0) }
     }
 
-    /// The device that parameters go to.
+    /// The device of the parameters.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -43,12 +43,12 @@ impl Init {
         self.values == Values::Drawn
     }
 
-    /// A word for seeding Burn's own generator, for layers that initialise themselves.
+    /// A seed for Burn's own generator, for layers that initialise themselves.
     pub fn seed(&self) -> u64 {
         Generator::at(self.key.with_name("burn")).bits()
     }
 
-    /// The same for the part of the model named `name`.
+    /// The initialisation of the part of the model named `name`.
     #[must_use]
     pub fn at(&self, name: &str) -> Self {
         Self { key: self.key.with_name(name), ..self.clone() }

@@ -1,21 +1,22 @@
 use burn::tensor::{Int, Tensor};
-
-use crate::{
-    AnyTensor, Kernels, autodiff, differentiable,
-    kernel::{mean_loss_backward, row_losses},
-    policy::ranked,
+use oomph_kernels::{
+    AnyTensor, Kernels,
+    cross_entropy::{mean_loss_backward, row_losses},
+    differentiable, ranked,
 };
 
-/// The mean cross-entropy between logits and a class a sample: −Σ q log softmax(logits).
+use crate::autodiff;
+
+/// The mean cross-entropy between logits and one class for each sample: −Σ q log softmax(logits).
 ///
 /// q is 1 − ε + ε/K for the class and ε/K elsewhere, with label smoothing ε (Szegedy et al. 2016, arXiv:1512.00567).
-/// For backward it keeps the logits, and puts their gradient in their place: by Burn's operations there would be the
-/// logarithms of all probabilities beside them.
+/// Backward keeps the logits and overwrites them with their gradient. Burn's operations would keep the logarithms of all
+/// probabilities too.
 ///
 /// # Shapes
 /// - logits `[B, K]` of 32 bits, classes `[B]`, the loss `[1]`
 ///
-/// A class that is not below K makes the loss no number.
+/// A class that is not below K makes the loss NaN.
 pub fn cross_entropy(
     logits: Tensor<2>,
     classes: Tensor<1, Int>,

@@ -2,7 +2,7 @@ use burn_ir::{FloatOperationIr, ModuleOperationIr, OperationIr, TensorIr};
 
 /// The multiply-adds of one recorded forward operation: those of convolutions, linear layers and matrix products.
 /// Element-wise operations, normalisation and pooling count as none, as in the literature's figures.
-/// What 64 bits cannot count stays at their end.
+/// The count saturates at 64 bits.
 pub(crate) fn multiply_adds(operation: &OperationIr) -> u64 {
     match operation {
         OperationIr::Float(_, FloatOperationIr::Matmul(op)) => {
@@ -16,8 +16,8 @@ pub(crate) fn multiply_adds(operation: &OperationIr) -> u64 {
     }
 }
 
-/// Each output element sums over input channels of its group times kernel positions: the weight without its first
-/// dimension.
+/// Each output element is a sum over the input channels of its group and the kernel's positions: all dimensions of the
+/// weight but the first.
 fn convolution(output: &TensorIr, weight: &TensorIr) -> u64 {
     let [_, taps @ ..] = weight.shape.as_slice() else { return 0 };
     elements(output).saturating_mul(taps.iter().product::<usize>() as u64)

@@ -6,7 +6,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, panics of this thread are not printed: they are about to be caught and told as an error.
+/// While it lives, panics of this thread are not printed: they are caught and become errors.
 pub(crate) struct Quiet {
     before: bool,
 }
@@ -32,7 +32,7 @@ impl Drop for Quiet {
     }
 }
 
-/// The words of a caught panic, on one line.
+/// The message of a caught panic, on one line.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,

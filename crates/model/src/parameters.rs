@@ -10,34 +10,36 @@ use crate::AnyTensor;
 /// Values by parameter name, in the order of names: the same on every machine and in every run.
 pub type Named<T> = BTreeMap<String, T>;
 
-/// What is known of one float parameter of a model.
+/// A float parameter of a model, without its values.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterInfo<'a> {
     /// Its name in the model tree, such as `layer1.0.conv1.weight`: the stage's name first.
     pub name: &'a str,
     /// The index of its stage in the chain.
     pub stage: usize,
-    /// Burn's identity of it within this process.
+    /// Its identity in Burn, within this process.
     pub id: ParamId,
     /// Whether it has a gradient. Running statistics are parameters that have none.
     pub trainable: bool,
-    /// Whether it would have one, were its stage not [frozen](crate::Stages::freeze).
+    /// Whether it would have a gradient if its stage were not [frozen](crate::Stages::freeze).
     pub frozen: bool,
 }
 
-/// Calls `visit` on every float parameter of `module`, with names below `prefix`.
+/// Calls `visit` on every float parameter of `module`. Names are below `prefix`, the name of the stage.
 pub(crate) fn visit<M: Module>(
     module: &M,
-    (stage, prefix): (usize, &str),
+    stage: usize,
+    prefix: &str,
     visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
 ) {
     module.visit(&mut Visitor { stage, path: Path::new(prefix), visit });
 }
 
-/// Replaces every float parameter of `module` by what `map` makes of it, on the device where `map` leaves it.
+/// Replaces every float parameter of `module` by the result of `map`, on the device of that result.
 pub(crate) fn map<M: Module>(
     module: M,
-    (stage, prefix): (usize, &str),
+    stage: usize,
+    prefix: &str,
     map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
 ) -> M {
     module.map(&mut Mapper { stage, path: Path::new(prefix), map })
@@ -107,7 +109,7 @@ impl ModuleMapper for Mapper<'_> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        // Consuming leaves the tensor with one owner, so that an update may be done in place.
+        // Consuming leaves one owner of the tensor, so that an update can be in place.
         let (id, tensor, mapper) = param.consume();
         let info = ParameterInfo {
             name: &self.path.0,
@@ -117,7 +119,7 @@ impl ModuleMapper for Mapper<'_> {
             frozen: false,
         };
         let mapped = (self.map)(info, tensor.into());
-        let tensor = Tensor::from_bridge(mapped.into_bridge());
+        let tensor = Tensor::from_bridge(mapped.into_parts().1);
         Param::from_mapped_value(id, tensor, mapper)
     }
 }

@@ -1,28 +1,24 @@
 use burn::tensor::{DType, Tensor};
 use oomph_config::Precision;
+use oomph_kernels::{Kernels, cast_in_graph};
 
-use crate::{
-    AnyTensor, autodiff, differentiable,
-    kernel::{self, Kernels},
-};
-
-/// How layers compute: what of the memory policy they know of.
+/// How layers compute: the part of the memory policy that they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The format that convolutions, matrix products and what is kept for backward have. Parameters, statistics, sums
-    /// and losses have 32 bits in any.
+    /// The format of convolutions, matrix products and tensors kept for backward. Parameters, statistics, sums and losses
+    /// always have 32 bits.
     pub precision: Precision,
-    /// Whether layers have backward passes of our own, that keep less than those of Burn's operations.
+    /// Whether layers use our own backward passes, which keep less than those of Burn's operations.
     pub lean: bool,
-    /// Which kernels there are.
+    /// The kernels that run operations.
     pub kernels: Kernels,
-    /// Whether the stage that runs computes its activations again in backward, by itself where it
+    /// Whether the running stage recomputes its activations in backward, by itself if it
     /// [can](crate::Stage::recomputes_itself).
     pub recompute: bool,
 }
 
 impl Default for Policy {
-    /// 32 bits, lean, on any device.
+    /// 32 bits, lean, on any device, without recompute.
     fn default() -> Self {
         Self { precision: Precision::Fp32, lean: true, kernels: Kernels::Composed, recompute: false }
     }
@@ -40,30 +36,11 @@ impl Policy {
 
     /// `tensor` in the format of activations.
     pub fn narrow<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        self.to(tensor, self.dtype())
+        cast_in_graph(tensor, self.dtype(), self.kernels)
     }
 
     /// `tensor` in 32 bits.
     pub fn widen<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        self.to(tensor, DType::F32)
+        cast_in_graph(tensor, DType::F32, self.kernels)
     }
-
-    /// A cast that gradients go back through, into the format they came from.
-    fn to<const D: usize>(&self, tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
-        let (before, kernels) = (tensor.dtype(), self.kernels);
-        if before == dtype {
-            return tensor;
-        }
-        let output = kernel::cast(autodiff::inner(tensor.clone()), dtype, kernels);
-        let output = differentiable([tensor.into()], output.into(), move |gradient, _| {
-            [gradient.float::<D>().map(|gradient| kernel::cast(gradient, before, kernels).into())]
-        });
-        ranked(output)
-    }
-}
-
-/// The tensor of rank `D` that an operation of ours has just made.
-pub(crate) fn ranked<const D: usize>(tensor: AnyTensor) -> Tensor<D> {
-    // Operations know the rank of what they make.
-    tensor.float().expect("an operation gives the rank that its formula has")
 }

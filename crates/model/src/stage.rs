@@ -6,7 +6,7 @@ use crate::{AnyTensor, ModelError, Named, ParameterInfo, Pass, Policy, parameter
 
 /// A consecutive part of a model: a Burn module whose forward takes one activation and gives one.
 ///
-/// The unit of recomputation, of placement on devices and of reporting.
+/// Stages are the units of recompute, of placement on devices and of reports.
 ///
 /// ```
 /// use burn::{module::Module, nn::Linear, tensor::activation::relu};
@@ -25,44 +25,49 @@ use crate::{AnyTensor, ModelError, Named, ParameterInfo, Pass, Policy, parameter
 /// }
 /// ```
 pub trait Stage: Module + 'static {
-    /// Runs the stage. It must not change state of its own: statistics go through [`Pass::update`], randomness comes
-    /// from [`Pass::generator`], so that running a stage twice gives the same result.
+    /// Runs the stage. It must not change its own state, so that running it twice gives the same result: statistics go
+    /// through [`Pass::update`], and randomness comes from [`Pass::generator`].
     ///
     /// # Errors
-    /// Where the activation is not what the stage takes; see [`Pass::float`] and [`Pass::expect_shape`].
+    /// The stage cannot take the activation; see [`Pass::float`] and [`Pass::expect_shape`].
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
 
     /// Parameters that other stages compute with too, by the name under which they [borrow](Pass::borrowed) them: the
-    /// embedding that a language model's head is tied to. They are the lender's in checkpoints and reports, and get the
-    /// gradients of all.
+    /// embedding that a language model's head is tied to. In checkpoints and reports they belong to the lender. Their
+    /// gradient is the sum over all stages that use them.
     ///
-    /// A borrower must not be run again in backward with its graph cut from the lender's parameters, so only the last
-    /// stage, which never is, may borrow.
+    /// Only the last stage may borrow. A stage that is recomputed in backward cannot, since its graph is cut from the
+    /// lender's parameters; the last stage is never recomputed.
     fn lends(&self) -> Named<AnyTensor> {
         Named::new()
     }
 
-    /// What of other stages it computes with, by the names under which they [lend](Self::lends) it.
+    /// The parameters of other stages that it computes with, by the names under which they [lend](Self::lends) them.
     fn borrows(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recomputation, so that it
-    /// need not be run again as a whole: a recurrent layer cuts time.
+    /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recompute, and so need not be
+    /// recomputed as a whole: a recurrent layer recomputes in segments of time.
     fn recomputes_itself(&self, _policy: &Policy) -> bool {
         false
     }
 }
 
-/// A stage without its type: what a chain holds.
+/// A stage without its type, for the chain.
 pub(crate) trait AnyStage: Send {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
     fn lends(&self) -> Named<AnyTensor>;
     fn borrows(&self) -> Vec<String>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
-    /// `at` is the stage's index in the chain and its name.
-    fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
-    fn map(&mut self, at: (usize, &str), map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor);
+    /// `index` is the stage's index in the chain.
+    fn visit(&self, index: usize, name: &str, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
+    fn map(
+        &mut self,
+        index: usize,
+        name: &str,
+        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
+    );
     fn clone_stage(&self) -> Box<dyn AnyStage>;
     fn kind(&self) -> &'static str;
 }
@@ -98,12 +103,17 @@ impl<S: Stage> AnyStage for Slot<S> {
         self.stage().recomputes_itself(policy)
     }
 
-    fn visit(&self, at: (usize, &str), visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
-        parameters::visit(self.stage(), at, visit);
+    fn visit(&self, index: usize, name: &str, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
+        parameters::visit(self.stage(), index, name, visit);
     }
 
-    fn map(&mut self, at: (usize, &str), map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
-        self.0 = self.0.take().map(|stage| parameters::map(stage, at, map));
+    fn map(
+        &mut self,
+        index: usize,
+        name: &str,
+        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
+    ) {
+        self.0 = self.0.take().map(|stage| parameters::map(stage, index, name, map));
     }
 
     fn clone_stage(&self) -> Box<dyn AnyStage> {

@@ -8,7 +8,7 @@ use burn::module::ParamId;
 use oomph_core::is_within;
 
 use crate::{
-    AnyTensor, ModelError, ParameterInfo, Pass, Policy, Stage,
+    AnyTensor, Carried, ModelError, ParameterInfo, Pass, Policy, Stage,
     stage::{AnyStage, Slot},
 };
 
@@ -43,7 +43,7 @@ pub struct Stages {
 struct Link {
     name: String,
     stage: Box<dyn AnyStage>,
-    /// Of a frozen stage, the parameters that would be trained.
+    /// The parameters of a frozen stage that would be trained.
     frozen: Option<Arc<HashSet<ParamId>>>,
 }
 
@@ -60,28 +60,28 @@ impl Stages {
         self
     }
 
-    /// Takes the stages from `at` on out of the chain.
+    /// Removes the stages from `at` on, and gives them.
     ///
     /// # Panics
-    /// Panics if there are fewer.
+    /// Panics if there are fewer stages.
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
         Self { chain: self.chain.split_off(at) }
     }
 
-    /// The chain with the stages of another behind its own.
+    /// The chain followed by the stages of another.
     #[must_use]
     pub fn followed_by(mut self, rest: Self) -> Self {
         self.chain.extend(rest.chain);
         self
     }
 
-    /// A model of one stage: for one that cannot be cut.
+    /// A model of one stage, for a model that cannot be cut.
     pub fn single(stage: impl Stage) -> Self {
         Self::new().with("model", stage)
     }
 
-    /// Checks that there is a stage and that names differ.
+    /// Checks that there is a stage and that all names differ.
     ///
     /// # Errors
     /// [`ModelError::Empty`] and [`ModelError::DuplicateStage`].
@@ -125,14 +125,14 @@ impl Stages {
         (0..self.len()).try_fold(input, |activation, stage| self.forward_stage(stage, activation, pass))
     }
 
-    /// Gives `pass` what stages lend each other. Before any of them runs alone.
+    /// Lends `pass` the parameters that stages share. Call it before a stage runs alone.
     pub fn lend(&self, pass: &mut Pass) {
         for link in &self.chain {
-            pass.lend(link.stage.lends());
+            pass.lent.extend(link.stage.lends());
         }
     }
 
-    /// Which stages compute with parameters of another: the index of the borrower, then of the lender.
+    /// The stages that compute with parameters of another: pairs of the borrower's and the lender's index.
     pub fn borrowers(&self) -> Vec<(usize, usize)> {
         let lenders: Vec<_> = self.chain.iter().map(|link| link.stage.lends()).collect();
         let lender = |name: &String| lenders.iter().position(|lends| lends.contains_key(name));
@@ -163,15 +163,15 @@ impl Stages {
         })
     }
 
-    /// Freezes the stages that `names` name, or that belong to a group of that name: `layer1` is `layer1.0` and
-    /// `layer1.1`. Their parameters have no gradient from now on, and their forward is that of evaluation whatever the
-    /// [`Pass`] says: running statistics stay, and nothing is dropped. Names of no stage do nothing.
+    /// Freezes the stages or groups in `names`: the group `layer1` is `layer1.0` and `layer1.1`. Their parameters have no
+    /// gradient from then on, and they always run as in evaluation: running statistics stay, and dropout drops nothing.
+    /// Unknown names are ignored.
     pub fn freeze(&mut self, names: &[String]) {
         let named = |link: &Link| names.iter().any(|name| is_within(&link.name, name));
         let links = self.chain.iter_mut().enumerate();
         for (index, link) in links.filter(|(_, link)| link.frozen.is_none() && named(link)) {
             let mut frozen = HashSet::new();
-            link.stage.map((index, &link.name), &mut |info, tensor| {
+            link.stage.map(index, &link.name, &mut |info, tensor| {
                 if !info.trainable {
                     return tensor;
                 }
@@ -190,12 +190,12 @@ impl Stages {
         self.chain[index].frozen.is_some()
     }
 
-    /// How many stages there are before the first that is trained. They need no graph.
+    /// The number of frozen stages before the first trained one. They need no graph.
     pub fn leading_frozen(&self) -> usize {
         self.chain.iter().take_while(|link| link.frozen.is_some()).count()
     }
 
-    /// Whether the stage at `index` keeps less by itself: see [`Stage::recomputes_itself`].
+    /// Whether the stage at `index` recomputes by itself: see [`Stage::recomputes_itself`].
     ///
     /// # Panics
     /// Panics if there is no such stage.
@@ -207,17 +207,17 @@ impl Stages {
     pub fn visit(&self, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
         for (index, link) in self.chain.iter().enumerate() {
             let Link { name, stage, frozen } = link;
-            stage.visit((index, name.as_str()), &mut |info, tensor| {
+            stage.visit(index, name.as_str(), &mut |info, tensor| {
                 visit(with_frozen(info, frozen.as_deref()), tensor);
             });
         }
     }
 
-    /// Replaces every float parameter by what `map` makes of it.
+    /// Replaces every float parameter by the result of `map`.
     pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
         for (index, link) in self.chain.iter_mut().enumerate() {
             let Link { name, stage, frozen } = link;
-            stage.map((index, name.as_str()), &mut |info, tensor| {
+            stage.map(index, name.as_str(), &mut |info, tensor| {
                 map(with_frozen(info, frozen.as_deref()), tensor)
             });
         }
@@ -230,14 +230,14 @@ impl Stages {
         count
     }
 
-    /// The number of elements that would be trained, were their stages not [frozen](Self::freeze).
+    /// The number of [frozen](Self::freeze) elements that would be trained otherwise.
     pub fn frozen_elements(&self) -> usize {
         let mut count = 0;
         self.visit(&mut |info, tensor| count += if info.frozen { tensor.elements() } else { 0 });
         count
     }
 
-    /// Takes over what a forward pass asked to change: see [`Pass::update`].
+    /// Applies the updates that a forward pass requested: see [`Pass::update`].
     pub fn apply(&mut self, updates: Vec<(ParamId, AnyTensor)>) {
         if updates.is_empty() {
             return;
@@ -258,9 +258,19 @@ impl Stages {
     }
 }
 
-/// The parameter of a stage, of which `frozen` are frozen.
+/// The info of a parameter, with whether it is in `frozen`.
 fn with_frozen<'a>(info: ParameterInfo<'a>, frozen: Option<&HashSet<ParamId>>) -> ParameterInfo<'a> {
     ParameterInfo { frozen: frozen.is_some_and(|frozen| frozen.contains(&info.id)), ..info }
+}
+
+impl Carried {
+    /// The state of the layers of `stages`.
+    #[must_use]
+    pub fn of_stages(&self, stages: &Stages) -> Self {
+        let is_theirs = |layer: &str| stages.names().any(|stage| is_within(layer, stage));
+        let theirs = self.tensors().iter().filter(|(name, _)| is_theirs(name));
+        theirs.map(|(name, tensor)| (name.clone(), tensor.clone())).collect()
+    }
 }
 
 impl Clone for Stages {

@@ -13,7 +13,7 @@ use crate::{
     weights::{Wanted, wanted},
 };
 
-/// The layers of a model, with what goes through them for one batch.
+/// The layers of a model, with their shapes and costs for one batch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The model's name.
@@ -22,18 +22,18 @@ pub struct Summary {
     pub batch: usize,
     /// The shape of the input, the batch first.
     pub input: Vec<usize>,
-    /// One a stage, and below it one a layer.
+    /// A row for each stage, followed by a row for each of its layers.
     pub rows: Vec<SummaryRow>,
-    /// Elements of the model that can be trained, those that are frozen too.
+    /// Trainable elements of the model, frozen ones included.
     pub parameters: usize,
-    /// Those of them that are frozen.
+    /// Frozen elements among them.
     #[serde(skip_serializing_if = "is_zero")]
     pub frozen_parameters: usize,
     /// Multiply-adds of one forward of the batch.
     pub multiply_adds: u64,
     /// Bytes of all parameters and running statistics.
     pub parameter_bytes: Bytes,
-    /// Bytes of the outputs of all layers: what a forward makes, not what training keeps.
+    /// Bytes of the outputs of all layers in a forward. Training keeps other tensors.
     pub output_bytes: Bytes,
 }
 
@@ -42,15 +42,15 @@ pub struct Summary {
 pub struct SummaryRow {
     /// Its place in the model, such as `layer1.0.conv1`.
     pub name: String,
-    /// 0 for a stage, 1 and more for what is in it.
+    /// 0 for a stage, 1 and more for its layers.
     pub depth: usize,
-    /// What it is, such as `Conv2d`.
+    /// Its type, such as `Conv2d`.
     pub kind: String,
-    /// The shape it is given.
+    /// The shape of its input.
     pub input: Vec<usize>,
-    /// The shape it gives.
+    /// The shape of its output.
     pub output: Vec<usize>,
-    /// Its elements that can be trained, those of its parts included.
+    /// Its trainable elements, those of its parts included.
     pub parameters: usize,
     /// Whether it is frozen.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -75,11 +75,11 @@ fn is_zero(count: &usize) -> bool {
 /// The bytes of one fp32 element.
 const ELEMENT: u64 = 4;
 
-/// Runs `architecture` once, forward, on a device that records operations and executes none: no tensor is allocated,
-/// whatever the batch.
+/// Summarises a model by one forward on a device that records operations and executes none: no tensor is allocated, whatever
+/// the batch.
 ///
 /// # Errors
-/// The shape mismatch, panic or refusal of the stage that cannot take what it is given.
+/// A stage cannot take its input, or panics.
 pub fn summarize(
     architecture: &Architecture,
     spec: &SampleSpec,
@@ -89,10 +89,10 @@ pub fn summarize(
     Ok(assemble(architecture.name(), batch, &model, &trace, &shapes, &graph))
 }
 
-/// Checks, as [`summarize`] runs a model, that it can be trained on `batch` samples at once.
+/// Checks, without allocating tensors, that a model can be trained on `batch` samples at once.
 ///
 /// # Errors
-/// As [`summarize`]'s, and those of training alone: batch normalisation needs more than one value a channel.
+/// Those of [`summarize`] and of training: batch normalisation needs more than one value for each channel.
 pub fn check_training(
     architecture: &Architecture,
     spec: &SampleSpec,
@@ -101,20 +101,20 @@ pub fn check_training(
     record(architecture, spec, batch, Pass::train(Key::new(0))).map(drop)
 }
 
-/// The parameters that the model will have, without making it: what a file of weights is held against.
+/// The parameters that the model will have, without allocating them, to compare a file of weights with.
 ///
 /// # Errors
-/// Where the model cannot take such samples.
+/// The model cannot take such samples.
 pub fn parameters_wanted(architecture: &Architecture, spec: &SampleSpec) -> Result<Vec<Wanted>, ModelError> {
     on_capture(|device| Ok(wanted(&architecture.build(spec, &Init::shapes_only(device))?)))
         .map(|(wanted, _)| wanted)
 }
 
-/// A forward that was followed.
+/// A traced forward.
 struct Traced {
     model: Stages,
     trace: Trace,
-    /// The shape that goes into each stage, and the one that comes out of the last.
+    /// The input shape of each stage, and the output shape of the last.
     shapes: Vec<Vec<usize>>,
 }
 
@@ -127,7 +127,7 @@ fn record(
     on_capture(|device| follow(architecture, spec, batch, pass, device))
 }
 
-/// Does `work` on a device that records what is computed and computes nothing.
+/// Does `work` on a device that records operations and executes none.
 fn on_capture<R>(
     work: impl FnOnce(&Device) -> Result<R, ModelError>,
 ) -> Result<(R, CapturedGraph), ModelError> {
@@ -141,7 +141,7 @@ fn on_capture<R>(
         scope.complete([], [])
     });
     let failed = |reason: String| ModelError::Device { reason };
-    // The scope runs its closure before it can fail; an error of the model comes before one of the recording.
+    // The closure has run if the scope fails. The model's error takes precedence over the recording's.
     let done = done.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
     Ok((done, graph.map_err(|error| failed(error.to_string()))?))
 }
@@ -153,7 +153,7 @@ fn follow(
     mut pass: Pass,
     device: &Device,
 ) -> Result<Traced, ModelError> {
-    // Off the autodiff device nothing is known of what is trainable.
+    // Only tensors of the autodiff device tell whether they are trainable.
     let tracked = device.clone().autodiff();
     let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
     pass.trace = Some(Trace::new(device));
@@ -164,12 +164,12 @@ fn follow(
         activation = caught(&model, stage, activation, &mut pass)?;
         shapes.push(activation.dims());
     }
-    // `trace` was put in above, and nothing takes it out.
+    // `trace` is set above, and nothing removes it.
     let trace = pass.trace.expect("the pass keeps its trace");
     Ok(Traced { model, trace, shapes })
 }
 
-/// An input of the right shape, whose values do not matter: for devices that record.
+/// An input of zeros of the right shape, for devices that record.
 pub fn blank_input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
     match spec.input {
         InputSpec::Tokens { steps, .. } => {
@@ -183,7 +183,7 @@ pub fn blank_input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTenso
     }
 }
 
-/// Burn's own layers panic on a wrong shape; a user shall read which stage and why.
+/// Burn's own layers panic on a wrong shape. The error names the stage and the reason.
 fn caught(model: &Stages, stage: usize, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
     let shape = input.dims();
     let quiet = crate::panic::Quiet::start();
@@ -222,13 +222,13 @@ fn assemble(
             stage += 1;
         }
         if let Some(layer) = &scope.layer {
-            // The stage that it is in was counted just now.
+            // Its stage was counted just before.
             let is_frozen = model.is_frozen(stage.saturating_sub(1));
             rows.push(SummaryRow { is_frozen, ..layer_row(scope, layer, &costs) });
         }
     }
     let leaves = rows.iter().enumerate().filter(|(index, row)| {
-        // A stage whose layers are listed is made of their outputs.
+        // The outputs of a stage are those of its layers, if they are listed.
         row.depth > 0 || rows.get(index + 1).is_none_or(|next| next.depth == 0)
     });
     Summary {

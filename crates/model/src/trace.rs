@@ -1,11 +1,11 @@
 use burn::tensor::{Device, Tensor};
 use burn_capture::{CaptureBackend, TensorId};
 
-/// What a layer is, as the summary shows it.
+/// The type of a layer, as the summary shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerKind(pub &'static str);
 
-/// Follows a forward on a capture device: which layer ran between which operations, on what shapes.
+/// Traces a forward on a capture device: each layer with its operations and shapes.
 #[derive(Debug)]
 pub(crate) struct Trace {
     device: Device,
@@ -18,7 +18,7 @@ pub(crate) struct Trace {
 pub(crate) struct TracedScope {
     pub(crate) place: String,
     pub(crate) depth: usize,
-    /// Identities of marker tensors: all that was recorded between them belongs to the scope.
+    /// Identities of two marker tensors: the operations recorded between them belong to the scope.
     pub(crate) span: (TensorId, TensorId),
     pub(crate) layer: Option<TracedLayer>,
 }
@@ -61,10 +61,10 @@ impl Trace {
         }
     }
 
-    /// Identities on a capture device only grow, so a fresh tensor's marks this moment of the recording.
+    /// Identities on a capture device only grow: that of a new tensor marks this moment of the recording.
     fn mark(&self) -> TensorId {
         let marker = Tensor::<1>::zeros([1], &self.device);
-        // A trace is only made by `summarize`, on a capture device, where the conversion cannot fail.
+        // Only `summarize` makes a trace, on a capture device, where the conversion cannot fail.
         marker.try_into_primitive::<CaptureBackend>().expect("a trace runs on a capture device").id()
     }
 }

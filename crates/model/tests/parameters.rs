@@ -1,4 +1,4 @@
-//! How parameters are named, drawn and replaced.
+//! Parameters: names, initial values, replacement.
 
 use burn::tensor::Device;
 use oomph_config::Section;
@@ -47,14 +47,14 @@ fn the_seed_alone_decides_the_initial_values() {
     let device = Device::flex().autodiff();
     let first = values(&small_resnet(&device, 7));
     assert_eq!(first, values(&small_resnet(&device, 7)));
-    // Off the autodiff device nothing is known to be trainable; the values are the same.
+    // A plain device knows of no trainable parameters. The values are the same.
     let plain = values(&small_resnet(&Device::flex(), 7));
     assert!(
         first.iter().zip(&plain).all(|(tracked, plain)| (&tracked.0, &tracked.2) == (&plain.0, &plain.2))
     );
     let other = values(&small_resnet(&device, 8));
     let differ = first.iter().zip(&other).filter(|(one, other)| one.2 != other.2).count();
-    // All convolutions (20), the head's weight and bias; scales, shifts and statistics start the same.
+    // The 20 convolutions and the head's weight and bias differ. Scales, shifts and statistics start equal.
     assert_eq!(differ, 22);
 }
 
@@ -73,7 +73,7 @@ fn statistics_are_updated_by_apply_and_never_by_forward() {
         assert_eq!(after.2 != before.2, statistic, "{}", after.0);
         assert_eq!(after.1, !statistic, "{}", after.0);
     }
-    // Evaluation updates nothing, and the inference copy gives the same result off the graph.
+    // Evaluation updates nothing. The inference copy gives the same result without a graph.
     let mut pass = Pass::eval();
     let logits = model.forward(images.clone(), &mut pass).unwrap();
     assert!(pass.into_updates().is_empty());

@@ -1,4 +1,4 @@
-//! The summary against the figures of the literature and of torchvision.
+//! The summary, compared with published figures and torchvision's.
 
 use burn::{module::Module, nn, tensor::Tensor};
 use oomph_config::Section;
@@ -69,7 +69,7 @@ fn an_lstm_counts_both_products_of_each_step() {
     assert_eq!(summary.multiply_adds, (3 * (8 * step + 160)) as u64);
 }
 
-/// A user's own stage, of Burn's layers.
+/// A user's stage made of Burn's layers.
 #[derive(Module, Debug)]
 struct Own {
     linear: nn::Linear,

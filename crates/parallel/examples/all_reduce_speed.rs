@@ -1,7 +1,8 @@
-//! How fast values are summed over ranks: `all_reduce_speed [MB] [RANKS]` among threads of this process, and under
-//! mpirun (with the feature `mpi`) among processes.
+//! Measures all-reduce: `all_reduce_speed [MB] [RANKS]` among threads of this process, and under mpirun (with the
+//! feature `mpi`) among processes.
 //!
-//! Told are the bytes of one rank's values over the time of an all-reduce, the median and the best of 15, and the time of a barrier.
+//! It prints the bytes of one rank's values over the time of an all-reduce, the median and the best of 15, and the time
+//! of a barrier.
 
 use std::{env, error::Error, thread, time::Instant};
 

@@ -1,14 +1,14 @@
-//! Gradients in parcels of a size that is worth sending.
+//! Gradients in buckets that are worth an all-reduce.
 
 use std::ops::Range;
 
 use oomph_core::Bytes;
 
-/// Groups gradients, in the order in which backward makes them, into buckets of at most `limit`, each reduced as soon
-/// as its last gradient is there while backward still runs (Li et al. 2020, <https://arxiv.org/abs/2006.15704>,
+/// Groups gradients, in the order of backward, into buckets of at most `limit` bytes. A bucket can be reduced as soon as
+/// its last gradient is computed, while backward still runs (Li et al. 2020, <https://arxiv.org/abs/2006.15704>,
 /// sections 3.2.2 and 3.2.3).
 ///
-/// Each bucket takes what follows as long as that fits; a gradient above the limit has one to itself.
+/// A bucket takes the next gradients as long as they fit; a gradient above the limit has a bucket of its own.
 ///
 /// ```
 /// use oomph_core::Bytes;
@@ -18,7 +18,7 @@ use oomph_core::Bytes;
 /// ```
 pub fn buckets(sizes: &[Bytes], limit: Bytes) -> Vec<Range<usize>> {
     let mut buckets: Vec<Range<usize>> = Vec::new();
-    // What the last bucket still takes; a gradient above the limit leaves none, not even for an empty one.
+    // The free bytes of the last bucket; `None` behind a gradient above the limit.
     let mut room = None;
     for (index, size) in sizes.iter().map(|size| size.get()).enumerate() {
         match (buckets.last_mut(), room.and_then(|room: u64| room.checked_sub(size))) {

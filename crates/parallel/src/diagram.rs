@@ -1,91 +1,91 @@
-//! A pipeline's step as a picture for a terminal.
+//! A drawing of a pipeline's step for a terminal.
 
 use std::{fmt, ops::Range};
 
 use crate::{
-    course::{Course, Span},
-    schedule::Work,
+    pipeline_order::Work,
+    pipeline_trace::{PipelineTrace, Span},
 };
 
-/// The shortest piece of work has no more columns than these, however much room there is: a picture is for a glance.
+/// The most columns of the shortest piece of work, however wide the terminal is.
 const WIDEST: f64 = 6.0;
-/// What stands where the middle is left out.
+/// The text in place of the omitted middle.
 const GAP: &str = " ... ";
-/// Below this a picture shows nothing.
+/// The fewest columns in which a drawing is readable.
 const LEAST_COLUMNS: usize = 20;
-/// Times of equal pieces of work differ by roundings, which must not cost a column.
+/// Times of equal pieces of work differ by roundings; this tolerance keeps their columns equal.
 const ROUNDING: f64 = 1e-9;
 
-/// A course drawn: one line a device, time from left to right. [`Display`](fmt::Display) writes it with a legend; who
-/// has colours writes the pieces.
+/// The drawing of a trace: one line per device, time from left to right. [`Display`](fmt::Display) writes it with a
+/// legend; a caller with colours writes the pieces itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagram {
     /// The devices in order.
-    pub lines: Vec<Line>,
-    /// The time that is left out in the middle where the whole does not fit, in seconds.
+    pub lines: Vec<DiagramLine>,
+    /// The omitted time in the middle, in seconds; `None` if the whole trace fits.
     pub left_out_seconds: Option<Range<f64>>,
 }
 
 /// The line of one device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// The device, with spaces after it up to the longest name.
+pub struct DiagramLine {
+    /// The device, padded to the longest name.
     pub name: String,
-    /// What it does. The texts of every line have as many columns together.
-    pub pieces: Vec<Piece>,
+    /// Its work. The texts of every line together have the same number of columns.
+    pub pieces: Vec<DiagramPiece>,
 }
 
-/// A stretch of a line.
+/// One piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// What is drawn there, in ASCII.
+pub struct DiagramPiece {
+    /// Its text, in ASCII.
     pub text: String,
-    /// What it stands for.
-    pub drawn: Drawn,
+    /// Its meaning.
+    pub drawn: DrawnAs,
 }
 
-/// What a piece of a line stands for.
+/// The meaning of a piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drawn {
+pub enum DrawnAs {
     /// The device works.
     Work(Work),
-    /// It has nothing to do.
+    /// The device is idle.
     Idle,
-    /// The middle of the course, which does not fit.
+    /// The middle of the trace is omitted.
     LeftOut,
 }
 
-/// Draws a course for a terminal of `width` columns; `names` are those of the devices.
+/// Draws a trace for a terminal of `width` columns; `names` are the names of the devices.
 ///
-/// Where it does not fit with the number of each micro-batch, the middle is left out: a pipeline repeats itself there.
-/// What takes much less time than the rest has no number, and what takes less than a column may not be seen at all.
+/// A trace that does not fit with the numbers of its micro-batches loses its middle, where a pipeline repeats itself.
+/// Work that is much shorter than the rest has no number; work shorter than a column may be invisible.
 ///
 /// ```
-/// use oomph_parallel::{Course, Schedule, Work, diagram};
+/// use oomph_parallel::{PipelineTrace, PipelineOrder, Work, diagram};
 ///
 /// let seconds = |_, work| if matches!(work, Work::Forward(_)) { 1.0 } else { 2.0 };
-/// let course = Course::play(Schedule::OneForwardOneBackward, 2, 3, seconds, 0.0);
-/// let drawn = diagram(&course, &["cuda:0", "cuda:1"], 34).to_string();
+/// let trace = PipelineTrace::play(PipelineOrder::OneForwardOneBackward, 2, 3, seconds, 0.0);
+/// let drawn = diagram(&trace, &["cuda:0", "cuda:1"], 34).to_string();
 /// assert_eq!(drawn.lines().collect::<Vec<_>>(), [
 ///     "cuda:0 |0>1>    0<<<2>1<<<  2<<<|",
 ///     "cuda:1 |  0>0<<<1>1<<<2>2<<<    |",
 ///     "n> forward and n< backward of micro-batch n",
 /// ]);
 /// ```
-pub fn diagram(course: &Course, names: &[impl AsRef<str>], width: usize) -> Diagram {
+pub fn diagram(trace: &PipelineTrace, names: &[impl AsRef<str>], width: usize) -> Diagram {
     let longest = names.iter().map(|name| name.as_ref().chars().count()).max().unwrap_or(0);
-    // A space after the name, and a bar on either side.
+    // The name is followed by a space, and the line stands between two bars.
     let columns = width.saturating_sub(longest + 3).max(LEAST_COLUMNS);
-    let view = View::new(course, columns);
-    let lines = course.devices.iter().enumerate().map(|(device, spans)| {
+    let view = View::new(trace, columns);
+    let lines = trace.devices.iter().enumerate().map(|(device, spans)| {
         let name = names.get(device).map_or("", AsRef::as_ref);
-        Line { name: format!("{name:longest$}"), pieces: view.pieces(spans) }
+        DiagramLine { name: format!("{name:longest$}"), pieces: view.pieces(spans) }
     });
     Diagram { lines: lines.collect(), left_out_seconds: view.left_out_seconds() }
 }
 
 impl Diagram {
-    /// How the lines are read.
+    /// The legend of the signs.
     pub fn legend(&self) -> String {
         let gap = match self.left_out_seconds {
             Some(_) => "; ... more of the same",
@@ -104,7 +104,7 @@ impl fmt::Display for Diagram {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for DiagramLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} |", self.name)?;
         for piece in &self.pieces {
@@ -114,26 +114,26 @@ impl fmt::Display for Line {
     }
 }
 
-/// Which columns of the whole picture are shown.
+/// The visible columns of the whole drawing.
 struct View {
     start_seconds: f64,
     columns_per_second: f64,
     /// All columns, or those before the gap.
     first: Range<usize>,
-    /// Those after the gap, where there is one.
+    /// The columns after the gap, if there is one.
     last: Option<Range<usize>>,
 }
 
 impl View {
-    fn new(course: &Course, columns: usize) -> Self {
-        let columns_per_second = scale(course, columns);
-        let all = (course.seconds() * columns_per_second).round() as usize;
+    fn new(trace: &PipelineTrace, columns: usize) -> Self {
+        let columns_per_second = scale(trace, columns);
+        let all = (trace.seconds() * columns_per_second).round() as usize;
         let shown = columns - GAP.len();
         let (first, last) = match all <= columns {
             true => (0..all, None),
             false => (0..shown.div_ceil(2), Some(all - shown / 2..all)),
         };
-        Self { start_seconds: course.start_seconds(), columns_per_second, first, last }
+        Self { start_seconds: trace.start_seconds(), columns_per_second, first, last }
     }
 
     fn left_out_seconds(&self) -> Option<Range<f64>> {
@@ -145,16 +145,16 @@ impl View {
         ((seconds - self.start_seconds) * self.columns_per_second).round() as usize
     }
 
-    fn pieces(&self, spans: &[Span]) -> Vec<Piece> {
+    fn pieces(&self, spans: &[Span]) -> Vec<DiagramPiece> {
         let mut pieces = self.pieces_within(&self.first, spans);
         if let Some(last) = &self.last {
-            pieces.push(Piece { text: GAP.to_owned(), drawn: Drawn::LeftOut });
+            pieces.push(DiagramPiece { text: GAP.to_owned(), drawn: DrawnAs::LeftOut });
             pieces.extend(self.pieces_within(last, spans));
         }
         pieces
     }
 
-    fn pieces_within(&self, window: &Range<usize>, spans: &[Span]) -> Vec<Piece> {
+    fn pieces_within(&self, window: &Range<usize>, spans: &[Span]) -> Vec<DiagramPiece> {
         let mut pieces = Vec::new();
         let mut at = window.start;
         for span in spans {
@@ -165,7 +165,7 @@ impl View {
             }
             pieces.extend(idle(at..shown.start));
             let text = text(span.work, shown.len(), shown.start == columns.start);
-            pieces.push(Piece { text, drawn: Drawn::Work(span.work) });
+            pieces.push(DiagramPiece { text, drawn: DrawnAs::Work(span.work) });
             at = shown.end;
         }
         pieces.extend(idle(at..window.end));
@@ -173,12 +173,12 @@ impl View {
     }
 }
 
-fn idle(columns: Range<usize>) -> Option<Piece> {
-    (!columns.is_empty()).then(|| Piece { text: " ".repeat(columns.len()), drawn: Drawn::Idle })
+fn idle(columns: Range<usize>) -> Option<DiagramPiece> {
+    (!columns.is_empty()).then(|| DiagramPiece { text: " ".repeat(columns.len()), drawn: DrawnAs::Idle })
 }
 
-/// The number of the micro-batch and the direction; the direction alone where there is no room for both, or where the
-/// beginning is not seen.
+/// The number of the micro-batch and the direction; the direction alone where both do not fit, or where the beginning is
+/// hidden.
 fn text(work: Work, columns: usize, is_beginning: bool) -> String {
     let (index, direction) = match work {
         Work::Forward(index) => (index, ">"),
@@ -189,24 +189,24 @@ fn text(work: Work, columns: usize, is_beginning: bool) -> String {
     format!("{number}{}", direction.repeat(columns - number.len()))
 }
 
-/// The columns of a second: the whole course in `columns` if the number of a micro-batch and its direction have room in
-/// what the busiest device does, otherwise so many that they have.
-fn scale(course: &Course, columns: usize) -> f64 {
-    let shortest = durations(course.spans()).into_iter().reduce(f64::min);
-    let busiest = course.devices.iter().map(durations).max_by(|one, other| {
+/// The columns per second. The whole trace gets `columns` if the work of the busiest device then has room for a number
+/// and a direction; otherwise the scale gives it that room.
+fn scale(trace: &PipelineTrace, columns: usize) -> f64 {
+    let shortest = durations(trace.spans()).into_iter().reduce(f64::min);
+    let busiest = trace.devices.iter().map(durations).max_by(|one, other| {
         let seconds = |durations: &Vec<f64>| durations.iter().sum::<f64>();
         seconds(one).total_cmp(&seconds(other))
     });
-    // Of forwards and backwards in equal numbers, the shorter ones.
+    // Forwards and backwards are equally many, so this is the shorter kind.
     let common = busiest.and_then(|mut durations| {
         durations.sort_by(f64::total_cmp);
         durations.get(durations.len().saturating_sub(1) / 2).copied()
     });
     let (Some(shortest), Some(common)) = (shortest, common) else { return 0.0 };
-    let largest = course.spans().map(|span| span.work.micro_batch()).max().unwrap_or(0);
+    let largest = trace.spans().map(|span| span.work.micro_batch()).max().unwrap_or(0);
     let needed = (largest.to_string().len() + 1) as f64;
-    let to_fit = columns as f64 / course.seconds();
-    // Where each piece of work has a whole number of columns, equal ones look equal.
+    let to_fit = columns as f64 / trace.seconds();
+    // With a whole number of columns for each piece of work, equal ones look equal.
     let even = (shortest * to_fit + ROUNDING).floor();
     if even >= needed {
         even.min(WIDEST) / shortest
@@ -217,7 +217,7 @@ fn scale(course: &Course, columns: usize) -> f64 {
     }
 }
 
-/// How long each piece of work takes, but those that take no time.
+/// The durations of the pieces of work that take time.
 fn durations<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<f64> {
     let durations = spans.into_iter().map(|span| span.end_seconds - span.start_seconds);
     durations.filter(|duration| *duration > 0.0).collect()
@@ -228,14 +228,14 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::schedule::Schedule;
+    use crate::pipeline_order::PipelineOrder;
 
     const NAMES: [&str; 4] = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"];
 
-    fn drawn(schedule: Schedule, devices: usize, micro_batches: usize, width: usize) -> Diagram {
+    fn drawn(order: PipelineOrder, devices: usize, micro_batches: usize, width: usize) -> Diagram {
         let seconds = |_, work| if matches!(work, Work::Forward(_)) { 1.0 } else { 2.0 };
-        let course = Course::play(schedule, devices, micro_batches, seconds, 0.0);
-        diagram(&course, &NAMES[..devices], width)
+        let trace = PipelineTrace::play(order, devices, micro_batches, seconds, 0.0);
+        diagram(&trace, &NAMES[..devices], width)
     }
 
     fn check(diagram: &Diagram, expected: &[&str]) {
@@ -247,7 +247,7 @@ mod tests {
     fn one_forward_one_backward_looks_as_in_the_paper() {
         // Figure 4 of Narayanan et al. 2021, with the micro-batches counted from 0.
         check(
-            &drawn(Schedule::OneForwardOneBackward, 4, 8, 80),
+            &drawn(PipelineOrder::OneForwardOneBackward, 4, 8, 80),
             &[
                 "cuda:0 |0>1>2>3>            0<<<4>1<<<5>2<<<6>3<<<7>4<<<  5<<<  6<<<  7<<<|",
                 "cuda:1 |  0>1>2>        0<<<3>1<<<4>2<<<5>3<<<6>4<<<7>5<<<  6<<<  7<<<    |",
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn gpipe_turns_round_once() {
         check(
-            &drawn(Schedule::GPipe, 3, 4, 70),
+            &drawn(PipelineOrder::GPipe, 3, 4, 70),
             &[
                 "cuda:0 |0>>1>>2>>3>>                  0<<<<<1<<<<<2<<<<<3<<<<<|",
                 "cuda:1 |   0>>1>>2>>3>>         0<<<<<1<<<<<2<<<<<3<<<<<      |",
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn one_device_at_a_time_is_mostly_idle() {
         check(
-            &drawn(Schedule::Sequential, 3, 2, 50),
+            &drawn(PipelineOrder::Sequential, 3, 2, 50),
             &[
                 "cuda:0 |0>            0<<<1>            1<<<|",
                 "cuda:1 |  0>      0<<<      1>      1<<<    |",
@@ -285,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_in_the_middle() {
-        let drawn = drawn(Schedule::OneForwardOneBackward, 4, 64, 80);
+    fn a_long_trace_loses_its_middle() {
+        let drawn = drawn(PipelineOrder::OneForwardOneBackward, 4, 64, 80);
         check(
             &drawn,
             &[
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_short_course_does_not_fill_a_wide_terminal() {
         check(
-            &drawn(Schedule::OneForwardOneBackward, 2, 1, 200),
+            &drawn(PipelineOrder::OneForwardOneBackward, 2, 1, 200),
             &[
                 "cuda:0 |0>>>>>                  0<<<<<<<<<<<|",
                 "cuda:1 |      0>>>>>0<<<<<<<<<<<            |",
@@ -320,9 +320,9 @@ mod tests {
             (_, Work::Forward(_)) => 1.02,
             (_, Work::Backward(_)) => 2.2,
         };
-        let course = Course::play(Schedule::OneForwardOneBackward, 2, 4, seconds, 0.05);
+        let trace = PipelineTrace::play(PipelineOrder::OneForwardOneBackward, 2, 4, seconds, 0.05);
         check(
-            &diagram(&course, &["cpu", "cuda:0"], 80),
+            &diagram(&trace, &["cpu", "cuda:0"], 80),
             &[
                 "cpu    |>                 <>                <                <                <|",
                 "cuda:0 | 0>>>>0<<<<<<<<<<<1>>>>>1<<<<<<<<<<2>>>>>2<<<<<<<<<<<3>>>>3<<<<<<<<<<< |",
@@ -333,11 +333,11 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_nothing() {
-        let drawn = diagram(&Course { devices: vec![Vec::new(); 2] }, &["cpu"], 80);
+        let drawn = diagram(&PipelineTrace { devices: vec![Vec::new(); 2] }, &["cpu"], 80);
         check(&drawn, &["cpu ||", "    ||", "n> forward and n< backward of micro-batch n"]);
     }
 
-    fn any_course() -> impl Strategy<Value = Course> {
+    fn any_trace() -> impl Strategy<Value = PipelineTrace> {
         let span = (any::<bool>(), 0usize..2000, 0.0..3.0f64, 0.0..9.0f64);
         let device = vec(span, 0..40).prop_map(|spans| {
             let mut at = 0.0;
@@ -349,14 +349,14 @@ mod tests {
             };
             spans.into_iter().map(span).collect()
         });
-        vec(device, 0..5).prop_map(|devices| Course { devices })
+        vec(device, 0..5).prop_map(|devices| PipelineTrace { devices })
     }
 
     proptest! {
         #[test]
-        fn all_lines_are_as_long_as_each_other_and_within_the_width(course in any_course(), width in 40usize..200) {
-            let drawn = diagram(&course, &NAMES, width);
-            let lines: Vec<_> = drawn.lines.iter().map(Line::to_string).collect();
+        fn all_lines_are_as_long_as_each_other_and_within_the_width(trace in any_trace(), width in 40usize..200) {
+            let drawn = diagram(&trace, &NAMES, width);
+            let lines: Vec<_> = drawn.lines.iter().map(DiagramLine::to_string).collect();
             prop_assert!(lines.iter().all(|line| line.len() <= width && line.len() == lines[0].len()), "{drawn}");
             prop_assert!(lines.iter().all(|line| line.is_ascii()));
         }

@@ -1,11 +1,11 @@
-//! Which rows of a batch each rank has.
+//! The rows of a batch that each rank has.
 
 use std::ops::Range;
 
-/// The rows of a batch that a rank has: consecutive, in the order of ranks, and as many for each as can be, so that no
-/// two differ by more than one.
+/// The rows of a batch that a rank has. They are consecutive, in the order of ranks, and the counts of two ranks differ
+/// by at most one.
 ///
-/// Ranks beyond the rows, and beyond the `world_size`, have none.
+/// Ranks beyond the rows or the `world_size` have none.
 ///
 /// ```
 /// let rows = |rank| oomph_parallel::rows(10, rank, 4);
@@ -17,10 +17,10 @@ pub fn rows(batch: usize, rank: usize, world_size: usize) -> Range<usize> {
     start(rank)..start(rank.saturating_add(1))
 }
 
-/// The same where rank 0, which has more to do or to hold than the others, has a share of the batch of its own.
+/// The rows of a rank where rank 0, the coordinator, has another share, since it has more work or memory in use.
 ///
-/// `share` is from 0 to 1; 0.25 gives it a quarter, rounded to whole rows. The others have the rest as [`rows`] has
-/// it. Where there are rows enough, each rank has one, unless the share is 0 or 1.
+/// `share` is from 0 to 1; 0.25 gives rank 0 a quarter, rounded to whole rows. The others divide the rest like
+/// [`rows`]. With enough rows each rank has at least one, unless the share is 0 or 1.
 ///
 /// ```
 /// let rows = |rank| oomph_parallel::rows_with_coordinator(32, 0.1, rank, 3);
@@ -33,7 +33,7 @@ pub fn rows_with_coordinator(batch: usize, share: f64, rank: usize, world_size: 
     }
     let most = if share < 1.0 { batch.saturating_sub(others) } else { batch };
     let least = usize::from(share > 0.0).min(batch);
-    // A product of two that are not negative is not either, and NaN becomes 0.
+    // The product is not negative, and NaN becomes 0.
     let own = ((batch as f64 * share).round() as usize).min(most).max(least);
     match rank.checked_sub(1) {
         None => 0..own,

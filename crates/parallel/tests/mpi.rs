@@ -1,4 +1,4 @@
-//! Groups of processes, under mpirun: this program starts itself as every rank.
+//! Groups of processes under mpirun. This program starts itself as each rank.
 
 use std::{
     env, fmt,
@@ -9,12 +9,13 @@ use std::{
 };
 
 use oomph_parallel::group::{Group, GroupError, MpiGroup, launched_world_size, mpi_group};
+use oomph_test_support::{Missing, skip};
 
 /// What a rank is to do.
 const PART: &str = "OOMPH_TEST_PART";
-/// What the user may have to wait until a job that failed is over.
+/// The longest time until a failed job ends.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long ranks wait for each other; enough for a busy machine to start them all.
+/// The time that ranks wait for each other: enough for a busy machine to start all of them.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Job {
@@ -29,7 +30,7 @@ impl fmt::Display for Job {
     }
 }
 
-/// Runs `part` in `ranks` processes. `None` where there is no mpirun.
+/// Runs `part` in `ranks` processes. `None` without mpirun.
 fn job(ranks: usize, part: &str) -> Option<Job> {
     let this = env::current_exe().unwrap();
     let begin = Instant::now();
@@ -38,7 +39,7 @@ fn job(ranks: usize, part: &str) -> Option<Job> {
         .arg(this)
         .args(["--exact", "a_rank_plays_its_part", "--nocapture"])
         .env(PART, part)
-        // These are Open MPI 4's and 5's ways to say: as root, and with more ranks than cores.
+        // Options of Open MPI 4 and 5 that allow root, and more ranks than cores.
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1")])
         .envs([("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")])
@@ -46,14 +47,13 @@ fn job(ranks: usize, part: &str) -> Option<Job> {
         .unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     if output.status.code() == Some(127) {
-        // Past the capture of the test harness: who reads the log must see it.
-        _ = writeln!(std::io::stderr(), "SKIPPED: there is no mpirun; `{part}` was not tested");
+        skip(Missing::Mpirun);
         return None;
     }
     Some(Job { code: output.status.code(), text: text.concat(), took: begin.elapsed() })
 }
 
-/// Runs a part in which a rank fails, and what all ranks that go on must say.
+/// Runs a part in which a rank fails, and checks the messages of the other ranks.
 fn all_others_say(ranks: usize, part: &str, says: &str) {
     let Some(job) = job(ranks, part) else { return };
     assert_ne!(job.code, Some(0), "{job}");
@@ -87,20 +87,20 @@ fn a_rank_that_hangs_is_named_by_all_others() {
         all_others_say(
             ranks,
             "hang",
-            "did not come to an all-reduce of 5 values, collective 2, within 2s; later: rank 1",
+            "did not join an all-reduce of 5 values, collective 2, within 2s; later: rank 1",
         );
     }
 }
 
 #[test]
 fn a_rank_that_aborts_is_named_with_its_reason() {
-    all_others_say(2, "abort", "gave up: out of memory; later: rank 1 on `");
-    all_others_say(4, "abort", "gave up: out of memory; later: rank 1 on `");
+    all_others_say(2, "abort", "aborted: out of memory; later: rank 1 on `");
+    all_others_say(4, "abort", "aborted: out of memory; later: rank 1 on `");
 }
 
 #[test]
 fn a_rank_that_panics_takes_the_others_with_it() {
-    all_others_say(3, "panic", "gave up: it panicked; later: rank 1 on `");
+    all_others_say(3, "panic", "aborted: it panicked; later: rank 1 on `");
 }
 
 #[test]
@@ -110,7 +110,8 @@ fn a_rank_that_leaves_is_missed() {
 
 #[test]
 fn different_requests_are_told_apart() {
-    let says = "different things as collective 2: ranks 0, 2: an all-reduce of 5 values; rank 1: a barrier";
+    let says =
+        "different operations as collective 2: ranks 0, 2: an all-reduce of 5 values; rank 1: a barrier";
     let Some(job) = job(3, "mismatch") else { return };
     assert!(job.took < LIMIT && job.code != Some(0), "{job}");
     assert_eq!(job.text.matches(says).count(), 6, "{job}");
@@ -136,7 +137,7 @@ fn mpi_is_initialized_once() {
     assert_eq!(job.code, Some(0), "{job}");
 }
 
-/// Not a test of its own: what the other tests start as ranks.
+/// Not a test: the program of the ranks that other tests start.
 #[test]
 fn a_rank_plays_its_part() {
     let Ok(part) = env::var(PART) else { return };
@@ -160,7 +161,7 @@ fn a_rank_plays_its_part() {
         "hang" | "abort" | "panic" => fail(&group, group.all_reduce(vec![1.0; 5]).map(drop)),
         "leave" if !is_other => {
             drop(group);
-            // Long enough for the others to speak before mpirun ends the job.
+            // Long enough for the others to write their messages before mpirun ends the job.
             sleep(Duration::from_secs(1));
             exit(1);
         }
@@ -174,17 +175,17 @@ fn a_rank_plays_its_part() {
     }
 }
 
-/// Says what failed, and that it stays so, and ends as a program would. mpirun ends the job with the first that does,
-/// so the others are given the time to speak.
+/// Writes the error, checks that it persists, and exits with failure. mpirun ends the job at the first exit, so the
+/// other ranks get time to write first.
 fn fail(group: &MpiGroup, result: Result<(), GroupError>) {
     let (now, later) = (result.unwrap_err(), group.barrier().unwrap_err());
-    // One write, so that the lines of ranks are not mixed.
+    // One write keeps the lines of ranks apart.
     _ = std::io::stderr().write_all(format!("{now}; later: {later}\n").as_bytes());
     sleep(Duration::from_millis(1500));
     exit(1);
 }
 
-/// Values of which the order of summation shows.
+/// Values whose sum depends on the order of summation.
 fn values(rank: usize, length: usize) -> Vec<f32> {
     (0..length).map(|place| ((place * 7919 + rank * 104_729) as f32).sin() * 1e3).collect()
 }
@@ -204,7 +205,7 @@ fn check_collectives(group: &MpiGroup) {
         let expected = sums(world_size, reduced.len());
         reduced.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits())
     };
-    // The last takes more than one round.
+    // The last size takes more than one round.
     for length in [0, 1, 2, 3, 1000, 65_537, (4 << 20) + 77] {
         let reduced = group.all_reduce(values(rank, length)).unwrap();
         assert_eq!(reduced.len(), length);

@@ -1,9 +1,9 @@
-/// Whose allocator is planned for.
+/// The backend whose allocator is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// Burn's Flex, on this machine's processor.
+    /// Burn's Flex, on the CPU of this machine.
     Cpu {
-        /// Compute threads: each has workspaces of its own.
+        /// Compute threads, each with its own workspaces.
         threads: usize,
     },
     /// Burn's CUDA backend.
@@ -11,10 +11,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What is to be left free beside a planned peak, as a share of it, so that it fits.
+    /// The safety margin above a planned peak, as a share of it.
     ///
-    /// The rules for the CPU are held against the meter (docs/planning.md): no plan was ever 1 % too low. Those for CUDA
-    /// were never held against a GPU.
+    /// The CPU's rules are tested against the meter (docs/reference/planning-accuracy.md): no plan was 1 % too low. CUDA's were never tested
+    /// on a GPU.
     pub fn margin(self) -> f64 {
         match self {
             Self::Cpu { .. } => 0.01,
@@ -22,9 +22,9 @@ impl Backend {
         }
     }
 
-    /// What a plan may be too high by, as a share of it. What is above a limit by more does not fit.
+    /// The error by which a plan may be too high, as a share of it. A plan that exceeds a limit by more does not fit.
     ///
-    /// On the CPU 1.8 % was the most that was ever seen (docs/planning.md); for CUDA it is a guess.
+    /// On the CPU the largest error seen was 1.8 % (docs/reference/planning-accuracy.md); for CUDA it is a guess.
     pub fn error(self) -> f64 {
         match self {
             Self::Cpu { .. } => 0.02,
@@ -32,7 +32,7 @@ impl Backend {
         }
     }
 
-    /// Whether the rules were held against measurements.
+    /// Whether the rules were tested against measurements.
     pub fn is_verified(self) -> bool {
         match self {
             Self::Cpu { .. } => true,

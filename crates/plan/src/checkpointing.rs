@@ -1,13 +1,13 @@
-//! What Burn's gradient checkpointing holds (`memory.recompute = "ops"`; burn-autodiff 0.22.0-pre.3 `checkpoint/`).
+//! The tensors that Burn's gradient checkpointing holds (`memory.recompute = "ops"`; burn-autodiff 0.22.0-pre.3
+//! `checkpoint/`).
 //!
-//! Operations that are light to compute run again in backward where their results are asked for. In case of that the
-//! graph refers to their operands from forward on, whether they will be needed or not, unless they are themselves
-//! results of light operations. It lets go of those that no backward pass will ask for when backward begins, before the
-//! first operation of that (`CheckpointerBuilder::build`). An operation with an operand that wants no gradient is no
-//! light one, whatever it computes (`BalancedCheckpointing::checkpoint_parents`).
+//! Backward recomputes cheap operations whose results it needs. For that, the graph holds the operands of every cheap
+//! operation from forward on, unless they are results of cheap operations themselves. When backward begins, before its
+//! first operation, the graph drops the operands that backward will not need (`CheckpointerBuilder::build`). An operation
+//! with an operand without gradient does not count as cheap (`BalancedCheckpointing::checkpoint_parents`).
 //!
-//! A recording does not say what is in the graph. What comes of parameters is taken to be; a read that consumes says
-//! that the graph has no reference.
+//! A recording does not contain the graph. Everything computed from parameters is assumed to be in it. A read that
+//! consumes its operand shows that the graph holds no reference.
 
 use std::collections::HashSet;
 
@@ -16,25 +16,27 @@ use burn_ir::{
     NumericOperationIr as Numeric, OperationIr, TensorIr, TensorStatus,
 };
 
-/// What the graph of a forward refers to.
+use crate::layout::is_view;
+
+/// The tensors referenced by the graph of a forward.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     parameters: HashSet<u64>,
-    /// What comes of parameters.
+    /// Tensors computed from parameters.
     tracked: HashSet<u64>,
-    /// What would be computed again.
+    /// Results of cheap operations, which backward recomputes.
     light: HashSet<u64>,
-    /// What is held for that.
+    /// Operands held for recomputation.
     referred: HashSet<u64>,
 }
 
 impl Graph {
-    /// Says that a tensor is a parameter.
+    /// Declares a tensor a parameter.
     pub(crate) fn parameter(&mut self, tensor: u64) {
         self.parameters.insert(tensor);
     }
 
-    /// Takes an operation of forward in.
+    /// Adds an operation of forward.
     pub(crate) fn run(&mut self, operation: &OperationIr) {
         let operands = || operation.inputs().filter(|operand| operand.dtype.is_float());
         let is_tracked = |operand: &TensorIr| {
@@ -56,12 +58,12 @@ impl Graph {
         }
     }
 
-    /// Whether it has a reference to a tensor.
+    /// Whether the graph holds a tensor.
     pub(crate) fn refers_to(&self, tensor: u64) -> bool {
         self.referred.contains(&tensor)
     }
 
-    /// Backward begins: what nobody will ask for is let go.
+    /// Backward begins: the graph drops the held operands.
     pub(crate) fn end_forward(&mut self) {
         let Self { parameters: _, tracked, light, referred } = self;
         for tensors in [tracked, light, referred] {
@@ -89,19 +91,8 @@ fn is_light(operation: &OperationIr) -> bool {
 }
 
 fn is_light_base(base: &Base) -> bool {
-    matches!(
-        base,
-        Base::Reshape(_)
-            | Base::SwapDims(_)
-            | Base::Permute(_)
-            | Base::Flip(_)
-            | Base::Expand(_)
-            | Base::RepeatDim(_)
-            | Base::Slice(_)
-            | Base::SliceAssign(_)
-            | Base::Select(_)
-            | Base::SelectAssign(_)
-    )
+    is_view(base)
+        || matches!(base, Base::RepeatDim(_) | Base::SliceAssign(_) | Base::Select(_) | Base::SelectAssign(_))
 }
 
 fn is_light_numeric(numeric: &Numeric) -> bool {
@@ -124,7 +115,7 @@ fn is_light_numeric(numeric: &Numeric) -> bool {
     )
 }
 
-/// All but products, pseudo-random numbers and what has no gradient.
+/// All except products, random numbers and operations without gradient.
 fn is_light_float(float: &Float) -> bool {
     matches!(
         float,
@@ -161,8 +152,8 @@ mod tests {
     use TensorStatus::{NotInit, ReadOnly, ReadWrite};
     use burn_backend::{DType, Shape};
     use burn_ir::{BinaryOpIr, CreationOpIr, MatmulOpIr, TensorId, UnaryOpIr};
-    use oomph_core::{Phase, Place, phase, place, scope};
-    use oomph_memory::Category;
+    use oomph_core::{ExecutionPoint, Phase, current_point, phase, scope};
+    use oomph_timeline::Category;
 
     use super::*;
     use crate::{Backend, Head, Note, Noted, Recording, replay};
@@ -197,7 +188,7 @@ mod tests {
         OperationIr::Float(DType::F32, Float::Matmul(MatmulOpIr { lhs, rhs, out }))
     }
 
-    /// What of tensors 10 to 15 the graph refers to after operations on data 1 and a parameter.
+    /// The tensors among 10 to 15 that the graph holds after operations on data 1 and a parameter.
     fn referred(operations: &[OperationIr]) -> Vec<u64> {
         let mut graph = Graph::default();
         graph.parameter(PARAMETER);
@@ -213,10 +204,10 @@ mod tests {
     #[test]
     fn results_of_heavy_operations_are_held_for_light_ones() {
         assert_eq!(referred(&[product(1, 10), logarithm(10, ReadOnly, 11)]), [10]);
-        // 11 would be computed again.
+        // 11 would be recomputed.
         assert_eq!(referred(&[product(1, 10), logarithm(10, ReadOnly, 11), sum(11, 10, 12)]), [10]);
         assert_eq!(referred(&[product(1, 10), product(10, 11)]), [0; 0]);
-        // A read that consumes leaves nobody who could refer to it.
+        // A read that consumes its operand leaves no reference.
         assert_eq!(referred(&[product(1, 10), logarithm(10, ReadWrite, 11)]), [0; 0]);
     }
 
@@ -228,24 +219,24 @@ mod tests {
         assert_eq!(referred(&[ones(10, 100), logarithm(10, ReadOnly, 11)]), [0; 0]);
     }
 
-    /// The places of two stages of a forward, and of a backward.
-    fn places() -> [Place; 3] {
+    /// Execution points in two forward stages and in a backward.
+    fn points() -> [ExecutionPoint; 3] {
         let forward = phase(Phase::Forward);
         let [first, second] = ["first", "second"].map(|stage| {
             let _stage = scope(stage);
-            place()
+            current_point()
         });
         drop(forward);
         let _backward = phase(Phase::Backward);
-        [first, second, place()]
+        [first, second, current_point()]
     }
 
     #[test]
-    fn what_is_held_goes_when_backward_begins() {
+    fn held_operands_are_dropped_when_backward_begins() {
         let held = Noted::Held { tensor: PARAMETER, category: Category::Parameters, name: "weight".into() };
         let mut notes = vec![Note { at: 3, what: held }];
-        let places = [4, 30, 50].into_iter().zip(places());
-        notes.extend(places.map(|(at, place)| Note { at, what: Noted::Place(place) }));
+        let points = [4, 30, 50].into_iter().zip(points());
+        notes.extend(points.map(|(at, point)| Note { at, what: Noted::Point(point) }));
         for is_checkpointed in [true, false] {
             let recording = Recording {
                 operations: vec![
@@ -253,7 +244,7 @@ mod tests {
                     ones(PARAMETER, 1),
                     product(1, 10),
                     logarithm(10, ReadOnly, 20),
-                    // In the second stage, of other sizes.
+                    // The second stage has other sizes.
                     ones(40, 200),
                     // In backward.
                     ones(60, 300),

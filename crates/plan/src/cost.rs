@@ -1,39 +1,38 @@
-//! How long recorded operations take, by a roofline (Williams et al. 2009, <https://doi.org/10.1145/1498765.1498785>):
-//! an operation takes as long as its arithmetic or its memory traffic does, whatever is longer, and a while to begin.
+//! The duration of recorded operations, by a roofline (Williams et al. 2009,
+//! <https://doi.org/10.1145/1498765.1498785>): the time of the arithmetic or of the memory traffic, whichever is longer,
+//! plus a fixed overhead per operation.
 //!
-//! The figures are of one kind of machine each, so that only ratios of two costs on the same backend say something:
-//! what a smaller micro-batch costs, or a recomputed stage. `tools/lever_cost` holds such ratios against the clock.
+//! The figures are those of one machine per backend. So only ratios of two costs on one backend are meaningful, such as
+//! the cost of a smaller micro-batch or of a recomputed stage. `tools/lever_cost` compares such ratios with the clock.
 
 use std::collections::HashMap;
 
-use burn_ir::{
-    BaseOperationIr as Base, CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr,
-};
+use burn_ir::{CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, OperationIr, TensorIr};
 
 use oomph_core::{Phase, is_within};
 
-use crate::{Backend, Noted, Recording, machine::element_bytes};
+use crate::{Backend, Noted, Recording, allocator_sim::element_bytes, layout::is_view};
 
-/// What a backend does in a second, and what it takes to begin an operation.
+/// The throughput of a backend per second, and its overhead per operation.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     /// Multiplications and additions of matrix products.
     product: f64,
-    /// Of convolutions forward.
+    /// Multiplications and additions of forward convolutions.
     convolution: f64,
-    /// Of their backward passes.
+    /// Multiplications and additions of backward convolutions.
     convolution_backward: f64,
-    /// Of our own convolutions, both ways.
+    /// Multiplications and additions of oomph's own convolutions, forward and backward.
     own_convolution: f64,
-    /// Bytes read and written by everything else.
+    /// Bytes read and written.
     bytes: f64,
-    /// Seconds.
-    begin: f64,
+    /// Seconds per operation.
+    overhead: f64,
 }
 
 impl Speed {
-    /// Of the CPU as measured on 2 cores of an AMD EPYC (AVX-512): 190 GFLOP/s of matrix products, 63 of convolutions
-    /// forward and 38 backward. Of CUDA from the data sheet of an H100, not measured.
+    /// The CPU's figures were measured on 2 cores of an AMD EPYC (AVX-512): 190 GFLOP/s for matrix products, 63 for
+    /// forward and 38 for backward convolutions. CUDA's are from the data sheet of an H100, not measured.
     fn of(backend: Backend) -> Self {
         match backend {
             Backend::Cpu { threads } => {
@@ -44,23 +43,23 @@ impl Speed {
                     convolution_backward: 19e9 * threads,
                     own_convolution: 100e9 * threads,
                     bytes: 6e9,
-                    begin: 2e-6,
+                    overhead: 2e-6,
                 }
             }
             Backend::Cuda => Self {
                 product: 60e12,
                 convolution: 40e12,
                 convolution_backward: 30e12,
-                // They are there on the CPU alone.
+                // They exist on the CPU only.
                 own_convolution: 40e12,
                 bytes: 2.5e12,
-                begin: 6e-6,
+                overhead: 6e-6,
             },
         }
     }
 }
 
-/// About how many seconds the recorded operations take, up to [`Noted::End`].
+/// The estimated seconds of the recorded operations, up to [`Noted::End`].
 pub fn cost(recording: &Recording, backend: Backend) -> f64 {
     let speed = Speed::of(backend);
     let end = recording.notes.iter().find(|note| note.what == Noted::End).map_or(u64::MAX, |note| note.at);
@@ -70,7 +69,7 @@ pub fn cost(recording: &Recording, backend: Backend) -> f64 {
     recording.operations.iter().take_while(is_before).map(|operation| seconds(operation, speed)).sum()
 }
 
-/// About how many seconds each stage's recorded forward operations take, by the stage's name.
+/// The estimated seconds of each stage's recorded forward operations, by stage name.
 pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String, f64> {
     let speed = Speed::of(backend);
     let mut costs: HashMap<String, f64> = HashMap::new();
@@ -79,10 +78,10 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
     for operation in &recording.operations {
         let first = operation.outputs().map(|tensor| tensor.id.value()).min();
         while let Some(note) = notes.next_if(|note| first.is_some_and(|first| note.at < first)) {
-            if let Noted::Place(place) = &note.what {
-                let scope = place.scope();
+            if let Noted::Point(point) = &note.what {
+                let scope = point.scope();
                 let is_of = |stage: &&String| is_within(&scope, stage);
-                stage = recording.stages.iter().find(is_of).filter(|_| place.phase() == Phase::Forward);
+                stage = recording.stages.iter().find(is_of).filter(|_| point.phase() == Phase::Forward);
             }
         }
         if let Some(stage) = stage {
@@ -93,21 +92,21 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
 }
 
 fn seconds(operation: &OperationIr, speed: Speed) -> f64 {
-    let Some(arithmetic) = arithmetic(operation, speed) else { return speed.begin };
-    arithmetic.max(traffic(operation) / speed.bytes) + speed.begin
+    let Some(arithmetic) = arithmetic(operation, speed) else { return speed.overhead };
+    arithmetic.max(traffic(operation) / speed.bytes) + speed.overhead
 }
 
 /// Bytes read and written.
 fn traffic(operation: &OperationIr) -> f64 {
     match operation {
-        // A part is written into a whole, of which the rest is not touched.
+        // It writes a part of its first operand and leaves the rest.
         OperationIr::Custom(op) if op.id == "place_steps" => {
             op.inputs.iter().skip(1).map(bytes).sum::<f64>() * 2.0
         }
         OperationIr::Custom(op) if op.id.starts_with("lstm") || op.id == "add_products" => {
             let all = || op.inputs.iter().chain(&op.outputs).filter(|tensor| tensor.shape.rank() == 3);
             let steps = |tensor: &TensorIr| tensor.shape[1];
-            // Of a sequence a run of steps is read or written.
+            // Only some time steps of a sequence are read or written.
             let of_run = all().map(steps).min().unwrap_or(1);
             let share = |tensor: &TensorIr| match tensor.shape.rank() {
                 3 => of_run.min(steps(tensor)) as f64 / steps(tensor).max(1) as f64,
@@ -123,12 +122,12 @@ fn bytes(tensor: &TensorIr) -> f64 {
     tensor.shape.num_elements() as f64 * element_bytes(tensor.dtype) as f64
 }
 
-/// Seconds of arithmetic; `None` for what is only another view of the same storage.
+/// Seconds of arithmetic; `None` for a view of the same storage.
 fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
     let elements = |tensor: &TensorIr| tensor.shape.num_elements() as f64;
     let product = |output: &TensorIr, inner: usize| 2.0 * elements(output) * inner as f64 / speed.product;
     let last = |tensor: &TensorIr| tensor.shape.as_slice().last().copied().unwrap_or(1);
-    // Products for each element of a convolution's output.
+    // Multiplications per element of a convolution's output.
     let window = |weight: &TensorIr| weight.shape.as_slice().iter().skip(1).product::<usize>() as f64;
     Some(match operation {
         OperationIr::BaseFloat(base) | OperationIr::BaseInt(base) | OperationIr::BaseBool(base)
@@ -161,7 +160,7 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
             }
             ("lstm_backward", _, [gates, hidden, ..]) => product(gates, last(hidden)),
             ("lstm_input_backward", [whole, gates, ..], _) => product(gates, last(whole)),
-            // Of the rows of a run, [B, k, 4U].
+            // The gates of a run, [B, k, 4U].
             ("add_products", inputs, sums) => {
                 let rows = inputs.get(sums.len()).map_or(0, |rows| rows.shape[0] * rows.shape[1]);
                 sums.iter().filter(|sum| sum.shape.rank() == 2).map(|sum| product(sum, rows)).sum()
@@ -172,8 +171,7 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
     })
 }
 
-/// Of our own convolutions: the output, of inputs and weight; of a gradient and weight that of the inputs; of inputs and
-/// a gradient that of the weight.
+/// The arithmetic of oomph's own convolutions: forward, the gradient of the input, and the gradient of the weight.
 fn own_convolution(op: &CustomOpIr, speed: Speed) -> f64 {
     let ([first, second], [output]) = (&op.inputs[..], &op.outputs[..]) else { return 0.0 };
     let (images, weight) = match op.id.as_str() {
@@ -185,22 +183,10 @@ fn own_convolution(op: &CustomOpIr, speed: Speed) -> f64 {
     2.0 * images.shape.num_elements() as f64 * taps as f64 / speed.own_convolution
 }
 
-fn is_view(base: &Base) -> bool {
-    matches!(
-        base,
-        Base::Reshape(_)
-            | Base::SwapDims(_)
-            | Base::Permute(_)
-            | Base::Flip(_)
-            | Base::Expand(_)
-            | Base::Slice(_)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use burn_backend::{DType, Shape};
-    use burn_ir::{BinaryOpIr, MatmulOpIr, NumericOperationIr, ShapeOpIr, TensorId};
+    use burn_ir::{BaseOperationIr as Base, BinaryOpIr, MatmulOpIr, NumericOperationIr, ShapeOpIr, TensorId};
 
     use super::*;
     use crate::Note;
@@ -231,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_convolutions_cost_the_same_both_ways_and_as_much_as_they_multiply() {
+    fn own_convolutions_cost_their_products_forward_and_backward() {
         let [images, gradient, weight] =
             [tensor(1, &[32, 64, 32, 32]), tensor(2, &[32, 128, 16, 16]), tensor(3, &[128, 64, 3, 3])];
         let of = |name, inputs: [&TensorIr; 2], output: &TensorIr| {
@@ -246,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_sequence_a_run_of_steps_costs_what_it_multiplies_and_reads() {
+    fn some_steps_of_a_sequence_cost_their_products_and_traffic() {
         let own = |name, inputs: &[TensorIr], outputs: &[TensorIr]| {
             of(vec![OperationIr::Custom(CustomOpIr::new(name, inputs, outputs))])
         };
@@ -274,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_costs_nothing_but_its_beginning_and_what_follows_the_end_nothing() {
+    fn a_view_costs_the_overhead_and_operations_after_the_end_cost_nothing() {
         let view = OperationIr::BaseFloat(Base::Reshape(ShapeOpIr {
             input: tensor(1, &[1 << 20]),
             out: tensor(2, &[1024, 1024]),

@@ -1,5 +1,5 @@
-//! What Burn's CUDA backend (burn-cubecl 0.22.0-pre.3 and the cubecl below it) is expected to allocate. **Not verified**: read
-//! from its sources, never held against a GPU, which is why plans for CUDA carry a margin.
+//! The expected allocations of Burn's CUDA backend (burn-cubecl 0.22.0-pre.3 and its cubecl). **Not verified**: the rules are
+//! read from the sources and were never tested on a GPU, so plans for CUDA have a margin.
 //!
 //! - Allocations are rounded up to [`ALIGNMENT`].
 //! - Views and element-wise operations are as on the CPU: views make no copy, and an operation is written into an
@@ -9,8 +9,8 @@
 //!   each that has another order, for the time of the kernel.
 //! - Matrix products need nothing beside their output.
 //!
-//! What the driver's context takes is not in a plan: it is no tensor, and the catalogue of GPUs leaves it out of what is
-//! usable.
+//! A plan does not contain the driver's context: it is no tensor, and the catalogue of GPUs subtracts it from the usable
+//! memory.
 
 use burn_ir::{
     BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, NumericOperationIr as Numeric,
@@ -18,14 +18,14 @@ use burn_ir::{
 };
 
 use crate::{
+    allocator_sim::{AllocatorSim, Handle, element_bytes},
     flex::Flex,
-    machine::{Handle, Machine, element_bytes},
 };
 
-/// Bytes that an allocation is rounded up to: what cubecl's pools hand out slices of.
+/// Allocations are rounded up to this multiple, the slice size of cubecl's pools.
 pub(crate) const ALIGNMENT: u64 = 512;
 
-/// The rules: those of the CPU where tensors are shared alike, and its own where kernels differ.
+/// The rules: the CPU's for sharing tensors, its own for kernels.
 #[derive(Debug)]
 pub(crate) struct Cuda {
     shared: Flex,
@@ -37,7 +37,7 @@ impl Cuda {
     }
 
     /// Plays one operation: takes its inputs, puts its outputs.
-    pub(crate) fn run(&mut self, m: &mut Machine, operation: &OperationIr) {
+    pub(crate) fn run(&mut self, m: &mut AllocatorSim, operation: &OperationIr) {
         match operation {
             OperationIr::Module(module) => kernel(m, operation, is_convolution(module)),
             OperationIr::Float(_, FloatOperationIr::Matmul(_))
@@ -69,8 +69,8 @@ fn is_convolution(module: &Module) -> bool {
     )
 }
 
-/// Outputs beside inputs, and while the kernel runs a copy of each where it `reorders` them.
-fn kernel(m: &mut Machine, operation: &OperationIr, reorders: bool) {
+/// Allocates outputs beside inputs, and a copy of each while the kernel runs if it `reorders` them.
+fn kernel(m: &mut AllocatorSim, operation: &OperationIr, reorders: bool) {
     let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
     let outputs: Vec<(&TensorIr, Handle)> =
         operation.outputs().map(|ir| (ir, m.allocate(&ir.shape[..], ir.dtype))).collect();

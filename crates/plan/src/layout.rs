@@ -1,4 +1,19 @@
-/// How a tensor lies in its storage: shape, strides and offset, counted in elements, as burn-flex counts them.
+use burn_ir::BaseOperationIr as Base;
+
+/// Whether the operation only changes the layout of its operand.
+pub(crate) fn is_view(base: &Base) -> bool {
+    matches!(
+        base,
+        Base::Reshape(_)
+            | Base::SwapDims(_)
+            | Base::Permute(_)
+            | Base::Flip(_)
+            | Base::Expand(_)
+            | Base::Slice(_)
+    )
+}
+
+/// The layout of a tensor in its storage: shape, strides and offset in elements, as in burn-flex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Vec<usize>,
@@ -23,7 +38,7 @@ impl Layout {
         self.strides == Self::contiguous(&self.shape).strides
     }
 
-    /// Contiguous, from the first element of its storage on.
+    /// Whether it is contiguous and starts at the first element of its storage.
     pub(crate) fn starts_contiguous(&self) -> bool {
         self.offset == 0 && self.is_contiguous()
     }
@@ -32,7 +47,7 @@ impl Layout {
         self.strides.iter().any(|stride| *stride < 0)
     }
 
-    /// Whether it walks its storage densely from the first element, size-1 dimensions aside: what lets Flex write a
+    /// Whether it covers its storage densely from the first element, apart from dimensions of size 1. Then Flex writes a
     /// broadcast operation in place (`ZipNest::lhs_is_dense_from_zero`).
     pub(crate) fn is_dense(&self) -> bool {
         if self.offset != 0 || self.has_negative_strides() {
@@ -76,7 +91,7 @@ impl Layout {
         self
     }
 
-    /// Broadcast to `shape`: stride 0 where a size of one becomes more.
+    /// Broadcast to `shape`: stride 0 for dimensions of size 1 that grow.
     pub(crate) fn expanded(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len().min(shape.len());
         let strides = (0..shape.len())
@@ -88,7 +103,7 @@ impl Layout {
         Self { shape: shape.to_vec(), strides, offset: self.offset }
     }
 
-    /// The part from `start` on with `steps`, of size `shape`.
+    /// The slice from `starts` on with `steps`, of size `shape`.
     pub(crate) fn sliced(&self, starts: &[usize], steps: &[isize], shape: &[usize]) -> Self {
         let mut sliced = self.clone();
         sliced.shape = shape.to_vec();
@@ -105,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn views_are_contiguous_where_flex_says_so() {
+    fn views_are_contiguous_by_the_rules_of_flex() {
         let matrix = Layout::contiguous(&[2, 3]);
         assert!(matrix.starts_contiguous() && matrix.is_dense());
         assert!(!matrix.clone().swapped(0, 1).is_contiguous());
         assert!(!matrix.expanded(&[4, 2, 3]).is_dense());
-        // A row of one swaps without moving anything: dense, but to Flex not contiguous.
+        // Swapping the dimensions of a single row moves no elements. It is dense, but not contiguous for Flex.
         let row = Layout::contiguous(&[1, 3]).swapped(0, 1);
         assert!(row.is_dense() && !row.is_contiguous());
         let tail = matrix.sliced(&[1, 0], &[1, 1], &[1, 3]);

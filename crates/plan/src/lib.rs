@@ -1,12 +1,10 @@
-//! Predicts what a training step will need in memory, from its recorded operations: nothing is executed.
+//! Predicts the memory of a training step from its recorded operations. Nothing is executed.
 //!
-//! - [`Recording`]: the operations of a stretch of training, as Burn's capture device records them, with [`Note`]s of
-//!   which phase, stage and tensor they belong to.
-//! - [`Backend`]: whose allocator is played. Its rules are in one documented file or folder each, with the sources they
-//!   were read from and the measurement they were held against.
-//! - [`replay`]: plays the allocator over a recording and gives a [`Timeline`](oomph_memory::Timeline): what is in use
-//!   after each operation, for what, and where it was made.
-//! - [`cost`]: about how long the operations take, to compare two ways of doing the same.
+//! - [`Recording`]: operations recorded on Burn's capture device, with [`Note`]s of their phase, stage and tensors.
+//! - [`Backend`]: the backend whose allocator is simulated. Its rules are in one documented file or folder each, with
+//!   their sources in Burn and the measurements they were tested against.
+//! - [`replay`]: simulates the allocator over a recording and returns a [`Timeline`](oomph_timeline::Timeline).
+//! - [`cost`]: the estimated duration of the operations, to compare two ways to compute the same.
 //!
 //! ```
 //! use burn_backend::{DType, Shape};
@@ -21,15 +19,15 @@
 //! assert_eq!(timeline.peak().categories.total().get(), 4096);
 //! ```
 //!
-//! It records nothing itself and knows no models: that is the trainer's.
+//! It records nothing itself and knows no models.
 
+mod allocator_sim;
 mod backend;
 mod checkpointing;
 mod cost;
 mod cuda;
 mod flex;
 mod layout;
-mod machine;
 mod recording;
 mod replay;
 

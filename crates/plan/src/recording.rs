@@ -1,55 +1,57 @@
 use burn_ir::OperationIr;
-use oomph_core::Place;
-use oomph_memory::Category;
+use oomph_core::ExecutionPoint;
+use oomph_timeline::Category;
 
-/// The tensor operations of a stretch of training, recorded instead of executed, with notes of what they belong to.
+/// Recorded tensor operations of a training step, with notes about them. Nothing was executed.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// The operations, in order.
     pub operations: Vec<OperationIr>,
-    /// What was noted between them, in order.
+    /// Notes between the operations, in order.
     pub notes: Vec<Note>,
     /// The model's stages, in order.
     pub stages: Vec<String>,
-    /// Whether the graph computes single operations again in backward, and holds what it would need for it: Burn's
-    /// gradient checkpointing.
+    /// Whether Burn's gradient checkpointing is on: backward recomputes single operations, and the graph holds their
+    /// operands.
     pub is_checkpointed: bool,
-    /// Whether the thread that trains is one of those that compute, as where one of several devices on the processor has
-    /// threads of its own. Else it is one beside them.
+    /// Whether the training thread is itself a compute thread, as it is on each of several CPU devices. Otherwise it is an
+    /// additional thread.
     pub is_on_own_threads: bool,
+    /// Whether forwards of several micro-batches may come before the backward of the first, as in a pipeline.
+    pub is_pipelined: bool,
 }
 
-/// Something that holds from a moment of a recording on.
+/// A note that applies from a moment of a recording on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The identity of a tensor made for the purpose: identities only grow, so it marks the moment. The operation that
-    /// made it is no part of the recording.
+    /// The id of a tensor created as a marker: ids only grow, so it marks the moment. The operation that created it is not
+    /// part of the recording.
     pub at: u64,
-    /// What holds.
+    /// The content.
     pub what: Noted,
 }
 
-/// What a [`Note`] says.
+/// The content of a [`Note`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Noted {
-    /// What follows is done there.
-    Place(Place),
+    /// The following operations run at this point.
+    Point(ExecutionPoint),
     /// A step or an evaluation batch of this name begins.
     Step(String),
-    /// What follows is not part of the plan: it is there so that what outlives the plan is known to.
+    /// The plan ends. Later operations only show which tensors outlive it.
     End,
-    /// So many bytes are kept from now on, which no operation reads.
+    /// Memory that is kept from now on and read by no operation.
     Kept {
-        /// How many.
+        /// Its size.
         bytes: u64,
-        /// What they are.
+        /// Its name in reports.
         what: &'static str,
     },
-    /// The tensor of this identity holds a tensor of this name.
+    /// The category and name of a tensor.
     Held {
-        /// The identity.
+        /// The tensor's id.
         tensor: u64,
-        /// What it is for.
+        /// Its category.
         category: Category,
         /// Its name.
         name: String,

@@ -5,34 +5,36 @@ use std::{
 
 use burn_ir::OperationIr;
 use oomph_core::Bytes;
-use oomph_memory::{Category, Clock, Draft, Held, Name, Origin, Span, SpanKind, Timeline};
+use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
 
 use crate::{
     Backend, Note, Noted, Recording,
+    allocator_sim::AllocatorSim,
     checkpointing::Graph,
     cuda::{self, Cuda},
     flex::Flex,
-    machine::Machine,
 };
 
-/// For the head of a planned timeline.
+/// The head of a planned timeline.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// What is planned: `resnet18 · batch 32 · sgd`.
+    /// The title: `resnet18 · batch 32 · sgd`.
     pub title: String,
-    /// The device it is planned for.
+    /// The device of the plan.
     pub device: String,
-    /// What that may use.
+    /// The device's memory limit, if known.
     pub limit_bytes: Option<Bytes>,
 }
 
-/// Plays the allocator over recorded operations: what will be in use at each of them, and for what.
+/// Simulates the backend's allocator over the recorded operations. The timeline has the bytes in use after each
+/// operation, by category.
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     let lives = Lives::of(&recording.operations);
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let (mut rules, mut machine) = Rules::of(backend, recording.is_on_own_threads);
-    machine.graph = recording.is_checkpointed.then(Graph::default);
-    let mut play = Play { machine, held: Vec::new(), steps: Vec::new() };
+    let (mut rules, mut sim) = Rules::of(backend, recording.is_on_own_threads);
+    sim.graph = recording.is_checkpointed.then(Graph::default);
+    sim.graph_order.is_pipelined = recording.is_pipelined;
+    let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {
         let first = operation.outputs().map(|tensor| tensor.id.value()).min();
@@ -41,45 +43,45 @@ pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
                 continue;
             }
             while let Some(note) = notes.next_if(|note| note.at < first) {
-                if !play.note(note) {
+                if !replay.note(note) {
                     break 'operations;
                 }
             }
         }
-        play.machine.begin(&operation_name(operation), lives.needed_after(index, operation));
-        rules.run(&mut play.machine, operation);
-        play.machine.record(operation);
-        play.machine.end(operation.inputs().chain(operation.outputs()));
+        replay.sim.begin(&operation_name(operation), lives.needed_after(index, operation));
+        rules.run(&mut replay.sim, operation);
+        replay.sim.record(operation);
+        replay.sim.end(operation.inputs().chain(operation.outputs()));
     }
     for note in notes {
-        if !play.note(note) {
+        if !replay.note(note) {
             break;
         }
     }
-    play.finish(recording, head)
+    replay.finish(recording, head)
 }
 
-/// What a backend does with an operation.
+/// The allocation rules of a backend.
 enum Rules {
     Flex(Flex),
     Cuda(Cuda),
 }
 
 impl Rules {
-    fn of(backend: Backend, is_on_own_threads: bool) -> (Self, Machine) {
+    fn of(backend: Backend, is_on_own_threads: bool) -> (Self, AllocatorSim) {
         match backend {
             Backend::Cpu { threads } => {
-                let mut machine = Machine::new(1);
-                (Self::Flex(Flex::new(threads, usize::from(!is_on_own_threads), &mut machine)), machine)
+                let mut sim = AllocatorSim::new(1);
+                (Self::Flex(Flex::new(threads, usize::from(!is_on_own_threads), &mut sim)), sim)
             }
-            Backend::Cuda => (Self::Cuda(Cuda::new()), Machine::new(cuda::ALIGNMENT)),
+            Backend::Cuda => (Self::Cuda(Cuda::new()), AllocatorSim::new(cuda::ALIGNMENT)),
         }
     }
 
-    fn run(&mut self, machine: &mut Machine, operation: &OperationIr) {
+    fn run(&mut self, sim: &mut AllocatorSim, operation: &OperationIr) {
         match self {
-            Self::Flex(flex) => flex.run(machine, operation),
-            Self::Cuda(cuda) => cuda.run(machine, operation),
+            Self::Flex(flex) => flex.run(sim, operation),
+            Self::Cuda(cuda) => cuda.run(sim, operation),
         }
     }
 }
@@ -104,38 +106,38 @@ impl Lives {
     }
 }
 
-struct Play {
-    machine: Machine,
-    held: Vec<Held>,
+struct Replay {
+    sim: AllocatorSim,
+    tensors: Vec<TensorLocation>,
     steps: Vec<Span>,
 }
 
-impl Play {
-    /// Takes a note in; `false` where it ends the plan.
+impl Replay {
+    /// Applies a note; `false` if it ends the plan.
     fn note(&mut self, note: &Note) -> bool {
-        let next = self.machine.next_event();
+        let next = self.sim.next_event();
         match &note.what {
-            Noted::Place(place) => self.machine.go(place.phase(), &place.scope()),
+            Noted::Point(point) => self.sim.go(point.phase(), &point.scope()),
             Noted::Step(name) => {
                 self.end_step(next);
-                let name = self.machine.names.of(name);
+                let name = self.sim.names.of(name);
                 self.steps.push(Span { kind: SpanKind::Step, name, start: next, end: next });
             }
             Noted::Kept { bytes, what } => {
-                // Never given back: the timeline ends before.
-                self.machine.keep(*bytes, what);
+                // Never released: the timeline ends before.
+                self.sim.keep(*bytes, what);
             }
             Noted::End => return false,
             Noted::Held { tensor, category, name } => {
-                if let (Category::Parameters, Some(graph)) = (category, &mut self.machine.graph) {
+                if let (Category::Parameters, Some(graph)) = (category, &mut self.sim.graph) {
                     graph.parameter(*tensor);
                 }
-                if let Some(address) = self.machine.address(*tensor) {
-                    self.held.push(Held {
+                if let Some(address) = self.sim.address(*tensor) {
+                    self.tensors.push(TensorLocation {
                         event: next.saturating_sub(1),
                         address,
                         category: *category,
-                        tensor: self.machine.names.of(name),
+                        tensor: self.sim.names.of(name),
                         shape: Vec::new(),
                         dtype: Name::NONE,
                     });
@@ -152,38 +154,33 @@ impl Play {
     }
 
     fn finish(mut self, recording: &Recording, head: Head) -> Timeline {
-        let end = self.machine.next_event();
+        let end = self.sim.next_event();
         self.end_step(end);
-        let Machine { blocks, times, places, names, .. } = self.machine;
-        let draft = Draft {
-            origin: Origin::Planned,
-            title: head.title,
-            device: head.device,
-            limit_bytes: head.limit_bytes,
-            clock: Clock::Operations,
+        let AllocatorSim { blocks, times, points, names, .. } = self.sim;
+        let Head { title, device, limit_bytes } = head;
+        let timeline = Timeline {
+            title,
+            device,
+            limit_bytes,
             times,
-            places,
-            steps: self.steps,
             blocks,
-            held: self.held,
-            stages: recording.stages.clone(),
+            spans: self.steps,
             names,
-            lost_events: 0,
+            ..Timeline::new(Origin::Planned, Clock::Operations)
         };
-        draft.assemble()
+        Draft { timeline, points, tensors: self.tensors, stages: recording.stages.clone() }.assemble()
     }
 }
 
 /// `conv2d_x_backward` of `Module(Conv2dXBackward(Conv2dXBackwardOpIr { …`.
 ///
-/// Burn's operations have no names but those of their variants, which `Debug` writes; only the beginning of it is
-/// written out.
+/// Burn's operations have no names but those of their variants in `Debug`. Only the beginning of that text is written.
 fn operation_name(operation: &OperationIr) -> String {
     if let OperationIr::Custom(operation) = operation {
         return operation.id.clone();
     }
     let mut beginning = Beginning(String::new());
-    // It stops when it has seen enough, which `Debug` reports as an error.
+    // It stops at the end of the name, which `Debug` reports as an error.
     let _ = write!(beginning, "{operation:?}");
     let words = beginning.0.split(['(', ' ', ',']).filter(|word| !word.is_empty());
     let is_payload = |word: &str| word.ends_with("Ir") || word.starts_with('{');

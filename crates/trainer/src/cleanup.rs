@@ -2,10 +2,9 @@ use burn::tensor::Device;
 use oomph_config::{Cleanup, DeviceName};
 use oomph_core::Bytes;
 
-use crate::Session;
+use oomph_engine::session::Session;
 
-/// When a training gives back what its allocator caches and nobody uses: pages that were shaped by what is over, such as
-/// the making of the model or an evaluation of other sizes.
+/// Frees cached pages of the allocator that fit no later allocation, such as those of model creation or of an evaluation.
 #[derive(Debug)]
 pub(crate) struct Cleaner {
     when: Cleanup,
@@ -14,20 +13,20 @@ pub(crate) struct Cleaner {
     limit_bytes: Option<Bytes>,
 }
 
-/// A moment at which it may pay.
+/// A moment at which a clean-up may pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The model and its state are there, and what made them is over.
+    /// The model and its state are made.
     Initialised,
     /// An evaluation begins or is over: its sizes are not those of a step.
     Evaluation,
     /// An epoch is over.
     Epoch,
-    /// The allocator holds so much, of which so much is in use.
+    /// Metrics are logged.
     Logged {
-        /// What it holds.
+        /// Reserved bytes.
         reserved: Bytes,
-        /// What of it is in use.
+        /// Bytes in use.
         in_use: Bytes,
     },
 }
@@ -42,7 +41,7 @@ impl Cleaner {
         }
     }
 
-    /// Gives back what is cached, where it pays at this moment.
+    /// Cleans up, if that pays at this moment.
     pub(crate) fn at(&self, moment: Moment) {
         if !pays(self.when, moment, self.limit_bytes) {
             return;
@@ -54,8 +53,8 @@ impl Cleaner {
     }
 }
 
-/// Whether a clean-up pays: it makes the next step ask for its pages again, which takes milliseconds on the CPU and a
-/// wait for the device on a GPU.
+/// Whether a clean-up pays. The next step allocates its pages again, which costs milliseconds on the CPU and a
+/// synchronisation on a GPU.
 fn pays(when: Cleanup, moment: Moment, limit_bytes: Option<Bytes>) -> bool {
     match (when, moment) {
         (Cleanup::Never, _) => false,
@@ -64,7 +63,7 @@ fn pays(when: Cleanup, moment: Moment, limit_bytes: Option<Bytes>) -> bool {
         (Cleanup::Auto, Moment::Epoch) => false,
         (Cleanup::Auto, Moment::Logged { reserved, in_use }) => {
             let Some(limit) = limit_bytes else { return false };
-            // The end is near, and a tenth of what is held is used by nobody.
+            // Nine tenths of the limit are reserved, and a tenth of the reserved bytes is unused.
             let [reserved, in_use, limit] = [reserved, in_use, limit].map(|bytes| bytes.get() as f64);
             reserved > 0.9 * limit && reserved - in_use > 0.1 * reserved
         }

@@ -3,31 +3,31 @@ use std::{cell::RefCell, rc::Rc};
 use burn::tensor::Device;
 use burn_backend::{InstallMemoryPoolsError, MemoryPoolLayout};
 use oomph_config::Pool;
-use oomph_core::{Bytes, Phase, place};
-use oomph_memory::Category;
+use oomph_core::{Bytes, Phase, current_point};
 use oomph_model::AnyTensor;
+use oomph_timeline::Category;
 use serde::Serialize;
 
-use crate::Watch;
+use oomph_engine::watch::Watch;
 
-/// What a GPU's allocator holds at one moment. Taking it waits for what was queued on the device, so that chains of
-/// operations that fusion would join across that moment are cut there.
+/// A reading of a GPU's memory pools. It waits for the queued work of the device, so fusion does not join operations
+/// across the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolReading {
     /// Bytes of live tensors and workspaces, padding left out.
     pub in_use_bytes: Bytes,
     /// Padding within them.
     pub padding_bytes: Bytes,
-    /// What the allocator holds on the device.
+    /// Reserved bytes on the device.
     pub reserved_bytes: Bytes,
     /// Live allocations.
     pub allocations: u64,
-    /// The most that pages ever took: an upper bound of the peak in use. `None` where a pool has no pages.
+    /// The most bytes of pages: an upper bound of the peak in use. `None` where a pool has no pages.
     pub pages_peak_bytes: Option<Bytes>,
 }
 
 impl PoolReading {
-    /// Reads the pools of a device; `None` where it has none, as the CPU.
+    /// Reads the pools of a device. `None` without pools, as on the CPU.
     pub fn of(device: &Device) -> Option<Self> {
         let usage = device.memory_pool_usage()?;
         let pages = device.memory_pool_report().and_then(|pools| {
@@ -43,7 +43,7 @@ impl PoolReading {
     }
 }
 
-/// Lays out the pools of a device before anything is allocated on it.
+/// Sets the pool layout of a device, before its first allocation.
 pub(crate) fn install_pool(device: &Device, pool: Pool) -> Result<(), InstallMemoryPoolsError> {
     let layout = match pool {
         Pool::Default => return Ok(()),
@@ -54,20 +54,20 @@ pub(crate) fn install_pool(device: &Device, pool: Pool) -> Result<(), InstallMem
     device.memory_install_pools(layout)
 }
 
-/// What the pools held when a stage or a phase ended.
+/// The reading at the end of a stage or a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Boundary {
     /// The phase.
     pub phase: Phase,
-    /// The stage that ended; empty where it is the phase.
+    /// The stage that ended; empty at the end of a phase.
     pub stage: String,
-    /// What was held.
+    /// The reading.
     #[serde(flatten)]
     pub reading: PoolReading,
 }
 
-/// Reads a GPU's pools at every boundary: there is no peak of what is in use between them, so the highest reading is a
-/// lower bound of it, and the pages an upper one.
+/// Reads a GPU's pools at every boundary. Memory between boundaries is not seen: the highest reading is a lower bound of
+/// the peak in use, and the pages are an upper bound.
 #[derive(Clone, Debug)]
 pub struct PoolWatch {
     device: Device,
@@ -75,12 +75,12 @@ pub struct PoolWatch {
 }
 
 impl PoolWatch {
-    /// For a device off autodiff.
+    /// Watches a device off autodiff.
     pub fn new(device: &Device) -> Self {
         Self { device: device.clone(), boundaries: Rc::default() }
     }
 
-    /// What was read so far.
+    /// The readings so far.
     pub fn boundaries(&self) -> Vec<Boundary> {
         self.boundaries.borrow().clone()
     }
@@ -91,19 +91,19 @@ impl Watch for PoolWatch {
 
     fn boundary(&mut self, stage: &str) {
         let Some(reading) = PoolReading::of(&self.device) else { return };
-        let boundary = Boundary { phase: place().phase(), stage: stage.to_owned(), reading };
+        let boundary = Boundary { phase: current_point().phase(), stage: stage.to_owned(), reading };
         self.boundaries.borrow_mut().push(boundary);
     }
 }
 
-/// What a training reports of its device's memory: of several on the CPU, of the one that was fullest.
+/// Reads the memory of a training's device; of several CPU devices, the one with the highest peak.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     device: Device,
-    /// How many devices of the CPU this process has.
+    /// CPU devices of this process.
     devices: usize,
     highest: Bytes,
-    /// At the last look.
+    /// Reserved bytes at the last look.
     reserved: Option<Bytes>,
 }
 
@@ -111,18 +111,18 @@ pub(crate) struct Gauge {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauged {
     pub(crate) in_use_bytes: Bytes,
-    /// On the CPU exact; on a GPU the highest that was seen.
+    /// Exact on the CPU. On a GPU, the highest reading.
     pub(crate) peak_in_use_bytes: Bytes,
     pub(crate) pools: Option<PoolReading>,
 }
 
 impl Gauge {
-    /// Of so many devices.
+    /// A gauge of `devices` devices.
     pub(crate) fn new(device: &Device, devices: usize) -> Self {
         Self { device: device.clone(), devices, highest: Bytes::default(), reserved: None }
     }
 
-    /// What a GPU's allocator held at the last look: one that failed is not asked any more.
+    /// Reserved bytes of a GPU at the last look. A failed GPU cannot be read again.
     pub(crate) fn reserved_bytes(&self) -> Option<Bytes> {
         self.reserved
     }

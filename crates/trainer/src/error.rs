@@ -1,118 +1,66 @@
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf};
 
+use oomph_advice::{PlanError, out_of_memory::OutOfMemory};
 use oomph_config::DeviceName;
-use oomph_core::Bytes;
 use oomph_data::DataError;
+use oomph_engine::{EngineError, record::RecordError, task::TaskError};
 use oomph_model::ModelError;
-use oomph_parallel::{CutError, group::GroupError};
+use oomph_parallel::group::GroupError;
+use oomph_runs::{RunError, state::StateError};
 
-use crate::{OutOfMemory, RunError, SessionError, TaskError, state::StateError};
+use crate::open::SessionError;
 
-/// What can end a training or an evaluation.
+/// Why a training or an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// Before it began.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// In the plan.
+    #[error(transparent)]
+    Plan(PlanError),
     /// In the data.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// In the model.
+    /// In a step.
     #[error(transparent)]
-    Model(#[from] ModelError),
-    /// In the task.
-    #[error(transparent)]
-    Task(#[from] TaskError),
+    Engine(EngineError),
     /// In the run directory.
     #[error(transparent)]
     Run(#[from] RunError),
     /// In a checkpoint.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A step, or an evaluation, needed more memory than the device may use.
+    /// A step, an evaluation or a plan needs more memory than the device may use.
     #[error(transparent)]
     OutOfMemory(#[from] Box<OutOfMemory>),
-    /// The device failed. What was not saved before is lost: what it holds now is not trusted.
-    #[error("the device failed: {message}")]
-    Device {
-        /// What it said first.
-        message: String,
-    },
-    /// Between the devices or processes that train together.
-    #[error(transparent)]
-    Group(#[from] GroupError),
-    /// One of several devices failed, and training with it.
+    /// One of several ranks failed, and training with it.
     #[error("rank {rank} on `{device}` failed")]
     Rank {
-        /// Its number, from 0.
+        /// The number of the rank, from 0.
         rank: usize,
-        /// Its device.
+        /// The device of the rank.
         device: DeviceName,
-        /// How.
+        /// The failure.
         source: Box<TrainError>,
     },
-    /// Where the model is to be cut.
-    #[error(transparent)]
-    Cut(#[from] CutError),
-    /// A device cannot hold its part of the model.
-    #[error(
-        "device {index} (`{device}`) would need {planned_peak_bytes}, more than its limit of {limit_bytes}"
-    )]
-    TooLarge {
-        /// Its number, from 0.
-        index: usize,
-        /// Its name.
-        device: String,
-        /// What is planned.
-        planned_peak_bytes: Bytes,
-        /// What it may use.
-        limit_bytes: Bytes,
-    },
-    /// One of the devices that a model lies on failed, and the step with it.
+    /// One of the devices of this process failed, and the step with it.
     #[error("device {index} (`{device}`) failed")]
-    Part {
-        /// Its number, from 0.
+    OnDevice {
+        /// The number of the device, from 0.
         index: usize,
-        /// Its name.
+        /// The name of the device.
         device: String,
-        /// How.
+        /// The failure.
         source: Box<TrainError>,
-    },
-    /// The device before or after in a chain of devices has ended.
-    #[error("device {device} ended in the middle of a step")]
-    Neighbour {
-        /// Its number, from 0.
-        device: usize,
-    },
-    /// The device before or after in a chain of devices does not answer.
-    #[error("device {device} did not hand anything over within {waited:?}")]
-    Silent {
-        /// Its number, from 0.
-        device: usize,
-        /// How long it was waited for.
-        waited: Duration,
-    },
-    /// The replicas do not have the same parameters any more.
-    #[error("after step {step} the parameters of rank 0 are not those of {}", listed(.ranks))]
-    ReplicasDiffer {
-        /// Steps done.
-        step: usize,
-        /// Those that differ from rank 0.
-        ranks: Vec<usize>,
-    },
-    /// Rank 0 says what this rank does not understand.
-    #[error("rank {rank} does not understand rank 0: they are not of the same version of oomph")]
-    OtherVersion {
-        /// This rank.
-        rank: usize,
     },
     /// A thread could not be started.
     #[error("the system refuses to start a thread for a device")]
     Thread(#[source] io::Error),
-    /// There is nothing to evaluate on.
+    /// No held-out sample can be read.
     #[error("none of the {unreadable} held-out samples can be read, so there is nothing to evaluate")]
     NothingToEvaluate {
-        /// How many are unreadable.
+        /// Unreadable samples.
         unreadable: usize,
     },
     /// The loss is infinite or not a number. Nothing was saved since.
@@ -127,7 +75,7 @@ pub enum TrainError {
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
     },
-    /// Gradients overflow at the smallest loss scale: it is not the scale that makes them.
+    /// Gradients overflow at the smallest loss scale, so the loss scale is not the cause.
     #[error(
         "the gradients of step {step} are infinite or not a number even at a loss scale of 2^{} \
          (learning rate {lr:?}); {}",
@@ -137,7 +85,7 @@ pub enum TrainError {
     LossScale {
         /// The step, from 1.
         step: usize,
-        /// The scale.
+        /// The loss scale.
         scale: f32,
         /// The learning rate of that step.
         lr: f64,
@@ -161,11 +109,6 @@ pub enum TrainError {
     },
 }
 
-fn listed(ranks: &[usize]) -> String {
-    let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
-    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers.join(", "))
-}
-
 fn kept(checkpoint: Option<&PathBuf>) -> String {
     match checkpoint {
         Some(path) => format!("the last good checkpoint is `{}`", path.display()),
@@ -173,67 +116,86 @@ fn kept(checkpoint: Option<&PathBuf>) -> String {
     }
 }
 
+impl From<EngineError> for TrainError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Exhausted(exhausted) => Self::OutOfMemory(Box::new((*exhausted).into())),
+            EngineError::OnDevice { index, device, source } => {
+                Self::OnDevice { index, device, source: Box::new((*source).into()) }
+            }
+            EngineError::LossScale { step, scale, lr } => {
+                Self::LossScale { step, scale, lr, checkpoint: None }
+            }
+            error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<PlanError> for TrainError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Engine(error) => error.into(),
+            PlanError::OutOfMemory(error) => Self::OutOfMemory(error),
+            PlanError::Config(error) => Self::Session(error.into()),
+            error => Self::Plan(error),
+        }
+    }
+}
+
+/// Errors that the engine has a variant for.
+macro_rules! through_the_engine {
+    ($($error:ty),*) => {
+        $(impl From<$error> for TrainError {
+            fn from(error: $error) -> Self {
+                EngineError::from(error).into()
+            }
+        })*
+    };
+}
+
+through_the_engine!(oomph_model::DeviceError, ModelError, TaskError, RecordError, GroupError);
+
 impl TrainError {
-    /// What ran out of memory, be it on another device or rank.
+    /// The out-of-memory error, of this or another device or rank.
     pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
         match self {
             Self::OutOfMemory(error) => Some(error),
-            Self::Rank { source, .. } | Self::Part { source, .. } => source.out_of_memory(),
+            Self::Rank { source, .. } | Self::OnDevice { source, .. } => source.out_of_memory(),
             _ => None,
         }
     }
 
-    /// The same error with more known of what ran out of memory on a device of this process: `explained` is given it
-    /// and the device's number, which is 0 but in a chain of devices.
+    /// The same error with more known of what ran out of memory on a device of this process: `explained` is given the
+    /// error and the number of the device, which is 0 unless several devices share a step.
     pub(crate) fn with_explained(
         self,
         explained: impl FnOnce(Box<OutOfMemory>, usize) -> Box<OutOfMemory>,
     ) -> Self {
         match self {
             Self::OutOfMemory(error) => Self::OutOfMemory(explained(error, 0)),
-            Self::Part { index, device, source } => match *source {
+            Self::OnDevice { index, device, source } => match *source {
                 Self::OutOfMemory(error) => {
                     let source = Box::new(Self::OutOfMemory(explained(error, index)));
-                    Self::Part { index, device, source }
+                    Self::OnDevice { index, device, source }
                 }
-                other => Self::Part { index, device, source: Box::new(other) },
+                other => Self::OnDevice { index, device, source: Box::new(other) },
             },
             other => other,
         }
     }
 
-    /// What the user can do about it, where there is something.
+    /// A command or a setting that helps, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Rank { source, .. } | Self::Part { source, .. } => source.hint(),
-            Self::Neighbour { .. } => None,
-            Self::TooLarge { .. } => Some(
-                "`oomph plan` shows what each device holds, and what makes it fit".into(),
-            ),
-            Self::Silent { .. } => Some("where micro-batches take that long, raise `device.timeout`".into()),
-            Self::Group(GroupError::Timeout { .. }) => Some(
-                "it hangs, or is that slow: `device.timeout` says how long the others wait; the last checkpoint serves to \
-                 start again"
-                    .into(),
-            ),
-            Self::Group(_) => None,
-            Self::ReplicasDiffer { .. } => Some(
-                "a device computes wrongly, or a kernel is not deterministic; go on from the last checkpoint, and compare \
-                 more often with `device.check_every` to find out when it happens"
-                    .into(),
-            ),
-            Self::Cut(CutError::TooFewStages { stages, .. }) => {
-                Some(format!("name at most {stages} devices, or train replicas with `device.strategy=ddp`"))
-            }
-            Self::OtherVersion { .. } | Self::Thread(_) | Self::Cut(_) => None,
             Self::Session(error) => error.hint(),
+            Self::Plan(error) => error.hint(),
             Self::Data(error) => error.hint(),
-            Self::Model(error) => error.hint(),
-            Self::OutOfMemory(error) => error.hint(),
-            // Where its message is known, the explanation has a hint of its own.
-            Self::Task(_) | Self::Device { .. } | Self::NothingToEvaluate { .. } => None,
+            Self::Engine(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
+            Self::OutOfMemory(error) => error.hint(),
+            Self::Rank { source, .. } | Self::OnDevice { source, .. } => source.hint(),
+            Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
             Self::LossScale { .. } => Some(
                 "set `memory.precision=bf16`, which has the range of 32 bits and needs no loss scale, or lower \
                  `optimizer.lr`"

@@ -1,53 +1,65 @@
 use std::{path::PathBuf, time::Instant};
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use oomph_core::{Phase, Split, phase};
 use oomph_data::{Loader, SampleError};
 use oomph_memory::{
-    Account, LaneKind, charge,
-    record::{StepKind, lane},
+    Account, charge,
+    record::{StepKind, track},
     restart_peak,
 };
-use oomph_model::{AnyTensor, Carried, Pass, Stages, autodiff};
+use oomph_model::{AnyTensor, Carried, Pass, Stages};
+use oomph_timeline::TrackKind;
+
+use oomph_advice::{
+    eval_order,
+    out_of_memory::{OomContext, Subject, explain},
+};
+use oomph_engine::{
+    EngineError, exhausted,
+    layout::{DeviceSlot, Layout},
+    part::{Evaluated, compare_evaluated, evaluate_placed},
+    record::restore_model,
+    session::{Session, backend, mark_step},
+    step::Stepper,
+    task::DeviceTargets,
+    upload::{upload_input, upload_targets},
+};
+use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
 
 use crate::{
-    DeviceTargets, Event, Observer, Session, Stop, StopReason, Tick, TrainError, backend,
+    Stop, StopReason, TrainError,
     cleanup::{Cleaner, Moment},
-    forward::{forward, forward_over},
     leak_watch::LeakCheck,
     loading::next_batch,
     memory_log::MemoryLog,
-    out_of_memory::{self, Circumstances, Subject, explain},
-    parallel::{Place, chain::Chain},
+    open::{model_of_weights, off_device, open_layout},
     progress::read_all,
-    state::{Checkpoint, restore_model},
-    upload::{upload_input, upload_targets},
 };
 
-/// What evaluation found.
+/// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
     /// Mean loss over the samples.
     pub loss: f64,
-    /// Share of samples that the model is right about, where the task tells.
+    /// The share of correct predictions, if the task counts them.
     pub accuracy: Option<f64>,
-    /// The exponential of the loss, where that is a perplexity: of language models.
+    /// The exponential of the loss, for language models.
     pub perplexity: Option<f64>,
-    /// Samples there were.
+    /// Evaluated samples.
     pub samples: usize,
-    /// Samples that were unreadable and left out.
+    /// Unreadable samples, which were skipped.
     pub skipped: Vec<SampleError>,
-    /// How long it took.
+    /// Seconds of the evaluation.
     pub seconds: f64,
 }
 
-/// Makes the model of the session with the parameters of a checkpoint, and measures it on the held-out data. `None`
-/// where `stop` asked to end before it was done.
+/// Evaluates the session's model with the parameters of a checkpoint. `None` where `stop` ended the evaluation early.
 ///
-/// Where memory runs out the error has a report, which is written into the directory `report` too, where one is given.
+/// An out-of-memory error has a report, written to the directory `report` if that is given.
 ///
 /// # Errors
-/// As those of [`evaluate`], and where the checkpoint is damaged or of another model.
+/// The errors of [`evaluate`], and where the checkpoint is damaged or of another model.
 pub fn evaluate_checkpoint(
     session: &Session,
     checkpoint: &Checkpoint,
@@ -58,11 +70,11 @@ pub fn evaluate_checkpoint(
     with_restored(session, checkpoint, report, |model| evaluate(session, model, observer, stop))
 }
 
-/// As [`evaluate_checkpoint`], with the parameters of `model.weights`: without any training. What is to be known of them
-/// is told as warnings.
+/// Evaluates the session's model with the parameters of `model.weights`, untrained. Otherwise as
+/// [`evaluate_checkpoint`]. The observer gets the notices about the weights as warnings.
 ///
 /// # Errors
-/// As those of [`evaluate`], and where the file does not fit the model, its head included.
+/// The errors of [`evaluate`], and where the file does not fit the model, its head included.
 pub fn evaluate_weights(
     session: &Session,
     report: Option<PathBuf>,
@@ -70,7 +82,7 @@ pub fn evaluate_weights(
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     let loaded = || -> Result<_, TrainError> {
-        let (model, weights) = session.model_of_weights()?;
+        let (model, weights) = model_of_weights(session)?;
         Ok((model, weights.notices))
     };
     with_made(session, loaded, report, |model, notices| {
@@ -83,8 +95,8 @@ pub fn evaluate_weights(
     })
 }
 
-/// Hands the model of the session with the parameters of a checkpoint to `work`. Where memory runs out the error has a
-/// report, which is written into the directory `report` too, where one is given.
+/// Does `work` with the session's model and the parameters of a checkpoint. An out-of-memory error has a report, written to
+/// the directory `report` if that is given.
 pub(crate) fn with_restored<T>(
     session: &Session,
     checkpoint: &Checkpoint,
@@ -93,7 +105,7 @@ pub(crate) fn with_restored<T>(
 ) -> Result<T, TrainError> {
     let restored = || -> Result<_, TrainError> {
         checkpoint.check_classes(session.source.as_ref())?;
-        // Read first: what the file takes is gone when there is a model.
+        // The file is read first, so its memory is free again when the model is made.
         let record = charge(Account::Host, || checkpoint.model())?;
         let mut model = session.build()?;
         restore_model(&mut model, &record, &session.whole_model_device())?;
@@ -102,7 +114,7 @@ pub(crate) fn with_restored<T>(
     with_made(session, restored, report, |model, ()| work(model))
 }
 
-/// Hands what `make` makes, a model and what is to be known of it, to `work`.
+/// Does `work` with the model that `make` makes, and with what `make` knows of it.
 fn with_made<K, T>(
     session: &Session,
     make: impl FnOnce() -> Result<(Stages, K), TrainError>,
@@ -112,8 +124,8 @@ fn with_made<K, T>(
     let mut log = MemoryLog::start(session);
     let made = charge(Account::Device, || {
         let _phase = phase(Phase::Init);
-        let made = session.off_device(make)?;
-        out_of_memory::check()?;
+        let made = off_device(session, make)?;
+        exhausted::check()?;
         Ok(made)
     });
     let worked = made.and_then(|(model, known)| {
@@ -126,7 +138,7 @@ fn with_made<K, T>(
     });
     worked.map_err(|error| {
         let TrainError::OutOfMemory(mut error) = error else { return error };
-        let known = Circumstances {
+        let known = OomContext {
             subject: Subject::Evaluation,
             device: 0,
             seen: log.as_ref().and_then(|log| log.seen(&error)),
@@ -139,10 +151,10 @@ fn with_made<K, T>(
     })
 }
 
-/// Measures `model` on the held-out data, without autodiff. `None` where `stop` asked to end before it was done.
+/// Evaluates `model` on the held-out set, without autodiff. `None` where `stop` ended the evaluation early.
 ///
-/// The model may be on the autodiff device or off it; it is not changed. Where the session cuts it over several devices
-/// each of them is given a copy of its part.
+/// The model may be on the autodiff device or off it, and stays unchanged. In a session that splits the model, each device
+/// gets a copy of its model part.
 ///
 /// # Errors
 /// Where data, model or task fail, and where no sample can be read.
@@ -153,32 +165,38 @@ pub fn evaluate(
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     let mut leaks = LeakCheck::new(session);
-    let chain = session.open_chain()?;
-    let placed = chain.as_ref().map(|chain| chain.placed(model.inference()));
-    let lying = Lying { model: placed.as_ref().unwrap_or(model), chain: chain.as_ref() };
-    evaluate_batches(session, lying, usize::MAX, &mut leaks.watching(None, observer), stop)
+    let layout = open_layout(session)?;
+    let model = if layout.is_split() { layout.placed(model.inference()) } else { model.inference() };
+    let placed = PlacedModel { model: &model, layout: &layout };
+    evaluate_batches(session, placed, usize::MAX, &mut leaks.watching(None, observer), stop)
 }
 
-/// A model where it lies.
+/// A model on the devices of its layout.
 #[derive(Clone, Copy)]
-pub(crate) struct Lying<'a> {
+pub(crate) struct PlacedModel<'a> {
     pub(crate) model: &'a Stages,
-    /// The devices that it is cut over, where it is.
-    pub(crate) chain: Option<&'a Chain>,
+    pub(crate) layout: &'a Layout,
 }
 
-/// As [`evaluate`], on the first batches alone: at most `most` of them.
+impl<'a> PlacedModel<'a> {
+    /// The model and the layout of a stepper.
+    pub(crate) fn of(stepper: &'a Stepper) -> Self {
+        Self { model: &stepper.model, layout: stepper.layout() }
+    }
+}
+
+/// Evaluates a placed model on at most the first `most` batches. Otherwise as [`evaluate`].
 pub(crate) fn evaluate_batches(
     session: &Session,
-    lying: Lying<'_>,
+    placed: PlacedModel<'_>,
     most: usize,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     let evaluated = charge(Account::Device, || {
         let start = Instant::now();
-        let model = lying.model.inference();
-        let order = session.eval_order();
+        let model = placed.model.inference();
+        let order = eval_order(session);
         let batches = order.batches().min(most);
         let mut loader = charge(Account::Host, || {
             Loader::start(session.source.clone(), Split::Test, order, 0, 0, None, &session.loader)
@@ -190,39 +208,56 @@ pub(crate) fn evaluate_batches(
             && let Some(batch) = next_batch(&mut loader)
         {
             let batch = batch?;
-            session.mark_step(batch_index as u64 + 1, StepKind::Eval);
+            mark_step(session, batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
-                sums.add(session, Lying { model: &model, ..lying }, &batch)?;
+                sums.add(session, PlacedModel { model: &model, ..placed }, &batch)?;
             }
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
         let perplexed = session.task.has_perplexity(&session.spec().target);
         let stopped = stop.reason().filter(|_| batch_index < batches);
-        let (evaluation, asked) = sums.finish(session, stopped, (start, perplexed))?;
-        // What one rank was asked all are, so that the training ends and does not only lack an evaluation.
-        if let Some(reason) = asked {
-            stop.request(reason);
+        match sums.finish(session, stopped)? {
+            Finished::Stopped(reason) => {
+                // Every rank stops, so the whole training ends.
+                stop.request(reason);
+                Ok(None)
+            }
+            Finished::Whole { loss, accuracy, samples, skipped } => Ok(Some(Evaluation {
+                loss,
+                accuracy,
+                perplexity: perplexed.then(|| loss.exp()),
+                samples,
+                skipped,
+                seconds: start.elapsed().as_secs_f64(),
+            })),
         }
-        Ok(evaluation)
     });
     evaluated.map_err(|mut error| {
         if let TrainError::OutOfMemory(error) = &mut error {
-            error.in_evaluation = true;
+            error.exhausted.in_evaluation = true;
         }
         error
     })
 }
 
-/// Sums that stay on the device until the end.
+/// How an evaluation ended, over all ranks.
+enum Finished {
+    /// All batches are done.
+    Whole { loss: f64, accuracy: Option<f64>, samples: usize, skipped: Vec<SampleError> },
+    /// A rank was asked to stop before the end.
+    Stopped(StopReason),
+}
+
+/// The sums of an evaluation, on the device until its end.
 #[derive(Default)]
 struct Sums {
     loss: Vec<Tensor<1>>,
     correct: Vec<Tensor<1>>,
     samples: usize,
     skipped: Vec<SampleError>,
-    /// What recurrent layers go on from, where samples follow one another.
+    /// The carried state, if the samples are continuous.
     carried: Carried,
 }
 
@@ -230,7 +265,7 @@ impl Sums {
     fn add(
         &mut self,
         session: &Session,
-        Lying { model, chain }: Lying<'_>,
+        PlacedModel { model, layout }: PlacedModel<'_>,
         batch: &oomph_data::Batch,
     ) -> Result<(), TrainError> {
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
@@ -238,77 +273,56 @@ impl Sums {
             let before = if batch.continues { self.carried.rows(0..batch.size) } else { Carried::new() };
             pass = pass.with_carried(before);
         }
-        let uploading = || (phase(Phase::Data), lane(LaneKind::Data, "upload", None));
-        let input = |device: &Device| {
+        let uploading = || (phase(Phase::Data), track(TrackKind::Data, "upload", None));
+        let input = |slot: &DeviceSlot| {
             let _uploading = uploading();
-            upload_input(batch, device)
+            upload_input(batch, &slot.plain())
         };
-        let targets = |device: &Device| {
-            let _uploading = uploading();
-            upload_targets(batch, device)
+        let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<Evaluated, EngineError> {
+            let targets: DeviceTargets = {
+                let _uploading = uploading();
+                upload_targets(batch, &slot.plain())
+            };
+            compare_evaluated(session.task.as_ref(), &output, &targets, batch.size)
         };
-        let compare = |output: AnyTensor, targets: DeviceTargets| {
-            let loss = session.task.loss(&output, &targets)?.mul_scalar(batch.size as f32);
-            let correct = session.task.correct(&output, &targets).map(autodiff::inner);
-            Ok::<_, TrainError>((autodiff::inner(loss), correct))
-        };
-        let (_phase, _lane) = (phase(Phase::Eval), lane(LaneKind::Eval, "evaluation", None));
-        let (loss, correct) = match chain {
-            Some(chain) => {
-                let last = |place: &Place, output| compare(output, targets(&place.plain()));
-                forward_over(chain, model, |place| input(&place.plain()), &mut pass, last)?
-            }
-            None => {
-                let (input, targets) = (input(&session.device), targets(&session.device));
-                out_of_memory::check()?;
-                compare(forward(model, input, &mut pass, None)?, targets)?
-            }
-        };
+        let (_phase, _track) = (phase(Phase::Eval), track(TrackKind::Eval, "evaluation", None));
+        let Evaluated { loss, correct } = evaluate_placed(layout, model, input, &mut pass, last)?;
         self.carried = pass.take_carried().unwrap_or_default();
         self.loss.push(loss);
         self.correct.extend(correct);
         self.samples += batch.size;
-        out_of_memory::check()
+        Ok(exhausted::check()?)
     }
 
-    /// What all ranks found; `None`, and why, where this rank, or another, was asked to stop before it was done.
-    fn finish(
-        self,
-        session: &Session,
-        stopped: Option<StopReason>,
-        (start, perplexed): (Instant, bool),
-    ) -> Result<(Option<Evaluation>, Option<StopReason>), TrainError> {
+    /// Sums over all ranks. A stop of one rank stops all.
+    fn finish(self, session: &Session, stopped: Option<StopReason>) -> Result<Finished, TrainError> {
         let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
-        let tells = !self.correct.is_empty();
+        let has_accuracy = !self.correct.is_empty();
         let here = [
             sum(read_all(self.loss)?),
             sum(read_all(self.correct)?),
-            f64::from(tells),
+            f64::from(has_accuracy),
             self.samples as f64,
             self.skipped.len() as f64,
             f64::from(stopped == Some(StopReason::Interrupt)),
             f64::from(stopped == Some(StopReason::Terminate)),
         ];
         let mut all = session.replicas.sum(&here)?.into_iter();
-        // As many come back as go in.
-        let [loss, correct, tells, samples, unreadable, interrupted, terminated] =
+        // `sum` returns as many values as it gets.
+        let [loss, correct, has_accuracy, samples, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
         if interrupted + terminated > 0.0 {
             let asked = if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate };
-            return Ok((None, Some(asked)));
+            return Ok(Finished::Stopped(asked));
         }
         if samples == 0.0 {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
-        let loss = loss / samples;
-        let evaluation = Evaluation {
-            loss,
-            accuracy: (tells > 0.0).then(|| correct / samples),
-            perplexity: perplexed.then(|| loss.exp()),
+        Ok(Finished::Whole {
+            loss: loss / samples,
+            accuracy: (has_accuracy > 0.0).then(|| correct / samples),
             samples: samples as usize,
             skipped: self.skipped,
-            seconds: start.elapsed().as_secs_f64(),
-        };
-        Ok((Some(evaluation), None))
+        })
     }
 }

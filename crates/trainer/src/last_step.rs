@@ -1,45 +1,48 @@
 use oomph_core::Bytes;
 use oomph_memory::{
-    Account, Category, Split, charge,
+    Account, charge,
     record::{self, Note, Notes},
 };
+use oomph_timeline::{Category, Split};
 
-use crate::{Optimizer, Stepper, held::Held};
+use oomph_engine::{optimizer::Optimizer, step::Stepper};
 
-/// Finds out what was in use at the highest moment of the last optimizer step, and for what.
+use crate::tensor_log::TensorLog;
+
+/// Finds the bytes in use at the peak of the last optimizer step, by category.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastStep {
     /// The event that marks the step.
     first_event: u64,
-    /// That of the step before, whose end says where the tensors lie that the last one finds.
+    /// The mark of the step before. Its notes have the addresses of tensors that the last step finds.
     before: u64,
-    /// Whether the step found a state of the optimizer.
+    /// Whether the step found optimizer state.
     has_state: bool,
-    /// What the optimizer keeps, once that was counted: it does not change any more.
+    /// Bytes of optimizer state, once counted. They do not change.
     state_bytes: Option<Bytes>,
 }
 
 impl LastStep {
-    /// To be called before a step is marked.
+    /// Call it before a step is marked.
     pub(crate) fn begins(&mut self, optimizer: &Optimizer) {
         self.has_state = optimizer.has_state();
         self.before = self.first_event;
         self.first_event = record::next_event();
     }
 
-    /// `None` where the recording does not have the whole of the step any more.
-    pub(crate) fn peak(&mut self, held: &Held, notes: &Notes, stepper: &Stepper) -> Option<Split> {
+    /// `None` where the recording has lost a part of the step.
+    pub(crate) fn peak(&mut self, log: &TensorLog, notes: &Notes, stepper: &Stepper) -> Option<Split> {
         charge(Account::Host, || {
             let recording = record::dump_since(self.first_event);
             if recording.first_event != self.first_event || recording.events.is_empty() {
                 return None;
             }
             let sized = |note: Note| if note.next_event < self.first_event { note } else { sized(note) };
-            let held = held.notes_since(recording.device, self.before).into_iter().map(sized).collect();
-            let timeline = recording.timeline(&Notes { held, ..notes.clone() });
+            let held = log.notes_since(recording.device, self.before).into_iter().map(sized).collect();
+            let timeline = recording.timeline(&Notes { tensors: held, ..notes.clone() });
             let mut split = timeline.peak().categories;
             if self.has_state {
-                // No event of this step tells of what the optimizer made in an earlier one and changes in place.
+                // State from an earlier step changes in place, so this step has no event of it.
                 let unseen = self.state_bytes(stepper).saturating_sub(split.of(Category::OptimizerState));
                 let moved = unseen.get().min(split[Category::Other]);
                 split[Category::Other] -= moved;
@@ -54,9 +57,9 @@ impl LastStep {
     }
 }
 
-/// With what the tensor takes: no event of the step tells of a parameter that is changed in place.
+/// Adds the size of a parameter: parameters change in place, so the step has no event of them.
 fn sized(note: Note) -> Note {
-    /// What the CPU's storage is rounded up to.
+    /// CPU storage is rounded up to multiples of this.
     const ALIGNMENT: u64 = 16;
     if note.category != Category::Parameters {
         return note;

@@ -5,21 +5,20 @@ use oomph_memory::{
     leak::{GrownKind, Leak, LeakWatch, Point},
 };
 
-use crate::{
-    Event, Observer, Session, Tick,
-    event::{LeakKind, LeakMetrics},
-};
+use oomph_advice::planning::eval_batch;
+use oomph_engine::session::Session;
+use oomph_runs::{Event, LeakKind, LeakMetrics, Observer, Tick};
 
-/// Compares the memory of the steps of a run, and of its evaluation batches.
+/// The leak check: compares memory from step to step, and from evaluation batch to evaluation batch.
 #[derive(Debug)]
 pub(crate) struct LeakCheck {
-    /// `None` where it is not wanted, or the memory not measured.
+    /// `None` without `memory.leak_check` or without measured memory.
     watch: Option<LeakWatch>,
     eval_batch: usize,
     /// Samples of the last evaluation batch.
     last_eval_batch: usize,
-    /// What an observer was told in an evaluation and the run does not know yet.
-    told: Vec<Event>,
+    /// Events of an evaluation that the observer has and the run's log lacks.
+    reported: Vec<Event>,
 }
 
 impl LeakCheck {
@@ -27,20 +26,20 @@ impl LeakCheck {
         let config = &session.config;
         let is_measured = config.device.devices[0] == DeviceName::Cpu && is_installed();
         let watch = (config.memory.leak_check && is_measured).then(|| LeakWatch::new(session.limit_bytes));
-        let eval_batch = session.eval_batch();
+        let eval_batch = eval_batch(session);
         let last_eval_batch = match session.source.len(Split::Test) % eval_batch {
             0 => eval_batch,
             rest => rest,
         };
-        Self { watch, eval_batch, last_eval_batch, told: Vec::new() }
+        Self { watch, eval_batch, last_eval_batch, reported: Vec::new() }
     }
 
-    /// To be called after each step. What there is to tell.
+    /// Checks after a step. Returns the events of a leak.
     pub(crate) fn after_step(&mut self, step: usize, samples: usize) -> Vec<Event> {
         self.check(Some(step), Point::step(samples))
     }
 
-    /// An observer of an evaluation that looks after each batch, and tells `observer` what it sees.
+    /// Wraps the observer of an evaluation: checks after each batch, and passes the events of a leak to `observer`.
     pub(crate) fn watching<'a>(
         &'a mut self,
         step: Option<usize>,
@@ -49,9 +48,9 @@ impl LeakCheck {
         Watching { leaks: self, step, observer }
     }
 
-    /// What was told in evaluations since the last time.
-    pub(crate) fn take_told(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.told)
+    /// Events of evaluations since the last call.
+    pub(crate) fn take_reported(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.reported)
     }
 
     fn check(&mut self, step: Option<usize>, point: Point) -> Vec<Event> {
@@ -78,12 +77,12 @@ impl Observer for Watching<'_> {
         let samples = if batch == batches { self.leaks.last_eval_batch } else { self.leaks.eval_batch };
         for event in self.leaks.check(self.step, Point::eval_batch(samples)) {
             self.observer.event(&event);
-            self.leaks.told.push(event);
+            self.leaks.reported.push(event);
         }
     }
 }
 
-/// A leak for people, and for programs.
+/// A leak in words, and in figures.
 fn events(step: Option<usize>, leak: &Leak) -> [Event; 2] {
     let growth = leak.growth;
     let kind = |kind: &GrownKind| LeakKind {

@@ -6,107 +6,115 @@ use std::{
 use oomph_config::DeviceName;
 use oomph_core::current_device;
 use oomph_memory::{
-    Account, Split, Timeline, charge,
-    export::{self, Page},
+    Account, charge,
     record::{self, Notes, Recording},
 };
 use oomph_model::Stages;
+use oomph_timeline::{
+    Split, Timeline,
+    export::{self, Page},
+};
 
-use crate::{OutOfMemory, Session, Shortage, Stepper, held::Held, last_step::LastStep, watch};
+use oomph_engine::{
+    exhausted::{Exhausted, Shortage},
+    session::Session,
+    step::Stepper,
+    watch,
+};
 
-/// The newest allocations of a training, with what is known of them: to be looked at when memory runs out, or when
-/// somebody asks.
+use crate::{last_step::LastStep, tensor_log::TensorLog};
+
+/// The newest allocations of a training, for out-of-memory reports and requested timelines.
 #[derive(Debug)]
 pub(crate) struct MemoryLog {
-    held: Held,
+    log: TensorLog,
     notes: Notes,
-    /// What the devices of this process are called.
+    /// The labels of this process's devices.
     devices: Vec<String>,
     last_step: LastStep,
-    /// Whether the recording ends with this.
+    /// Whether dropping this ends the recording.
     is_own: bool,
 }
 
 impl MemoryLog {
-    /// Records from now on, where the configuration and the device let it. To be started before the model is made,
-    /// which shall be known.
+    /// Starts the recording, if the configuration and the device allow it. Start it before the model is made, so that the
+    /// recording has the parameters.
     pub(crate) fn start(session: &Session) -> Option<Self> {
-        Self::start_with(session, Held::default())
+        Self::start_with(session, TensorLog::default())
     }
 
-    /// The same with what the devices of other replicas note too.
-    pub(crate) fn start_with(session: &Session, held: Held) -> Option<Self> {
+    /// Starts the recording with a log that other replicas note their tensors in too.
+    pub(crate) fn start_with(session: &Session, log: TensorLog) -> Option<Self> {
         if !Self::is_wanted(session) {
             return None;
         }
         record::start(session.config.memory.record);
-        Some(Self::new(session, held, true))
+        Some(Self::new(session, log, true))
     }
 
-    /// Looks into what another thread of this process records, of the device that this thread works for; where none
-    /// does, nothing is recorded.
-    pub(crate) fn join(session: &Session, held: Held) -> Option<Self> {
+    /// Joins the recording of another thread of this process, for the device of this thread. `None` without one.
+    pub(crate) fn join(session: &Session, log: TensorLog) -> Option<Self> {
         let is_cpu = session.config.device.devices[0] == DeviceName::Cpu;
-        (is_cpu && record::is_on()).then(|| Self::new(session, held, false))
+        (is_cpu && record::is_on()).then(|| Self::new(session, log, false))
     }
 
-    fn new(session: &Session, held: Held, is_own: bool) -> Self {
+    fn new(session: &Session, log: TensorLog, is_own: bool) -> Self {
         let (notes, devices) = (notes(session, std::iter::empty()), device_labels(session));
-        Self { held, notes, devices, last_step: LastStep::default(), is_own }
+        Self { log, notes, devices, last_step: LastStep::default(), is_own }
     }
 
-    /// Whether the configuration and the device let it.
+    /// Whether the configuration and the device allow a recording.
     pub(crate) fn is_wanted(session: &Session) -> bool {
         let config = &session.config;
         let is_cpu = config.device.devices[0] == DeviceName::Cpu;
         config.memory.record > 0 && is_cpu && oomph_memory::is_installed()
     }
 
-    /// Notes from now on which tensors of a training are what.
+    /// Notes the tensors of a training from now on.
     pub(crate) fn follow(&mut self, stepper: &mut Stepper) {
-        stepper.tell_parameters(&mut self.held);
+        stepper.tell_parameters(&mut self.log);
         self.notes.stages = stepper.model.names().map(str::to_owned).collect();
-        stepper.watch(Some(Box::new(self.held.clone())));
+        stepper.watch(Some(Box::new(self.log.clone())));
     }
 
-    /// Notes which tensors are the model's.
+    /// Notes the parameters of a model.
     pub(crate) fn look_at(&mut self, model: &Stages) {
-        watch::parameters(&mut self.held, model);
+        watch::parameters(&mut self.log, model);
         self.notes.stages = model.names().map(str::to_owned).collect();
     }
 
-    /// To be called before an optimizer step is marked.
+    /// Call it before an optimizer step is marked.
     pub(crate) fn step_begins(&mut self, stepper: &Stepper) {
         self.last_step.begins(&stepper.optimizer);
     }
 
-    /// What was in use at the highest moment of the last optimizer step, by category; `None` where the recording does
-    /// not have the whole of the step any more.
+    /// Bytes in use at the peak of the last optimizer step, by category. `None` where the recording has lost a part of the
+    /// step.
     pub(crate) fn last_step(&mut self, stepper: &Stepper) -> Option<Split> {
-        self.last_step.peak(&self.held, &self.notes, stepper)
+        self.last_step.peak(&self.log, &self.notes, stepper)
     }
 
-    /// What the recording shows now of each device.
+    /// The timeline of each device.
     fn timelines(&self) -> Vec<Timeline> {
-        timelines(&record::dump_devices(0), &self.held, &self.notes, &self.devices)
+        timelines(&record::dump_devices(0), &self.log, &self.notes, &self.devices)
     }
 
-    /// What the recording shows up to the moment when memory ran out.
-    pub(crate) fn seen(&self, error: &OutOfMemory) -> Option<Timeline> {
+    /// The timeline until memory ran out.
+    pub(crate) fn seen(&self, error: &Exhausted) -> Option<Timeline> {
         self.seen_on(current_device(), error)
     }
 
-    /// The same of the CPU device of that index.
-    pub(crate) fn seen_on(&self, device: usize, error: &OutOfMemory) -> Option<Timeline> {
+    /// The timeline of CPU device `device` until memory ran out.
+    pub(crate) fn seen_on(&self, device: usize, error: &Exhausted) -> Option<Timeline> {
         charge(Account::Host, || {
             let recording = record::dump_device(device, 0);
             let last = event_of(error, &recording)?;
-            let notes = Notes { held: self.held.notes_of(recording.device), ..self.notes.clone() };
+            let notes = Notes { tensors: self.log.notes_of(recording.device), ..self.notes.clone() };
             Some(recording.timeline(&notes).until(last))
         })
     }
 
-    /// Writes what the recording shows now as a page of `directory`.
+    /// Writes the timelines as a page in `directory`.
     pub(crate) fn write_page(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let path = directory.join(name);
         let timelines = self.timelines();
@@ -126,30 +134,30 @@ impl Drop for MemoryLog {
     }
 }
 
-/// The event of a recording's timeline at which the limit was crossed, where it has that.
-pub(crate) fn event_of(error: &OutOfMemory, recording: &Recording) -> Option<u32> {
+/// The event at which the limit was exceeded, if the recording still has it.
+pub(crate) fn event_of(error: &Exhausted, recording: &Recording) -> Option<u32> {
     let Shortage::Limit { event, .. } = error.shortage else { return None };
-    // Other devices have events in between. The one that crossed is in it.
+    // Events of other devices lie in between. The event that exceeded the limit is included.
     (event >= recording.first_event).then(|| recording.events_before(event.saturating_add(1)))
 }
 
-/// What is recorded of each of `devices`. A program may have had more at another time.
+/// The timelines of `devices`. Recordings of further devices, from an earlier training, are left out.
 pub(crate) fn timelines(
     recordings: &[Recording],
-    held: &Held,
+    log: &TensorLog,
     notes: &Notes,
     devices: &[String],
 ) -> Vec<Timeline> {
     charge(Account::Host, || {
         let timelines = recordings.iter().zip(devices).map(|(recording, device)| {
-            let held = held.notes_of(recording.device);
-            recording.timeline(&Notes { held, device: device.clone(), ..notes.clone() })
+            let held = log.notes_of(recording.device);
+            recording.timeline(&Notes { tensors: held, device: device.clone(), ..notes.clone() })
         });
         timelines.collect()
     })
 }
 
-/// What the devices of this process are called: by name, and number where there are several.
+/// The labels of this process's devices: the name, with the number if there are several.
 pub(crate) fn device_labels(session: &Session) -> Vec<String> {
     match session.devices_here() {
         [alone] => vec![alone.to_string()],
@@ -157,13 +165,13 @@ pub(crate) fn device_labels(session: &Session) -> Vec<String> {
     }
 }
 
-/// What is the same for all recordings of a session.
+/// The notes that all recordings of a session share.
 pub(crate) fn notes<'a>(session: &Session, stages: impl Iterator<Item = &'a str>) -> Notes {
     Notes {
         title: format!("{} · batch {}", session.architecture.name(), session.config.train.batch),
         device: session.config.device.devices[0].to_string(),
         limit_bytes: session.limit_bytes,
         stages: stages.map(str::to_owned).collect(),
-        held: Vec::new(),
+        tensors: Vec::new(),
     }
 }

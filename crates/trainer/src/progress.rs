@@ -3,25 +3,27 @@ use std::time::{Duration, Instant};
 use burn::tensor::Tensor;
 use oomph_model::{AnyTensor, ModelError};
 
-use crate::{StepOutcome, TrainError, parallel::Replicas};
+use oomph_engine::{ranks::Replicas, step::StepOutcome};
 
-/// Reads one-element tensors from the device, all at once.
+use crate::TrainError;
+
+/// Reads one-element tensors from the device in one transfer.
 pub(crate) fn read_all(tensors: Vec<Tensor<1>>) -> Result<Vec<f32>, ModelError> {
     if tensors.is_empty() {
         return Ok(Vec::new());
     }
-    AnyTensor::from(Tensor::cat(tensors, 0)).to_host()
+    Ok(AnyTensor::from(Tensor::cat(tensors, 0)).to_host()?)
 }
 
-/// What the steps since the last reading gave. Their losses stay on the device until they are read.
+/// The losses of the steps since the last reading. They stay on the device until then.
 #[derive(Debug, Default)]
-pub(crate) struct Interval {
-    taken: Vec<Taken>,
+pub(crate) struct LossAccumulator {
+    taken: Vec<TakenStep>,
 }
 
-/// A step that was taken.
+/// The outcome of a step.
 #[derive(Debug)]
-struct Taken {
+struct TakenStep {
     step: usize,
     lr: f64,
     samples: usize,
@@ -30,7 +32,7 @@ struct Taken {
     correct: Option<Tensor<1>>,
 }
 
-/// Means over an interval.
+/// Means over the steps since the last reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Means {
     pub(crate) loss: f64,
@@ -45,21 +47,22 @@ pub(crate) struct NonFinite {
     pub(crate) lr: f64,
 }
 
-impl Interval {
+impl LossAccumulator {
     pub(crate) fn add(&mut self, step: usize, lr: f64, outcome: StepOutcome) {
         let StepOutcome { loss, correct, samples, is_skipped } = outcome;
-        self.taken.extend(loss.map(|loss| Taken { step, lr, samples, is_skipped, loss, correct }));
+        self.taken.extend(loss.map(|loss| TakenStep { step, lr, samples, is_skipped, loss, correct }));
     }
 
-    /// Whether there is nothing to read.
+    /// Whether no step was added since the last reading.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 
-    /// Waits for the device and reads; `None` where there was no sample. The inner error names the first bad loss.
+    /// Waits for the device and reads the losses. `None` without samples. The inner error is the first loss that is not
+    /// finite.
     ///
-    /// A skipped step changed nothing: where its loss is not finite it is left out. Each replica has the losses of its own
-    /// samples, weighed by their share of the batch: all of them together are the batch's.
+    /// A skipped step changed no parameter, so its loss is left out unless it is finite. The loss of a replica is weighted
+    /// by its share of the batch, so the sum over the replicas is the loss of the batch.
     pub(crate) fn read(
         &mut self,
         replicas: &Replicas,
@@ -69,10 +72,11 @@ impl Interval {
             return Ok(Ok(None));
         }
         let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
-        let told = taken.iter().filter(|taken| taken.correct.is_some()).count();
+        let with_accuracy = taken.iter().filter(|taken| taken.correct.is_some()).count();
         let mut right = Vec::new();
         let (mut total, mut count) = (0.0, 0);
-        for (Taken { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses) {
+        for (TakenStep { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses)
+        {
             match (loss.is_finite(), is_skipped) {
                 (true, _) => {
                     total += loss * samples as f64;
@@ -84,7 +88,7 @@ impl Interval {
             }
         }
         let right = floats(right)?.into_iter().sum::<f64>();
-        let sums = replicas.sum(&[right, told as f64])?;
+        let sums = replicas.sum(&[right, with_accuracy as f64])?;
         if count == 0 {
             return Ok(Ok(None));
         }
@@ -97,50 +101,51 @@ fn floats(tensors: Vec<Tensor<1>>) -> Result<Vec<f64>, ModelError> {
     Ok(read_all(tensors)?.into_iter().map(f64::from).collect())
 }
 
-/// Times training, evaluation and saving left out.
+/// Times training without evaluation and saving.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
-    /// `None` while it is stopped.
+    /// `None` while stopped.
     running_since: Option<Instant>,
-    interval: (Duration, usize),
-    total: (Duration, usize),
+    /// Since the last [`lap`](Self::lap).
+    lap: Pace,
+    total: Pace,
 }
 
 impl Stopwatch {
-    /// One that is stopped.
+    /// A stopped stopwatch.
     pub(crate) fn new() -> Self {
-        Self { running_since: None, interval: Default::default(), total: Default::default() }
+        Self { running_since: None, lap: Pace::default(), total: Pace::default() }
     }
 
     /// Counts the samples of a step.
     pub(crate) fn count(&mut self, samples: usize) {
-        self.interval.1 += samples;
-        self.total.1 += samples;
+        self.lap.samples += samples;
+        self.total.samples += samples;
     }
 
-    /// Stops the time, if it runs: saving may stop it within an evaluation, which has stopped it already.
+    /// Stops the time. Saving within an evaluation stops it a second time, which changes nothing.
     pub(crate) fn pause(&mut self) {
         let ran = self.running_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-        self.interval.0 += ran;
-        self.total.0 += ran;
+        self.lap.time += ran;
+        self.total.time += ran;
     }
 
-    /// Lets the time run from now on.
+    /// Starts the time.
     pub(crate) fn resume(&mut self) {
         self.pause();
         self.running_since = Some(Instant::now());
     }
 
-    /// Samples a second since the last call; the time goes on as it did.
+    /// Samples per second since the last call. The time keeps running, or stays stopped.
     pub(crate) fn lap(&mut self) -> f64 {
         self.settle();
-        rate(std::mem::take(&mut self.interval))
+        std::mem::take(&mut self.lap).samples_per_second()
     }
 
-    /// Samples a second since the start.
+    /// Samples per second since the start.
     pub(crate) fn total(&mut self) -> f64 {
         self.settle();
-        rate(self.total)
+        self.total.samples_per_second()
     }
 
     /// Adds up the time until now.
@@ -151,8 +156,17 @@ impl Stopwatch {
     }
 }
 
-fn rate((time, samples): (Duration, usize)) -> f64 {
-    if time.is_zero() { 0.0 } else { samples as f64 / time.as_secs_f64() }
+/// Samples and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pace {
+    time: Duration,
+    samples: usize,
+}
+
+impl Pace {
+    fn samples_per_second(self) -> f64 {
+        if self.time.is_zero() { 0.0 } else { self.samples as f64 / self.time.as_secs_f64() }
+    }
 }
 
 #[cfg(test)]
@@ -169,31 +183,31 @@ mod tests {
     }
 
     #[test]
-    fn of_a_skipped_step_a_loss_that_is_not_finite_is_left_out() {
-        let mut interval = Interval::default();
-        interval.add(1, 0.1, outcome(f32::NAN, 4.0, true));
-        assert!(interval.read(&Replicas::alone()).unwrap().unwrap().is_none());
+    fn a_loss_of_a_skipped_step_counts_only_if_it_is_finite() {
+        let mut losses = LossAccumulator::default();
+        losses.add(1, 0.1, outcome(f32::NAN, 4.0, true));
+        assert!(losses.read(&Replicas::alone()).unwrap().unwrap().is_none());
         for (step, (loss, correct, is_skipped)) in
             [(1.0, 1.0, false), (f32::INFINITY, 4.0, true), (3.0, 2.0, true), (2.0, 3.0, false)]
                 .into_iter()
                 .enumerate()
         {
-            interval.add(step, 0.1, outcome(loss, correct, is_skipped));
+            losses.add(step, 0.1, outcome(loss, correct, is_skipped));
         }
-        let means = interval.read(&Replicas::alone()).unwrap().unwrap().unwrap();
+        let means = losses.read(&Replicas::alone()).unwrap().unwrap().unwrap();
         assert_eq!((means.loss, means.accuracy), (2.0, Some(0.5)));
     }
 
     #[test]
-    fn a_loss_of_a_step_that_counts_has_to_be_finite() {
-        let mut interval = Interval::default();
-        interval.add(6, 0.1, outcome(f32::INFINITY, 4.0, true));
-        interval.add(7, 0.1, outcome(f32::NAN, 4.0, false));
-        assert_eq!(interval.read(&Replicas::alone()).unwrap().unwrap_err().step, 7);
+    fn the_loss_of_a_step_that_was_not_skipped_must_be_finite() {
+        let mut losses = LossAccumulator::default();
+        losses.add(6, 0.1, outcome(f32::INFINITY, 4.0, true));
+        losses.add(7, 0.1, outcome(f32::NAN, 4.0, false));
+        assert_eq!(losses.read(&Replicas::alone()).unwrap().unwrap_err().step, 7);
     }
 
     #[test]
-    fn what_passes_between_two_pauses_does_not_count() {
+    fn the_time_between_two_pauses_does_not_count() {
         let mut stopwatch = Stopwatch::new();
         stopwatch.resume();
         stopwatch.count(10);
@@ -206,7 +220,7 @@ mod tests {
         stopwatch.resume();
         sleep(Duration::from_millis(1));
         stopwatch.lap();
-        assert!(stopwatch.total.0 > trained.0);
-        assert_eq!(stopwatch.interval, (Duration::ZERO, 0));
+        assert!(stopwatch.total.time > trained.time);
+        assert_eq!(stopwatch.lap, Pace::default());
     }
 }

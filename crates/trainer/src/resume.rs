@@ -3,10 +3,13 @@ use std::path::{Path, PathBuf};
 use oomph_config::{Recompute, ScheduleKind};
 use oomph_core::is_within;
 
-use crate::{
-    RunDirectory, Session, SessionError, TrainError,
-    state::{Checkpoint, Found, StateError},
+use oomph_engine::session::Session;
+use oomph_runs::{
+    RunDirectory,
+    state::{Checkpoint, FoundCheckpoint, StateError},
 };
+
+use crate::{TrainError, open::SessionError};
 
 /// Where a training starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,15 +23,15 @@ pub enum Resume {
     From(PathBuf),
 }
 
-/// What follows from a [`Resume`].
-pub(crate) struct Start {
+/// The run directory and the checkpoint of a [`Resume`].
+pub(crate) struct StartPoint {
     pub(crate) run: RunDirectory,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// What the user should know of the choice.
+    /// Warnings about the choice.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Start {
+impl StartPoint {
     pub(crate) fn find(session: &Session, resume: &Resume) -> Result<Self, TrainError> {
         let config = &session.config;
         let configured = config.run.directory.as_deref();
@@ -66,7 +69,7 @@ impl Start {
     }
 }
 
-/// Stages that are to be recomputed by name, and keep nothing since they are frozen.
+/// Warns of frozen stages in `memory.recompute`: they keep no activations.
 fn frozen_in_vain(session: &Session) -> Option<String> {
     let Recompute::Named(named) = &session.config.memory.recompute else { return None };
     let leading = &session.stages[..session.leading_frozen];
@@ -76,16 +79,14 @@ fn frozen_in_vain(session: &Session) -> Option<String> {
     };
     let idle: Vec<_> = named.iter().filter(idle).map(|name| format!("`{name}`")).collect();
     let idle = Some(idle.join(", ")).filter(|idle| !idle.is_empty())?;
-    Some(format!(
-        "`memory.recompute` has no effect on {idle}: frozen, it keeps nothing that could be computed again"
-    ))
+    Some(format!("`memory.recompute` has no effect on {idle}: frozen stages keep no activations"))
 }
 
-/// The checkpoint at `path` and the run directory to go on in: the configured one, or the one it lies in.
-fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Found>), TrainError> {
+/// The checkpoint at `path`, and the run directory to continue in: the configured one, or that of the checkpoint.
+fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<FoundCheckpoint>), TrainError> {
     let configured = session.config.run.directory.as_deref();
     let found = match Checkpoint::find(path) {
-        // Killed before its first save: a job that is queued again goes on with what there is, which is nothing.
+        // A job that was killed before its first save starts again.
         Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
             return Ok((RunDirectory::resume(configured.unwrap_or(path))?, None));
         }
@@ -99,10 +100,10 @@ fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Fou
     Ok((run, Some(found)))
 }
 
-/// What in the configuration is not as it was when the checkpoint was written; where a run writes does not matter.
+/// Warns of settings that changed since the checkpoint. `run.*` does not matter.
 fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
     let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
-    // The length matters to a schedule that goes over the whole run: it is stretched, and the rate jumps.
+    // A schedule over the whole run stretches with its length, so the learning rate jumps.
     let kind = &session.config.schedule.kind;
     let stretches = matches!(kind, ScheduleKind::Cosine { .. } | ScheduleKind::OneCycle { .. });
     let is_length = |key: &str| key == "train.epochs" || key == "train.steps";
@@ -118,7 +119,7 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
             let what_of_it = match difference.key.as_str() {
                 key if is_length(key) => ": the learning rate jumps to the new schedule",
                 "model.weights" => {
-                    ": only a new training starts from it, this one goes on with the checkpoint's"
+                    ": only a new training starts from it, a resumed one keeps the parameters of the checkpoint"
                 }
                 _ => "",
             };

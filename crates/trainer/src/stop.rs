@@ -1,16 +1,17 @@
+use oomph_runs::Ended;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
 };
 
-/// Asks a running training to end after its step, or to save: from a signal handler or another thread.
+/// Asks a training to end after its step, or to save, from a signal handler or another thread.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
-    shared: Arc<Shared>,
+    shared: Arc<StopState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct StopState {
     reason: AtomicU8,
     save: AtomicBool,
     timeline: AtomicBool,
@@ -26,28 +27,28 @@ pub enum StopReason {
 }
 
 impl Stop {
-    /// One that nobody has asked yet.
+    /// No request yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Asks the training to finish its step, save and end. The first reason counts.
     pub fn request(&self, reason: StopReason) {
-        // Where a reason is there already, it stays.
+        // The first reason stays.
         let _ = self.shared.reason.compare_exchange(0, reason as u8, SeqCst, SeqCst);
     }
 
-    /// Asks the training to save after its step and go on.
+    /// Asks the training to save after its step and continue.
     pub fn request_save(&self) {
         self.shared.save.store(true, SeqCst);
     }
 
-    /// Asks the training to write the timeline of its memory after its step and go on.
+    /// Asks the training to write the timeline of its memory after its step and continue.
     pub fn request_timeline(&self) {
         self.shared.timeline.store(true, SeqCst);
     }
 
-    /// Why the training shall end, if it shall.
+    /// The reason to end, if one was given.
     pub fn reason(&self) -> Option<StopReason> {
         match self.shared.reason.load(SeqCst) {
             1 => Some(StopReason::Interrupt),
@@ -64,5 +65,13 @@ impl Stop {
     /// Whether a save was asked for since the last call.
     pub(crate) fn take_save(&self) -> bool {
         self.shared.save.swap(false, SeqCst)
+    }
+}
+impl From<StopReason> for Ended {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::Interrupt => Self::Interrupted,
+            StopReason::Terminate => Self::Terminated,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A program with a model and data of its own, which knows of oomph only what `oomph` exports.
+//! A program with its own model and data source, which uses only the exports of `oomph`.
 
 use std::{
     process::{Command, ExitCode},
@@ -23,23 +23,23 @@ fn main() -> ExitCode {
     oomph::run(registry)
 }
 
-/// Runs this program once more, as features do whose children may run out of memory.
+/// Runs this program in a child process, as features do whose children may run out of memory.
 fn again(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     let program = std::env::current_exe().expect("the system knows this program");
     let status = Command::new(program).args(arguments).status().expect("this program can be started");
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// A linear layer of Burn's own; and a mistake, where one is asked for.
+/// A linear layer of Burn, with an optional memory leak.
 #[derive(Module, Debug)]
 struct Plane {
     linear: nn::Linear,
-    /// Elements that every forward pass keeps for ever.
+    /// The number of elements that every forward pass leaks.
     #[module(skip)]
     hoards: usize,
 }
 
-/// What is kept for ever.
+/// The leaked tensors.
 static HOARD: Mutex<Vec<burn::tensor::Tensor<1>>> = Mutex::new(Vec::new());
 
 impl Stage for Plane {
@@ -62,7 +62,7 @@ fn plane(settings: &Section) -> Result<Architecture, ConfigError> {
     }))
 }
 
-/// Points of a plane in space: three features, and the height that goes with them; from a certain one on a mistake.
+/// Points of a plane: three features and the height. Reading a point from the index `.1` on panics.
 struct Points(SampleSpec, usize);
 
 fn points(settings: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {

@@ -1,7 +1,9 @@
-use clap::{Args, CommandFactory};
+//! `oomph completions`: a completion script for a shell.
+
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::{arguments::Arguments, error::CliError, exit::Exit, output};
+use crate::{error::CliError, exit::Exit, output};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -12,14 +14,15 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
+/// Prints the completion script of the whole command line, `all`.
+pub(crate) fn run(arguments: &CompletionsArguments, mut all: Command) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), program(), &mut script);
+    clap_complete::generate(arguments.shell, &mut all, program(), &mut script);
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }
 
-/// The name of this program: that of a user's own binary too.
+/// The file name of this program, which may be a user's own binary.
 fn program() -> String {
     let path = std::env::current_exe().ok();
     let name = path.as_ref().and_then(|path| path.file_stem());

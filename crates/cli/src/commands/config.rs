@@ -1,3 +1,5 @@
+//! `oomph config`: every key with its value and origin.
+
 use clap::Args;
 use oomph_trainer::Registry;
 
@@ -8,18 +10,18 @@ use crate::{configuration::ConfigArguments, error::CliError, exit::Exit, output}
 Examples:
   oomph config                                   every key of resnet.toml, defaults included
   oomph config --config lstm --set train.batch=8
-  oomph config > mine.toml                       a config file of your own to start from")]
+  oomph config > mine.toml                       a start for your own config file")]
 pub(crate) struct ShowConfigArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// One JSON object: value, origin and meaning by key
+    /// Print one JSON object: value, origin and meaning of each key
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &ShowConfigArguments, registry: &Registry) -> Result<Exit, CliError> {
     let config = arguments.config.load(&[])?;
-    // Model and data source know their keys and defaults; they are told to the configuration by reading.
+    // Reading registers the keys and defaults of the model and the data source with the configuration.
     registry.read(&config)?;
     if arguments.json {
         output::print_json(&config.to_json())?;

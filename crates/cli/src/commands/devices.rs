@@ -1,5 +1,7 @@
+//! `oomph devices`: the devices that oomph can train on.
+
 use clap::Args;
-use oomph_trainer::{DeviceInfo, list_devices};
+use oomph_trainer::device::{DeviceInfo, list_devices};
 use serde::Serialize;
 
 use crate::{
@@ -12,12 +14,12 @@ use crate::{
 
 #[derive(Args, Debug)]
 pub(crate) struct DevicesArguments {
-    /// One JSON object; why there is no GPU is `no_gpu`
+    /// Print one JSON object; without a GPU, `no_gpu` gives the reason
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What `--json` says.
+/// The devices as JSON.
 #[derive(Serialize)]
 struct Devices {
     devices: Vec<DeviceInfo>,

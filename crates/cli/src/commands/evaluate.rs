@@ -1,19 +1,21 @@
+//! `oomph evaluate`: loss and accuracy of a checkpoint or a weights file.
+
+use oomph_trainer::open;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_trainer::{
-    Evaluation, Registry, RunDirectory, Session, Stop, evaluate_checkpoint, evaluate_weights,
-    state::{Checkpoint, Found},
-};
+use oomph_runs::RunDirectory;
+use oomph_runs::state::{Checkpoint, FoundCheckpoint};
+use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights};
 use serde::Serialize;
 
 use crate::{
     configuration::{ConfigArguments, DeviceArguments, WeightsArguments},
     error::CliError,
     exit::Exit,
-    numbers::{decimal, elapsed, grouped, measured, percent, rate},
+    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
     output,
     progress::{Progress, Style},
     table::pairs,
@@ -27,8 +29,8 @@ Examples:
   oomph evaluate --checkpoint runs/photos --set data.path=other-photos
   oomph evaluate --config resnet50-imagenet --set data.path=imagenet --weights resnet50.pth")]
 pub(crate) struct EvaluateArguments {
-    /// A checkpoint, or a run directory, whose newest one it is; its own config holds unless --config
-    /// names another [default: the config's run directory]
+    /// A checkpoint, or a run directory with its newest checkpoint; used with its own config unless
+    /// --config is given [default: the config's run directory]
     #[arg(long, value_name = "PATH", conflicts_with = "weights")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
@@ -37,10 +39,10 @@ pub(crate) struct EvaluateArguments {
     config: ConfigArguments,
     #[command(flatten)]
     device: DeviceArguments,
-    /// No progress on standard error
+    /// Show no progress
     #[arg(long, conflicts_with = "json")]
     pub(crate) quiet: bool,
-    /// One JSON line on standard output
+    /// Print one JSON line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -49,12 +51,12 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     let stop = Stop::new();
     let mut progress = Progress::new(Style::choose(arguments.json, arguments.quiet), &stop);
     let (config, found) = arguments.find()?;
-    for warning in found.iter().flat_map(Found::warnings) {
+    for warning in found.iter().flat_map(FoundCheckpoint::warnings) {
         progress.warn(warning);
     }
     let checkpoint = found.map(|found| found.checkpoint);
-    let session = Session::open(config, registry)?;
-    // Its config is called as that of every run.
+    let session = open(config, registry)?;
+    // The config of every run has the same file name, so the run directory names the report.
     let run = checkpoint.as_ref().and_then(Checkpoint::run_directory);
     let name = run.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let report = Some(output::report_directory(&name.unwrap_or_else(|| session.config.name().to_owned())));
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         Some(checkpoint) => evaluate_checkpoint(&session, checkpoint, report, &mut progress, &stop)?,
         None => evaluate_weights(&session, report, &mut progress, &stop)?,
     };
-    // Nothing asks it to stop, so it comes to its end.
+    // Nothing requests a stop, so the evaluation finishes.
     let evaluation = evaluation.ok_or(CliError::Interrupted)?;
     for error in &evaluation.skipped {
         progress.warn(error.to_string());
@@ -79,8 +81,8 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
 }
 
 impl EvaluateArguments {
-    /// The configuration, and the checkpoint, unless it is about a file of weights.
-    fn find(&self) -> Result<(Config, Option<Found>), CliError> {
+    /// The configuration and the checkpoint; no checkpoint with `--weights`.
+    fn find(&self) -> Result<(Config, Option<FoundCheckpoint>), CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, limit, self.weights.flag()];
         if let Some(path) = &self.checkpoint {
@@ -97,7 +99,7 @@ impl EvaluateArguments {
     }
 }
 
-/// What `--json` says.
+/// The evaluation as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "done")]
 struct Evaluated<'a> {
@@ -108,14 +110,14 @@ struct Evaluated<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     eval_perplexity: Option<f64>,
     samples: usize,
-    /// Samples that were unreadable.
+    /// Unreadable samples.
     skipped: usize,
     samples_per_second: f64,
     eval_seconds: f64,
     peak_in_use_bytes: Bytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a Path>,
-    /// The file of weights, where it was no checkpoint.
+    /// The weights file, without a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<&'a Path>,
 }
@@ -140,7 +142,7 @@ impl<'a> Evaluated<'a> {
     }
 
     fn report(&self) -> String {
-        let skipped = (self.skipped > 0).then(|| format!("{}, unreadable", grouped(self.skipped)));
+        let skipped = (self.skipped > 0).then(|| plural(self.skipped, "sample"));
         pairs([
             ("checkpoint", self.checkpoint.map(|path| path.display().to_string())),
             ("weights", self.weights.map(|path| path.display().to_string())),
@@ -149,7 +151,7 @@ impl<'a> Evaluated<'a> {
             ("eval perplexity", self.eval_perplexity.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),
             ("samples", Some(grouped(self.samples))),
-            ("left out", skipped),
+            ("unreadable", skipped),
             ("speed", Some(format!("{} samples/s", rate(self.samples_per_second)))),
             ("peak in use", Some(measured(self.peak_in_use_bytes))),
             ("time", Some(elapsed(self.eval_seconds))),

@@ -1,8 +1,14 @@
+//! `oomph export`: the weights of a checkpoint as a safetensors file.
+
+use oomph_trainer::open;
 use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
+use oomph_runs::RunDirectory;
+use oomph_runs::state::Checkpoint;
 use oomph_trainer::{
-    Exported, Layout, Registry, RunDirectory, Session, export, export_weights, state::Checkpoint,
+    Registry,
+    export::{Exported, WeightLayout, export, export_weights},
 };
 use serde::Serialize;
 
@@ -18,47 +24,47 @@ use crate::{
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-PyTorch reads the file with `safetensors.torch.load_file`; `load_state_dict` takes it as it is.
+In Python, `safetensors.torch.load_file` reads the file, and `load_state_dict` accepts the result.
 
 Examples:
   oomph export runs/resnet --to resnet.safetensors
   oomph export runs/resnet/checkpoints/best --to best.safetensors
   oomph export --config transfer --weights resnet50.pth --to resnet50.safetensors")]
 pub(crate) struct ExportArguments {
-    /// A checkpoint, or a run directory, whose newest one it is; its own config holds unless --config
-    /// names another [default: the config's run directory]
+    /// A checkpoint, or a run directory with its newest checkpoint; used with its own config unless
+    /// --config is given [default: the config's run directory]
     #[arg(value_name = "PATH", conflicts_with = "weights")]
     checkpoint: Option<PathBuf>,
     /// The safetensors file to write
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// How its tensors are called
+    /// The names and shapes of the tensors
     #[arg(long, value_enum, default_value_t)]
     layout: LayoutName,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     weights: WeightsArguments,
     #[command(flatten)]
     config: ConfigArguments,
-    /// One JSON line on standard output
+    /// Print one JSON line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// [`Layout`] on the command line.
+/// [`WeightLayout`] on the command line.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum LayoutName {
-    /// As PyTorch and torchvision call them
+    /// Those of PyTorch and torchvision
     #[default]
     #[value(alias = "torchvision")]
     Pytorch,
-    /// As oomph's checkpoints call them
+    /// Those of oomph's checkpoints
     Oomph,
 }
 
-impl From<LayoutName> for Layout {
+impl From<LayoutName> for WeightLayout {
     fn from(name: LayoutName) -> Self {
         match name {
             LayoutName::Pytorch => Self::Pytorch,
@@ -83,27 +89,27 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
-    /// Writing renames into place, which would put a file where a link, a pipe or a device is: only files are replaced,
-    /// and only where that is asked for.
+    /// Refuses to replace an existing file without `--force`, and anything but a file at all: writing renames a new file
+    /// into place, which would replace a link, a pipe or a device.
     fn check_target(&self) -> Result<(), CliError> {
         let path = self.to.clone();
         match fs::symlink_metadata(&path) {
             Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
             Ok(_) if !self.force => Err(CliError::FileExists { path }),
-            // A checkpoint knows the checksum of each of its files: with another it is lost.
+            // A checkpoint with a replaced file is damaged, since its checksums no longer match.
             Ok(_) if path.with_file_name("state.json").is_file() => Err(CliError::OutputExists { path }),
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {
-        let session = Session::open(self.config.load(&[self.weights.flag()])?, registry)?;
+        let session = open(self.config.load(&[self.weights.flag()])?, registry)?;
         let (exported, notices) = export_weights(&session, self.layout.into(), &self.to)?;
         notices.iter().for_each(|notice| Notices::default().warning(notice));
         Ok(Written { exported, source: session.weights.unwrap_or_default(), step: None })
     }
 
-    /// Neither data nor device is opened: names and values are all in the checkpoint.
+    /// Opens neither data nor devices: the checkpoint has all names and values.
     fn of_checkpoint(&self, registry: &Registry) -> Result<Written, CliError> {
         let (config, found) = match &self.checkpoint {
             Some(path) => {
@@ -125,13 +131,13 @@ impl ExportArguments {
     }
 }
 
-/// What `--json` says.
+/// The export as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "done")]
 struct Written {
     #[serde(flatten)]
     exported: Exported,
-    /// The checkpoint or the file that it was made of.
+    /// The checkpoint or weights file it was made from.
     source: PathBuf,
     /// Optimizer steps of the checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,14 +148,14 @@ impl Written {
     fn report(&self) -> String {
         let Self { exported: Exported { path, layout, tensors, elements, bytes }, source, step } = self;
         let layout = match layout {
-            Layout::Pytorch => "PyTorch",
-            Layout::Oomph => "oomph",
+            WeightLayout::Pytorch => "PyTorch",
+            WeightLayout::Oomph => "oomph",
         };
         pairs([
             ("from", Some(source.display().to_string())),
             ("step", step.map(grouped)),
             ("written", Some(path.display().to_string())),
-            ("names of", Some(layout.to_owned())),
+            ("layout", Some(layout.to_owned())),
             ("tensors", Some(grouped(*tensors))),
             ("values", Some(grouped(*elements))),
             ("size", Some(bytes.to_string())),

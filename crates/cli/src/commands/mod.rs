@@ -1,4 +1,4 @@
-//! One file a command: its arguments, and what it does with them.
+//! The commands, one module each: the arguments, and a function `run`.
 
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -14,12 +14,14 @@ pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod runs;
 pub(crate) mod summary;
+mod timeline_files;
 pub(crate) mod train;
 
+use clap::CommandFactory as _;
 use oomph_trainer::Registry;
 
 use crate::{
-    arguments::Command,
+    arguments::{Arguments, Command},
     error::CliError,
     exit::Exit,
     probe,
@@ -28,7 +30,7 @@ use crate::{
 };
 
 pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliError> {
-    ranks::check(command)?;
+    check_ranks(command)?;
     let downloads = DownloadBar::new(Style::choose(command.json(), command.quiet()));
     let registry = &registry.clone().with_open_observer(move |event| downloads.show(event));
     match command {
@@ -46,7 +48,17 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Devices(arguments) => devices::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Monitor(arguments) => monitor::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
         Command::Probe => probe::run(registry),
+    }
+}
+
+/// Refuses commands that several processes of a launcher would each run alone.
+fn check_ranks(command: &Command) -> Result<(), CliError> {
+    match (ranks::several(), command) {
+        (None, _) => Ok(()),
+        (Some(_), Command::Train(_)) if cfg!(feature = "mpi") => Ok(()),
+        (Some(world_size), Command::Train(_)) => Err(CliError::NoMpiInBuild { world_size }),
+        (Some(world_size), _) => Err(CliError::OnlyTrain { world_size }),
     }
 }

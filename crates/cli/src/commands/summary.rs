@@ -1,3 +1,5 @@
+//! `oomph summary`: the layers of a model with shapes and sizes.
+
 use clap::Args;
 use oomph_config::{Config, MicroBatch};
 use oomph_core::SampleSpec;
@@ -15,7 +17,7 @@ use crate::{
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is allocated, whatever the batch: the model runs on a device that only records.
+The model runs on a device that only records shapes, so no batch is too large.
 
 Examples:
   oomph summary
@@ -23,11 +25,11 @@ Examples:
 pub(crate) struct SummaryArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// Samples that go through the model at once [default: the micro-batch of the config]
-    // A thousand million samples keep every product of the table within 64 bits.
+    /// Samples in one forward pass [default: the micro-batch of the config]
+    // With a billion samples every product of the table fits into 64 bits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     batch: Option<u32>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -55,7 +57,7 @@ fn micro_batch(config: &Config) -> usize {
 
 fn report(summary: &Summary, spec: &SampleSpec) -> String {
     format!(
-        "{} · {} → {} · batch {}\n\n{}\n{}{} of parameters and running statistics, {} of outputs in one forward\n",
+        "{} · {} → {} · batch {}\n\n{}\n{}{} of parameters and running statistics, {} of outputs in one forward pass\n",
         summary.model,
         spec.input,
         spec.target,
@@ -67,7 +69,7 @@ fn report(summary: &Summary, spec: &SampleSpec) -> String {
     )
 }
 
-/// How much of the model is trained, where that is not all of it.
+/// The number of frozen and trained parameters, if any are frozen.
 fn frozen(summary: &Summary) -> String {
     let Summary { parameters, frozen_parameters: frozen, .. } = *summary;
     if frozen == 0 {
@@ -103,7 +105,7 @@ fn table(summary: &Summary) -> Table<7> {
     table
 }
 
-/// The name without that of the row that it belongs to, further in; `above` are the rows that may be that one.
+/// The name of a row without its parent's name, indented. `above` holds the possible parents.
 fn indented<'a>(above: &mut Vec<&'a str>, name: &'a str) -> String {
     let within = |parent: &str| name.strip_prefix(parent)?.strip_prefix('.');
     while above.last().is_some_and(|parent| within(parent).is_none()) {

@@ -1,26 +1,29 @@
+use oomph_trainer::open;
 use std::{
     io::{self, BufRead, Read},
     thread,
 };
 
+use oomph_advice::planning::planned_sum;
 use oomph_config::{Config, ConfigFile, DeviceName, Sources};
 use oomph_memory::default_limit;
+use oomph_runs::{Event, Observer, Tick};
 use oomph_trainer::{
-    Event, MeasureOptions, Observer, Registry, RehearseOptions, Session, Tick, measure, plan_step,
-    planned_sum, rehearse,
+    Registry, Session,
+    measure::{MeasureOptions, RehearseOptions, measure, plan_step, rehearse},
 };
 
 use super::message::{Measured, Message, Planned, Request, Work};
 use crate::{error::CliError, exit::Exit, output};
 
-/// What the hidden command does: what its parent asks for on standard input.
+/// Runs the hidden command: reads the parent's request from stdin, works on it, and prints the results.
 pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(CliError::Request)?;
     let request: Request = serde_json::from_str(&line).map_err(|error| CliError::Request(error.into()))?;
     end_with_parent()?;
     let file = ConfigFile::from_text(request.name, request.config);
-    let session = Session::open(Config::load(&Sources::new(file))?, registry)?;
+    let session = open(Config::load(&Sources::new(file))?, registry)?;
     let planned = Planned::new(&session, &plan_step(&session)?);
     output::print_json(&Message::Planned(planned.clone()))?;
     check_machine(&session, &planned)?;
@@ -38,7 +41,9 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// A limit that is only rehearsed can be crossed. What the machine has not got would be paid by everything on it.
+/// Refuses a plan that exceeds the memory of this machine.
+///
+/// Exceeding the configured limit fails only this child. Exceeding the machine's memory would hurt all its processes.
 fn check_machine(session: &Session, planned: &Planned) -> Result<(), CliError> {
     let devices = &session.config.device.devices;
     if devices[0] != DeviceName::Cpu {
@@ -56,7 +61,7 @@ fn check_machine(session: &Session, planned: &Planned) -> Result<(), CliError> {
     }
 }
 
-/// Ends this process when its standard input does, which its parent holds open.
+/// Exits this process once stdin closes, which the parent keeps open.
 fn end_with_parent() -> Result<(), CliError> {
     let watch = || {
         let mut rest = [0; 64];
@@ -67,7 +72,7 @@ fn end_with_parent() -> Result<(), CliError> {
     spawned.map(drop).map_err(CliError::Request)
 }
 
-/// Tells of every step.
+/// Prints a message for every step.
 struct Steps;
 
 impl Observer for Steps {
@@ -75,7 +80,7 @@ impl Observer for Steps {
 
     fn tick(&mut self, tick: Tick) {
         if let Tick::Step { step } = tick {
-            // Where nobody hears it any more, this process is about to end.
+            // If the parent is gone, this process exits soon.
             let _ = output::print_json(&Message::Step { step });
         }
     }

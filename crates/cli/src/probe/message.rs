@@ -1,40 +1,44 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
+use oomph_advice::out_of_memory::OutOfMemoryReport;
 use oomph_core::Bytes;
-use oomph_memory::{Category, Split};
-use oomph_trainer::{Measurement, OutOfMemoryReport, PlannedStep, Rehearsal, Session};
+use oomph_timeline::{Category, Split};
+use oomph_trainer::{
+    Session,
+    measure::{Measurement, PlannedStep, Rehearsal},
+};
 use serde::{Deserialize, Serialize};
 
-/// What a child is asked to do.
+/// The request to a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The name of the configuration, for messages.
     pub(super) name: String,
     /// The resolved configuration as TOML.
     pub(super) config: String,
-    /// What to do with it.
+    /// The work.
     pub(super) work: Work,
 }
 
-/// What a child does with a configuration.
+/// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Work {
-    /// Some steps, to compare them with others.
+    /// Trains some steps and measures memory, time and loss.
     Measure {
-        /// Optimizer steps to do.
+        /// The number of optimizer steps.
         steps: usize,
     },
-    /// The moments of a training at which most is in use.
+    /// Runs the phases of a training that use the most memory.
     Rehearse {
-        /// Whole steps to do.
+        /// The number of whole steps.
         steps: usize,
-        /// Where a report of what runs out of memory is written.
+        /// The directory of an out-of-memory report.
         report: Option<PathBuf>,
     },
 }
 
-/// What a child tells. An error is told as every command tells it with `--json`.
+/// A message of a child. Errors have the format of every command with `--json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Message {
@@ -54,18 +58,18 @@ pub(super) enum Message {
     },
 }
 
-/// What was planned for a step of training.
+/// The plan of a training step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Planned {
     /// The name of the model.
     pub(crate) model: String,
-    /// Its trainable elements.
+    /// The number of trainable parameters.
     pub(crate) parameters: usize,
-    /// What the device may use, where that is known.
+    /// The memory limit of the device, if known.
     pub(crate) limit_bytes: Option<Bytes>,
-    /// What is in use at the planned peak, by category.
+    /// The bytes of each category at the planned peak.
     peak: BTreeMap<Category, u64>,
-    /// What the optimizer keeps for each parameter.
+    /// Bytes of optimizer state per parameter.
     pub(crate) state_bytes_per_parameter: f64,
 }
 
@@ -80,7 +84,7 @@ impl Planned {
         }
     }
 
-    /// What is in use at the planned peak.
+    /// The bytes of each category at the planned peak.
     pub(crate) fn peak(&self) -> Split {
         let mut split = Split::default();
         for (&category, &bytes) in &self.peak {
@@ -95,7 +99,7 @@ impl Planned {
     }
 }
 
-/// What was measured. JSON has no numbers that are not finite: such a loss is absent.
+/// A measurement. A loss that is not finite is `None`, since JSON has no such numbers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) peak_in_use_bytes: Option<Bytes>,

@@ -1,6 +1,6 @@
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use oomph_trainer::{Event, Started, Tick};
+use oomph_runs::{Event, Started, Tick};
 
 use super::{
     eta::Eta,
@@ -13,13 +13,12 @@ use crate::{
     numbers::{duration, grouped},
 };
 
-/// Progress on a terminal: a bar for the epoch, one for the run, and a line of figures; above them a line for each
-/// evaluation.
+/// Progress on a terminal: bars of the epoch and the run, a line of figures, and above them a line per evaluation.
 pub(super) struct Bars {
     all: MultiProgress,
-    /// From the start of a training on.
+    /// The bars of a training, once it started.
     run: Option<Box<RunBars>>,
-    /// While there is an evaluation without a training.
+    /// The bar of an evaluation without a training.
     evaluation: Option<ProgressBar>,
 }
 
@@ -29,7 +28,7 @@ struct RunBars {
     figures: ProgressBar,
     started: Started,
     eta: Eta,
-    /// Restarted with every epoch.
+    /// Restarts with every epoch.
     epoch_eta: Eta,
     step: usize,
 }
@@ -59,7 +58,7 @@ impl Bars {
             }
             (Event::Warning { message }, _) => Notices::above(&self.all).warning(message),
             (Event::Adapted(adapted), _) => Notices::above(&self.all).warning(adapted),
-            // A leak is a warning as well.
+            // A leak comes with a warning.
             (
                 Event::Checkpoint(_) | Event::Leak(_) | Event::Done(_) | Event::Error { .. } | Event::Step(_),
                 _,
@@ -82,7 +81,7 @@ impl Bars {
     }
 }
 
-/// Where a training ends in an error the bars go too.
+/// Erases the bars, also after an error.
 impl Drop for Bars {
     fn drop(&mut self) {
         drop(self.all.clear());
@@ -109,7 +108,7 @@ impl RunBars {
 
     fn step(&mut self, step: usize) {
         if self.step.is_multiple_of(self.started.steps_per_epoch.max(1)) {
-            // The first step of an epoch has been done already: the time of the next ones tells.
+            // The first step of the epoch is done already; the next ones are timed.
             self.epoch_eta = Eta::start(step);
         }
         self.step = step;
@@ -120,7 +119,7 @@ impl RunBars {
     fn show_epoch(&self) {
         let per_epoch = self.started.steps_per_epoch.max(1);
         let epochs = self.started.steps.div_ceil(per_epoch);
-        // The end of an epoch is shown as its end, not as the beginning of the next.
+        // The end of an epoch counts to that epoch, not as the start of the next.
         let before = self.step.saturating_sub(1) / per_epoch;
         let end = ((before + 1) * per_epoch).min(self.started.steps);
         let name = format!("epoch {}/{}", grouped(before + 1), grouped(epochs));
@@ -142,12 +141,12 @@ pub(super) const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";
 const FIGURES: &str = "{msg:.dim}";
 
 pub(super) fn bar(template: &str) -> ProgressBar {
-    // The templates are constants of this file, and its test draws them.
+    // The templates are constants that a test parses.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::no_length().with_style(style.progress_chars("━╸─"))
 }
 
-/// The texts at the right have one width, so that all bars end at one column.
+/// Updates a bar. The texts on the right have one width, so that all bars end in one column.
 pub(super) fn show(bar: &ProgressBar, name: &str, position: usize, length: usize, left: String) {
     let count = format!("{}/{}", grouped(position), grouped(length));
     bar.set_prefix(name.to_owned());
@@ -156,7 +155,7 @@ pub(super) fn show(bar: &ProgressBar, name: &str, position: usize, length: usize
     bar.set_message(format!("{count:>13}  {left:<12}"));
 }
 
-/// What of a text fits on one line.
+/// A text cut to the width of the terminal.
 fn fitting(text: String) -> String {
     let (_, columns) = Term::stderr().size();
     text.chars().take(usize::from(columns)).collect()

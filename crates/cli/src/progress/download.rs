@@ -4,13 +4,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use oomph_core::Bytes;
 use oomph_data::OpenEvent;
 
-use super::Style;
+use super::style::Style;
 use crate::notices::Notices;
 
-/// What is fetched while data is opened: a bar on a terminal, a line at the beginning and the end elsewhere.
+/// The progress of downloads: a bar on a terminal, else a line at the start and at the end.
 pub(crate) struct DownloadBar {
     style: Style,
-    /// The file that is on its way, and its bar where one is drawn.
+    /// The URL of the current download, and its bar.
     current: Mutex<Option<(String, ProgressBar)>>,
 }
 
@@ -20,7 +20,7 @@ impl DownloadBar {
     }
 
     pub(crate) fn show(&self, event: &OpenEvent<'_>) {
-        if !self.style.talks() {
+        if !self.style.is_verbose() {
             return;
         }
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl DownloadBar {
         }
     }
 
-    /// A bar that is drawn, or one that is not and a line instead.
+    /// Draws a bar; or writes a line and returns a hidden bar.
     fn start(&self, url: &str, done: u64, total: u64) -> ProgressBar {
         if self.style == Style::Bars {
             let bar = ProgressBar::new(total).with_position(done).with_style(style());
@@ -54,7 +54,7 @@ impl DownloadBar {
         }
         let rest = match done {
             0 => String::new(),
-            done => format!(", of which {} are here already", Bytes::new(done)),
+            done => format!(", {} already downloaded", Bytes::new(done)),
         };
         Notices::default().line(format!("downloading {url} ({}{rest})", Bytes::new(total)));
         ProgressBar::hidden()
@@ -67,7 +67,7 @@ impl DownloadBar {
     }
 }
 
-/// However it ends, the bar goes too.
+/// Erases the bar, also after an error.
 impl Drop for DownloadBar {
     fn drop(&mut self) {
         Self::clear(self.current.get_mut().unwrap_or_else(PoisonError::into_inner));
@@ -78,7 +78,7 @@ const BAR: &str =
     "{prefix:.bold} {wide_bar:.cyan/dim} {bytes:>10}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
 
 fn style() -> ProgressStyle {
-    // The template is a constant of this file, and its test draws it.
+    // The template is a constant that a test parses.
     let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.progress_chars("━╸─")
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_there_from_the_first_bytes_to_the_last() {
+    fn a_bar_lasts_from_the_first_to_the_last_byte() {
         for style in [Style::Bars, Style::Lines] {
             let shown = DownloadBar::new(style);
             let length = || shown.current.lock().expect("no panic").as_ref().map(|(url, _)| url.len());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_shown_where_nothing_was_asked_for() {
+    fn quiet_and_json_show_no_downloads() {
         for style in [Style::Json, Style::Quiet] {
             let shown = DownloadBar::new(style);
             shown.show(&OpenEvent::Downloading { url: "http://x/a", done: 0, total: 10 });

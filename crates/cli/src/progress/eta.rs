@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-/// How long the rest takes if it goes on as since the start: evaluations and saves included, earlier processes not.
+/// Estimates the remaining time from the steps since the start. Evaluations and saves count, earlier processes do not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eta {
     start: Instant,
@@ -8,12 +8,12 @@ pub(super) struct Eta {
 }
 
 impl Eta {
-    /// Starts when `first` of all steps are done already.
+    /// Starts after the first `first` steps.
     pub(super) fn start(first: usize) -> Self {
         Self { start: Instant::now(), first }
     }
 
-    /// The time from `step` to `end`, once there is something to estimate it from.
+    /// The estimated time from `step` to `end`; `None` before the first step.
     pub(super) fn left(&self, step: usize, end: usize) -> Option<Duration> {
         estimate(self.start.elapsed(), step.saturating_sub(self.first), end.saturating_sub(step))
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_takes_as_long_as_what_was_done() {
+    fn remaining_steps_take_as_long_as_finished_ones() {
         let seconds = Duration::from_secs;
         assert_eq!(estimate(seconds(10), 0, 100), None);
         assert_eq!(estimate(seconds(10), 5, 100), Some(seconds(200)));

@@ -1,18 +1,18 @@
-use oomph_trainer::Started;
+use oomph_runs::Started;
 
 use crate::{
     numbers::{grouped, plural},
     table::pairs,
 };
 
-/// What a step will need, of what there is.
+/// The planned peak and the limit.
 fn memory(started: &Started) -> String {
     let planned = started.planned_peak_bytes;
     let limit = started.limit_bytes.map(|limit| format!(", limit {limit}"));
     format!("planned peak {planned}{}", limit.unwrap_or_default())
 }
 
-/// What a training is about, in a few lines.
+/// The lines at the start of a training.
 pub(super) fn header(started: &Started) -> String {
     let Started { model, source, sample, batch, micro_batch, world_size, steps, steps_per_epoch, .. } =
         started;
@@ -29,7 +29,7 @@ pub(super) fn header(started: &Started) -> String {
         .as_ref()
         .map(|path| format!("{}, after {}", path.display(), plural(started.first_step, "step")));
     let frozen = (started.frozen_parameters > 0)
-        .then(|| format!("{} parameters more, which are not trained", grouped(started.frozen_parameters)));
+        .then(|| format!("{} more parameters, not trained", grouped(started.frozen_parameters)));
     let weights = started.weights.as_ref().map(|path| path.display().to_string());
     pairs([
         ("model", Some(format!("{model}, {} parameters", grouped(started.parameters)))),

@@ -1,13 +1,14 @@
 use std::io;
 
-use oomph_trainer::{Event, Stop, StopReason};
+use oomph_runs::Event;
+use oomph_trainer::{Stop, StopReason};
 
 use crate::{error::CliError, output};
 
-/// Events as JSON lines on standard output.
+/// Events as JSON lines on stdout.
 pub(super) struct JsonLines {
     stop: Stop,
-    /// Why nothing can be written any more.
+    /// The first write error, after which nothing is written.
     pub(super) failed: Option<io::Error>,
 }
 
@@ -21,7 +22,7 @@ impl JsonLines {
             return;
         }
         if let Err(CliError::Output(error)) = output::print_json(event) {
-            // A program whose reader is gone ends; this one keeps what it has learned.
+            // The reader is gone. The training stops and saves a checkpoint.
             self.failed = Some(error);
             self.stop.request(StopReason::Interrupt);
         }

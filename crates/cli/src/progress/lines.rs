@@ -1,4 +1,4 @@
-use oomph_trainer::{EvalMetrics, Event, Saved, Started, StepMetrics};
+use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics};
 
 use super::header::header;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     numbers::{decimal, grouped, measured, percent, plural, power_of_two, rate},
 };
 
-/// Progress where there is no terminal: a line an event.
+/// Progress without a terminal: one line per event.
 #[derive(Default)]
 pub(super) struct Lines {
     notices: Notices,
@@ -24,7 +24,7 @@ impl Lines {
             }
             Event::Warning { message } => self.notices.warning(message),
             Event::Adapted(adapted) => self.notices.warning(adapted),
-            // A leak is a warning as well.
+            // A leak comes with a warning.
             Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
         .join(between)
 }
 
-/// What an evaluation found.
+/// The result of an evaluation in one line.
 pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     let accuracy = metrics.eval_accuracy.map(|accuracy| format!("  eval accuracy {}", percent(accuracy)));
     let perplexity = metrics.eval_perplexity.map(|value| format!("  eval perplexity {}", decimal(value)));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_scale_is_shown_where_there_is_one() {
+    fn a_loss_scale_is_shown_if_there_is_one() {
         let check = |metrics: StepMetrics, begins: &str| {
             let text = figures(&metrics, ", ");
             assert!(text.starts_with(begins), "{text}");

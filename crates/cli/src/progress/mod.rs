@@ -1,4 +1,4 @@
-//! What a training shows while it runs.
+//! Shows the progress of commands.
 
 mod bars;
 mod download;
@@ -8,49 +8,17 @@ mod json;
 mod lines;
 mod probe;
 mod profile;
+mod style;
 
-use std::io::IsTerminal;
-
-use oomph_trainer::{Event, Observer, Stop, Tick};
+use oomph_runs::{Event, Observer, Tick};
+use oomph_trainer::Stop;
 
 use crate::{error::CliError, notices::Notices};
 
 use self::{bars::Bars, json::JsonLines, lines::Lines};
-pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
+pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar, style::Style};
 
-/// How progress is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// Events as JSON lines on standard output.
-    Json,
-    /// Warnings only.
-    Quiet,
-    /// Bars on a terminal.
-    Bars,
-    /// Plain lines on standard error.
-    Lines,
-}
-
-impl Style {
-    pub(crate) fn choose(json: bool, quiet: bool) -> Self {
-        // A dumb terminal cannot go back to a line that it has written.
-        let draws =
-            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        match () {
-            () if json => Self::Json,
-            () if quiet => Self::Quiet,
-            () if draws => Self::Bars,
-            () => Self::Lines,
-        }
-    }
-
-    /// Whether it says more than was asked for.
-    pub(crate) fn talks(self) -> bool {
-        matches!(self, Self::Bars | Self::Lines)
-    }
-}
-
-/// Shows what happens in one of the styles.
+/// Shows the events of a training or an evaluation.
 pub(crate) struct Progress(Shown);
 
 enum Shown {
@@ -61,7 +29,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// `stop` is asked to end the training where nobody is left to read it.
+    /// Progress in a style. `stop` stops the training if the reader of its JSON lines is gone.
     pub(crate) fn new(style: Style, stop: &Stop) -> Self {
         Self(match style {
             Style::Json => Shown::Json(JsonLines::new(stop)),
@@ -71,7 +39,7 @@ impl Progress {
         })
     }
 
-    /// For lines beside the progress.
+    /// Writes lines beside the progress.
     pub(crate) fn notices(&self) -> Notices {
         match &self.0 {
             Shown::Bars(bars) => bars.notices(),
@@ -84,10 +52,10 @@ impl Progress {
         self.event(&Event::Warning { message });
     }
 
-    /// Takes away what is drawn; lines can be written from then on.
+    /// Erases the bars and returns the writer of further lines.
     ///
     /// # Errors
-    /// [`CliError::EventsUnread`] where events could not be written.
+    /// [`CliError::EventsUnread`] if events could not be written.
     pub(crate) fn finish(self) -> Result<Notices, CliError> {
         match self.0 {
             Shown::Json(JsonLines { failed: Some(error), .. }) => Err(CliError::EventsUnread(error)),

@@ -1,12 +1,12 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::Style;
+use super::style::Style;
 use crate::{echo, notices::Notices};
 
-/// A bar for the steps of one child process after the other; nothing where it cannot be drawn.
+/// A bar of the steps of the current child process, if stderr is a terminal.
 pub(crate) struct ProbeBar {
     bar: Option<ProgressBar>,
-    /// How many processes there will be, where that is known.
+    /// The number of processes, if known.
     processes: Option<usize>,
     notices: Notices,
 }
@@ -17,7 +17,7 @@ impl ProbeBar {
         let draws = style == Style::Bars;
         let bar = draws.then(|| {
             echo::hide_control_keys();
-            // The template is a constant of this file, and its test draws it.
+            // The template is a constant that a test parses.
             let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
             all.add(ProgressBar::new(0).with_style(style.progress_chars("━╸─")))
         });
@@ -25,12 +25,12 @@ impl ProbeBar {
         Self { bar, processes, notices }
     }
 
-    /// For lines above it.
+    /// Writes lines above the bar.
     pub(crate) fn notices(&self) -> &Notices {
         &self.notices
     }
 
-    /// The next process, behind `done` others, does so many steps.
+    /// Starts the bar of the process after `done` others, with `steps` steps.
     pub(crate) fn start(&self, label: &str, done: usize, steps: usize) {
         let Some(bar) = &self.bar else { return };
         bar.set_length(steps as u64);
@@ -47,7 +47,7 @@ impl ProbeBar {
     }
 }
 
-/// However it ends, the bar goes too.
+/// Erases the bar, also after an error.
 impl Drop for ProbeBar {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

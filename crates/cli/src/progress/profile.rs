@@ -1,14 +1,14 @@
 use indicatif::ProgressBar;
-use oomph_trainer::{Event, Observer, Tick};
+use oomph_runs::{Event, Observer, Tick};
 
 use super::{
-    Style,
     bars::{BAR, bar, show},
+    style::Style,
 };
 
-/// A bar for the steps of a profile, and then for its evaluation.
+/// A bar of the steps of a profile, then of its evaluation.
 pub(crate) struct ProfileBar {
-    /// `None` where nothing can be drawn.
+    /// `None` without a terminal.
     bar: Option<ProgressBar>,
     warmup: usize,
     steps: usize,
@@ -45,7 +45,7 @@ impl Observer for ProfileBar {
     }
 }
 
-/// What is drawn goes, however the profile ends.
+/// Erases the bar, also after an error.
 impl Drop for ProfileBar {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

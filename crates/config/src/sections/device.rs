@@ -1,6 +1,8 @@
+//! `[device]`.
+
 use std::time::Duration;
 
-use super::sharing::Sharing;
+use super::{sharing::Sharing, strategy::Strategy};
 use crate::{
     device_name::DeviceName,
     error::ConfigError,
@@ -12,68 +14,28 @@ use crate::{
 /// `[device]`: where a run computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceConfig {
-    /// `devices`: a list, or names with commas between; at least one, default `cpu`. The CPU may be named several times,
-    /// to rehearse several devices; a GPU may not. Whether this build and machine have them is seen when the run starts.
+    /// `devices`: a list, or names separated by commas; at least one, default `cpu`. The CPU may be named several times,
+    /// to rehearse several devices; a GPU may not. The start of the run checks whether this build and machine have them.
     pub devices: Vec<DeviceName>,
-    /// `strategy`: `auto`, `dp`, `ddp`, `model` or `pipeline`; default `auto`. What comes of it is `sharing`.
+    /// `strategy`: `auto`, `dp`, `ddp`, `model` or `pipeline`; default `auto`. `sharing` is its result.
     pub strategy: Strategy,
-    /// The strategy in force, with the settings of its own.
+    /// The strategy in force, with its own settings.
     pub sharing: Sharing,
-    /// `threads`: threads that compute on the CPU, from 1 to 1,024; by default one a core.
+    /// `threads`: threads that compute on the CPU, from 1 to 1,024; by default one per core.
     pub threads: Option<usize>,
-    /// `timeout`: whole seconds after which a device or process that does not answer the others ends the run; from 1 to a
-    /// year, default 600, as PyTorch's for NCCL.
+    /// `timeout`: whole seconds that devices and processes wait for each other before the run fails; from 1 to a year,
+    /// default 600, as PyTorch's for NCCL.
     pub timeout: Duration,
-}
-
-/// How several devices share the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// `auto`: none for one device, `ddp` for several.
-    Auto,
-    /// `dp`: replicas under one coordinator.
-    Dp,
-    /// `ddp`: equal replicas that all-reduce their gradients.
-    Ddp,
-    /// `model`: consecutive stages on consecutive devices.
-    Model,
-    /// `pipeline`: the same with several micro-batches in flight.
-    Pipeline,
 }
 
 /// More than any machine has cores; starting many more takes minutes.
 const MOST_THREADS: usize = 1024;
 
-const STRATEGIES: [(&str, Strategy); 5] = [
-    ("auto", Strategy::Auto),
-    ("dp", Strategy::Dp),
-    ("ddp", Strategy::Ddp),
-    ("model", Strategy::Model),
-    ("pipeline", Strategy::Pipeline),
-];
-
 /// A year.
 const MOST_SECONDS: usize = 31_536_000;
 
-impl Strategy {
-    /// The name, as `device.strategy` has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Dp => "dp",
-            Self::Ddp => "ddp",
-            Self::Model => "model",
-            Self::Pipeline => "pipeline",
-        }
-    }
-
-    pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
-        section.choice("strategy", "auto", &STRATEGIES)
-    }
-}
-
 impl DeviceConfig {
-    /// Reads the section; `batch` is `train.batch` with its setting in `train`.
+    /// Reads the section. `batch` is `train.batch`; `train` has its setting.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
         let expected = "devices such as `cpu`, `cuda` or `cuda:0,cuda:1`";
         let devices = section.or("devices", vec![DeviceName::Cpu], expected, as_devices)?;
@@ -81,7 +43,8 @@ impl DeviceConfig {
         let (strategy, sharing) = Sharing::read(section, devices.len())?;
         if sharing.is_of_replicas()
             && devices.len() > batch
-            && let (Some(devices), Some(batch)) = (section.given("devices"), train.setting("batch"))
+            && let (Some(devices), Some(batch)) =
+                (section.ledger.given("devices"), train.ledger.setting("batch"))
         {
             return Err(clash(devices, batch, &A_SAMPLE_EACH));
         }
@@ -97,7 +60,7 @@ impl DeviceConfig {
 }
 
 const A_SAMPLE_EACH: Rule = Rule {
-    says: "each device has at least one sample of the batch",
+    says: "each device needs at least one sample of the batch",
     fix: "raise `train.batch` or name fewer devices",
 };
 
@@ -107,7 +70,7 @@ fn check_distinct(section: &Section, devices: &[DeviceName]) -> Result<(), Confi
         *device != DeviceName::Cpu && devices[..index].contains(device)
     };
     if devices.iter().enumerate().any(is_twice) {
-        let expected = "each GPU once, as two parts on one would share its memory and take turns; `cpu,cpu` \
+        let expected = "each GPU at most once, as two parts on one GPU share its memory and take turns; `cpu,cpu` \
                         rehearses several devices";
         return Err(section.invalid("devices", expected));
     }

@@ -1,3 +1,5 @@
+//! `[memory]`.
+
 use oomph_core::Bytes;
 
 use crate::{
@@ -8,32 +10,32 @@ use crate::{
     value::Value,
 };
 
-/// `[memory]`: the policy, which is what a step may keep and how large it may get.
+/// `[memory]`: the policy that bounds the memory of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// `precision`: `fp32`, `bf16` or `fp16`; default `fp32`.
     pub precision: Precision,
     /// `recompute`: `none`, `ops`, `stages`, `auto` or a list of names of stages; default `none`.
     pub recompute: Recompute,
-    /// `lean`: whether layers have backward passes that keep less than those of Burn's operations; default `true`.
+    /// `lean`: whether layers use backward passes that keep less memory than those of Burn's operations; default `true`.
     pub lean: bool,
-    /// `micro_batch`: samples that one forward and backward pass on one device sees, from 1 to `train.batch`, or
-    /// `auto`; by default the whole share of the device. It need not divide the batch: the last one is smaller.
+    /// `micro_batch`: samples of one forward and backward pass on one device, from 1 to `train.batch`, or `auto`; by
+    /// default the device's whole share of the batch. It need not divide the batch: the last one is smaller.
     pub micro_batch: Option<MicroBatch>,
-    /// `limit`: bytes that one device may use; by default what it has.
+    /// `limit`: bytes that one device may use; by default all that it has.
     pub limit: Option<Bytes>,
-    /// `record`: allocations that are kept to be looked at when memory runs out or on request, from 0 to
-    /// 10,000,000; default 100,000.
+    /// `record`: the number of recent allocations that are recorded for reports, from 0 to 10,000,000; default
+    /// 100,000.
     pub record: usize,
-    /// `pool`: how a GPU's allocator cuts up what it reserves: `default`, `sub-slices`, `exclusive-pages` or `direct`;
+    /// `pool`: how a GPU's allocator divides reserved memory: `default`, `sub-slices`, `exclusive-pages` or `direct`;
     /// default `default`.
     pub pool: Pool,
-    /// `on_oom`: what comes of a training that runs out of memory: `stop` or `adapt`; default `stop`.
+    /// `on_oom`: what a training does when it runs out of memory: `stop` or `adapt`; default `stop`.
     pub on_oom: OnOom,
-    /// `cleanup`: when cached memory that nobody uses is given back: `auto` (after the model is made, around
-    /// evaluations, and where the limit is near), `never` or `each-epoch`; default `auto`.
+    /// `cleanup`: when unused cached memory goes back to the device: `auto` (after the model is built, around
+    /// evaluations, and near the limit), `never` or `each-epoch`; default `auto`.
     pub cleanup: Cleanup,
-    /// `leak_check`: whether steps are compared to find memory that is never given back; default `true`.
+    /// `leak_check`: whether steps are compared to find memory that is never freed; default `true`.
     pub leak_check: bool,
 }
 
@@ -59,50 +61,51 @@ impl Precision {
     }
 }
 
-/// Which activations are computed again in backward instead of being kept (Chen et al. 2016,
+/// Which activations backward recomputes instead of keeping (Chen et al. 2016,
 /// <https://arxiv.org/abs/1604.06174>).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recompute {
-    /// `none`: all are kept.
+    /// `none`: all activations are kept.
     None,
-    /// `ops`: those of cheap, memory-bound operations are not.
+    /// `ops`: activations of cheap, memory-bound operations are recomputed.
     Ops,
     /// `stages`: only the input of every stage is kept.
     Stages,
-    /// `auto`: as many stages as the limit asks for, at the least time.
+    /// `auto`: as few stages as the limit allows, chosen for the least time.
     Auto,
-    /// A list: those of the stages named.
+    /// A list: the activations of the named stages are recomputed.
     Named(Vec<String>),
 }
 
-/// How a GPU's allocator cuts up what it reserves (cubecl's memory pools).
+/// How a GPU's allocator divides reserved memory (cubecl's memory pools).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// `default`: what the pinned Burn starts with.
+    /// `default`: the pools of the pinned Burn version.
     Default,
     /// `sub-slices`: a ladder of pools by size that cut large pages into slices.
     SubSlices,
-    /// `exclusive-pages`: a page an allocation, in exponentially spaced sizes.
+    /// `exclusive-pages`: one page per allocation, in exponentially spaced sizes.
     ExclusivePages,
-    /// `direct`: every allocation is its own, reused by exact size.
+    /// `direct`: one reservation per allocation, reused for the exact size.
     Direct,
 }
 
-/// What comes of a training that runs out of memory.
+/// The reaction of a training that runs out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnOom {
-    /// `stop`: it ends, with a report of what would fit.
+    /// `stop`: it ends with a report of the changes that would fit.
     Stop,
-    /// `adapt`: it goes on from its last state with a smaller micro-batch, in a fresh process. The batch stays.
+    /// `adapt`: it resumes from its last state in a fresh process, with changes that keep the batch, such as a smaller
+    /// micro-batch.
     Adapt,
 }
 
-/// When memory that the allocator caches is given back to the device.
+/// When the allocator returns cached memory to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// `auto`: where it pays.
+    /// `auto`: after the model is built, around evaluations, and near the limit.
     Auto,
-    /// `never`: it is kept for the next step.
+    /// `never`: cached memory stays for the next step.
     Never,
     /// `each-epoch`: after every epoch.
     EachEpoch,
@@ -111,9 +114,9 @@ pub enum Cleanup {
 /// The size of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MicroBatch {
-    /// So many samples, at least 1.
+    /// A number of samples, at least 1.
     Samples(usize),
-    /// `auto`: the largest that fits.
+    /// `auto`: the largest micro-batch that fits.
     Auto,
 }
 
@@ -133,7 +136,7 @@ const POOLS: [(&str, Pool); 4] = [
 ];
 
 impl Memory {
-    /// Reads the section; `batch` is `train.batch` with its setting in `train`.
+    /// Reads the section. `batch` is `train.batch`; `train` has its setting.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
         let memory = Self {
             precision: section.choice("precision", "fp32", &PRECISIONS)?,
@@ -152,14 +155,15 @@ impl Memory {
         }
         if let Some(MicroBatch::Samples(samples)) = memory.micro_batch
             && samples > batch
-            && let (Some(micro_batch), Some(batch)) = (section.given("micro_batch"), train.setting("batch"))
+            && let (Some(micro_batch), Some(batch)) =
+                (section.ledger.given("micro_batch"), train.ledger.setting("batch"))
         {
             return Err(clash(micro_batch, batch, &WITHIN_THE_BATCH));
         }
         Ok(memory)
     }
 
-    /// Refuses what the devices do not have.
+    /// Refuses settings that the devices do not support.
     pub(crate) fn check_devices(&self, section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
         if self.limit.is_some() && devices.iter().any(|device| *device != DeviceName::Cpu) {
             return Err(section.not_yet("limit", "a limit on the CPU"));
@@ -172,20 +176,20 @@ impl Memory {
 }
 
 const WITHIN_THE_BATCH: Rule = Rule {
-    says: "a micro-batch is a part of the batch",
-    fix: "lower `memory.micro_batch` or raise `train.batch`; without a micro-batch the whole batch is one",
+    says: "a micro-batch cannot be larger than the batch",
+    fix: "lower `memory.micro_batch`, raise `train.batch`, or remove `memory.micro_batch` to train on whole batches",
 };
 
 impl Recompute {
     const NAMES: [(&'static str, Self); 4] =
         [("none", Self::None), ("ops", Self::Ops), ("stages", Self::Stages), ("auto", Self::Auto)];
 
-    /// The choice of that name; `None` where it is none, as names of stages are not.
+    /// The choice with this name; `None` for any other text, such as the name of a stage.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, recompute)| recompute)
     }
 
-    /// Its name, where it is not a list of stages.
+    /// The name of the choice; `None` for a list of stages.
     pub fn name(&self) -> Option<&'static str> {
         Self::NAMES.into_iter().find(|(_, known)| known == self).map(|(name, _)| name)
     }
@@ -209,7 +213,7 @@ impl From<Recompute> for Value {
     fn from(recompute: Recompute) -> Self {
         match (recompute.name(), recompute) {
             (_, Recompute::Named(names)) => Self::from(names),
-            // Every other one has a name.
+            // Only `Named` has no name.
             (name, _) => Self::from(name.unwrap_or_default()),
         }
     }

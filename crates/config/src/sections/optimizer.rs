@@ -1,26 +1,28 @@
+//! `[optimizer]`.
+
 use crate::{
     error::ConfigError,
     precedence::{Owners, Rule},
+    range::POSITIVE,
     section::Section,
-    sections::POSITIVE,
 };
 
 /// `[optimizer]`: how gradients become steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimizer {
-    /// `name` and the settings that belong to it; default `sgd`.
+    /// `name` and the optimizer's own settings; default `sgd`.
     pub kind: OptimizerKind,
     /// `lr`: the learning rate before the schedule; greater than 0. Default 0.1 for sgd, 0.01 for rmsprop, adagrad and
     /// adafactor, 0.0001 for lion, 0.001 for the others.
     pub lr: f64,
-    /// `weight_decay`: at least 0; default 0, for adamw 0.01. Decoupled from the gradient for adamw, lion, adafactor and
-    /// adan (there by a proximal step, as in its paper), added to it (an L2 penalty) for the others.
+    /// `weight_decay`: at least 0; default 0, for adamw 0.01. Adamw, lion, adafactor and adan (by a proximal step, as in
+    /// its paper) decouple it from the gradient; the others add it to the gradient (an L2 penalty).
     pub weight_decay: f64,
     /// `clip_value`, `clip_norm` or `clip_global_norm`; by default gradients are not clipped.
     pub clip: Option<Clip>,
 }
 
-/// An optimizer with the settings of its own, named and defaulted as in PyTorch.
+/// An optimizer with its own settings. Names and defaults are those of PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptimizerKind {
     /// `sgd`: stochastic gradient descent, plain or with momentum.
@@ -68,22 +70,22 @@ pub enum OptimizerKind {
     },
     /// `lion` (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>).
     Lion {
-        /// `beta1`: how much of the momentum is in the direction of a step; from 0 up to but not including 1, default
+        /// `beta1`: the share of the momentum in the direction of a step; from 0 up to but not including 1, default
         /// 0.9.
         beta1: f64,
         /// `beta2`: how slowly the momentum forgets; from 0 up to but not including 1, default 0.99.
         beta2: f64,
     },
-    /// `adafactor` (Shazeer and Stern 2018, <https://arxiv.org/abs/1804.04235>), with `lr` as in PyTorch: the largest
-    /// step in relation to the size of a parameter.
+    /// `adafactor` (Shazeer and Stern 2018, <https://arxiv.org/abs/1804.04235>). As in PyTorch, `lr` is the largest step
+    /// relative to the size of a parameter.
     Adafactor {
         /// `beta2_decay`: at step t the newest square has a share of t to this power; at most 0, default -0.8.
         beta2_decay: f64,
         /// `epsilon1`: the least denominator, greater than 0; default 1.1920929e-7, the spacing of 32-bit floats at 1.
         epsilon1: f64,
-        /// `epsilon2`: the least size that a parameter is taken to have, at least 0; default 1e-3.
+        /// `epsilon2`: the lower bound of a parameter's assumed size, at least 0; default 1e-3.
         epsilon2: f64,
-        /// `d`: root mean square that an update is scaled down to before the learning rate, at least 1; default 1.
+        /// `d`: the largest root mean square of an update before the learning rate, at least 1; default 1.
         d: f64,
     },
 }
@@ -102,7 +104,7 @@ pub struct Moments {
     pub amsgrad: bool,
 }
 
-/// How gradients are kept small; each limit is greater than 0.
+/// How gradients are clipped; each limit is greater than 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clip {
     /// `clip_value`: each element is cut to ± the limit.
@@ -114,27 +116,24 @@ pub enum Clip {
     GlobalNorm(f64),
 }
 
-/// The names, as `optimizer.name` has them.
-const NAMES: [(&str, Name); 8] = [
-    ("sgd", Name::Sgd),
-    ("adam", Name::Adam),
-    ("adamw", Name::AdamW),
-    ("rmsprop", Name::RmsProp),
-    ("adagrad", Name::AdaGrad),
-    ("adan", Name::Adan),
-    ("lion", Name::Lion),
-    ("adafactor", Name::Adafactor),
-];
-
-#[derive(Clone, Copy)]
-enum Name {
+/// The name of an optimizer, as `optimizer.name` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptimizerName {
+    /// `sgd`.
     Sgd,
+    /// `adam`.
     Adam,
+    /// `adamw`.
     AdamW,
+    /// `rmsprop`.
     RmsProp,
+    /// `adagrad`.
     AdaGrad,
+    /// `adan`.
     Adan,
+    /// `lion`.
     Lion,
+    /// `adafactor`.
     Adafactor,
 }
 
@@ -157,7 +156,33 @@ const OWNERS: &Owners = &[
     ("d", &["adafactor"]),
 ];
 
-impl Name {
+impl OptimizerName {
+    /// All optimizers, in the order of the documentation.
+    pub const ALL: [Self; 8] = [
+        Self::Sgd,
+        Self::Adam,
+        Self::AdamW,
+        Self::RmsProp,
+        Self::AdaGrad,
+        Self::Adan,
+        Self::Lion,
+        Self::Adafactor,
+    ];
+
+    /// The name as text, such as `adamw`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Adam => "adam",
+            Self::AdamW => "adamw",
+            Self::RmsProp => "rmsprop",
+            Self::AdaGrad => "adagrad",
+            Self::Adan => "adan",
+            Self::Lion => "lion",
+            Self::Adafactor => "adafactor",
+        }
+    }
+
     fn default_lr(self) -> f64 {
         match self {
             Self::Sgd => 0.1,
@@ -177,8 +202,8 @@ impl Name {
 
 impl Optimizer {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
-        let name = section.choice("name", "sgd", &NAMES)?;
-        section.keep_applicable("name", OWNERS)?;
+        let name = section.choice("name", "sgd", &OptimizerName::ALL.map(|name| (name.as_str(), name)))?;
+        section.ledger.keep_applicable("name", OWNERS)?;
         Ok(Self {
             lr: section.number("lr", name.default_lr(), POSITIVE)?,
             kind: OptimizerKind::read(section, name)?,
@@ -189,21 +214,26 @@ impl Optimizer {
 }
 
 impl OptimizerKind {
-    /// The name, as `optimizer.name` has it.
+    /// The name as text, as `optimizer.name` has it.
     pub fn name(&self) -> &'static str {
+        self.optimizer_name().as_str()
+    }
+
+    /// The name, as `optimizer.name` has it.
+    pub fn optimizer_name(&self) -> OptimizerName {
         match self {
-            Self::Sgd { .. } => "sgd",
-            Self::Adam(_) => "adam",
-            Self::AdamW(_) => "adamw",
-            Self::RmsProp { .. } => "rmsprop",
-            Self::AdaGrad { .. } => "adagrad",
-            Self::Adan { .. } => "adan",
-            Self::Lion { .. } => "lion",
-            Self::Adafactor { .. } => "adafactor",
+            Self::Sgd { .. } => OptimizerName::Sgd,
+            Self::Adam(_) => OptimizerName::Adam,
+            Self::AdamW(_) => OptimizerName::AdamW,
+            Self::RmsProp { .. } => OptimizerName::RmsProp,
+            Self::AdaGrad { .. } => OptimizerName::AdaGrad,
+            Self::Adan { .. } => OptimizerName::Adan,
+            Self::Lion { .. } => OptimizerName::Lion,
+            Self::Adafactor { .. } => OptimizerName::Adafactor,
         }
     }
 
-    fn read(section: &Section, name: Name) -> Result<Self, ConfigError> {
+    fn read(section: &Section, name: OptimizerName) -> Result<Self, ConfigError> {
         let share = |key: &str, default: f64| section.number(key, default, 0.0..1.0);
         let epsilon = |default: f64| section.number("epsilon", default, POSITIVE);
         let moments = || {
@@ -215,26 +245,26 @@ impl OptimizerKind {
             })
         };
         Ok(match name {
-            Name::Sgd => Self::read_sgd(section)?,
-            Name::Adam => Self::Adam(moments()?),
-            Name::AdamW => Self::AdamW(moments()?),
-            Name::RmsProp => Self::RmsProp {
+            OptimizerName::Sgd => Self::read_sgd(section)?,
+            OptimizerName::Adam => Self::Adam(moments()?),
+            OptimizerName::AdamW => Self::AdamW(moments()?),
+            OptimizerName::RmsProp => Self::RmsProp {
                 alpha: share("alpha", 0.99)?,
                 epsilon: epsilon(1e-8)?,
                 momentum: share("momentum", 0.0)?,
                 centered: section.boolean("centered", false)?,
             },
-            Name::AdaGrad => {
+            OptimizerName::AdaGrad => {
                 Self::AdaGrad { lr_decay: section.number("lr_decay", 0.0, 0.0..)?, epsilon: epsilon(1e-10)? }
             }
-            Name::Adan => Self::Adan {
+            OptimizerName::Adan => Self::Adan {
                 beta1: share("beta1", 0.98)?,
                 beta2: share("beta2", 0.92)?,
                 beta3: share("beta3", 0.99)?,
                 epsilon: epsilon(1e-8)?,
             },
-            Name::Lion => Self::Lion { beta1: share("beta1", 0.9)?, beta2: share("beta2", 0.99)? },
-            Name::Adafactor => Self::Adafactor {
+            OptimizerName::Lion => Self::Lion { beta1: share("beta1", 0.9)?, beta2: share("beta2", 0.99)? },
+            OptimizerName::Adafactor => Self::Adafactor {
                 beta2_decay: section.number("beta2_decay", -0.8, ..=0.0)?,
                 epsilon1: section.number("epsilon1", 1.1920929e-7, POSITIVE)?,
                 epsilon2: section.number("epsilon2", 1e-3, 0.0..)?,
@@ -246,15 +276,15 @@ impl OptimizerKind {
     fn read_sgd(section: &Section) -> Result<Self, ConfigError> {
         let momentum = section.number("momentum", 0.0, 0.0..1.0)?;
         if section.number("dampening", 0.0, 0.0..=1.0)? > 0.0 && momentum == 0.0 {
-            section.yield_to("dampening", "momentum", &DAMPENING_NEEDS_MOMENTUM)?;
+            section.ledger.yield_to("dampening", "momentum", &DAMPENING_NEEDS_MOMENTUM)?;
         }
         let dampening = section.number("dampening", 0.0, 0.0..=1.0)?;
         if section.boolean("nesterov", false)? {
             if momentum == 0.0 {
-                section.yield_to("nesterov", "momentum", &NESTEROV_NEEDS_MOMENTUM)?;
+                section.ledger.yield_to("nesterov", "momentum", &NESTEROV_NEEDS_MOMENTUM)?;
             }
             if dampening > 0.0 {
-                section.yield_to("nesterov", "dampening", &NESTEROV_WITHOUT_DAMPENING)?;
+                section.ledger.yield_to("nesterov", "dampening", &NESTEROV_WITHOUT_DAMPENING)?;
             }
         }
         Ok(Self::Sgd { momentum, dampening, nesterov: section.boolean("nesterov", false)? })
@@ -270,13 +300,13 @@ const NESTEROV_NEEDS_MOMENTUM: Rule = Rule {
     fix: "set `optimizer.momentum`, for example to 0.9, or remove `optimizer.nesterov`",
 };
 const NESTEROV_WITHOUT_DAMPENING: Rule = Rule {
-    says: "nesterov needs a dampening of 0",
+    says: "nesterov needs zero dampening",
     fix: "remove `optimizer.dampening` or `optimizer.nesterov`",
 };
 
 impl Clip {
     fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
-        section.keep_one(&["clip_value", "clip_norm", "clip_global_norm"], &ONE_CLIPPING)?;
+        section.ledger.keep_one(&["clip_value", "clip_norm", "clip_global_norm"], &ONE_CLIPPING)?;
         let value = section.optional_number("clip_value", POSITIVE)?.map(Self::Value);
         let norm = section.optional_number("clip_norm", POSITIVE)?.map(Self::Norm);
         let global = section.optional_number("clip_global_norm", POSITIVE)?.map(Self::GlobalNorm);
@@ -284,5 +314,4 @@ impl Clip {
     }
 }
 
-const ONE_CLIPPING: Rule =
-    Rule { says: "gradients are clipped in one way at most", fix: "keep one of the two" };
+const ONE_CLIPPING: Rule = Rule { says: "only one kind of clipping applies", fix: "keep one of the two" };

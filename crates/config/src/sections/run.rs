@@ -1,33 +1,35 @@
+//! `[run]`.
+
 use std::path::PathBuf;
 
 use crate::{
     error::ConfigError,
-    interval::{Interval, Units},
+    interval::{Interval, IntervalUnits},
     precedence::Rule,
     section::Section,
 };
 
-/// `[run]`: what a run leaves on disk and says while it runs.
+/// `[run]`: the output of a run on disk and in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// `directory`: where metrics and checkpoints go; by default `runs/` and the name of the config.
+    /// `directory`: the folder of metrics and checkpoints; by default `runs/` and the name of the config.
     pub directory: Option<PathBuf>,
-    /// `save_every`: a checkpoint every so many epochs, steps or minutes, or `never`; default `1 epoch`.
+    /// `save_every`: the interval of checkpoints in epochs, steps or minutes, or `never`; default `1 epoch`.
     pub save_every: Interval,
-    /// `keep_last`: the last so many checkpoints are kept, besides the best; at least 1, default 3.
+    /// `keep_last`: the number of recent checkpoints kept besides the best one; at least 1, default 3.
     pub keep_last: usize,
-    /// `log_every`: optimizer steps between two lines of metrics, which is when the loss is read from the device; at
+    /// `log_every`: optimizer steps between two lines of metrics; the loss is read from the device for each line. At
     /// least 1, default 10.
     pub log_every: usize,
-    /// `tensorboard`: whether an event file for TensorBoard is written beside the metrics; default `true`.
+    /// `tensorboard`: whether the run writes an event file for TensorBoard; default `true`.
     pub tensorboard: bool,
-    /// `histograms`: how often the distributions of parameters and gradients go into the event file: in epochs or steps,
-    /// or `never`; default `never`.
+    /// `histograms`: the interval at which histograms of parameters and gradients go into the event file, in epochs or
+    /// steps, or `never`; default `never`.
     pub histograms: Interval,
 }
 
 const HISTOGRAMS_NEED_EVENT_FILES: Rule = Rule {
-    says: "histograms are written into event files",
+    says: "histograms need an event file",
     fix: "set `run.tensorboard` to `true`, or `run.histograms` to `never`",
 };
 
@@ -37,13 +39,13 @@ impl Run {
         if directory.as_ref().is_some_and(|path| path.is_empty() || path.contains('\0')) {
             return Err(section.invalid("directory", "a path"));
         }
-        let save_every = section.interval("save_every", Interval::Epochs(1), Units::ProgressOrTime)?;
+        let save_every = Interval::Epochs(1).read(section, "save_every", IntervalUnits::ProgressOrTime)?;
         let keep_last = section.integer("keep_last", 3, 1..)?;
         let log_every = section.integer("log_every", 10, 1..)?;
-        let histograms = || section.interval("histograms", Interval::Never, Units::Progress);
+        let histograms = || Interval::Never.read(section, "histograms", IntervalUnits::Progress);
         let tensorboard = section.boolean("tensorboard", true)?;
         if !tensorboard && histograms()? != Interval::Never {
-            section.yield_to("histograms", "tensorboard", &HISTOGRAMS_NEED_EVENT_FILES)?;
+            section.ledger.yield_to("histograms", "tensorboard", &HISTOGRAMS_NEED_EVENT_FILES)?;
         }
         Ok(Self {
             directory: directory.map(PathBuf::from),

@@ -1,16 +1,18 @@
+//! `[schedule]`.
+
 use crate::{
     error::ConfigError,
     precedence::{Owners, Rule},
     section::Section,
 };
 
-/// `[schedule]`: how the learning rate goes over a run, as a factor on `optimizer.lr`.
+/// `[schedule]`: the factor on `optimizer.lr` over the course of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// `warmup_steps` and `warmup_start`: a linear rise before the schedule proper; by default there is none. Not with
-    /// `one-cycle`, which rises by itself.
+    /// `warmup_steps` and `warmup_start`: a linear rise before the schedule; none by default. Not with `one-cycle`, which
+    /// has its own.
     pub warmup: Option<Warmup>,
-    /// `name` and the settings that belong to it; default `constant`.
+    /// `name` and the schedule's own settings; default `constant`.
     pub kind: ScheduleKind,
 }
 
@@ -23,10 +25,10 @@ pub struct Warmup {
     pub start: f64,
 }
 
-/// A schedule with the settings of its own.
+/// A schedule with its own settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScheduleKind {
-    /// `constant`: the rate stays.
+    /// `constant`: the rate does not change.
     Constant,
     /// `cosine`: half a cosine from the rate to `final_lr` (Loshchilov and Hutter 2017,
     /// <https://arxiv.org/abs/1608.03983>, without restarts).
@@ -34,7 +36,7 @@ pub enum ScheduleKind {
         /// `final_lr`: the rate at the end, at least 0; default 0.
         final_lr: f64,
     },
-    /// `step`: the rate is multiplied by `gamma` from time to time.
+    /// `step`: the rate is multiplied by `gamma` at fixed times.
     Step {
         /// `every_epochs`, `every_steps` or `milestones_epochs`: when.
         at: Drops,
@@ -58,9 +60,9 @@ pub enum ScheduleKind {
 /// When the rate of a `step` schedule drops; exactly one is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drops {
-    /// `every_epochs`: after every so many epochs, at least 1.
+    /// `every_epochs`: after each multiple of this number of epochs, at least 1.
     EveryEpochs(usize),
-    /// `every_steps`: after every so many optimizer steps, at least 1.
+    /// `every_steps`: after each multiple of this number of optimizer steps, at least 1.
     EverySteps(usize),
     /// `milestones_epochs`: after these epochs, each at least 1, in rising order.
     AfterEpochs(Vec<usize>),
@@ -76,18 +78,18 @@ pub enum Anneal {
 }
 
 #[derive(Clone, Copy)]
-enum Name {
+enum ScheduleName {
     Constant,
     Cosine,
     Step,
     OneCycle,
 }
 
-const NAMES: [(&str, Name); 4] = [
-    ("constant", Name::Constant),
-    ("cosine", Name::Cosine),
-    ("step", Name::Step),
-    ("one-cycle", Name::OneCycle),
+const NAMES: [(&str, ScheduleName); 4] = [
+    ("constant", ScheduleName::Constant),
+    ("cosine", ScheduleName::Cosine),
+    ("step", ScheduleName::Step),
+    ("one-cycle", ScheduleName::OneCycle),
 ];
 
 const WITH_WARMUP: &[&str] = &["constant", "cosine", "step"];
@@ -109,15 +111,17 @@ const OWNERS: &Owners = &[
 impl Schedule {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice("name", "constant", &NAMES)?;
-        section.keep_applicable("name", OWNERS)?;
+        section.ledger.keep_applicable("name", OWNERS)?;
         let kind = match name {
-            Name::Constant => ScheduleKind::Constant,
-            Name::Cosine => ScheduleKind::Cosine { final_lr: section.number("final_lr", 0.0, 0.0..)? },
-            Name::Step => ScheduleKind::Step {
+            ScheduleName::Constant => ScheduleKind::Constant,
+            ScheduleName::Cosine => {
+                ScheduleKind::Cosine { final_lr: section.number("final_lr", 0.0, 0.0..)? }
+            }
+            ScheduleName::Step => ScheduleKind::Step {
                 at: Drops::read(section)?,
                 gamma: section.number("gamma", 0.1, 0.0..=1.0)?,
             },
-            Name::OneCycle => ScheduleKind::OneCycle {
+            ScheduleName::OneCycle => ScheduleKind::OneCycle {
                 warmup_fraction: section.number("warmup_fraction", 0.3, 0.0..1.0)?,
                 div: section.number("div", 25.0, 1.0..)?,
                 final_div: section.number("final_div", 1e4, 1.0..)?,
@@ -128,7 +132,7 @@ impl Schedule {
                 )?,
             },
         };
-        let warmup = if matches!(name, Name::OneCycle) { None } else { Warmup::read(section)? };
+        let warmup = if matches!(name, ScheduleName::OneCycle) { None } else { Warmup::read(section)? };
         Ok(Self { warmup, kind })
     }
 }
@@ -149,7 +153,7 @@ impl Warmup {
     fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
         let steps = section.integer("warmup_steps", 0, ..)?;
         if steps == 0 {
-            section.yield_to("warmup_start", "warmup_steps", &START_NEEDS_STEPS)?;
+            section.ledger.yield_to("warmup_start", "warmup_steps", &START_NEEDS_STEPS)?;
             return Ok(None);
         }
         Ok(Some(Self { steps, start: section.number("warmup_start", 0.0, 0.0..=1.0)? }))
@@ -163,7 +167,7 @@ const START_NEEDS_STEPS: Rule = Rule {
 
 impl Drops {
     fn read(section: &Section) -> Result<Self, ConfigError> {
-        section.keep_one(&["every_epochs", "every_steps", "milestones_epochs"], &ONE_TIMING)?;
+        section.ledger.keep_one(&["every_epochs", "every_steps", "milestones_epochs"], &ONE_TIMING)?;
         let epochs = section.optional_integer("every_epochs", 1..)?;
         let steps = section.optional_integer("every_steps", 1..)?;
         if section.contains("milestones_epochs") {
@@ -177,11 +181,11 @@ impl Drops {
             };
         }
         epochs.map(Self::EveryEpochs).or(steps.map(Self::EverySteps)).ok_or_else(|| ConfigError::Missing {
-            key: section.full("every_epochs"),
+            key: section.ledger.full("every_epochs"),
             expected: "one of `every_epochs`, `every_steps` and `milestones_epochs` with the schedule `step`"
                 .to_owned(),
         })
     }
 }
 
-const ONE_TIMING: Rule = Rule { says: "the rate drops by one timing only", fix: "keep one of the two" };
+const ONE_TIMING: Rule = Rule { says: "a `step` schedule takes one timing", fix: "keep one of the two" };

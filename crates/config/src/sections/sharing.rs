@@ -1,37 +1,38 @@
-use std::ops::Bound;
+//! The strategies of `[device]` with their settings.
 
 use oomph_core::Bytes;
 
-use super::device::Strategy;
+use super::strategy::Strategy;
 use crate::{
     error::ConfigError,
-    interval::{Interval, Units},
+    interval::{Interval, IntervalUnits},
     precedence::{Owners, Rule},
+    range::INSIDE_UNIT,
     section::{Refused, Section},
     value::Value,
 };
 
-/// How the devices share the work: the strategy in force with the settings of its own.
+/// How the devices share the work: the strategy in force with its own settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sharing {
-    /// One device does everything.
+    /// One device, no sharing.
     Alone,
     /// `dp`: replicas under one coordinator, the first device.
     Dp {
-        /// `coordinator_share`: the share of the batch that the coordinator has, which holds more than the others;
-        /// greater than 0 and less than 1, by default the same as they have.
+        /// `coordinator_share`: the coordinator's share of the batch, since it needs more memory than the others; greater
+        /// than 0 and less than 1, by default an equal share.
         coordinator_share: Option<f64>,
     },
     /// `ddp`: equal replicas that all-reduce their gradients. One device is one replica.
     Ddp(Ddp),
     /// `model`: consecutive stages on consecutive devices, one micro-batch after the other.
     Model {
-        /// `cut` or `balance`: which stages.
+        /// `split_points` or `balance`: the stages of each device.
         cut: Cut,
     },
-    /// `pipeline`: the same with several micro-batches in flight.
+    /// `pipeline`: as `model`, with several micro-batches in flight.
     Pipeline {
-        /// `cut` or `balance`: which stages.
+        /// `split_points` or `balance`: the stages of each device.
         cut: Cut,
         /// `schedule`: `1f1b` or `gpipe`; default `1f1b`.
         schedule: PipelineSchedule,
@@ -41,36 +42,36 @@ pub enum Sharing {
 /// The settings of `ddp`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ddp {
-    /// `sync_batch_norm`: whether batch normalisation takes its statistics over all replicas' micro-batches
-    /// instead of each over its own; default `false`.
+    /// `sync_batch_norm`: whether batch normalisation takes its statistics over the micro-batches of all replicas;
+    /// default `false`: each replica over its own.
     pub sync_batch_norm: bool,
-    /// `bucket`: bytes of gradients that are reduced together while backward still runs; at least 1, default 25 MiB, as
-    /// PyTorch's.
+    /// `bucket`: bytes of gradients that are reduced together while backward still runs; at least 1, default 25 MiB as
+    /// in PyTorch.
     pub bucket: Bytes,
-    /// `check_every`: how often replicas are held against each other, in epochs or steps, or `never`; default
-    /// `100 steps`.
+    /// `check_every`: the interval at which the parameters of replicas are compared, in epochs or steps, or `never`;
+    /// default `100 steps`.
     pub check_every: Interval,
 }
 
-/// Which stages each device has.
+/// The stages of each device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// `cut`: each device after the first begins with the stage, or the group of stages, of this name.
+    /// `split_points`: each device after the first begins with the stage, or the group of stages, of this name.
     At(Vec<String>),
-    /// `balance`: the planner cuts.
+    /// `balance`: the planner chooses the split points.
     Balanced(Balance),
 }
 
-/// What the planner balances between devices.
+/// The quantity that the planner balances between devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// `memory`: the largest planned peak is as small as can be.
+    /// `memory`: minimise the largest planned peak.
     Memory,
-    /// `time`: the longest time is as short as can be.
+    /// `time`: minimise the longest time.
     Time,
 }
 
-/// In which order the devices of a pipeline do forwards and backwards.
+/// The order in which the devices of a pipeline run forwards and backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineSchedule {
     /// `1f1b`: one forward and one backward in turn (Narayanan et al. 2021, <https://arxiv.org/abs/2104.04473>).
@@ -84,9 +85,9 @@ const BALANCES: [(&str, Balance); 2] = [("memory", Balance::Memory), ("time", Ba
 const SCHEDULES: [(&str, PipelineSchedule); 2] =
     [("1f1b", PipelineSchedule::OneForwardOneBackward), ("gpipe", PipelineSchedule::GPipe)];
 
-/// The strategies each key applies to; those that are not here apply to all.
+/// The strategies that each key applies to; keys that are absent here apply to all.
 const OWNERS: &Owners = &[
-    ("cut", &["model", "pipeline"]),
+    ("split_points", &["model", "pipeline"]),
     ("balance", &["model", "pipeline"]),
     ("schedule", &["pipeline"]),
     ("coordinator_share", &["dp"]),
@@ -107,7 +108,7 @@ impl Default for Ddp {
 }
 
 impl Sharing {
-    /// The name of the strategy, as `device.strategy` has it; nothing for one device without any.
+    /// The name of the strategy, as `device.strategy` has it; `None` for one device without a strategy.
     pub fn name(&self) -> Option<&'static str> {
         match self {
             Self::Alone => None,
@@ -123,7 +124,7 @@ impl Sharing {
         matches!(self, Self::Dp { .. } | Self::Ddp(_))
     }
 
-    /// Where the model is cut, if it is.
+    /// The split of the model; `None` for strategies that do not split it.
     pub fn cut(&self) -> Option<&Cut> {
         match self {
             Self::Model { cut } | Self::Pipeline { cut, .. } => Some(cut),
@@ -131,13 +132,13 @@ impl Sharing {
         }
     }
 
-    /// Reads `strategy` and what belongs to it for so many devices; the first of the two is as it is set.
+    /// Reads `strategy` and its settings for this number of devices. Returns the strategy as set and the one in force.
     pub(super) fn read(section: &Section, devices: usize) -> Result<(Strategy, Self), ConfigError> {
         let given = Strategy::read(section)?;
         if devices < 2 && matches!(given, Strategy::Dp | Strategy::Model | Strategy::Pipeline) {
-            section.yield_to("strategy", "devices", &SEVERAL_DEVICES)?;
+            section.ledger.yield_to("strategy", "devices", &SEVERAL_DEVICES)?;
         }
-        // What a higher layer's one device set aside is `auto` from here on.
+        // A strategy that was set aside reads as `auto`.
         let strategy = Strategy::read(section)?;
         let in_force = match strategy {
             Strategy::Auto if devices > 1 => Strategy::Ddp,
@@ -147,7 +148,7 @@ impl Sharing {
         let sharing = match in_force {
             Strategy::Auto => Self::Alone,
             Strategy::Dp => {
-                Self::Dp { coordinator_share: section.optional_number("coordinator_share", INSIDE)? }
+                Self::Dp { coordinator_share: section.optional_number("coordinator_share", INSIDE_UNIT)? }
             }
             Strategy::Ddp => Self::Ddp(Ddp::read(section)?),
             Strategy::Model => Self::Model { cut: Cut::read(section, devices)? },
@@ -161,25 +162,24 @@ impl Sharing {
 }
 
 const SEVERAL_DEVICES: Rule = Rule {
-    says: "it shares the work of several devices",
+    says: "the strategy needs several devices",
     fix: "name several, as in `--devices cpu,cpu`, or remove `device.strategy`",
 };
 
-/// Every number between 0 and 1.
-const INSIDE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Excluded(1.0));
-
 /// Refuses, or sets aside, the keys of other strategies than the one in force.
 fn refuse_others(section: &Section, in_force: Strategy, is_set_aside: bool) -> Result<(), ConfigError> {
-    let (Some(strategy), Some(devices)) = (section.setting("strategy"), section.setting("devices")) else {
+    let (Some(strategy), Some(devices)) =
+        (section.ledger.setting("strategy"), section.ledger.setting("devices"))
+    else {
         return Ok(());
     };
     for (key, owners) in OWNERS.iter().filter(|(_, owners)| !owners.contains(&in_force.name())) {
-        // Under `auto` the number of devices decides, where that would have chosen an owner of the key.
+        // Under `auto` the devices chose the strategy, and with more of them it would own the key.
         let is_by_devices = is_set_aside
             || strategy.value.shown() == "auto"
                 && owners.contains(&"ddp")
                 && devices.origin.layer() > strategy.origin.layer();
-        section.refuse_for(key, owners, if is_by_devices { &devices } else { &strategy })?;
+        section.ledger.refuse_for(key, owners, if is_by_devices { &devices } else { &strategy })?;
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ impl Ddp {
         let ddp = Self {
             sync_batch_norm: section.boolean("sync_batch_norm", false)?,
             bucket: section.bytes_or("bucket", BUCKET)?,
-            check_every: section.interval("check_every", CHECK_EVERY, Units::Progress)?,
+            check_every: CHECK_EVERY.read(section, "check_every", IntervalUnits::Progress)?,
         };
         if ddp.bucket == Bytes::new(0) {
             return Err(section.invalid("bucket", "a size of at least one byte"));
@@ -200,11 +200,11 @@ impl Ddp {
 
 impl Cut {
     fn read(section: &Section, devices: usize) -> Result<Self, ConfigError> {
-        section.keep_one(&["cut", "balance"], &ONE_CUT)?;
+        section.ledger.keep_one(&["split_points", "balance"], &NAMED_OR_BALANCED)?;
         if Self::read_names(section)?.is_some_and(|names| names.len() + 1 != devices) {
-            section.yield_to("cut", "devices", &A_CUT_A_DEVICE)?;
+            section.ledger.yield_to("split_points", "devices", &A_POINT_PER_DEVICE)?;
         }
-        // What a higher layer's devices set aside is read as absent.
+        // Split points that were set aside read as absent.
         match Self::read_names(section)? {
             Some(names) => Ok(Self::At(names)),
             None => Ok(Self::Balanced(section.choice("balance", "memory", &BALANCES)?)),
@@ -216,7 +216,7 @@ impl Cut {
             "" => Err(Refused::Value),
             name => Ok(name.to_owned()),
         };
-        section.read("cut", "names of stages such as `layer3`, at least one", |value| match value {
+        section.read("split_points", "names of stages such as `layer3`, at least one", |value| match value {
             Value::String(text) => text.split(',').map(name).collect(),
             Value::List(names) if names.is_empty() => Err(Refused::Value),
             Value::List(names) => {
@@ -231,12 +231,10 @@ impl Cut {
     }
 }
 
-const ONE_CUT: Rule = Rule {
-    says: "the planner balances a model only where the cuts are not named",
-    fix: "keep one of the two",
-};
+const NAMED_OR_BALANCED: Rule =
+    Rule { says: "the planner balances a model only without split points", fix: "keep one of the two" };
 
-const A_CUT_A_DEVICE: Rule = Rule {
-    says: "it names the stage that each device after the first begins with",
-    fix: "name one stage fewer than there are devices, or remove `device.cut` to have the planner cut",
+const A_POINT_PER_DEVICE: Rule = Rule {
+    says: "each device after the first begins with one of these stages",
+    fix: "name one stage fewer than devices, or remove `device.split_points` to let the planner choose",
 };

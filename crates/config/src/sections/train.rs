@@ -1,38 +1,40 @@
+//! `[train]`.
+
 use crate::{
     error::ConfigError,
-    interval::{Interval, Units},
+    interval::{Interval, IntervalUnits},
     precedence::{Rule, clash},
     section::Section,
 };
 
-/// `[train]`: how long and on how much at once.
+/// `[train]`: the length of a training and its batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Train {
     /// When training ends: `epochs` and `steps`.
     pub length: Length,
-    /// `batch`: samples that one optimizer step sees over all devices; from 1 to a billion, default 32.
+    /// `batch`: samples of one optimizer step over all devices; from 1 to a billion, default 32.
     pub batch: usize,
-    /// `eval_batch`: samples that one forward pass of evaluation sees; at least 1, by default the micro-batch.
+    /// `eval_batch`: samples of one forward pass of evaluation; at least 1, by default the micro-batch.
     pub eval_batch: Option<usize>,
-    /// `seed`: where all randomness of a run starts; default 0.
+    /// `seed`: the seed of all randomness in a run; default 0.
     pub seed: u64,
-    /// `eval_every`: in epochs or steps, or `never`; default `1 epoch`.
+    /// `eval_every`: the interval of evaluations in epochs or steps, or `never`; default `1 epoch`.
     pub eval_every: Interval,
-    /// `task`: the name of a registered task, by default the one that goes with the target of the data.
+    /// `task`: the name of a registered task; by default the one for the target of the data.
     pub task: Option<String>,
     /// `label_smoothing`: share of the target given to all classes alike, from 0 up to but not including 1; default 0
     /// (Szegedy et al. 2016, <https://arxiv.org/abs/1512.00567>, section 7).
     pub label_smoothing: f64,
-    /// `patience`: evaluations without improvement after which training stops early; at least 1, by default it does not.
+    /// `patience`: evaluations without improvement before training stops early; at least 1, by default it never does.
     pub patience: Option<usize>,
     /// `min_delta`: by how much the evaluation loss must fall to count as improvement; at least 0, default 0.
     pub min_delta: f64,
 }
 
-/// When training ends: at what comes first. At least one is given; by default it is 10 epochs.
+/// When training ends: at whichever comes first. At least one is set; the default is 10 epochs.
 ///
-/// An `epochs` or `steps` of a higher layer replaces the other one of a lower layer: `--set train.steps=50` trains 50
-/// steps whatever the file says about epochs.
+/// `epochs` or `steps` of a higher layer replaces the other one of a lower layer: `--set train.steps=50` trains 50
+/// steps, whatever `train.epochs` of the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// Passes over the training data, at least 1.
@@ -43,7 +45,7 @@ pub struct Length {
 
 const DEFAULT_EPOCHS: usize = 10;
 
-/// No batch is larger: below it shapes and bytes stay far from the end of 64 bits for any model that exists.
+/// The largest batch: with it, shapes and bytes of any real model stay far below 64 bits.
 const MOST_SAMPLES: usize = 1_000_000_000;
 
 impl Train {
@@ -53,7 +55,7 @@ impl Train {
             batch: section.integer("batch", 32, 1..=MOST_SAMPLES)?,
             eval_batch: section.optional_integer("eval_batch", 1..=MOST_SAMPLES)?,
             seed: section.unsigned("seed", 0)?,
-            eval_every: section.interval("eval_every", Interval::Epochs(1), Units::Progress)?,
+            eval_every: Interval::Epochs(1).read(section, "eval_every", IntervalUnits::Progress)?,
             task: section.optional_string("task")?,
             label_smoothing: section.number("label_smoothing", 0.0, 0.0..1.0)?,
             patience: section.optional_integer("patience", 1..)?,
@@ -65,11 +67,12 @@ impl Train {
 
     fn check_early_stopping(&self, section: &Section) -> Result<(), ConfigError> {
         if self.min_delta > 0.0 && self.patience.is_none() {
-            return Err(
-                section.invalid("min_delta", "`train.patience` beside it, without which it has no effect")
-            );
+            return Err(section.invalid(
+                "min_delta",
+                "`train.patience` to be set too; without it `min_delta` has no effect",
+            ));
         }
-        let settings = (section.given("patience"), section.setting("eval_every"));
+        let settings = (section.ledger.given("patience"), section.ledger.setting("eval_every"));
         if let (Some(patience), Some(eval_every), Interval::Never) = (settings.0, settings.1, self.eval_every)
         {
             return Err(clash(patience, eval_every, &PATIENCE_NEEDS_EVALUATION));
@@ -85,7 +88,7 @@ const PATIENCE_NEEDS_EVALUATION: Rule = Rule {
 
 impl Length {
     fn read(section: &Section) -> Result<Self, ConfigError> {
-        section.keep_highest(&["epochs", "steps"]);
+        section.ledger.keep_highest(&["epochs", "steps"]);
         let epochs = section.optional_integer("epochs", 1..)?;
         let steps = section.optional_integer("steps", 1..)?;
         if epochs.is_some() || steps.is_some() {

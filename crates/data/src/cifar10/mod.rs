@@ -12,8 +12,8 @@ pub(crate) use self::parse::{CLASSES, SHAPE, class_names, read};
 use crate::{
     DataError, OnCorrupt, OpenContext, OpenEvent, OpenSource, Source,
     download::{Remote, Unpack, download},
-    images::{Classes, ImagePart, LabelRule, MemoryImages, file_name},
     input::read_file,
+    memory_images::{Classes, ImagePart, LabelRule, MemoryImages, file_name},
     options::max_file_bytes,
     transform::TransformSettings,
 };
@@ -22,57 +22,56 @@ const TRAIN: [&str; 5] =
     ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"];
 const TEST: &str = "test_batch.bin";
 const NAMES: &str = "batches.meta.txt";
-/// The folder that the archive holds, and that is looked for in `data.path` too.
+/// The folder in the archive; it may also be in `data.path`.
 const FOLDER: &str = "cifar-10-batches-bin";
 const ARCHIVE: &str = "cifar-10-binary.tar.gz";
 
-/// The archive at the home of its authors.
+/// The archive on the authors' server.
 const HOME: &str = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 const ARCHIVE_BYTES: u64 = 170_052_171;
 const SHA256: &str = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd";
 
 /// Reads the settings of CIFAR-10 in [its binary format](https://www.cs.toronto.edu/~kriz/cifar.html):
-/// `data_batch_1.bin` to `data_batch_5.bin` to train on and `test_batch.bin` held out, with 3×32×32 images of ten
-/// classes. Their names come from `batches.meta.txt`, where that is there.
+/// `data_batch_1.bin` to `data_batch_5.bin` for training and `test_batch.bin` held out, with 3×32×32 images of ten
+/// classes. The names of the classes come from `batches.meta.txt` if it exists.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `path` | | the folder that holds the files, or the folder `cifar-10-batches-bin` with them |
-/// | `download` | `false` | fetches the archive into `path` and unpacks it, where files are missing |
-/// | `max_file_bytes` | `4GiB` | a file that is larger, packed or unpacked, is refused |
+/// | `download` | `false` | fetches the archive into `path` and unpacks it if files are missing |
+/// | `max_file_bytes` | `4GiB` | a larger file, plain or decompressed, is refused |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
 /// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
 ///
 /// # Errors
-/// A value of the wrong type or out of its range. What is on disk is looked at by
-/// [`open`](crate::OpenSource::open).
+/// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn cifar10(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    Ok(Box::new(Settings::read(section)?))
+    Ok(Box::new(Cifar10Settings::read(section)?))
 }
 
-struct Settings {
+struct Cifar10Settings {
     path: PathBuf,
-    /// Where the archive comes from, if it is to be fetched.
-    home: Option<Remote>,
+    /// The archive to fetch, with `data.download`.
+    remote: Option<Remote>,
     max_file_bytes: Bytes,
     transform: TransformSettings,
     on_corrupt: OnCorrupt,
 }
 
-impl Settings {
+impl Cifar10Settings {
     fn read(section: &Section) -> Result<Self, ConfigError> {
         let expected = "the folder that holds `data_batch_1.bin`";
-        let home = || Remote::new(HOME.to_owned(), ARCHIVE_BYTES, SHA256);
+        let remote = || Remote::new(HOME.to_owned(), ARCHIVE_BYTES, SHA256);
         Ok(Self {
             path: section.required_string("path", expected)?.into(),
-            home: section.boolean("download", false)?.then(home),
+            remote: section.boolean("download", false)?.then(remote),
             max_file_bytes: max_file_bytes(section)?,
             transform: TransformSettings::read(section, SHAPE.channels)?,
             on_corrupt: OnCorrupt::read(section)?,
         })
     }
 
-    /// The folder that has all the files.
+    /// The folder with all files.
     fn folder(&self) -> Result<PathBuf, DataError> {
         let missing = |folder: &Path| files().find(|name| !folder.join(name).exists());
         let within = self.path.join(FOLDER);
@@ -87,10 +86,10 @@ impl Settings {
         }
     }
 
-    /// Fetches the archive and unpacks it. The archive is removed then: the files are all there is in it.
-    fn fetch(&self, home: &Remote, context: &OpenContext) -> Result<(), DataError> {
+    /// Fetches, unpacks and removes the archive.
+    fn fetch(&self, remote: &Remote, context: &OpenContext) -> Result<(), DataError> {
         let archive = self.path.join(ARCHIVE);
-        download(home, &archive, &|event| context.tell(event))?;
+        download(remote, &archive, &|event| context.tell(event))?;
         context.tell(&OpenEvent::Unpacking { archive: &archive });
         let wanted: Vec<_> = files().chain([NAMES]).map(|name| format!("{FOLDER}/{name}")).collect();
         Unpack { archive: &archive, most_bytes: self.max_file_bytes }.files(&wanted, &self.path)?;
@@ -109,7 +108,7 @@ impl Settings {
         Ok(part)
     }
 
-    /// The names of the classes, where they are there.
+    /// The names of the classes, if the file with them exists.
     fn class_names(&self, folder: &Path) -> Result<Option<Vec<String>>, DataError> {
         const MOST: Bytes = Bytes::mib(1);
         let path = folder.join(NAMES);
@@ -123,11 +122,11 @@ fn files() -> impl Iterator<Item = &'static str> {
     TRAIN.into_iter().chain([TEST])
 }
 
-impl OpenSource for Settings {
+impl OpenSource for Cifar10Settings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let folder = match (self.folder(), &self.home) {
-            (Err(DataError::NoFile { .. }), Some(home)) => {
-                self.fetch(home, context)?;
+        let folder = match (self.folder(), &self.remote) {
+            (Err(DataError::NoFile { .. }), Some(remote)) => {
+                self.fetch(remote, context)?;
                 self.folder()?
             }
             (folder, _) => folder?,
@@ -151,7 +150,7 @@ mod tests {
         download::tests::server::{Answer, Server},
     };
 
-    /// An archive as the home of CIFAR-10 has it, with one image a file.
+    /// An archive like that of CIFAR-10, with one image per file.
     fn archive() -> Vec<u8> {
         let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         let mut add = |name: &str, bytes: &[u8]| {
@@ -168,10 +167,10 @@ mod tests {
         builder.into_inner().expect("whole").finish().expect("written to memory")
     }
 
-    fn settings(path: &Path, home: Option<Remote>) -> Settings {
+    fn settings(path: &Path, remote: Option<Remote>) -> Cifar10Settings {
         let text = format!("path = '{}'", path.display());
         let section = Section::from_toml("data", &text).expect("valid TOML");
-        Settings { home, ..Settings::read(&section).expect("valid settings") }
+        Cifar10Settings { remote, ..Cifar10Settings::read(&section).expect("valid settings") }
     }
 
     #[test]
@@ -195,7 +194,7 @@ mod tests {
         let mut events = events.lock().expect("no panic").clone();
         events.dedup();
         assert_eq!(events, ["Downloading", "Downloaded", "Unpacking"]);
-        // The files that are read and nothing else: neither the archive nor what else was in it.
+        // Only the data files: neither the archive nor its other files.
         assert_eq!(fs::read_dir(&path).expect("a folder").count(), 1);
         assert_eq!(fs::read_dir(path.join(FOLDER)).expect("a folder").count(), 7);
     }
@@ -204,8 +203,8 @@ mod tests {
     fn nothing_is_trained_on_that_is_not_the_right_archive() {
         let (archive, place) = (archive(), tempfile::tempdir().expect("a temporary directory"));
         let server = Server::start(archive.clone(), &[Answer::Whole]);
-        let home = Remote { sha256: "0".repeat(64), ..server.remote(&archive) };
-        let error = settings(place.path(), Some(home)).open(&OpenContext::new("unused", 0));
+        let remote = Remote { sha256: "0".repeat(64), ..server.remote(&archive) };
+        let error = settings(place.path(), Some(remote)).open(&OpenContext::new("unused", 0));
         assert!(matches!(error.err(), Some(DataError::Download(DownloadError::Checksum { .. }))));
         assert_eq!(fs::read_dir(place.path()).expect("a folder").count(), 0);
     }

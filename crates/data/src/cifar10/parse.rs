@@ -1,7 +1,7 @@
 use crate::{
     Flaw, FormatProblem,
-    images::{Block, ImagePart, LabelRule, Labels},
     input::Input,
+    memory_images::{ImagePart, LabelRule, Labels, PixelBlock},
     transform::ImageShape,
 };
 
@@ -9,12 +9,12 @@ use crate::{
 pub(crate) const SHAPE: ImageShape = ImageShape { channels: 3, height: 32, width: 32 };
 /// The number of classes.
 pub(crate) const CLASSES: usize = 10;
-/// A record: the label, then the pixels channel by channel and row by row.
+/// The bytes of a record: the label, then the pixels by channel and row.
 pub(crate) const RECORD: usize = 1 + SHAPE.elements();
 
-/// How many records a file in [CIFAR-10's binary format](https://www.cs.toronto.edu/~kriz/cifar.html) holds.
+/// The number of records of a file in [CIFAR-10's binary format](https://www.cs.toronto.edu/~kriz/cifar.html).
 ///
-/// Records follow each other without any header, so a file of another format shows only by its size and its labels.
+/// There is no header, so only the size and the labels reveal a file of another format.
 ///
 /// # Errors
 /// A file without a record, or one that ends within a record.
@@ -44,10 +44,10 @@ pub(crate) fn read(
     let count = records(&bytes)?;
     let labels = bytes.iter().step_by(RECORD).copied().collect();
     let labels = Labels { file: &file.clone(), first_byte: 0, stride: RECORD, labels };
-    part.push_labelled(Block { file, bytes, first: 1, stride: RECORD, count }, labels, rule)
+    part.push_labelled(PixelBlock { file, bytes, first: 1, stride: RECORD, count }, labels, rule)
 }
 
-/// The names of the classes in `batches.meta.txt`: a line each, and nothing else but empty lines.
+/// The names of the classes in `batches.meta.txt`: one per line; empty lines are ignored.
 ///
 /// # Errors
 /// Bytes that are not text, or another number of names.
@@ -73,7 +73,7 @@ mod tests {
     fn a_file_is_made_of_whole_records() {
         assert_eq!(records(&vec![0; 3 * 3073]).expect("whole"), 3);
         let says = |bytes: &[u8]| records(bytes).expect_err("not whole").to_string();
-        assert_eq!(says(&[]), "byte 0: it holds no images");
+        assert_eq!(says(&[]), "byte 0: the file has no images");
         assert_eq!(
             says(&vec![0; 2 * 3073 - 1]),
             "byte 6145: the file ends here; expected 1 more bytes of an image"
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(class_names(names).expect("ten names")[..2], ["airplane", "automobile"]);
         assert_eq!(
             class_names(b"cat\ndog\n").expect_err("two").to_string(),
-            "byte 8: there are 2 names of classes; expected 10"
+            "byte 8: the file has 2 class names; expected 10"
         );
         assert_eq!(class_names(b"cat\n\xff").expect_err("not text").byte, 4);
     }

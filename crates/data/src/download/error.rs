@@ -5,72 +5,72 @@ use oomph_core::Bytes;
 /// Why a file was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// Nobody answered.
+    /// The server does not answer.
     #[error("`{url}` cannot be reached")]
     Unreachable {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// Where the file was to go.
+        /// The path for the file.
         target: PathBuf,
-        /// What the system said.
+        /// The error of the connection.
         source: Box<ureq::Transport>,
     },
-    /// The server does not give the file.
-    #[error("`{url}` was refused with status {status}")]
+    /// The server refuses the file.
+    #[error("the server answers `{url}` with status {status}")]
     Refused {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// Where the file was to go.
+        /// The path for the file.
         target: PathBuf,
         /// The HTTP status.
         status: u16,
     },
-    /// The connection was cut, and again at further tries.
-    #[error("`{url}` was cut off after {} of {}", Bytes::new(*done), Bytes::new(*total))]
+    /// The connection broke, in later attempts too.
+    #[error("the connection to `{url}` broke after {} of {}", Bytes::new(*done), Bytes::new(*total))]
     Cut {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// Bytes that are there.
+        /// Bytes received.
         done: u64,
         /// Bytes of the whole file.
         total: u64,
-        /// What ended it the last time.
+        /// The error of the last attempt.
         source: io::Error,
     },
-    /// What the server has is of another size.
+    /// The server has a file of another size.
     #[error("`{url}` has {found} bytes; expected {expected}")]
     Length {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// Bytes of what the server has.
+        /// Bytes of the file on the server.
         found: u64,
-        /// Bytes it should have.
+        /// The expected bytes.
         expected: u64,
     },
-    /// What was fetched is something else.
-    #[error("the SHA-256 of `{url}` is {found}; expected {expected}")]
+    /// The fetched file has another checksum.
+    #[error("checksum mismatch: the SHA-256 of `{url}` is {found}; expected {expected}")]
     Checksum {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// That of what was fetched.
+        /// The checksum of the fetched file.
         found: String,
-        /// That of the right file.
+        /// The expected checksum.
         expected: String,
     },
-    /// A file that is there already is something else.
-    #[error("`{}` is not what its home has: its SHA-256 is {found}; expected {expected}", path.display())]
+    /// An existing file has another checksum.
+    #[error("checksum mismatch: the SHA-256 of `{}` is {found}; expected {expected}", path.display())]
     OtherFile {
         /// The file.
         path: PathBuf,
         /// Its checksum.
         found: String,
-        /// That of the right file.
+        /// The expected checksum.
         expected: String,
     },
-    /// Another process fetches the same file.
+    /// Another process is fetching the same file.
     #[error("another process is fetching `{}`", path.display())]
     Busy {
-        /// The file that is being written.
+        /// The file that it writes.
         path: PathBuf,
     },
     /// An archive lacks a file.
@@ -94,34 +94,34 @@ pub enum DownloadError {
     /// The system refused to read or write.
     #[error("cannot {action} `{}`", path.display())]
     Io {
-        /// What was to be done.
+        /// The action, as a verb.
         action: &'static str,
-        /// With which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl DownloadError {
-    /// What to do about it, where that can be said.
+    /// The way out, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { url, target, .. } => Some(format!(
-                "is there a network? `{url}` may also be fetched on another machine and put at `{}`",
+                "check the network, or fetch `{url}` on another machine and put it at `{}`",
                 target.display()
             )),
             Self::Refused { url, target, .. } => Some(format!(
-                "it may have moved: another copy of the file can be put at `{}`, if its checksum is that of `{url}`",
+                "the file may have moved; put a copy with the checksum of `{url}` at `{}`",
                 target.display()
             )),
-            Self::Cut { .. } => Some("run it again: it goes on from there".to_owned()),
+            Self::Cut { .. } => Some("run it again; the download resumes from there".to_owned()),
             Self::Length { .. } | Self::Checksum { .. } => Some(
-                "what was fetched is removed; if it happens again, its home has another file now".to_owned(),
+                "the fetched file was removed; run it again, and if the error stays, the server has another file now".to_owned(),
             ),
-            Self::OtherFile { path, .. } => Some(format!("remove `{}` to fetch it anew", path.display())),
-            Self::Busy { .. } => Some("wait for it, then run this again".to_owned()),
-            Self::TooLarge { .. } => Some("raise it by `--set data.max_file_bytes=…`".to_owned()),
+            Self::OtherFile { path, .. } => Some(format!("remove `{}` to fetch it again", path.display())),
+            Self::Busy { .. } => Some("run it again when the other process is done".to_owned()),
+            Self::TooLarge { .. } => Some("raise the limit with `--set data.max_file_bytes=…`".to_owned()),
             Self::NotInArchive { .. } | Self::Io { .. } => None,
         }
     }

@@ -10,22 +10,22 @@ use sha2::{Digest, Sha256};
 
 use super::{
     DownloadError, Remote,
-    transfer::{Ended, agent, transfer},
+    transfer::{TransferError, agent, transfer},
 };
 use crate::OpenEvent;
 
-/// How often in a row a connection may bring nothing before it is given up.
+/// Attempts in a row without progress before the download fails.
 const TRIES: u32 = 3;
-/// The time between two of them; longer each time.
+/// The pause after the first attempt; it grows with each one.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Fetches `remote` to `target`, or does nothing where it is there already and is the right file.
+/// Fetches `remote` to `target`. An existing `target` is only verified.
 ///
-/// What an earlier call left in `<target>.part` is kept, and only the rest fetched. Nothing has the name of `target`
-/// before its length and SHA-256 are right.
+/// A download resumes from `<target>.part`, which an earlier call left. The file gets the name `target` only once its
+/// length and SHA-256 are right.
 ///
 /// # Errors
-/// Where the file cannot be fetched, is another one, or cannot be written.
+/// The file cannot be fetched or written, or its checksum differs.
 pub fn download(remote: &Remote, target: &Path, tell: &dyn Fn(&OpenEvent<'_>)) -> Result<(), DownloadError> {
     if target.exists() {
         return verify_existing(remote, target);
@@ -34,13 +34,13 @@ pub fn download(remote: &Remote, target: &Path, tell: &dyn Fn(&OpenEvent<'_>)) -
     fs::create_dir_all(folder).map_err(DownloadError::io("create", folder))?;
     let path = part_path(target);
     let part = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-    let mut part = Part { file: part.map_err(DownloadError::io("write", &path))?, path };
+    let mut part = PartFile { file: part.map_err(DownloadError::io("write", &path))?, path };
     match part.file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(DownloadError::Busy { path: part.path }),
         Err(TryLockError::Error(error)) => return Err(DownloadError::io("lock", part.path)(error)),
     }
-    // Another process may have come to its end since the first look.
+    // Another process may have completed the file since the first check.
     if target.exists() {
         return verify_existing(remote, target);
     }
@@ -52,25 +52,25 @@ pub fn download(remote: &Remote, target: &Path, tell: &dyn Fn(&OpenEvent<'_>)) -
     Ok(())
 }
 
-/// Where a file is written while it is not whole.
+/// The path of the incomplete file.
 fn part_path(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     target.with_file_name(name)
 }
 
-/// A file that is not whole yet.
-struct Part {
+/// An incomplete file.
+struct PartFile {
     file: File,
     path: PathBuf,
 }
 
-impl Part {
+impl PartFile {
     fn len(&self) -> Result<u64, DownloadError> {
         Ok(self.file.metadata().map_err(DownloadError::io("read", &self.path))?.len())
     }
 
-    /// Connects until all bytes are there.
+    /// Connects until the file is complete.
     fn fill(
         &mut self,
         remote: &Remote,
@@ -80,7 +80,7 @@ impl Part {
         let agent = agent();
         let url = || remote.url.clone();
         let tell = |done| tell(&OpenEvent::Downloading { url: &remote.url, done, total: remote.bytes });
-        let mut without_success = 0;
+        let mut failures = 0;
         loop {
             let have = self.len()?;
             if have == remote.bytes {
@@ -92,30 +92,32 @@ impl Part {
             }
             match transfer(&agent, remote, &mut self.file, have, &tell) {
                 Ok(()) => {}
-                Err(Ended::Cut(source)) => {
+                Err(TransferError::Cut(source)) => {
                     let done = self.len()?;
-                    without_success = if done > have { 0 } else { without_success + 1 };
-                    if without_success == TRIES {
+                    failures = if done > have { 0 } else { failures + 1 };
+                    if failures == TRIES {
                         return Err(DownloadError::Cut { url: url(), done, total: remote.bytes, source });
                     }
-                    thread::sleep(PAUSE * without_success);
+                    thread::sleep(PAUSE * failures);
                 }
-                Err(Ended::Unreachable(source)) => {
+                Err(TransferError::Unreachable(source)) => {
                     return Err(DownloadError::Unreachable { url: url(), target: target.into(), source });
                 }
-                Err(Ended::Refused(status)) => {
+                Err(TransferError::Refused(status)) => {
                     return Err(DownloadError::Refused { url: url(), target: target.into(), status });
                 }
-                Err(Ended::Length(found)) => {
+                Err(TransferError::Length(found)) => {
                     self.remove()?;
                     return Err(DownloadError::Length { url: url(), found, expected: remote.bytes });
                 }
-                Err(Ended::Disk(source)) => return Err(DownloadError::io("write", &self.path)(source)),
+                Err(TransferError::Disk(source)) => {
+                    return Err(DownloadError::io("write", &self.path)(source));
+                }
             }
         }
     }
 
-    /// Removes it where it is not what it should be.
+    /// Verifies the checksum, and removes the file if it differs.
     fn verify(&self, remote: &Remote) -> Result<(), DownloadError> {
         let found = sha256(&self.path)?;
         if found == remote.sha256 {
@@ -125,10 +127,10 @@ impl Part {
         Err(DownloadError::Checksum { url: remote.url.clone(), found, expected: remote.sha256.clone() })
     }
 
-    /// Where nothing came, nothing is left.
+    /// Removes the file if it is empty.
     fn remove_empty(&self) {
         if self.len().is_ok_and(|len| len == 0) {
-            // The error that is told is why nothing came.
+            // The download has failed already, and that error is reported.
             let _ = fs::remove_file(&self.path);
         }
     }

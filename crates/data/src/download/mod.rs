@@ -1,7 +1,7 @@
-//! Fetching what has a public home: only where the user asks for it, and only what its checksum says it is.
+//! Downloads of public files, only on request of the user and verified by checksum.
 //!
-//! [`download`] writes beside the final name (`.part`), goes on where an earlier try was cut off, and gives the file
-//! its name once its SHA-256 is that of the [`Remote`]. So a file under its final name is whole and the right one.
+//! [`download`] writes to `<name>.part`, resumes an interrupted download, and renames the file once its SHA-256 is that
+//! of the [`Remote`]. A file under its final name is therefore complete and verified.
 
 mod error;
 mod fetch;
@@ -12,19 +12,19 @@ mod unpack;
 
 pub use self::{error::DownloadError, fetch::download, unpack::Unpack};
 
-/// A file with a public home.
+/// A public file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Where it is.
+    /// Its URL.
     pub url: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Its SHA-256, in lower-case hex.
     pub sha256: String,
 }
 
 impl Remote {
-    /// The file of so many bytes at `url`.
+    /// The file of `bytes` at `url`.
     pub fn new(url: impl Into<String>, bytes: u64, sha256: impl Into<String>) -> Self {
         Self { url: url.into(), bytes, sha256: sha256.into() }
     }

@@ -8,21 +8,21 @@ use ureq::{Agent, AgentBuilder, ErrorKind, Response};
 
 use super::Remote;
 
-/// How one connection ended that did not bring the whole file.
-pub(super) enum Ended {
-    /// It was cut, or the server was in trouble: worth another try.
+/// Why a connection ended before the file was complete.
+pub(super) enum TransferError {
+    /// The connection broke or the server had a temporary error; another attempt may succeed.
     Cut(io::Error),
-    /// There was no connection.
+    /// No connection was possible.
     Unreachable(Box<ureq::Transport>),
-    /// The server does not give the file.
+    /// The server refuses the file.
     Refused(u16),
     /// The server has a file of another size.
     Length(u64),
-    /// The disk does not take it.
+    /// The file cannot be written.
     Disk(io::Error),
 }
 
-/// Waits that long for a connection, and for each piece of what comes.
+/// The timeout of connecting and of each read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn agent() -> Agent {
@@ -30,35 +30,37 @@ pub(super) fn agent() -> Agent {
     agent.try_proxy_from_env(true).user_agent(concat!("oomph/", env!("CARGO_PKG_VERSION"))).build()
 }
 
-/// Fetches what `part` lacks, of which it has the first `have` bytes, by one connection; tells how far it is.
+/// Fetches the rest of `part`, which has the first `have` bytes, over one connection, and reports the progress.
 pub(super) fn transfer(
     agent: &Agent,
     remote: &Remote,
     part: &mut File,
     have: u64,
     tell: &dyn Fn(u64),
-) -> Result<(), Ended> {
-    // What is fetched is what was stored: no server may pack it on the way.
+) -> Result<(), TransferError> {
+    // The stored bytes are wanted; the server must not compress them.
     let request = agent.get(&remote.url).set("Accept-Encoding", "identity");
     let request = if have > 0 { request.set("Range", &format!("bytes={have}-")) } else { request };
     let response = match request.call() {
         Ok(response) => response,
-        // There is no such range: what is here is longer than what is there, or of another file.
+        // The range does not exist: the partial file is longer than the remote one, or belongs to another.
         Err(ureq::Error::Status(416, _)) => {
             restart(part)?;
-            return Err(Ended::Cut(io::Error::other("the server has no bytes from there on")));
+            return Err(TransferError::Cut(io::Error::other("the server does not have the requested range")));
         }
         Err(ureq::Error::Status(status @ (408 | 429 | 500..), _)) => {
-            return Err(Ended::Cut(io::Error::other(format!("the server answered with status {status}"))));
+            return Err(TransferError::Cut(io::Error::other(format!(
+                "the server answered with status {status}"
+            ))));
         }
-        Err(ureq::Error::Status(status, _)) => return Err(Ended::Refused(status)),
+        Err(ureq::Error::Status(status, _)) => return Err(TransferError::Refused(status)),
         Err(ureq::Error::Transport(error)) => return Err(not_connected(error)),
     };
     let have = match response.status() {
         206 => {
             if !goes_on(&response, have, remote.bytes) {
                 restart(part)?;
-                return Err(Ended::Cut(io::Error::other("the server answered with another range")));
+                return Err(TransferError::Cut(io::Error::other("the server answered with another range")));
             }
             have
         }
@@ -66,11 +68,11 @@ pub(super) fn transfer(
             restart(part)?;
             0
         }
-        status => return Err(Ended::Refused(status)),
+        status => return Err(TransferError::Refused(status)),
     };
     let length = response.header("Content-Length").and_then(|length| length.trim().parse::<u64>().ok());
     match length.map(|length| length.saturating_add(have)) {
-        Some(length) if length != remote.bytes => Err(Ended::Length(length)),
+        Some(length) if length != remote.bytes => Err(TransferError::Length(length)),
         _ => copy(response.into_reader(), part, have, remote.bytes, tell),
     }
 }
@@ -82,8 +84,8 @@ fn goes_on(response: &Response, have: u64, total: u64) -> bool {
         && (range.ends_with(&format!("/{total}")) || range.ends_with("/*"))
 }
 
-fn restart(part: &mut File) -> Result<(), Ended> {
-    part.set_len(0).map_err(Ended::Disk)
+fn restart(part: &mut File) -> Result<(), TransferError> {
+    part.set_len(0).map_err(TransferError::Disk)
 }
 
 fn copy(
@@ -92,31 +94,33 @@ fn copy(
     have: u64,
     total: u64,
     tell: &dyn Fn(u64),
-) -> Result<(), Ended> {
+) -> Result<(), TransferError> {
     let mut buffer = vec![0; 1 << 16];
-    let mut done = part.seek(SeekFrom::Start(have)).map_err(Ended::Disk)?;
+    let mut done = part.seek(SeekFrom::Start(have)).map_err(TransferError::Disk)?;
     tell(done);
     loop {
         let count = match body.read(&mut buffer) {
             Ok(0) if done == total => return Ok(()),
-            Ok(0) => return Err(Ended::Cut(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => return Err(TransferError::Cut(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Ended::Cut(error)),
+            Err(error) => return Err(TransferError::Cut(error)),
         };
         done += count as u64;
         if done > total {
-            return Err(Ended::Length(done));
+            return Err(TransferError::Length(done));
         }
-        part.write_all(&buffer[..count]).map_err(Ended::Disk)?;
+        part.write_all(&buffer[..count]).map_err(TransferError::Disk)?;
         tell(done);
     }
 }
 
-fn not_connected(error: ureq::Transport) -> Ended {
+fn not_connected(error: ureq::Transport) -> TransferError {
     match error.kind() {
-        // The connection was there and broke.
-        ErrorKind::Io | ErrorKind::BadStatus | ErrorKind::BadHeader => Ended::Cut(io::Error::other(error)),
-        _ => Ended::Unreachable(Box::new(error)),
+        // An established connection broke.
+        ErrorKind::Io | ErrorKind::BadStatus | ErrorKind::BadHeader => {
+            TransferError::Cut(io::Error::other(error))
+        }
+        _ => TransferError::Unreachable(Box::new(error)),
     }
 }

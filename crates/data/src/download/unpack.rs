@@ -10,23 +10,23 @@ use tar::Archive;
 
 use super::DownloadError;
 
-/// Takes files out of a `.tar.gz`.
+/// Extracts files from a `.tar.gz`.
 ///
-/// Only the names asked for are taken, and only regular files: what else the archive holds, or where it wants that to
-/// be, is never looked at. So no path of an archive leads anywhere.
+/// Only regular files with the requested names are extracted. Other entries and their paths are ignored, so an archive
+/// cannot write anywhere else.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpack<'a> {
     /// The archive.
     pub archive: &'a Path,
-    /// What one file may have, and all of the archive a hundred times.
+    /// The limit for one file; the limit for the whole archive is a hundred times as large.
     pub most_bytes: Bytes,
 }
 
 impl Unpack<'_> {
-    /// Writes the files with the paths `wanted` to the same paths in `folder`, each beside its name and then renamed.
+    /// Extracts the files `wanted` to the same paths in `folder`. Each is written under another name and then renamed.
     ///
     /// # Errors
-    /// A file that is missing or too large, an archive that cannot be read, a disk that cannot be written.
+    /// A file that is missing or too large, an unreadable archive, or a disk that cannot be written.
     pub fn files(&self, wanted: &[String], folder: &Path) -> Result<(), DownloadError> {
         let unreadable = |error| DownloadError::io("unpack", self.archive)(error);
         let packed = File::open(self.archive).map_err(unreadable)?;
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// An archive of entries with any name and type, also those that no tool would write.
+    /// An archive of entries with any name and type, even those that no tool writes.
     fn archive(entries: &[(&str, EntryType, &[u8])]) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("x.tar.gz");

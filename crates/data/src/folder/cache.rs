@@ -5,19 +5,19 @@ use std::sync::{
 
 use oomph_core::Bytes;
 
-/// The pixels of images that were decoded before, shared by all threads.
+/// The pixels of decoded images, shared by all threads.
 pub(super) struct PixelCache {
     images: Vec<OnceLock<Box<[u8]>>>,
     pixel_bytes: AtomicU64,
 }
 
 impl PixelCache {
-    /// Room for `images` images, none of which is there yet.
+    /// An empty cache for `images` images.
     pub(super) fn new(images: usize) -> Self {
         Self { images: (0..images).map(|_| OnceLock::new()).collect(), pixel_bytes: AtomicU64::new(0) }
     }
 
-    /// The pixels of image `index`, decoded at the first time. What fails is tried again the next time.
+    /// The pixels of image `index`, decoded on the first call. After a failure the next call decodes again.
     pub(super) fn get<E>(
         &self,
         index: usize,
@@ -27,16 +27,16 @@ impl PixelCache {
         if slot.get().is_none() {
             let pixels = decode()?.into_boxed_slice();
             let bytes = pixels.len() as u64;
-            // Of two threads that decoded the same image, one is late; the pixels are the same.
+            // If two threads decode the same image, the later result is dropped; both are equal.
             if slot.set(pixels).is_ok() {
                 self.pixel_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
         }
-        // It was set above, by this thread or by another.
+        // It is set, by this thread or another.
         Ok(slot.get().map(Box::as_ref).unwrap_or_default())
     }
 
-    /// What is in memory at this moment.
+    /// The memory in use at present.
     pub(super) fn host_bytes(&self) -> Bytes {
         let slots = self.images.len() * size_of::<OnceLock<Box<[u8]>>>();
         Bytes::new(self.pixel_bytes.load(Ordering::Relaxed) + slots as u64)

@@ -17,7 +17,9 @@ use crate::transform::ImageShape;
 
 /// The longest side of an image, in pixels.
 const MAX_SIDE: u32 = 16_384;
-/// What decoding one image may allocate.
+/// The default of `data.max_file_bytes` for image files.
+pub(crate) const MAX_FILE_BYTES: Bytes = Bytes::mib(64);
+/// The most memory that decoding one image may allocate.
 const MAX_ALLOCATION: Bytes = Bytes::mib(256);
 
 /// Turns image files into pixels of a given size.
@@ -27,7 +29,7 @@ pub(crate) struct Decoder {
     pub(crate) resize: Resize,
 }
 
-/// How an image is stretched to another size.
+/// The filter that resizes an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Resize {
@@ -35,7 +37,7 @@ pub(crate) enum Resize {
     Nearest,
 }
 
-/// Why an image file gives no pixels.
+/// Why an image file cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error(transparent)]
@@ -46,7 +48,7 @@ pub(crate) enum DecodeError {
     Empty,
     #[error("the file has {size}, more than `data.max_file_bytes` of {limit}")]
     TooLarge { size: Bytes, limit: Bytes },
-    #[error("its content is neither JPEG nor PNG")]
+    #[error("the content is neither JPEG nor PNG")]
     UnknownFormat,
     #[error("the JPEG is truncated")]
     Truncated,
@@ -68,13 +70,13 @@ impl From<ImageError> for DecodeError {
 }
 
 impl Decoder {
-    /// The pixels of a file, stretched to `shape`, channel by channel and row by row.
+    /// The pixels of a file, resized to `shape`, by channel and row.
     pub(crate) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
         let bytes = self.read(path)?;
         guarded(|| self.pixels(&bytes, shape))
     }
 
-    /// The height and width of the image in a file. It is decoded, so that a file that gives them also has pixels.
+    /// The height and width of the image in a file. The image is decoded, so its pixels are valid too.
     pub(super) fn size(&self, path: &Path) -> Result<(usize, usize), DecodeError> {
         let bytes = self.read(path)?;
         let image = guarded(|| open(&bytes))?;
@@ -82,14 +84,14 @@ impl Decoder {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, DecodeError> {
-        // Before opening it: to open a pipe is to wait for who writes to it.
+        // Checked before opening, since opening a pipe blocks until there is a writer.
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() {
             return Err(DecodeError::NotAFile);
         }
         let limit = self.max_file_bytes;
         let mut bytes = Vec::with_capacity(metadata.len().min(limit.get()) as usize);
-        // A file may grow between the two looks at it.
+        // The file may grow after its size was read.
         File::open(path)?.take(limit.get().saturating_add(1)).read_to_end(&mut bytes)?;
         match Bytes::new(metadata.len().max(bytes.len() as u64)) {
             size if size > limit => Err(DecodeError::TooLarge { size, limit }),
@@ -110,10 +112,10 @@ impl Decoder {
     where
         P: Pixel<Subpixel = u8> + 'static,
     {
-        // The settings bound both sides far below what 32 bits hold; an image's own are 32 bits.
+        // The settings bound both sides far below 2^32; the sides of an image have 32 bits.
         let (width, height) = (shape.width as u32, shape.height as u32);
         let filter = match self.resize {
-            // A triangle as wide as the step between pixels of the result: bilinear that averages when shrinking.
+            // A triangle as wide as the distance of the new pixels: bilinear, and averaging when it shrinks.
             Resize::Bilinear => FilterType::Triangle,
             Resize::Nearest => FilterType::Nearest,
         };
@@ -125,7 +127,7 @@ impl Decoder {
     }
 }
 
-/// Runs the decoder. What users hand us must never end a run by a panic, whatever the decoder makes of it.
+/// Runs the decoder. A panic of the decoder becomes an error, so that no file can end a run.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError> + UnwindSafe) -> Result<T, DecodeError> {
     panic::catch_unwind(decode).unwrap_or(Err(DecodeError::Panicked))
 }
@@ -148,7 +150,7 @@ fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
     Ok(reader.decode()?)
 }
 
-/// From pixel by pixel to channel by channel.
+/// Converts interleaved pixels to one plane per channel.
 fn by_channel(pixels: Vec<u8>, shape: ImageShape) -> Vec<u8> {
     if shape.channels == 1 {
         return pixels;

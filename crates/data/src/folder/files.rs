@@ -3,14 +3,13 @@ use std::path::{Path, PathBuf};
 use super::scan::{is_hidden, is_image, sorted_entries};
 use crate::DataError;
 
-/// The files that `paths` name, in their order: a folder stands for the images in it and in folders below, by name.
+/// The files of `paths`, in order. A folder stands for its images and those of its subfolders, sorted by name.
 ///
-/// In folders what is called `.jpg`, `.jpeg` or `.png` counts and is not hidden; a file that is named itself is taken
-/// whatever it is called, also where it does not exist: reading it will tell. Symbolic links to folders are followed
-/// where they are named, and not below.
+/// In folders only visible files named `.jpg`, `.jpeg` or `.png` count. A file in `paths` is taken whatever its name, even
+/// if it does not exist; reading it fails later. Symbolic links to folders are followed in `paths`, but not below.
 ///
 /// # Errors
-/// [`DataError::NoImages`], and where a folder cannot be read.
+/// [`DataError::NoImages`], or a folder that cannot be read.
 pub fn image_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
     let mut files = Vec::new();
     for path in paths {
@@ -57,7 +56,7 @@ mod tests {
             fs::create_dir_all(at(name).parent().expect("within the folder")).expect("a folder");
             fs::write(at(name), "").expect("a file");
         }
-        // Else the walk would not end.
+        // Following this link would never end.
         std::os::unix::fs::symlink(folder.path(), at("a/loop")).expect("a link");
         let named = [at("c.gif"), folder.path().to_owned(), at("gone.jpg")];
         let expected = ["c.gif", "a/1.jpeg", "a/2.PNG", "b.jpg", "gone.jpg"].map(at);

@@ -1,7 +1,7 @@
-/// Whether a JPEG is complete, that is, whether its end is marked.
+/// Whether a JPEG is complete: whether it has an end marker.
 ///
-/// The decoder does not tell: it fills up what is missing with grey. The markers are walked rather than the last
-/// two bytes looked at, because cameras add bytes after the end and thumbnails have ends of their own within.
+/// The decoder does not report truncation; it fills missing pixels with grey. This walks all markers, because cameras add
+/// bytes after the end, and embedded thumbnails have end markers too.
 pub(super) fn is_complete(bytes: &[u8]) -> bool {
     const END: u8 = 0xd9;
     let mut at = 0;
@@ -20,7 +20,7 @@ pub(super) fn is_complete(bytes: &[u8]) -> bool {
     false
 }
 
-/// The next marker from `at` on, and the place after it. In the data of a scan a byte of 0xff is followed by 0.
+/// The next marker from `at` on, and the place after it. Within a scan, a data byte 0xff is followed by 0.
 fn next_marker(bytes: &[u8], mut at: usize) -> Option<(u8, usize)> {
     loop {
         at += bytes.get(at..)?.iter().position(|&byte| byte == 0xff)? + 1;

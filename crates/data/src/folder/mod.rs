@@ -1,6 +1,7 @@
 mod cache;
 mod decode;
 mod files;
+mod folder_images;
 mod jpeg;
 mod scan;
 mod settings;
@@ -11,30 +12,23 @@ use std::sync::Arc;
 
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
-use self::{
-    cache::PixelCache,
-    scan::Part,
-    settings::{CacheChoice, Settings},
-};
-pub(crate) use self::{
-    decode::{Decoder, Resize},
-    settings::MAX_FILE_BYTES,
-};
+pub(crate) use self::decode::{Decoder, MAX_FILE_BYTES, Resize};
 pub use self::{files::image_files, settings::folder};
+use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
 use crate::{
     DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, ImageTransform, Statistics},
 };
 
-impl OpenSource for Settings {
+impl OpenSource for FolderSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let listing = scan::scan(&self.path)?;
         let shape = match self.size {
             Some((height, width)) => ImageShape { channels: self.channels, height, width },
             None => first_size(&listing.train, self)?,
         };
-        let train = Images::new(listing.train, shape, self);
-        let test = Images::new(listing.test, shape, self);
+        let train = FolderImages::new(listing.train, shape, self);
+        let test = FolderImages::new(listing.test, shape, self);
         let statistics = self
             .transform
             .normalize
@@ -44,7 +38,7 @@ impl OpenSource for Settings {
 }
 
 /// The size of the first training image that can be decoded.
-fn first_size(train: &Part, settings: &Settings) -> Result<ImageShape, DataError> {
+fn first_size(train: &FolderPart, settings: &FolderSettings) -> Result<ImageShape, DataError> {
     let mut first_error = None;
     for index in 0..train.len() {
         match settings.decoder().size(&train.path(index)) {
@@ -64,52 +58,12 @@ fn first_size(train: &Part, settings: &Settings) -> Result<ImageShape, DataError
     })
 }
 
-/// Images of one part: where they are, how they are decoded, and those decoded before.
-struct Images {
-    part: Part,
-    decoder: Decoder,
-    shape: ImageShape,
-    cache: Option<PixelCache>,
-}
-
-impl Images {
-    fn new(part: Part, shape: ImageShape, settings: &Settings) -> Self {
-        /// `cache = "auto"` keeps a part that takes no more than this.
-        const AUTO: usize = 1 << 30;
-        let bytes = part.len().saturating_mul(shape.elements());
-        let keep = match settings.cache {
-            CacheChoice::Auto => bytes <= AUTO,
-            CacheChoice::Memory => true,
-            CacheChoice::None => false,
-        };
-        let cache = keep.then(|| PixelCache::new(part.len()));
-        Self { part, decoder: settings.decoder(), shape, cache }
-    }
-
-    /// Hands the pixels of an image to `use_pixels`.
-    fn pixels<T>(&self, index: usize, use_pixels: impl FnOnce(&[u8]) -> T) -> Result<T, SampleError> {
-        let decode = || {
-            self.decoder
-                .decode(&self.part.path(index), self.shape)
-                .map_err(|error| SampleError::new(self.part.name(index), error))
-        };
-        match &self.cache {
-            Some(cache) => cache.get(index, decode).map(use_pixels),
-            None => decode().map(|pixels| use_pixels(&pixels)),
-        }
-    }
-
-    fn host_bytes(&self) -> Bytes {
-        self.part.host_bytes() + self.cache.as_ref().map(PixelCache::host_bytes).unwrap_or_default()
-    }
-}
-
-/// Photos in class folders.
+/// Images in class folders.
 struct Folder {
     spec: SampleSpec,
     class_names: Vec<String>,
-    train: Images,
-    test: Images,
+    train: FolderImages,
+    test: FolderImages,
     transform: ImageTransform,
     reader: ImageReader,
 }
@@ -117,10 +71,10 @@ struct Folder {
 impl Folder {
     fn new(
         class_names: Vec<String>,
-        train: Images,
-        test: Images,
+        train: FolderImages,
+        test: FolderImages,
         shape: ImageShape,
-        settings: &Settings,
+        settings: &FolderSettings,
         statistics: &Statistics,
     ) -> Self {
         Self {
@@ -133,7 +87,7 @@ impl Folder {
         }
     }
 
-    fn images(&self, split: Split) -> &Images {
+    fn images(&self, split: Split) -> &FolderImages {
         match split {
             Split::Train => &self.train,
             Split::Test => &self.test,

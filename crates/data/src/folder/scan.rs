@@ -9,36 +9,35 @@ use oomph_core::Bytes;
 use crate::DataError;
 
 /// Both parts of a data folder.
-pub(super) struct Listing {
+pub(super) struct FolderListing {
     pub(super) classes: Vec<String>,
-    pub(super) train: Part,
-    pub(super) test: Part,
+    pub(super) train: FolderPart,
+    pub(super) test: FolderPart,
 }
 
 /// The images of one part, ordered by class and name.
-pub(super) struct Part {
+pub(super) struct FolderPart {
     root: PathBuf,
-    classes: Vec<Class>,
+    classes: Vec<ClassFolder>,
     /// The index of each class's first image.
     starts: Vec<usize>,
     images: usize,
 }
 
-struct Class {
+struct ClassFolder {
     name: OsString,
     files: Vec<OsString>,
 }
 
-/// Lists a data folder. Neither is any image opened nor any folder below those of the classes, so that no loop of
-/// symbolic links can be walked.
-pub(super) fn scan(root: &Path) -> Result<Listing, DataError> {
+/// Lists a data folder. It opens no image and no folder below the classes, so loops of symbolic links are harmless.
+pub(super) fn scan(root: &Path) -> Result<FolderListing, DataError> {
     check_folder(root)?;
-    let train = Part::scan(root.join("train"), || no_split(root, "`train`"))?;
+    let train = FolderPart::scan(root.join("train"), || no_split(root, "`train`"))?;
     let test = match root.join("test") {
         test if test.exists() => test,
         _ => root.join("val"),
     };
-    let test = Part::scan(test, || no_split(root, "`test` or `val`"))?;
+    let test = FolderPart::scan(test, || no_split(root, "`test` or `val`"))?;
     let classes = train.class_names();
     let of_test = test.class_names();
     if classes != of_test {
@@ -51,7 +50,7 @@ pub(super) fn scan(root: &Path) -> Result<Listing, DataError> {
             path: test.root,
         });
     }
-    Ok(Listing { classes, train, test })
+    Ok(FolderListing { classes, train, test })
 }
 
 fn no_split(root: &Path, expected: &'static str) -> DataError {
@@ -69,7 +68,7 @@ fn check_folder(path: &Path) -> Result<(), DataError> {
     }
 }
 
-impl Part {
+impl FolderPart {
     fn scan(root: PathBuf, missing: impl FnOnce() -> DataError) -> Result<Self, DataError> {
         match check_folder(&root) {
             Err(DataError::Missing { .. }) => return Err(missing()),
@@ -79,7 +78,7 @@ impl Part {
         for (name, kind) in sorted_entries(&root)? {
             let path = root.join(&name);
             if !is_hidden(&name) && (kind.is_dir() || kind.is_symlink() && path.is_dir()) {
-                classes.push(Class::scan(name, path)?);
+                classes.push(ClassFolder::scan(name, path)?);
             }
         }
         if classes.is_empty() {
@@ -105,24 +104,24 @@ impl Part {
 
     /// The class of an image.
     pub(super) fn class(&self, index: usize) -> usize {
-        // No class is empty, so starts rise; the first is 0.
+        // No class is empty, so the starts rise from 0.
         self.starts.partition_point(|&start| start <= index) - 1
     }
 
-    /// Where an image is.
+    /// The path of an image.
     pub(super) fn path(&self, index: usize) -> PathBuf {
         let (class, file) = self.file(index);
         self.root.join(class).join(file)
     }
 
-    /// What messages call an image: its path within the data folder.
+    /// The name of an image in messages: its path within the data folder.
     pub(super) fn name(&self, index: usize) -> String {
         let (class, file) = self.file(index);
         let part = self.root.file_name().unwrap_or_default();
         Path::new(part).join(class).join(file).display().to_string()
     }
 
-    /// What the list takes in memory.
+    /// The memory of the list.
     pub(super) fn host_bytes(&self) -> Bytes {
         let files = self.classes.iter().flat_map(|class| &class.files);
         let bytes: usize = files.map(|file| size_of::<OsString>() + file.capacity()).sum();
@@ -139,7 +138,7 @@ impl Part {
     }
 }
 
-impl Class {
+impl ClassFolder {
     fn scan(name: OsString, path: PathBuf) -> Result<Self, DataError> {
         let entries = sorted_entries(&path)?;
         let count = entries.len();
@@ -158,7 +157,7 @@ impl Class {
     }
 }
 
-/// What a folder holds, by name. The kind is that of the entry itself: a symbolic link is not followed.
+/// The entries of a folder, sorted by name. The kind is that of the entry itself; symbolic links are not followed.
 pub(super) fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
     let named = |entry: fs::DirEntry| Ok((entry.file_name(), entry.file_type()?));
     let read = || fs::read_dir(path)?.map(|entry| named(entry?)).collect::<io::Result<Vec<_>>>();

@@ -3,26 +3,23 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::decode::{Decoder, Resize};
+use super::decode::{Decoder, MAX_FILE_BYTES, Resize};
 use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
-
-/// A larger file is not read, unless the settings say otherwise.
-pub(crate) const MAX_FILE_BYTES: Bytes = Bytes::mib(64);
 
 /// Reads the settings of a folder of images.
 ///
 /// The layout is `<path>/train/<class>/*` and `<path>/test/<class>/*`, or `val` where there is no `test`. Files
-/// named `.jpg`, `.jpeg` and `.png` count, whichever of the two formats they hold; all else, hidden files and
-/// folders within a class are passed over. Classes and files are sorted by name.
+/// named `.jpg`, `.jpeg` and `.png` count, whichever of the two formats they hold. Other files, hidden files and folders
+/// within a class are ignored. Classes and files are sorted by name.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `path` | | the folder that holds `train` and `test` or `val` |
-/// | `size` | of the first training image | every image is stretched to `size` × `size`, or to `[height, width]` |
-/// | `resize` | `bilinear` | or `nearest`. Bilinear averages over the pixels it leaves out, as Pillow does |
+/// | `size` | of the first training image | every image is resized to `size` × `size`, or to `[height, width]` |
+/// | `resize` | `bilinear` | or `nearest`. Bilinear averages when it shrinks an image, like Pillow |
 /// | `channels` | 3 | 3: RGB, grey images too; 1: grey, by luminance. An alpha channel is dropped |
 /// | `cache` | `auto` | `memory` keeps decoded images as bytes, `none` does not, `auto` does for a part of up to 1 GiB |
-/// | `max_file_bytes` | `64MiB` | a larger file is not read but counts as corrupt |
+/// | `max_file_bytes` | `64MiB` | a larger file counts as corrupt |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
 /// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
 ///
@@ -30,19 +27,18 @@ pub(crate) const MAX_FILE_BYTES: Bytes = Bytes::mib(64);
 /// images or 50,000 evenly spread ones, and kept in [`OpenContext::cache_dir`](crate::OpenContext::cache_dir) until
 /// the list of files (names, sizes, times) or the size of the images changes.
 ///
-/// A file that cannot be decoded is corrupt: one that is truncated, too, and one with a side of more than 16,384
-/// pixels or that takes more than 256 MiB to decode. The orientation that a camera noted in EXIF is not applied.
+/// A file that cannot be decoded is corrupt. So is a truncated file, one with a side of more than 16,384 pixels, and one
+/// that takes more than 256 MiB to decode. The orientation in EXIF is not applied.
 ///
 /// # Errors
-/// A value of the wrong type or out of its range. What is on disk is looked at by
-/// [`open`](crate::OpenSource::open).
+/// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     let path = section.required_string("path", "the folder that holds `train` and `test`")?;
     let channels = section.integer("channels", 3, 1..=3)?;
     if channels == 2 {
         return Err(section.invalid("channels", "3 (RGB) or 1 (grey)"));
     }
-    Ok(Box::new(Settings {
+    Ok(Box::new(FolderSettings {
         path: path.into(),
         size: read_size(section)?,
         resize: section.choice(
@@ -62,10 +58,10 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
     }))
 }
 
-/// What [`folder`] reads.
-pub(super) struct Settings {
+/// The settings that [`folder`] reads.
+pub(super) struct FolderSettings {
     pub(super) path: PathBuf,
-    /// Height and width; `None` takes those of the first training image.
+    /// Height and width; `None` for those of the first training image.
     pub(super) size: Option<(usize, usize)>,
     pub(super) resize: Resize,
     pub(super) channels: usize,
@@ -83,7 +79,7 @@ pub(super) enum CacheChoice {
     None,
 }
 
-impl Settings {
+impl FolderSettings {
     pub(super) fn decoder(&self) -> Decoder {
         Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize }
     }

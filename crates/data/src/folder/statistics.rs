@@ -6,20 +6,21 @@ use std::{
     thread,
 };
 
-use super::Images;
+use super::folder_images::FolderImages;
 use crate::{
     DataError, OnCorrupt, SampleError,
     transform::{PixelSums, Statistics},
 };
 
-/// Of more images than this, so many evenly spread ones are taken; the error of a mean is then far below 1 %.
+/// The largest number of images for statistics; of more images, evenly spread ones are taken. The error of a mean is far
+/// below 1 %.
 pub(super) const MOST_IMAGES: usize = 50_000;
 
-/// Mean and standard deviation of the pixels, by all cores. The result does not depend on how many there are.
+/// Mean and standard deviation of the pixels, computed on all cores. The result does not depend on their number.
 ///
-/// Images that cannot be decoded are left out with [`OnCorrupt::Skip`]; otherwise the first of them is the error.
-pub(super) fn compute(images: &Images, on_corrupt: OnCorrupt) -> Result<Statistics, DataError> {
-    let pass = Pass {
+/// With [`OnCorrupt::Skip`] images that cannot be decoded are left out; otherwise the first of them is the error.
+pub(super) fn compute(images: &FolderImages, on_corrupt: OnCorrupt) -> Result<Statistics, DataError> {
+    let pass = StatisticsPass {
         images,
         on_corrupt,
         count: images.part.len().min(MOST_IMAGES),
@@ -31,7 +32,7 @@ pub(super) fn compute(images: &Images, on_corrupt: OnCorrupt) -> Result<Statisti
     thread::scope(|scope| {
         for worker in 1..workers {
             let name = format!("oomph-statistics-{worker}");
-            // Where the system refuses a thread, the others do its part.
+            // If the system refuses a thread, the others do its work.
             let _ = thread::Builder::new().name(name).spawn_scoped(scope, || pass.work());
         }
         pass.work();
@@ -47,17 +48,17 @@ pub(super) fn compute(images: &Images, on_corrupt: OnCorrupt) -> Result<Statisti
 }
 
 /// One pass over the images, shared by threads.
-struct Pass<'a> {
-    images: &'a Images,
+struct StatisticsPass<'a> {
+    images: &'a FolderImages,
     on_corrupt: OnCorrupt,
     count: usize,
     next: AtomicUsize,
     stop: AtomicBool,
-    /// The sums so far, and of the images that cannot be decoded the one with the lowest index.
+    /// The sums so far, and the error of the lowest image that cannot be decoded.
     total: Mutex<(PixelSums, Option<(usize, SampleError)>)>,
 }
 
-impl Pass<'_> {
+impl StatisticsPass<'_> {
     fn work(&self) {
         let mut sums = PixelSums::new(self.images.shape);
         let mut first_error: Option<(usize, SampleError)> = None;
@@ -66,10 +67,10 @@ impl Pass<'_> {
             if place >= self.count {
                 break;
             }
-            // Evenly spread: the widening keeps the product exact.
+            // Evenly spread; 128 bits keep the product exact.
             let index = (place as u128 * self.images.part.len() as u128 / self.count as u128) as usize;
             if let Err(error) = self.images.pixels(index, |pixels| sums.add(pixels)) {
-                // Whoever took a lower index still finishes it, so the lowest error is the same every time.
+                // Threads finish lower indices that they took before, so the lowest error is always the same.
                 self.stop.store(self.on_corrupt == OnCorrupt::Fail, Ordering::Relaxed);
                 first_error.get_or_insert((index, error));
             }

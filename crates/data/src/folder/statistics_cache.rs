@@ -9,32 +9,31 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Images, settings::Settings, statistics};
+use super::{folder_images::FolderImages, settings::FolderSettings, statistics};
 use crate::{
     DataError, OpenContext,
     transform::{ImageShape, Statistics},
 };
 
-/// Counts changes in how statistics are computed.
+/// The version of the computation; it changes with the method.
 const VERSION: u32 = 1;
 
-/// Statistics as they are kept on disk.
+/// Statistics in a file of the cache.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    /// What they were computed from.
+struct CachedStatistics {
+    /// The fingerprint of the images.
     fingerprint: String,
     #[serde(flatten)]
     statistics: Statistics,
 }
 
-/// The statistics of the images, from an earlier run where nothing has changed since.
+/// The statistics of the images, from the cache if nothing has changed since an earlier run.
 ///
-/// A file that cannot be read or is not for these images is computed anew. One that cannot be written is done
-/// without: the next run takes the time again.
+/// An unreadable or outdated file is replaced. If the file cannot be written, the next run computes again.
 pub(super) fn recall_or_compute(
-    images: &Images,
+    images: &FolderImages,
     shape: ImageShape,
-    settings: &Settings,
+    settings: &FolderSettings,
     context: &OpenContext,
 ) -> Result<Statistics, DataError> {
     let fingerprint = fingerprint(images, shape, settings);
@@ -43,20 +42,20 @@ pub(super) fn recall_or_compute(
         return Ok(statistics);
     }
     let statistics = statistics::compute(images, settings.on_corrupt)?;
-    let kept = Kept { fingerprint, statistics };
+    let kept = CachedStatistics { fingerprint, statistics };
     let _ = keep(&path, &kept);
     Ok(kept.statistics)
 }
 
-/// SHA-256 of the list of files (names, sizes, times) and of what else the pixels depend on.
-fn fingerprint(images: &Images, shape: ImageShape, settings: &Settings) -> String {
+/// SHA-256 of the list of files (names, sizes, times) and of the settings that affect the pixels.
+fn fingerprint(images: &FolderImages, shape: ImageShape, settings: &FolderSettings) -> String {
     let ImageShape { channels, height, width } = shape;
     let limits = (settings.max_file_bytes.get(), statistics::MOST_IMAGES);
     let mut hash = Sha256::new();
     hash.update(format!("{VERSION} {channels} {height} {width} {:?} {limits:?}\n", settings.resize));
     for index in 0..images.part.len() {
         let path = images.part.path(index);
-        // A file that is gone counts as one of size 0 from 1970; decoding will say so.
+        // A missing file counts as one of size 0 from 1970; decoding it fails later.
         let (size, time) = fs::metadata(&path)
             .map_or((0, UNIX_EPOCH), |metadata| (metadata.len(), metadata.modified().unwrap_or(UNIX_EPOCH)));
         let nanoseconds = nanoseconds_since_1970(time);
@@ -73,7 +72,7 @@ fn nanoseconds_since_1970(time: SystemTime) -> i128 {
 }
 
 fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics> {
-    let kept: Kept = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let kept: CachedStatistics = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let Statistics { mean, std } = &kept.statistics;
     let valid = kept.fingerprint == fingerprint
         && mean.len() == channels
@@ -83,8 +82,8 @@ fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics>
     valid.then_some(kept.statistics)
 }
 
-/// Writes beside the final name and renames, so that no reader sees a part of it.
-fn keep(path: &Path, kept: &Kept) -> io::Result<()> {
+/// Writes to another name and renames, so that no reader sees an incomplete file.
+fn keep(path: &Path, kept: &CachedStatistics) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let write = WRITES.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-mod arrange;
-mod homes;
+mod known;
 mod parse;
+mod pixel_layout;
 mod settings;
 
 use std::{
@@ -10,33 +10,36 @@ use std::{
 
 pub(crate) use self::parse::{Content, Idx};
 pub use self::settings::idx;
-use self::{arrange::arranged, homes::Known, settings::Settings};
+use self::{known::KnownImages, pixel_layout::planar, settings::IdxSettings};
 use crate::{
     DataError, Flaw, FormatProblem, OpenContext, OpenSource, Source,
     download::{Remote, download},
-    images::{Block, Classes, ImagePart, LabelRule, Labels, MemoryImages, file_name},
     input::read_file,
+    memory_images::{Classes, ImagePart, LabelRule, Labels, MemoryImages, PixelBlock, file_name},
     transform::ImageShape,
 };
 
-impl OpenSource for Settings {
+impl OpenSource for IdxSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        self.fetch(&self.name.filter(|_| self.download).map(Known::files).unwrap_or_default(), context)?;
+        self.fetch(
+            &self.name.filter(|_| self.download).map(KnownImages::files).unwrap_or_default(),
+            context,
+        )?;
         let find = |given: &Option<String>, stems: &[&'static str], kind: &'static str| match given {
             Some(name) => Ok(self.path.join(name)),
             None => find(&self.path, stems, kind, self.name.is_some()),
         };
-        let train = Part {
+        let train = IdxFiles {
             images: find(&self.files.train_images, &["train-images"], "idx3")?,
             labels: find(&self.files.train_labels, &["train-labels"], "idx1")?,
         };
-        let test = Part {
+        let test = IdxFiles {
             images: find(&self.files.test_images, &["t10k-images", "test-images"], "idx3")?,
             labels: find(&self.files.test_labels, &["t10k-labels", "test-labels"], "idx1")?,
         };
         let (train, test) = (train.read(self)?, test.read(self)?);
         let shape = train.shape;
-        let class_names = self.name.map(Known::class_names);
+        let class_names = self.name.map(KnownImages::class_names);
         let classes = self.classes.or(class_names.as_ref().map(Vec::len));
         let classes = classes.unwrap_or_else(|| train.classes(self.first_label));
         let names = class_names.filter(|names| names.len() == classes);
@@ -46,8 +49,8 @@ impl OpenSource for Settings {
     }
 }
 
-impl Settings {
-    /// Fetches what is not there yet, packed or unpacked.
+impl IdxSettings {
+    /// Fetches the files that are missing, both compressed and plain.
     fn fetch(&self, files: &[(&'static str, Remote)], context: &OpenContext) -> Result<(), DataError> {
         for (name, remote) in files {
             let path = self.path.join(name);
@@ -59,7 +62,7 @@ impl Settings {
     }
 }
 
-/// The file in `folder` that is called one of `stems`, as found in the wild.
+/// The file in `folder` with one of the names in use for `stems`.
 fn find(
     folder: &Path,
     stems: &[&'static str],
@@ -82,21 +85,21 @@ fn find(
 }
 
 /// The files of one part.
-struct Part {
+struct IdxFiles {
     images: PathBuf,
     labels: PathBuf,
 }
 
-/// What the files of one part hold.
-struct Read {
-    part: Part,
+/// The content of the files of one part.
+struct IdxContent {
+    part: IdxFiles,
     shape: ImageShape,
     pixels: Vec<u8>,
     labels: Vec<u8>,
 }
 
-impl Part {
-    fn read(self, settings: &Settings) -> Result<Read, DataError> {
+impl IdxFiles {
+    fn read(self, settings: &IdxSettings) -> Result<IdxContent, DataError> {
         let limit = settings.max_file_bytes;
         let images = read_file(&self.images, limit, |input| Idx::read(input, Content::Images))?;
         let labels = read_file(&self.labels, limit, |input| Idx::read(input, Content::Labels))?.values;
@@ -105,17 +108,17 @@ impl Part {
             let problem = FormatProblem::Count { labels: labels.len(), images, images_file };
             return Err(at_size(&self.labels, problem));
         }
-        let (shape, pixels) = arranged(images, settings.arrangement);
+        let (shape, pixels) = planar(images, settings.layout);
         if shape.channels != settings.channels {
             let problem = FormatProblem::Channels { found: shape.channels, expected: settings.channels };
             return Err(at_size(&self.images, problem));
         }
-        Ok(Read { part: self, shape, pixels, labels })
+        Ok(IdxContent { part: self, shape, pixels, labels })
     }
 }
 
-impl Read {
-    /// How many classes the largest label asks for.
+impl IdxContent {
+    /// The number of classes that the largest label implies.
     fn classes(&self, first_label: usize) -> usize {
         let largest = self.labels.iter().max().copied().unwrap_or(0);
         (usize::from(largest) + 1).saturating_sub(first_label).max(1)
@@ -123,17 +126,17 @@ impl Read {
 
     fn labelled(
         self,
-        settings: &Settings,
+        settings: &IdxSettings,
         classes: usize,
         expected: Option<ImageShape>,
     ) -> Result<ImagePart, DataError> {
-        /// The labels stand behind the type and one dimension.
+        /// Labels follow the type and one dimension.
         const LABELS_HEADER: usize = 8;
         if let Some(expected) = expected.filter(|expected| *expected != self.shape) {
             let (found, expected) = (in_words(self.shape), in_words(expected));
             return Err(at_size(&self.part.images, FormatProblem::OtherSize { found, expected }));
         }
-        let block = Block {
+        let block = PixelBlock {
             file: file_name(&self.part.images),
             bytes: self.pixels,
             first: 0,
@@ -150,7 +153,7 @@ impl Read {
     }
 }
 
-/// A problem with the sizes in the header, which stand behind the first four bytes.
+/// A problem with the sizes in the header, which follow the first four bytes.
 fn at_size(path: &Path, problem: FormatProblem) -> DataError {
     DataError::Format(Flaw::new(4u64, problem).in_file(path))
 }
@@ -167,22 +170,22 @@ mod tests {
     use crate::download::tests::server::{Answer, Server};
 
     #[test]
-    fn a_file_is_fetched_where_neither_it_nor_its_content_is_there() {
+    fn a_file_is_fetched_if_it_is_missing_compressed_and_plain() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let server = Server::start(b"labels".to_vec(), &[Answer::Whole]);
         let files = ["a.gz", "b.gz", "c.gz"].map(|name| (name, server.remote(b"labels")));
         std::fs::write(place.path().join("b"), b"unpacked").expect("a file");
         std::fs::write(place.path().join("c.gz"), b"packed").expect("a file");
         let text = format!("path = '{}'", place.path().display());
-        let settings = Settings::read(&Section::from_toml("data", &text).expect("valid TOML"));
+        let settings = IdxSettings::read(&Section::from_toml("data", &text).expect("valid TOML"));
         settings.expect("valid").fetch(&files, &OpenContext::new("unused", 0)).expect("fetched");
         assert_eq!(std::fs::read(place.path().join("a.gz")).expect("fetched"), b"labels");
         assert_eq!(server.requests(), [0]);
     }
 
     #[test]
-    fn every_file_at_home_is_looked_for_under_its_name() {
-        for known in [Known::Mnist, Known::FashionMnist] {
+    fn every_known_file_is_found_under_its_name() {
+        for known in [KnownImages::Mnist, KnownImages::FashionMnist] {
             let place = tempfile::tempdir().expect("a temporary directory");
             for (name, remote) in known.files() {
                 assert!(remote.url.starts_with("https://") && remote.url.ends_with(name));

@@ -3,11 +3,11 @@ use crate::{Flaw, FormatProblem, input::Input};
 /// The content of an IDX file of unsigned bytes.
 ///
 /// The format is that of [MNIST](http://yann.lecun.com/exdb/mnist/): two zero bytes, one for the type (8: unsigned
-/// byte), one for the number of dimensions, the dimensions as big-endian 32-bit integers, then the values, the last
-/// dimension running fastest.
+/// byte), one for the number of dimensions, the dimensions as big-endian 32-bit integers, then the values with the last
+/// dimension fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Idx {
-    /// The size of each dimension, of which the first counts the samples.
+    /// The size of each dimension; the first is the number of samples.
     pub(crate) dims: Vec<usize>,
     /// The values.
     pub(crate) values: Vec<u8>,
@@ -16,12 +16,12 @@ pub(crate) struct Idx {
 /// The type of unsigned bytes.
 const UNSIGNED_BYTE: u8 = 8;
 
-/// What an IDX file is to hold.
+/// The expected content of an IDX file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// One label a sample.
+    /// One label per sample.
     Labels,
-    /// An image a sample: `[count, height, width]`, or with one more dimension for the channels.
+    /// One image per sample: `[count, height, width]`, or with one more dimension for the channels.
     Images,
 }
 
@@ -49,10 +49,10 @@ impl Content {
 }
 
 impl Idx {
-    /// Reads a whole file. What its header promises is allocated as it comes, and not before.
+    /// Reads a whole file. Memory grows with the bytes that arrive, whatever the header announces.
     ///
     /// # Errors
-    /// A file of another kind, one that is shorter or longer than its header says, or above the limit of `input`.
+    /// A file of another kind, with another length than its header announces, or above the limit of `input`.
     pub(crate) fn read(mut input: Input<'_>, content: Content) -> Result<Self, Flaw> {
         let magic: [u8; 4] = input.array("its header")?;
         let [0, 0, UNSIGNED_BYTE, rank] = magic else { return Err(wrong_magic(magic, content)) };
@@ -67,7 +67,7 @@ impl Idx {
             return Err(input.flaw(FormatProblem::Nothing { what: content.what() }));
         }
         let count = dims.iter().try_fold(1u64, |count, &dim| count.checked_mul(dim.into()));
-        // Every size must be an index too: a `usize` of 32 bits holds each dimension, not each product.
+        // The product must fit in `usize`, which may have 32 bits.
         let Some(count) = count.filter(|count| usize::try_from(*count).is_ok()) else {
             return Err(input.flaw(FormatProblem::Overflow { dims }));
         };
@@ -117,13 +117,13 @@ mod tests {
         check(
             &labels,
             Content::Images,
-            "byte 0: it begins with 0x00000801; expected 0x00000803 or 0x00000804, unsigned bytes in 3 or 4 \
+            "byte 0: the file begins with 0x00000801; expected 0x00000803 or 0x00000804, unsigned bytes in 3 or 4 \
              dimensions, for images",
         );
         check(
             b"\x89PNG....",
             Content::Labels,
-            "byte 0: it begins with 0x89504e47; expected 0x00000801, unsigned bytes in 1 dimension, for labels",
+            "byte 0: the file begins with 0x89504e47; expected 0x00000801, unsigned bytes in 1 dimension, for labels",
         );
         check(
             &labels[..3],
@@ -139,18 +139,18 @@ mod tests {
         check(
             &file(&[3], &[7, 8, 9, 0]),
             Content::Labels,
-            "byte 11: the file goes on after all that its header asks for",
+            "byte 11: the file continues after the data that its header announces",
         );
-        check(&file(&[0], &[]), Content::Labels, "byte 8: it holds no labels");
+        check(&file(&[0], &[]), Content::Labels, "byte 8: the file has no labels");
         check(
             &file(&[u32::MAX; 3], &[0; 100]),
             Content::Images,
-            "byte 16: [4294967295, 4294967295, 4294967295] come to more bytes than can be counted",
+            "byte 16: the product of the sizes [4294967295, 4294967295, 4294967295] overflows",
         );
         check(
             &file(&[1 << 10, 1 << 10, 2], &[0; 100]),
             Content::Images,
-            "byte 16: it has 2.00 MiB or more, above `data.max_file_bytes` of 1.00 MiB",
+            "byte 16: the size is 2.00 MiB or more, above `data.max_file_bytes` of 1.00 MiB",
         );
     }
 

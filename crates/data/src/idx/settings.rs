@@ -3,81 +3,84 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::{arrange::Arrangement, homes::Known};
+use super::{known::KnownImages, pixel_layout::PixelLayout};
 use crate::{OnCorrupt, OpenSource, options::max_file_bytes, transform::TransformSettings};
 
-/// Reads the settings of images and labels in IDX files, the format of MNIST: plain or packed as `.gz`.
+/// Reads the settings of images and labels in IDX files, the format of MNIST, plain or as `.gz`.
 ///
 /// Images are unsigned bytes in three dimensions, or in four with the channels; labels unsigned bytes in one.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `path` | | the folder that holds the files |
-/// | `name` | `none` | `mnist` or `fashion-mnist`: names the classes, and says what `download` fetches |
-/// | `download` | `false` | fetches the four files of `name` into `path` where they are missing |
-/// | `train_images`, `train_labels`, `test_images`, `test_labels` | as MNIST calls them | names of files in `path` |
+/// | `name` | `none` | `mnist` or `fashion-mnist`: the names of the classes, and the files that `download` fetches |
+/// | `download` | `false` | fetches the four files of `name` into `path` if they are missing |
+/// | `train_images`, `train_labels`, `test_images`, `test_labels` | those of MNIST | names of files in `path` |
 /// | `classes` | one more than the largest training label | number of classes |
-/// | `first_label` | 0 | the label of the first class: 1 for the letters of EMNIST |
-/// | `channels` | 1 | channels of an image: more than one need four dimensions |
-/// | `channel_order` | `last` | with four dimensions: channels `last`, as numpy has pictures, or `first` |
+/// | `first_label` | 0 | the label of the first class; 1 for the letters of EMNIST |
+/// | `channels` | 1 | channels of an image; several need four dimensions |
+/// | `channel_order` | `last` | with four dimensions: channels `last`, as in numpy images, or `first` |
 /// | `transpose` | `false` | columns come before rows in the file, as in EMNIST |
-/// | `max_file_bytes` | `4GiB` | a file that is larger, packed or unpacked, is refused |
+/// | `max_file_bytes` | `4GiB` | a larger file, plain or decompressed, is refused |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
 /// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
 ///
-/// Without names the files are looked for as `train-images-idx3-ubyte`, `train-images.idx3-ubyte` and the same with
-/// `.gz`; those of the held-out part begin with `t10k` or `test`.
+/// Default names are `train-images-idx3-ubyte`, `train-images.idx3-ubyte` and the same with `.gz`. Those of the held-out
+/// part begin with `t10k` or `test`.
 ///
 /// # Errors
-/// A value of the wrong type or out of its range. What is on disk is looked at by
-/// [`open`](crate::OpenSource::open).
+/// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn idx(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    Ok(Box::new(Settings::read(section)?))
+    Ok(Box::new(IdxSettings::read(section)?))
 }
 
-/// What [`idx`] reads.
-pub(super) struct Settings {
+/// The settings that [`idx`] reads.
+pub(super) struct IdxSettings {
     pub(super) path: PathBuf,
-    pub(super) name: Option<Known>,
+    pub(super) name: Option<KnownImages>,
     pub(super) download: bool,
-    pub(super) files: Names,
+    pub(super) files: IdxFileNames,
     pub(super) classes: Option<usize>,
     pub(super) first_label: usize,
     pub(super) channels: usize,
-    pub(super) arrangement: Arrangement,
+    pub(super) layout: PixelLayout,
     pub(super) max_file_bytes: Bytes,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
 }
 
-/// The names of the files, where the user gives them.
+/// The names of the files that the user gives.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct IdxFileNames {
     pub(super) train_images: Option<String>,
     pub(super) train_labels: Option<String>,
     pub(super) test_images: Option<String>,
     pub(super) test_labels: Option<String>,
 }
 
-impl Settings {
+impl IdxSettings {
     pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice(
             "name",
             "none",
-            &[("none", None), ("mnist", Some(Known::Mnist)), ("fashion-mnist", Some(Known::FashionMnist))],
+            &[
+                ("none", None),
+                ("mnist", Some(KnownImages::Mnist)),
+                ("fashion-mnist", Some(KnownImages::FashionMnist)),
+            ],
         )?;
         let download = section.boolean("download", false)?;
-        let files = Names {
+        let files = IdxFileNames {
             train_images: section.optional_string("train_images")?,
             train_labels: section.optional_string("train_labels")?,
             test_images: section.optional_string("test_images")?,
             test_labels: section.optional_string("test_labels")?,
         };
         if download && name.is_none() {
-            return Err(section.invalid("download", "`false` without `name`, which says what is fetched"));
+            return Err(section.invalid("download", "`false`, or `name` to be set to the data to fetch"));
         }
         if download && files.any() {
-            return Err(section.invalid("download", "`false` where the files have names of their own"));
+            return Err(section.invalid("download", "`false`, since the names of the files are set"));
         }
         let channels = section.integer("channels", 1, 1..=1024)?;
         Ok(Self {
@@ -88,7 +91,7 @@ impl Settings {
             classes: section.optional_integer("classes", 1..=256)?,
             first_label: section.integer("first_label", 0, 0..=255)?,
             channels,
-            arrangement: Arrangement {
+            layout: PixelLayout {
                 channels_last: section.choice(
                     "channel_order",
                     "last",
@@ -103,7 +106,7 @@ impl Settings {
     }
 }
 
-impl Names {
+impl IdxFileNames {
     fn any(&self) -> bool {
         let Self { train_images, train_labels, test_images, test_labels } = self;
         [train_images, train_labels, test_images, test_labels].iter().any(|name| name.is_some())
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn settings_are_checked_without_the_data() {
-        let read = |text: &str| Settings::read(&Section::from_toml("data", text).expect("valid TOML"));
+        let read = |text: &str| IdxSettings::read(&Section::from_toml("data", text).expect("valid TOML"));
         for text in [
             "path = 'x'",
             "path = 'x'\nname = 'mnist'\ndownload = true",

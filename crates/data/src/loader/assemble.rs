@@ -7,7 +7,8 @@ use std::{
 use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
-    Batch, DataError, OnCorrupt, Sample, SampleError, Source, Target, Targets, Values, order::Epoch,
+    Batch, DataError, OnCorrupt, Sample, SampleError, Source, Target, Targets, Values,
+    sample_order::EpochOrder,
 };
 
 /// Makes any batch of one epoch, in any thread.
@@ -15,8 +16,8 @@ pub(super) struct Assembler {
     pub(super) source: Arc<dyn Source>,
     pub(super) spec: SampleSpec,
     pub(super) split: Split,
-    pub(super) order: Epoch,
-    /// The key of (seed, epoch), where samples are augmented.
+    pub(super) order: EpochOrder,
+    /// The key of (seed, epoch), if samples are augmented.
     pub(super) augment: Option<Key>,
     pub(super) on_corrupt: OnCorrupt,
 }
@@ -27,7 +28,7 @@ impl Assembler {
         self.order.batches()
     }
 
-    /// The batch at `position`, or `None` where `stopped` says so in between.
+    /// The batch at `position`; `None` if `stopped` becomes true.
     pub(super) fn batch(
         &self,
         position: usize,
@@ -64,7 +65,7 @@ impl Assembler {
         Some(Ok(Batch { input, shape, targets, size, position, continues, skipped }))
     }
 
-    /// One sample of the source: the outer error is a panic of the source, the inner one a sample it cannot read.
+    /// One sample of the source. The outer error is a panic of the source, the inner one an unreadable sample.
     fn sample(&self, index: usize) -> Result<Result<Sample, SampleError>, DataError> {
         let augment = self.augment.map(|key| key.with(index as u64));
         catch_unwind(AssertUnwindSafe(|| self.source.sample(self.split, index, augment)))
@@ -123,14 +124,14 @@ impl Assembler {
         }
     }
 
-    /// How the source calls the sample, even where that panics too.
+    /// The name of the sample, even if the source panics here too.
     fn name(&self, index: usize) -> String {
         catch_unwind(AssertUnwindSafe(|| self.source.sample_name(self.split, index)))
             .unwrap_or_else(|_| format!("{} sample {index}", self.split))
     }
 }
 
-/// The text that a panic carries.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),

@@ -6,24 +6,24 @@ use std::sync::Arc;
 use oomph_core::{Key, Split};
 
 use self::{assemble::Assembler, prefetch::Prefetcher};
-use crate::{Batch, DataError, LoaderOptions, Order, Source};
+use crate::{Batch, DataError, LoaderOptions, SampleOrder, Source};
 
-/// The batches of one epoch, loaded ahead by worker threads and handed out in order.
+/// The batches of one epoch in order, prefetched by worker threads.
 ///
-/// What the batches hold does not depend on the number of workers. Every sample is checked against the
-/// source's specification. After the first error there are no more batches. Dropping a loader stops its workers
-/// and waits for them, which takes as long as the sample that each has at hand.
+/// The content of batches does not depend on the number of workers. Every sample is checked against the specification of
+/// the source. After the first error there are no more batches. Dropping a loader stops its workers, and waits until each
+/// has finished its current sample.
 ///
 /// ```
 /// use oomph_config::Section;
 /// use oomph_core::Split;
-/// use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, Order};
+/// use oomph_data::{LastBatch, Loader, LoaderOptions, OpenContext, SampleOrder};
 ///
 /// let section = Section::from_toml("data", "classes = 3\ntrain_samples = 100")?;
 /// let context = OpenContext::new(std::env::temp_dir(), 42);
 /// let source = oomph_data::synthetic(&section)?.open(&context)?;
 ///
-/// let order = Order::train(source.len(Split::Train), 32, 42, LastBatch::Keep);
+/// let order = SampleOrder::train(source.len(Split::Train), 32, 42, LastBatch::Keep);
 /// let options = LoaderOptions::default();
 /// for epoch in 0..2 {
 ///     for batch in Loader::start(source.clone(), Split::Train, order.clone(), epoch, 0, Some(42), &options) {
@@ -34,12 +34,12 @@ use crate::{Batch, DataError, LoaderOptions, Order, Source};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Loader {
-    batches: Batches,
+    batches: LoadMode,
     failed: bool,
 }
 
-enum Batches {
-    /// Loaded by the caller's thread when asked for.
+enum LoadMode {
+    /// Loaded by the caller's thread on demand.
     OnCall {
         assembler: Assembler,
         next: usize,
@@ -50,13 +50,12 @@ enum Batches {
 impl Loader {
     /// Starts to load the batches of `epoch` from `first_batch` on.
     ///
-    /// With `augment_seed` the samples are augmented, by random draws that follow from it, the epoch and the
-    /// index of the sample. A panic of the source ends as [`DataError::Panicked`]. Where the system refuses to
-    /// start a thread, the loader makes do with fewer.
+    /// With `augment_seed` samples are augmented by random draws from this seed, the epoch and the index of the sample. A
+    /// panic of the source becomes [`DataError::Panicked`]. If the system refuses a thread, the loader uses fewer.
     pub fn start(
         source: Arc<dyn Source>,
         split: Split,
-        order: Order,
+        order: SampleOrder,
         epoch: usize,
         first_batch: usize,
         augment_seed: Option<u64>,
@@ -72,9 +71,9 @@ impl Loader {
         };
         let left = assembler.batches().saturating_sub(first_batch);
         let batches = match options.workers.min(left) {
-            0 => Batches::OnCall { assembler, next: first_batch },
+            0 => LoadMode::OnCall { assembler, next: first_batch },
             workers => {
-                Batches::Ahead(Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1)))
+                LoadMode::Ahead(Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1)))
             }
         };
         Self { batches, failed: false }
@@ -89,12 +88,12 @@ impl Iterator for Loader {
             return None;
         }
         let batch = match &mut self.batches {
-            Batches::OnCall { assembler, next } => {
+            LoadMode::OnCall { assembler, next } => {
                 let position = *next;
                 *next += 1;
                 (position < assembler.batches()).then(|| assembler.batch(position, || false)).flatten()
             }
-            Batches::Ahead(prefetcher) => prefetcher.next(),
+            LoadMode::Ahead(prefetcher) => prefetcher.next(),
         };
         self.failed = matches!(batch, Some(Err(_)));
         batch

@@ -10,37 +10,37 @@ use std::{
 use super::Assembler;
 use crate::{Batch, DataError};
 
-/// Threads that make batches ahead of the one who takes them.
+/// Threads that make batches ahead of the consumer.
 ///
-/// A worker claims the next position, makes its batch alone and puts it on the shelf; the taker waits for the
-/// batches in order. No position is claimed that is `prefetch` or more ahead of the taker.
+/// A worker claims the next position, makes its batch alone and puts it on the shelf; the consumer takes the batches in
+/// order. Workers claim only positions less than `prefetch` ahead of the consumer.
 pub(super) struct Prefetcher {
-    shared: Arc<Shared>,
+    shared: Arc<PrefetchState>,
     workers: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct PrefetchState {
     assembler: Assembler,
     prefetch: usize,
     shelf: Mutex<Shelf>,
-    /// A batch was put on the shelf.
+    /// Signals a new batch on the shelf.
     arrived: Condvar,
-    /// A batch was taken from it, or all is to stop.
+    /// Signals a taken batch, or the stop.
     room: Condvar,
     stopped: AtomicBool,
 }
 
 struct Shelf {
-    /// The position that a worker claims next.
+    /// The next position for a worker.
     claim: usize,
-    /// The position that is taken next.
+    /// The next position for the consumer.
     take: usize,
     ready: BTreeMap<usize, Result<Batch, DataError>>,
 }
 
 impl Prefetcher {
     pub(super) fn start(assembler: Assembler, first: usize, workers: usize, prefetch: usize) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PrefetchState {
             assembler,
             prefetch,
             shelf: Mutex::new(Shelf { claim: first, take: first, ready: BTreeMap::new() }),
@@ -60,7 +60,7 @@ impl Prefetcher {
 
     pub(super) fn next(&mut self) -> Option<Result<Batch, DataError>> {
         if self.workers.is_empty() {
-            // The system gave no thread at all.
+            // The system refused all threads.
             let position = self.shared.claim()?;
             self.shared.lock().take += 1;
             return self.shared.assembler.batch(position, || false);
@@ -73,13 +73,13 @@ impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.shared.stop();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has nothing left to say: panics of the source are caught where they happen.
+            // Panics of the source are caught in the worker, so its result has no more information.
             let _ = worker.join();
         }
     }
 }
 
-impl Shared {
+impl PrefetchState {
     fn work(&self) {
         while let Some(position) = self.claim() {
             let Some(batch) = self.assembler.batch(position, || self.stopped.load(Ordering::Relaxed)) else {
@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// The next position to make, once there is room for it; `None` at the end of the epoch or when stopped.
+    /// The next position to make, once there is room on the shelf; `None` at the end of the epoch or after a stop.
     fn claim(&self) -> Option<usize> {
         let crowded = |shelf: &mut Shelf| {
             !self.stopped.load(Ordering::Relaxed)
@@ -106,7 +106,7 @@ impl Shared {
         Some(position)
     }
 
-    /// The next batch in order, once it is there; `None` at the end of the epoch.
+    /// Waits for the next batch in order; `None` at the end of the epoch.
     fn take(&self) -> Option<Result<Batch, DataError>> {
         let mut shelf = self.lock();
         let position = shelf.take;
@@ -127,13 +127,13 @@ impl Shared {
 
     fn stop(&self) {
         let shelf = self.lock();
-        // Under the lock, so that no worker falls asleep between looking at it and waiting.
+        // Set under the lock, so that no worker misses it between its check and its wait.
         self.stopped.store(true, Ordering::Relaxed);
         drop(shelf);
         self.room.notify_all();
     }
 
-    /// The shelf is whole at every moment it is unlocked, so a poisoned lock says nothing about it.
+    /// The shelf is consistent whenever the lock is free, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,26 +1,27 @@
+mod csv_table;
 mod settings;
-mod table;
 
 use std::sync::Arc;
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
 
-use self::settings::Settings;
+pub(crate) use self::csv_table::{CsvSelection, CsvTable};
+use self::settings::CsvSettings;
 pub use self::settings::csv;
-pub(crate) use self::table::{Table, Wanted};
 use crate::{
     DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
-    images::file_name, input::read_file,
+    input::read_file, memory_images::file_name,
 };
 
-impl OpenSource for Settings {
+impl OpenSource for CsvSettings {
     fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         if !self.path.exists() {
             return Err(DataError::NoSeries { path: self.path.clone() });
         }
         let columns = self.all_columns();
-        let wanted = Wanted { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
-        let table = read_file(&self.path, self.max_file_bytes, |input| Table::read(input, wanted))?;
+        let wanted =
+            CsvSelection { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
+        let table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
         let inputs = if self.columns.is_empty() { table.names.len() } else { self.columns.len() };
         let place = |name: &String| {
             let missing = || FormatProblem::NoColumn { name: name.clone(), known: table.names.clone() };
@@ -34,18 +35,18 @@ impl OpenSource for Settings {
     }
 }
 
-/// The rows of the two parts: so many to train on, and the rest.
+/// The rows of the two parts: the first `train_rows` to train on, the rest held out.
 #[derive(Clone, Copy)]
-struct Parts {
+struct SeriesParts {
     train_rows: usize,
     rows: usize,
 }
 
-impl Settings {
-    /// Where the held-out part begins. No window reaches over that.
-    fn parts(&self, rows: usize) -> Result<Parts, DataError> {
+impl CsvSettings {
+    /// Splits the rows into the two parts. No window crosses the border.
+    fn parts(&self, rows: usize) -> Result<SeriesParts, DataError> {
         let held_out = (rows as f64 * self.held_out).round() as usize;
-        let parts = Parts { train_rows: rows - held_out.min(rows), rows };
+        let parts = SeriesParts { train_rows: rows - held_out.min(rows), rows };
         for split in [Split::Train, Split::Test] {
             let (rows, needed) = (parts.range(split).len(), self.window());
             let is_wanted = split == Split::Train || self.held_out > 0.0;
@@ -57,7 +58,7 @@ impl Settings {
     }
 }
 
-impl Parts {
+impl SeriesParts {
     fn range(self, split: Split) -> std::ops::Range<usize> {
         match split {
             Split::Train => 0..self.train_rows,
@@ -66,24 +67,30 @@ impl Parts {
     }
 }
 
-/// Windows of a time series, each with what comes some rows after it.
+/// Windows of a time series, each with a target some rows later.
 struct Series {
     spec: SampleSpec,
     file: String,
-    table: Table,
-    parts: Parts,
+    table: CsvTable,
+    parts: SeriesParts,
     /// Rows of a window.
     steps: usize,
-    /// Rows from the last of a window to its target.
+    /// Rows from the last row of a window to its target.
     horizon: usize,
     /// The first columns are the inputs.
     inputs: usize,
-    /// The columns that are foretold.
+    /// The columns of the target.
     targets: Vec<usize>,
 }
 
 impl Series {
-    fn new(mut table: Table, settings: &Settings, parts: Parts, inputs: usize, targets: Vec<usize>) -> Self {
+    fn new(
+        mut table: CsvTable,
+        settings: &CsvSettings,
+        parts: SeriesParts,
+        inputs: usize,
+        targets: Vec<usize>,
+    ) -> Self {
         if settings.normalize {
             let scales = scales(&table, parts.range(Split::Train));
             table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
@@ -108,9 +115,8 @@ impl Series {
     }
 }
 
-/// Mean and standard deviation of each column over the rows that can be read. A column that never changes has
-/// standard deviation 1.
-fn scales(table: &Table, rows: std::ops::Range<usize>) -> Vec<(f64, f64)> {
+/// Mean and standard deviation of each column over the readable rows. A constant column gets standard deviation 1.
+fn scales(table: &CsvTable, rows: std::ops::Range<usize>) -> Vec<(f64, f64)> {
     let readable = || rows.clone().filter_map(|row| table.row(row).ok());
     let count = readable().count().max(1) as f64;
     let mean = |of: &dyn Fn(&[f32]) -> f64| readable().map(of).sum::<f64>() / count;
@@ -145,7 +151,7 @@ impl Source for Series {
 
     fn sample_name(&self, split: Split, index: usize) -> String {
         let first = self.parts.range(split).start + index + 1;
-        format!("the window from row {first} on of `{}`", self.file)
+        format!("the window from row {first} of `{}`", self.file)
     }
 
     fn host_bytes(&self) -> Bytes {

@@ -5,37 +5,35 @@ use oomph_core::Bytes;
 
 use crate::{OnCorrupt, OpenSource, options::max_file_bytes};
 
-/// Reads the settings of a time series in a CSV file, for regression: a window of rows, and the values of a row after
-/// it as target.
+/// Reads the settings of a time series in a CSV file, for regression: the input is a window of rows, the target is a later
+/// row.
 ///
-/// The first row of the file names the columns, the others are in the order of time. The end of the series is held
-/// out. No window and no target of one part reaches into the other, and what values are normalised by comes from the
-/// training part alone.
+/// The first row of the file names the columns; the other rows are in the order of time. The end of the series is held
+/// out. No window or target crosses the border, and normalisation uses the training part alone.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `path` | | the file; `.csv`, or packed as `.gz` |
-/// | `columns` | all | the columns that the model is given |
-/// | `targets` | `columns` | the columns that it foretells |
+/// | `path` | | the file; `.csv`, plain or as `.gz` |
+/// | `columns` | all | the input columns |
+/// | `targets` | `columns` | the target columns |
 /// | `steps` | 32 | rows of a window |
-/// | `horizon` | 1 | how many rows after the last of the window the target is |
-/// | `held_out` | 0.2 | the share of the rows, at the end, that is held out |
-/// | `normalize` | `auto` | each column by mean and standard deviation of its training rows; `none`: as they are |
-/// | `delimiter` | `,` | what stands between two fields: one ASCII character |
-/// | `max_file_bytes` | `4GiB` | a file that is larger, packed or unpacked, is refused |
+/// | `horizon` | 1 | rows from the last row of the window to the target |
+/// | `held_out` | 0.2 | the share of rows at the end that is held out |
+/// | `normalize` | `auto` | each column by mean and standard deviation of its training rows; `none`: not at all |
+/// | `delimiter` | `,` | the separator of fields: one ASCII character |
+/// | `max_file_bytes` | `4GiB` | a larger file, plain or decompressed, is refused |
 ///
-/// A row with another number of fields than the header, or whose field of a chosen column is not a finite number,
-/// ends the run, or with `on_corrupt = "skip"` the windows that it lies in are left out.
+/// A bad row has another number of fields than the header, or no finite number in a chosen column. It ends the run; with
+/// `on_corrupt = "skip"` the windows with it are left out.
 ///
 /// # Errors
-/// A value of the wrong type or out of its range. What is on disk is looked at by
-/// [`open`](crate::OpenSource::open).
+/// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn csv(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    Ok(Box::new(Settings::read(section)?))
+    Ok(Box::new(CsvSettings::read(section)?))
 }
 
-/// What [`csv`] reads.
-pub(super) struct Settings {
+/// The settings that [`csv`] reads.
+pub(super) struct CsvSettings {
     pub(super) path: PathBuf,
     pub(super) columns: Vec<String>,
     pub(super) targets: Vec<String>,
@@ -48,7 +46,7 @@ pub(super) struct Settings {
     pub(super) on_corrupt: OnCorrupt,
 }
 
-impl Settings {
+impl CsvSettings {
     pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
         let names = |key: &str| {
             let names = section.strings(key, &[])?;
@@ -63,7 +61,7 @@ impl Settings {
             return Err(section.invalid("delimiter", "one ASCII character"));
         };
         if delimiter.is_ascii_alphanumeric() || b"\"+-.".contains(&delimiter) {
-            return Err(section.invalid("delimiter", "a character that is no part of names and numbers"));
+            return Err(section.invalid("delimiter", "a character that cannot be part of names or numbers"));
         }
         Ok(Self {
             path: section.required_string("path", "the CSV file")?.into(),
@@ -79,7 +77,7 @@ impl Settings {
         })
     }
 
-    /// The columns that are read, inputs first; none stands for all.
+    /// The columns to read, inputs first; empty for all.
     pub(super) fn all_columns(&self) -> Vec<String> {
         if self.columns.is_empty() {
             return Vec::new();
@@ -88,7 +86,7 @@ impl Settings {
         self.columns.iter().chain(more).cloned().collect()
     }
 
-    /// Rows from the first of a window to its target.
+    /// Rows of a window and its target together.
     pub(super) fn window(&self) -> usize {
         self.steps + self.horizon
     }
@@ -98,12 +96,12 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Settings, ConfigError> {
-        Settings::read(&Section::from_toml("data", text).expect("valid TOML"))
+    fn read(text: &str) -> Result<CsvSettings, ConfigError> {
+        CsvSettings::read(&Section::from_toml("data", text).expect("valid TOML"))
     }
 
     #[test]
-    fn inputs_come_before_what_is_only_foretold() {
+    fn inputs_come_before_columns_that_are_targets_only() {
         let settings = read("path = 'x'\ncolumns = ['a', 'b']\ntargets = ['c', 'b']").expect("valid");
         assert_eq!(settings.all_columns(), ["a", "b", "c"]);
         assert_eq!(read("path = 'x'\ntargets = ['c']").expect("valid").all_columns(), [""; 0]);

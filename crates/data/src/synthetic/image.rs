@@ -7,22 +7,22 @@ use crate::{
     transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
 };
 
-/// Largest distance from grey of a channel's mean, of its waves and of the noise. Together they stay within a byte.
+/// The largest distances from grey of the mean of a channel, of its waves and of the noise. Their sum fits in a byte.
 const TINT: usize = 15;
 const WAVES: f32 = 48.0;
 const NOISE: u8 = 64;
 
-/// What these pixels have on average over the classes: noise 37, waves 18 and tints 9 from 128, in bytes.
+/// Mean and standard deviation of the pixels over the classes: noise 37, waves 18 and tints 9 around 128, in bytes.
 const MEAN: f64 = 0.5;
 const STD: f64 = 0.165;
 
-/// Makes images: for each class a tint and waves across each channel, for each sample uniform noise.
-pub(super) struct Images {
+/// Makes images: a tint and waves in each channel for each class, and uniform noise for each sample.
+pub(super) struct SyntheticImages {
     transform: ImageTransform,
     pub(super) reader: ImageReader,
 }
 
-impl Images {
+impl SyntheticImages {
     pub(super) fn new(shape: ImageShape, settings: &TransformSettings) -> Result<Self, DataError> {
         let statistics = settings.normalize.statistics(|| {
             Ok::<_, DataError>(Statistics {
@@ -39,7 +39,7 @@ impl Images {
         let mut pattern = Generator::at(pattern);
         let mut pixels = noise_bytes(noise, shape.elements());
         for channel in pixels.chunks_exact_mut(shape.height * shape.width) {
-            // 128 in the middle, where the noise (0 to 2 × NOISE - 1) is NOISE.
+            // The mean is 128, of which the noise (0 to 2 × NOISE - 1) contributes NOISE.
             let base = (128 - usize::from(NOISE) + pattern.below(2 * TINT + 1) - TINT) as f32;
             let down = wave(&mut pattern, shape.height);
             let across = wave(&mut pattern, shape.width);

@@ -7,30 +7,30 @@ use std::sync::Arc;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
-use self::{image::Images, sequence::Sequences, tokens::Tokens};
+use self::{image::SyntheticImages, sequence::SyntheticSequences, tokens::SyntheticTokens};
 use crate::{
     DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     transform::{ImageShape, TransformSettings},
 };
 
-/// Reads the settings of synthetic data: images, sequences or tokens of any size that cost no memory and can be learned.
+/// Reads the settings of synthetic data: learnable images, sequences or tokens of any size, without memory.
 ///
-/// Every class has a pattern, to which every sample adds noise; both are drawn from the seed of the run. Sample
-/// `i` is of class `i` modulo the number of classes. Of tokens every second one is drawn, and the one behind it follows
-/// from it; samples are consecutive parts of one text.
+/// Every class has a pattern, and every sample adds noise to it; both are drawn from the seed of the run. Sample `i` has
+/// class `i` modulo the number of classes. Every second token is random and determines the next one; samples of tokens
+/// are consecutive parts of one text.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `kind` | `image` | `image`, `sequence` or `tokens` |
 /// | `channels`, `height`, `width` | 3, 32, 32 | size of an image |
 /// | `steps`, `features` | 32, 16 | size of a sequence |
-/// | `steps`, `vocabulary` | 32, 64 | size of a sample of tokens, and how many different ones there are |
-/// | `carry` | `true` | tokens only: as for a [`text`](crate::text()) |
-/// | `classes` | 10 | number of classes; not of tokens |
+/// | `steps`, `vocabulary` | 32, 64 | tokens of a sample, and number of different tokens |
+/// | `carry` | `true` | as for a [`text`](crate::text()); tokens only |
+/// | `classes` | 10 | number of classes; not for tokens |
 /// | `train_samples`, `test_samples` | 1024, 256 | number of samples of each part |
 /// | `normalize`, `mean`, `std`, `crop_padding`, `flip` | as for a folder | see [`TransformSettings`]; images only |
 ///
-/// The statistics of `normalize = "auto"` are known beforehand here, so none are computed.
+/// The statistics of `normalize = "auto"` are known, so none are computed.
 ///
 /// # Errors
 /// A value of the wrong type or out of its range.
@@ -39,27 +39,31 @@ pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>,
     const MOST_SAMPLES: usize = 100_000_000;
     let side = |key: &str, default| section.integer(key, default, 1..=LARGEST_SIDE);
     let classes = || section.integer("classes", 10, 1..=1_000_000);
-    let kinds = [("image", Kind::Image), ("sequence", Kind::Sequence), ("tokens", Kind::Tokens)];
+    let kinds = [
+        ("image", SyntheticKind::Image),
+        ("sequence", SyntheticKind::Sequence),
+        ("tokens", SyntheticKind::Tokens),
+    ];
     let input = match section.choice("kind", "image", &kinds)? {
-        Kind::Image => {
+        SyntheticKind::Image => {
             let channels = section.integer("channels", 3, 1..=1024)?;
             let shape = ImageShape { channels, height: side("height", 32)?, width: side("width", 32)? };
             let transform = TransformSettings::read(section, channels)?;
-            Input::Images { shape, transform, classes: classes()? }
+            SyntheticInput::Images { shape, transform, classes: classes()? }
         }
-        Kind::Sequence => Input::Sequences {
-            sequences: Sequences { steps: side("steps", 32)?, features: side("features", 16)? },
+        SyntheticKind::Sequence => SyntheticInput::Sequences {
+            sequences: SyntheticSequences { steps: side("steps", 32)?, features: side("features", 16)? },
             classes: classes()?,
         },
-        Kind::Tokens => Input::Tokens {
-            tokens: Tokens {
+        SyntheticKind::Tokens => SyntheticInput::Tokens {
+            tokens: SyntheticTokens {
                 steps: side("steps", 32)?,
                 vocabulary: section.integer("vocabulary", 64, 1..=16_777_216)?,
             },
             carry: section.boolean("carry", true)?,
         },
     };
-    Ok(Box::new(Settings {
+    Ok(Box::new(SyntheticSettings {
         input,
         train_samples: section.integer("train_samples", 1024, 1..=MOST_SAMPLES)?,
         test_samples: section.integer("test_samples", 256, 1..=MOST_SAMPLES)?,
@@ -67,40 +71,40 @@ pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum SyntheticKind {
     Image,
     Sequence,
     Tokens,
 }
 
-struct Settings {
-    input: Input,
+struct SyntheticSettings {
+    input: SyntheticInput,
     train_samples: usize,
     test_samples: usize,
 }
 
-enum Input {
+enum SyntheticInput {
     Images { shape: ImageShape, transform: TransformSettings, classes: usize },
-    Sequences { sequences: Sequences, classes: usize },
-    Tokens { tokens: Tokens, carry: bool },
+    Sequences { sequences: SyntheticSequences, classes: usize },
+    Tokens { tokens: SyntheticTokens, carry: bool },
 }
 
-impl OpenSource for Settings {
+impl OpenSource for SyntheticSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let (input, target, maker) = match self.input {
-            Input::Images { shape, ref transform, classes } => {
-                let maker = Maker::Images(Images::new(shape, transform)?);
+            SyntheticInput::Images { shape, ref transform, classes } => {
+                let maker = SampleMaker::Images(SyntheticImages::new(shape, transform)?);
                 (InputSpec::from(shape), TargetSpec::Class { count: classes }, maker)
             }
-            Input::Sequences { sequences, classes } => {
-                let Sequences { steps, features } = sequences;
+            SyntheticInput::Sequences { sequences, classes } => {
+                let SyntheticSequences { steps, features } = sequences;
                 let target = TargetSpec::Class { count: classes };
-                (InputSpec::Sequence { steps, features }, target, Maker::Sequences(sequences))
+                (InputSpec::Sequence { steps, features }, target, SampleMaker::Sequences(sequences))
             }
-            Input::Tokens { tokens, carry } => {
-                let Tokens { steps, vocabulary } = tokens;
+            SyntheticInput::Tokens { tokens, carry } => {
+                let SyntheticTokens { steps, vocabulary } = tokens;
                 let target = TargetSpec::Tokens { steps, vocabulary };
-                (InputSpec::Tokens { steps, vocabulary }, target, Maker::Tokens { tokens, carry })
+                (InputSpec::Tokens { steps, vocabulary }, target, SampleMaker::Tokens { tokens, carry })
             }
         };
         Ok(Arc::new(Synthetic {
@@ -118,13 +122,13 @@ struct Synthetic {
     train_samples: usize,
     test_samples: usize,
     key: Key,
-    maker: Maker,
+    maker: SampleMaker,
 }
 
-enum Maker {
-    Images(Images),
-    Sequences(Sequences),
-    Tokens { tokens: Tokens, carry: bool },
+enum SampleMaker {
+    Images(SyntheticImages),
+    Sequences(SyntheticSequences),
+    Tokens { tokens: SyntheticTokens, carry: bool },
 }
 
 impl Source for Synthetic {
@@ -140,13 +144,13 @@ impl Source for Synthetic {
     }
 
     fn is_continuous(&self) -> bool {
-        matches!(self.maker, Maker::Tokens { carry: true, .. })
+        matches!(self.maker, SampleMaker::Tokens { carry: true, .. })
     }
 
     fn image_reader(&self) -> Option<ImageReader> {
         match &self.maker {
             // Files have one channel or three.
-            Maker::Images(images) if matches!(self.spec.input.shape()[0], 1 | 3) => {
+            SampleMaker::Images(images) if matches!(self.spec.input.shape()[0], 1 | 3) => {
                 Some(images.reader.clone())
             }
             _ => None,
@@ -162,9 +166,9 @@ impl Source for Synthetic {
         });
         let noise = part.with(index as u64);
         let values = match &self.maker {
-            Maker::Images(images) => images.make(pattern, noise, augment),
-            Maker::Sequences(sequences) => sequences.make(pattern, noise),
-            Maker::Tokens { tokens, .. } => {
+            SampleMaker::Images(images) => images.make(pattern, noise, augment),
+            SampleMaker::Sequences(sequences) => sequences.make(pattern, noise),
+            SampleMaker::Tokens { tokens, .. } => {
                 let [input, target] = tokens.make(part, index);
                 return Ok(Sample { input: Values::Tokens(input), target: Target::Tokens(target) });
             }
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_one_text_of_which_every_second_token_follows() {
+    fn every_second_token_follows_from_the_one_before() {
         let source = open("kind = 'tokens'\nsteps = 5\nvocabulary = 7", 1);
         assert!(source.is_continuous() && !open("kind = 'tokens'\ncarry = false", 1).is_continuous());
         let (mut text, mut targets) = (Vec::new(), Vec::new());

@@ -2,19 +2,19 @@ use std::f64::consts::TAU;
 
 use oomph_core::{Generator, Key};
 
-/// How far the waves of a class swing; with the noise the numbers have a variance of 1.
+/// The amplitude of the waves of a class; together with the noise, values have a variance of 1.
 const WAVES: f32 = 1.0;
 /// Standard deviation of the noise.
 const NOISE: f32 = std::f32::consts::FRAC_1_SQRT_2;
 
-/// Makes sequences: for each class a wave in each feature, for each sample uniform noise.
+/// Makes sequences: a wave in each feature for each class, and uniform noise for each sample.
 #[derive(Clone, Copy)]
-pub(super) struct Sequences {
+pub(super) struct SyntheticSequences {
     pub(super) steps: usize,
     pub(super) features: usize,
 }
 
-impl Sequences {
+impl SyntheticSequences {
     pub(super) fn make(&self, pattern: Key, noise: Key) -> Vec<f32> {
         let mut pattern = Generator::at(pattern);
         let waves = (0..self.features).map(|_| (pattern.uniform_in(0.5, 4.0), pattern.uniform()));
@@ -27,11 +27,11 @@ impl Sequences {
     }
 }
 
-/// Uniform with a mean of 0 and a standard deviation of [`NOISE`]: of two random bytes each, since loader threads make
-/// them beside the step, on the same cores.
+/// Uniform noise with mean 0 and standard deviation [`NOISE`]. Each value takes only two random bytes, since loader threads
+/// share the cores with the step.
 fn noise_values(key: Key, count: usize) -> Vec<f32> {
     const VALUES: f32 = 65_536.0;
-    // √12: uniform in an interval, numbers have a standard deviation of its length by that.
+    // A uniform distribution has the standard deviation of its width over √12.
     let step = NOISE * 3.464_101_6 / VALUES;
     let mut bytes = vec![0; 2 * count];
     Generator::at(key).fill(&mut bytes);
@@ -39,17 +39,16 @@ fn noise_values(key: Key, count: usize) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect()
 }
 
-/// A sine for each feature, step by step: an angle is turned by another in a few multiplications, where a sine takes
-/// 15 ns.
+/// A sine for each feature, step by step. Rotating by a fixed angle takes a few multiplications; a sine takes 15 ns.
 struct Waves {
     /// Sines and cosines of the angles.
     at: [Vec<f64>; 2],
-    /// Of what they are turned by at each step.
+    /// Sines and cosines of the rotation per step.
     turn: [Vec<f64>; 2],
 }
 
 impl Waves {
-    /// Each of so many waves over all `steps`, from a phase on.
+    /// Waves, each given by its number of periods over all `steps` and its phase.
     fn new(waves: impl Iterator<Item = (f32, f32)>, steps: usize) -> Self {
         let (waves, phases): (Vec<f32>, Vec<f32>) = waves.unzip();
         let of = |turns: &[f32], steps: f64| {
@@ -60,7 +59,7 @@ impl Waves {
         Self { at: of(&phases, 1.0), turn: of(&waves, steps as f64) }
     }
 
-    /// Adds them to the values of the next step.
+    /// Adds the waves to the values of the next step.
     fn add(&mut self, step: &mut [f32]) {
         let ([sines, cosines], [turn_sines, turn_cosines]) = (&mut self.at, &self.turn);
         let at = sines.iter_mut().zip(cosines).zip(turn_sines.iter().zip(turn_cosines));

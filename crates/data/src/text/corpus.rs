@@ -10,22 +10,22 @@ use crate::{
     input::{Input, read_file},
 };
 
-/// One text, of one or many files.
+/// One text from one or many files.
 #[derive(Debug)]
 pub(super) struct Corpus {
     pub(super) text: String,
-    /// How many files it is from.
+    /// The number of files.
     pub(super) files: usize,
 }
 
-/// Reads the file at `path`, or all `.txt` files of the folder there, one after the other by name.
+/// Reads the file at `path`, or all `.txt` files of that folder, in the order of their names.
 pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataError> {
     let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
     let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
     let mut text = String::new();
     for file in &files {
         let more = read_file(file, max_file_bytes, decode)?;
-        // The end of a file is the end of a line.
+        // The end of a file ends a line.
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataErr
     Ok(Corpus { text, files: files.len() })
 }
 
-/// The `.txt` files of a folder. Folders below it are passed over, and so are hidden files.
+/// The `.txt` files of a folder, without subfolders and hidden files.
 fn texts(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
@@ -87,10 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_byte() {
+    fn unreadable_texts_are_named_with_the_byte() {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: &Path| read(path, Bytes::new(8)).unwrap_err().to_string();
-        assert!(message(folder.path()).contains("holds no `.txt` files"));
+        assert!(message(folder.path()).contains("has no `.txt` files"));
         assert!(message(&folder.path().join("gone")).contains("does not exist"));
         let file = folder.path().join("a.txt");
         fs::write(&file, b"caf\xe9").unwrap();

@@ -1,36 +1,37 @@
 pub(crate) mod corpus;
-mod homes;
+mod known;
 mod prompt;
 mod settings;
 mod vocabulary;
 pub(crate) mod vocabulary_file;
+mod vocabulary_problem;
 
 use std::sync::Arc;
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
 
-use self::{corpus::Corpus, settings::Settings};
+use self::{corpus::Corpus, settings::TextSettings};
 pub use self::{
     prompt::Prompt,
     settings::text,
     vocabulary::{Level, Vocabulary},
-    vocabulary_file::VocabularyProblem,
+    vocabulary_problem::VocabularyProblem,
 };
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
 };
 
-impl OpenSource for Settings {
+impl OpenSource for TextSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        if let Some(remote) = self.home.as_ref().filter(|_| !self.path.exists()) {
+        if let Some(remote) = self.remote.as_ref().filter(|_| !self.path.exists()) {
             download(remote, &self.path, &|event| context.tell(event))?;
         }
         let Corpus { text, files } = corpus::read(&self.path, self.max_file_bytes)?;
-        // Counted before they are looked at: a list of them would take many times what the text does.
+        // Only counted here: a list of the tokens would take many times the memory of the text.
         let count = self.level.tokens(&text).count();
         let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
         let in_train = count - held_out;
-        // Of a sample each token has the one after it for target, so one more than its steps is needed.
+        // The target of each token is the next one, so a sample needs one token more than its steps.
         let too_short = |tokens: usize| tokens <= self.steps;
         if too_short(in_train) || self.held_out > 0.0 && too_short(held_out) {
             return Err(DataError::TooShort {
@@ -44,12 +45,12 @@ impl OpenSource for Settings {
         let mut train = vocabulary.encode(&text);
         let test = train.split_off(in_train);
         train.shrink_to_fit();
-        Ok(Arc::new(Text::new([train, test], vocabulary, self)))
+        Ok(Arc::new(TextSource::new([train, test], vocabulary, self)))
     }
 }
 
-impl Settings {
-    /// That of the file that is named, or of the first tokens of the text.
+impl TextSettings {
+    /// The vocabulary of the given file, or else of the training part of the text.
     fn vocabulary(&self, text: &str, in_train: usize) -> Result<Vocabulary, DataError> {
         let Some(path) = &self.vocabulary_file else {
             let train = self.level.tokens(text).take(in_train);
@@ -66,18 +67,18 @@ impl Settings {
     }
 }
 
-/// Texts as two rows of tokens, cut into samples of equal length.
-struct Text {
+/// The tokens of a text in two parts, cut into samples of equal length.
+struct TextSource {
     spec: SampleSpec,
     vocabulary: Vocabulary,
-    /// To train on, and held out.
+    /// The training part and the held-out part.
     parts: [Vec<i32>; 2],
     steps: usize,
     carry: bool,
 }
 
-impl Text {
-    fn new(parts: [Vec<i32>; 2], vocabulary: Vocabulary, settings: &Settings) -> Self {
+impl TextSource {
+    fn new(parts: [Vec<i32>; 2], vocabulary: Vocabulary, settings: &TextSettings) -> Self {
         let (steps, count) = (settings.steps, vocabulary.tokens().len());
         Self {
             spec: SampleSpec {
@@ -99,7 +100,7 @@ impl Text {
     }
 }
 
-impl Source for Text {
+impl Source for TextSource {
     fn spec(&self) -> &SampleSpec {
         &self.spec
     }
@@ -140,12 +141,12 @@ mod tests {
     use super::*;
     use crate::download::tests::server::{Answer, Server};
 
-    fn settings(path: &std::path::Path, more: &str) -> Settings {
+    fn settings(path: &std::path::Path, more: &str) -> TextSettings {
         let text = format!("path = '{}'\n{more}", path.display());
-        Settings::read(&Section::from_toml("data", &text).expect("valid TOML")).expect("valid settings")
+        TextSettings::read(&Section::from_toml("data", &text).expect("valid TOML")).expect("valid settings")
     }
 
-    fn open(settings: &Settings) -> Result<Arc<dyn Source>, DataError> {
+    fn open(settings: &TextSettings) -> Result<Arc<dyn Source>, DataError> {
         settings.open(&OpenContext::new("unused", 0))
     }
 
@@ -179,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_fetched_where_it_is_not_there() {
+    fn a_missing_text_is_fetched() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let text = "to be or not to be ".repeat(30);
         let server = Server::start(text.clone().into_bytes(), &[Answer::Whole]);
         let path = place.path().join("text.txt");
         let settings =
-            Settings { home: Some(server.remote(text.as_bytes())), ..settings(&path, "steps = 8") };
+            TextSettings { remote: Some(server.remote(text.as_bytes())), ..settings(&path, "steps = 8") };
         assert_eq!(open(&settings).expect("fetched").spec(), open(&settings).expect("there").spec());
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), text);
         assert_eq!(server.requests(), [0]);

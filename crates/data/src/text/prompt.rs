@@ -2,7 +2,7 @@ use oomph_core::{Key, SampleSpec, Split};
 
 use crate::{Sample, SampleError, Source, SourceRecord};
 
-/// The start of a text, for a trained model to continue: a source that has no samples.
+/// The start of a text that a trained model continues: a source without samples.
 #[derive(Clone, Debug)]
 pub struct Prompt {
     spec: SampleSpec,
@@ -10,13 +10,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// `text` in the tokens of the source that the record is of; `None` where that has no texts.
+    /// `text` in the tokens of the recorded source; `None` if that source is not text.
     pub fn new(record: &SourceRecord, text: &str) -> Option<Self> {
         let tokens = record.vocabulary()?.encode(text);
         Some(Self { spec: record.spec.clone(), tokens })
     }
 
-    /// The indices of its tokens.
+    /// The indices of the tokens.
     pub fn tokens(&self) -> &[i32] {
         &self.tokens
     }

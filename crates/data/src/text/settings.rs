@@ -3,66 +3,65 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::{Level, homes::Known};
+use super::{Level, known::KnownText};
 use crate::{OpenSource, download::Remote};
 
-/// Reads the settings of a text to learn to continue: one file, or all `.txt` files of a folder in the order of their
+/// Reads the settings of a text for language modelling: one file, or all `.txt` files of a folder in the order of their
 /// names.
 ///
-/// A sample is a piece of the text; its target is, at each step, the token that comes next.
+/// A sample is a piece of the text; its target at each step is the next token.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `path` | | a file, plain or as `.gz`, or a folder of `.txt` files, in UTF-8 |
-/// | `name` | `none` | `tiny-shakespeare`: says what `download` fetches |
-/// | `download` | `false` | fetches the text of that name to `path`, where there is no file |
-/// | `level` | `char` | a token is a character, or with `word` what is between spaces; the end of a line is one too |
+/// | `name` | `none` | `tiny-shakespeare`: the text that `download` fetches |
+/// | `download` | `false` | fetches the text `name` to `path`, if that does not exist |
+/// | `level` | `char` | a token is a character, or with `word` a word between spaces; the end of a line is a token too |
 /// | `steps` | 128 | tokens of a sample |
 /// | `held_out` | 0.1 | the share at the end of the text that is held out |
-/// | `vocabulary` | 65,536 | the most different tokens there are; the rarer ones are unknown |
-/// | `vocabulary_file` | none | takes the vocabulary of this file and not that of the text, whatever `vocabulary` and `min_count` say: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
-/// | `min_count` | 1 | tokens that the training part has less often are unknown |
-/// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; else they are shuffled, and each starts anew |
+/// | `vocabulary` | 65,536 | the largest number of different tokens; rarer ones are unknown |
+/// | `vocabulary_file` | none | takes the vocabulary from this file instead of the text, and ignores `vocabulary` and `min_count`: weights that `oomph export` wrote, a checkpoint's `source.json`, or a list of tokens in JSON |
+/// | `min_count` | 1 | tokens that are rarer in the training part are unknown |
+/// | `carry` | `true` | samples are read in the order of the text, and a recurrent model keeps its state from one to the next; `false`: samples are shuffled, and each starts with an empty state |
 /// | `max_file_bytes` | `1GiB` | a larger file is refused |
 ///
 /// # Errors
-/// A value of the wrong type or out of its range. What is on disk is looked at by
-/// [`open`](crate::OpenSource::open).
+/// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn text(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    Ok(Box::new(Settings::read(section)?))
+    Ok(Box::new(TextSettings::read(section)?))
 }
 
-/// What [`text`] reads.
-pub(super) struct Settings {
+/// The settings that [`text`] reads.
+pub(super) struct TextSettings {
     pub(super) path: PathBuf,
-    /// What is fetched to `path` where that is not there.
-    pub(super) home: Option<Remote>,
+    /// The file that is fetched if `path` does not exist.
+    pub(super) remote: Option<Remote>,
     pub(super) level: Level,
     pub(super) steps: usize,
     pub(super) held_out: f64,
     pub(super) vocabulary: usize,
-    /// Where the vocabulary is taken from, if not from the text.
+    /// The file of the vocabulary; `None` takes it from the text.
     pub(super) vocabulary_file: Option<PathBuf>,
     pub(super) min_count: usize,
     pub(super) carry: bool,
     pub(super) max_file_bytes: Bytes,
 }
 
-impl Settings {
+impl TextSettings {
     pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice(
             "name",
             "none",
-            &[("none", None), ("tiny-shakespeare", Some(Known::TinyShakespeare))],
+            &[("none", None), ("tiny-shakespeare", Some(KnownText::TinyShakespeare))],
         )?;
         let download = section.boolean("download", false)?;
         if download && name.is_none() {
-            return Err(section.invalid("download", "`false` without `name`, which says what is fetched"));
+            return Err(section.invalid("download", "`false`, or `name` to be set to the text to fetch"));
         }
         let vocabulary_file = section.optional_string("vocabulary_file")?;
         Ok(Self {
             vocabulary_file: vocabulary_file.map(PathBuf::from),
-            home: name.filter(|_| download).map(Known::file),
+            remote: name.filter(|_| download).map(KnownText::file),
             path: section.required_string("path", "a text file, or a folder of `.txt` files")?.into(),
             level: section.choice("level", "char", &[("char", Level::Char), ("word", Level::Word)])?,
             steps: section.integer("steps", 128, 1..=1_048_576)?,

@@ -5,13 +5,13 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// What a token of a text is.
+/// The kind of tokens in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// A character.
     Char,
-    /// What is between spaces; the end of a line is a token of its own.
+    /// A word between spaces; the end of a line is a token too.
     Word,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Level {
 }
 
 impl Level {
-    /// What `data.level` calls it.
+    /// The value of `data.level`.
     pub fn key(self) -> &'static str {
         match self {
             Self::Char => "char",
@@ -52,7 +52,7 @@ impl Level {
     }
 }
 
-/// The tokens that a model knows, by index. One of them, `<unk>`, stands for all others.
+/// The tokens that a model knows, by index. The token `<unk>` stands for all others.
 ///
 /// ```
 /// use oomph_data::{Level, Vocabulary};
@@ -67,16 +67,16 @@ pub struct Vocabulary {
     level: Level,
     tokens: Vec<String>,
     indices: HashMap<String, i32>,
-    /// The index of [`UNKNOWN`](Self::UNKNOWN); the first where a foreign vocabulary does not have it.
+    /// The index of [`UNKNOWN`](Self::UNKNOWN); 0 if a foreign vocabulary has none.
     unknown: i32,
 }
 
 impl Vocabulary {
-    /// What stands for a token that is not known.
+    /// The token that stands for unknown tokens.
     pub const UNKNOWN: &str = "<unk>";
 
-    /// The tokens that `text` has at least `min_count` times, the most frequent first and alphabetically among those
-    /// alike, at most `most` with the unknown one.
+    /// The tokens with at least `min_count` occurrences in `text`, the most frequent first, then alphabetically; at most
+    /// `most` with the unknown one.
     pub fn of<'a>(
         level: Level,
         text: impl IntoIterator<Item = &'a str>,
@@ -95,7 +95,7 @@ impl Vocabulary {
         Self::new(level, tokens.map(str::to_owned).collect())
     }
 
-    /// A vocabulary as it was saved: [`tokens`](Self::tokens).
+    /// A vocabulary of saved [`tokens`](Self::tokens).
     pub fn new(level: Level, tokens: Vec<String>) -> Self {
         let indices: HashMap<_, _> =
             tokens.iter().enumerate().map(|(index, token)| (token.clone(), index as i32)).collect();
@@ -103,7 +103,7 @@ impl Vocabulary {
         Self { level, tokens, indices, unknown }
     }
 
-    /// What its tokens are.
+    /// The kind of its tokens.
     pub fn level(&self) -> Level {
         self.level
     }
@@ -113,17 +113,17 @@ impl Vocabulary {
         &self.tokens
     }
 
-    /// Whether it has that token.
+    /// Whether it has this token.
     pub fn knows(&self, token: &str) -> bool {
         self.indices.contains_key(token)
     }
 
-    /// The indices of tokens, that of the unknown one for those that are not known.
+    /// The indices of tokens; unknown ones have the index of `<unk>`.
     pub fn indices<'a>(&self, tokens: impl IntoIterator<Item = &'a str>) -> Vec<i32> {
         tokens.into_iter().map(|token| self.indices.get(token).copied().unwrap_or(self.unknown)).collect()
     }
 
-    /// The tokens of `text` that are not known, each once, in their order.
+    /// The unknown tokens of `text`, each once, in order.
     ///
     /// ```
     /// use oomph_data::{Level, Vocabulary};

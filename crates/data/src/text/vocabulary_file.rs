@@ -1,62 +1,17 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io::{self, Read},
+    io::Read,
     path::Path,
 };
 
 use serde::Deserialize;
 
-use super::{Level, Vocabulary};
+use super::{
+    Level, Vocabulary,
+    vocabulary_problem::{MOST_BYTES, MOST_TOKENS, VocabularyProblem},
+};
 use crate::{DataError, SourceRecord};
-
-/// No vocabulary takes more bytes.
-const MOST_BYTES: u64 = 256 << 20;
-/// The most tokens, as in `data.vocabulary`.
-const MOST_TOKENS: usize = 1 << 24;
-
-/// Why a file gives no vocabulary.
-#[derive(Debug, thiserror::Error)]
-pub enum VocabularyProblem {
-    /// The system refused.
-    #[error("it could not be read: {0}")]
-    Io(#[from] io::Error),
-    /// It is a folder, a pipe or a device.
-    #[error("it is not a file")]
-    NotAFile,
-    /// It is something else.
-    #[error("it is neither JSON nor safetensors")]
-    Unknown,
-    /// It is larger than any vocabulary.
-    #[error("it has {0} bytes where a vocabulary has at most {MOST_BYTES}")]
-    TooLarge(u64),
-    /// It ends before its header does.
-    #[error("it ends before its header does")]
-    Truncated,
-    /// Its JSON is none, or says something else.
-    #[error("it is no list of tokens, no `source.json` of a checkpoint, and no header of weights: {0}")]
-    Json(serde_json::Error),
-    /// Weights that do not say what they were trained on.
-    #[error("its weights do not say which tokens they know; those that `oomph export` writes do")]
-    Silent,
-    /// What was trained was no model of text.
-    #[error("it is of a model that was not trained on text")]
-    NotOfText,
-    /// Its tokens are something else.
-    #[error("its tokens are {found}s, and those of `data.level` are {level}s")]
-    OtherLevel {
-        /// What they are.
-        found: Level,
-        /// What they should be.
-        level: Level,
-    },
-    /// It has none, or more than can be.
-    #[error("it has {0} tokens; expected 2 to {MOST_TOKENS}")]
-    Count(usize),
-    /// The same token has two indices.
-    #[error("the token {0:?} is in it twice")]
-    Twice(String),
-}
 
 /// The header of a file of weights.
 #[derive(Deserialize)]
@@ -71,11 +26,11 @@ struct Metadata {
     source: Option<String>,
 }
 
-/// The vocabulary that the file at `path` has: weights as `oomph export` writes them, a checkpoint's `source.json`, or a
-/// list of tokens in JSON. Of weights the header alone is read.
+/// The vocabulary in the file at `path`: weights from `oomph export`, a checkpoint's `source.json`, or a list of tokens in
+/// JSON. Of weights only the header is read.
 pub(super) fn read(path: &Path, level: Level) -> Result<Vocabulary, DataError> {
     let read = || -> Result<Vocabulary, VocabularyProblem> {
-        // Before opening it: to open a pipe is to wait for who writes to it.
+        // Checked before opening, since opening a pipe blocks until there is a writer.
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() {
             return Err(VocabularyProblem::NotAFile);
@@ -122,7 +77,7 @@ pub(crate) fn parse(mut file: impl Read, len: u64, level: Level) -> Result<Vocab
     }
 }
 
-/// The tokens that JSON has, and what they are, where it says that.
+/// The tokens in JSON, with their kind if it is recorded.
 fn decode(json: &[u8], is_whole: bool) -> Result<(Option<Level>, Vec<String>), VocabularyProblem> {
     let refused = VocabularyProblem::Json;
     if is_whole && json.trim_ascii_start().starts_with(b"[") {
@@ -172,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vocabulary_is_refused_with_its_reason() {
+    fn files_without_a_vocabulary_are_refused_with_the_reason() {
         let has = |bytes: &[u8], reason: &str| {
             let found = parsed(bytes).expect_err("no vocabulary");
             assert!(found.contains(reason), "{found:?} has no {reason:?}");
@@ -180,10 +135,10 @@ mod tests {
         has(b"", "neither JSON nor safetensors");
         has(b"to be, or not to be", "neither JSON nor safetensors");
         has(br#"["a"]"#, "it has 1 tokens");
-        has(br#"["a","b","a"]"#, "\"a\" is in it twice");
-        has(br#"["a",1]"#, "no list of tokens");
-        has(&weights("{}"), "do not say which tokens");
-        has(&weights("{}")[..9], "ends before its header");
+        has(br#"["a","b","a"]"#, "it has the token \"a\" twice");
+        has(br#"["a",1]"#, "not a list of tokens");
+        has(&weights("{}"), "do not list their tokens");
+        has(&weights("{}")[..9], "ends within its header");
         has(record(None).as_bytes(), "not trained on text");
         has(record(Some(Level::Word)).as_bytes(), "its tokens are words");
     }

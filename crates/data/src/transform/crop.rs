@@ -1,6 +1,6 @@
-use super::ImageShape;
+use super::shape::ImageShape;
 
-/// Frames an image by `padding` black pixels and cuts its size out of that, from row `top` and column `left` on.
+/// Adds a frame of `padding` black pixels, and crops to the original size from row `top` and column `left`.
 ///
 /// `top` and `left` are at most twice `padding`.
 pub(super) fn crop(pixels: &[u8], shape: ImageShape, padding: usize, top: usize, left: usize) -> Vec<u8> {
@@ -19,7 +19,7 @@ pub(super) fn crop(pixels: &[u8], shape: ImageShape, padding: usize, top: usize,
     cropped
 }
 
-/// Along one side: which places of the result lie on the image, and where on the image the first of them lies.
+/// Along one side: the places of the result that lie on the image, and the place of the first of them in the image.
 fn overlap(side: usize, padding: usize, start: usize) -> (std::ops::Range<usize>, usize) {
     let first = padding.saturating_sub(start).min(side);
     let end = (side + padding).saturating_sub(start).min(side).max(first);
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// Pixel by pixel, as the definition says.
+    /// The definition, pixel by pixel.
     fn plain(pixels: &[u8], shape: ImageShape, padding: usize, top: usize, left: usize) -> Vec<u8> {
         let ImageShape { channels, height, width } = shape;
         let mut cropped = Vec::new();

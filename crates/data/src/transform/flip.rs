@@ -1,4 +1,4 @@
-/// Mirrors an image, left to right, in place.
+/// Mirrors an image in place, left to right.
 pub(super) fn flip(pixels: &mut [u8], width: usize) {
     for row in pixels.chunks_exact_mut(width) {
         row.reverse();

@@ -1,50 +1,26 @@
-//! What happens to the pixels of an image between the file and the model: crop and flip when augmenting, then
-//! scaling and normalisation.
+//! The transforms of pixels between file and model: crop and flip for augmentation, then scaling and normalisation.
 
 mod crop;
 mod flip;
 mod normalize;
+mod shape;
 mod statistics;
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::{Generator, InputSpec, Key};
-use serde::{Deserialize, Serialize};
+use oomph_core::{Generator, Key};
 
 pub use self::{
     normalize::Normalize,
+    shape::ImageShape,
     statistics::{PixelSums, Statistics},
 };
 
-/// The size of an image. Its pixels lie channel by channel, row by row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageShape {
-    /// Number of channels.
-    pub channels: usize,
-    /// Number of rows.
-    pub height: usize,
-    /// Number of columns.
-    pub width: usize,
-}
-
-impl ImageShape {
-    /// Number of values of one image.
-    pub const fn elements(self) -> usize {
-        self.channels * self.height * self.width
-    }
-}
-
-impl From<ImageShape> for InputSpec {
-    fn from(ImageShape { channels, height, width }: ImageShape) -> Self {
-        Self::Image { channels, height, width }
-    }
-}
-
-/// Which transforms the user chose: `normalize`, `mean`, `std`, `crop_padding` and `flip`.
+/// The transforms that the user chose: `normalize`, `mean`, `std`, `crop_padding` and `flip`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TransformSettings {
-    /// Where the mean and the standard deviation of the pixels come from.
+    /// The source of the mean and the standard deviation of pixels.
     pub normalize: Normalize,
-    /// Training images are framed by so many black pixels and cut back to their size at a random place.
+    /// Training images get a frame of this many black pixels, then a random crop to their size.
     pub crop_padding: usize,
     /// Training images are mirrored, left to right, with probability ½.
     pub flip: bool,
@@ -64,7 +40,7 @@ impl TransformSettings {
     }
 }
 
-/// Turns the pixels of an image, as bytes, into the numbers that a model is given.
+/// Turns the pixels of an image, as bytes, into the input values of a model.
 ///
 /// ```
 /// use oomph_data::transform::{ImageShape, ImageTransform, Statistics, TransformSettings};
@@ -79,15 +55,15 @@ pub struct ImageTransform {
     shape: ImageShape,
     crop_padding: usize,
     flip: bool,
-    /// For each channel, what each byte becomes.
+    /// The value of each byte, for each channel.
     tables: Vec<[f32; 256]>,
 }
 
 impl ImageTransform {
     /// The transform of images of `shape`, whose pixels go from 0 to `white`.
     ///
-    /// Pixels are scaled to [0, 1], then the mean of their channel is subtracted and they are divided by its
-    /// standard deviation. A channel that `statistics` lacks is only scaled.
+    /// Pixels are scaled to [0, 1]; then the mean of their channel is subtracted, and they are divided by its standard
+    /// deviation. A channel without statistics is only scaled.
     pub fn new(shape: ImageShape, settings: &TransformSettings, statistics: &Statistics, white: u8) -> Self {
         Self {
             shape,
@@ -102,15 +78,15 @@ impl ImageTransform {
         self.shape
     }
 
-    /// The numbers of one image; cropped and flipped where `augment` says by which random draws.
+    /// The values of one image, cropped and flipped by random draws from the key `augment`, if there is one.
     ///
-    /// Crop and flip draw from streams of their own, so that turning one off leaves the other as it was. What a
-    /// crop adds is black, as in torchvision, where `RandomCrop` also comes before `Normalize`.
+    /// Crop and flip have separate random streams, so that turning one off does not change the other. A crop adds black
+    /// pixels, as in torchvision, where `RandomCrop` also comes before `Normalize`.
     ///
     /// # Panics
-    /// Panics if `pixels` has not the number of values of [`shape`](Self::shape).
+    /// Panics if the number of `pixels` is not that of [`shape`](Self::shape).
     pub fn apply(&self, pixels: &[u8], augment: Option<Key>) -> Vec<f32> {
-        // A source that hands over the wrong number of pixels is wrong itself; a loader names the sample.
+        // A wrong number of pixels is a bug of the source; a loader names the sample.
         assert_eq!(pixels.len(), self.shape.elements(), "pixels of an image of {:?}", self.shape);
         let Some(key) = augment else { return self.normalize(pixels) };
         let flip = self.flip && Generator::at(key.with_name("flip")).chance(0.5);
@@ -180,7 +156,7 @@ mod tests {
             .map(|index| transform.apply(&image(), Some(Key::new(1).with(index))))
             .map(|values| values.into_iter().map(f32::to_bits).collect())
             .collect();
-        // 3 × 3 places, mirrored or not.
+        // 3 × 3 positions, mirrored or not.
         assert_eq!(seen.len(), 18);
     }
 
@@ -196,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crop_adds_is_black_and_not_the_mean() {
+    fn a_crop_adds_black_and_not_the_mean() {
         let settings = TransformSettings { crop_padding: 3, ..TransformSettings::default() };
         let statistics = Statistics { mean: vec![0.5; 2], std: vec![0.5; 2] };
         let transform = ImageTransform::new(SHAPE, &settings, &statistics, 255);

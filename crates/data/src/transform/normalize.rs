@@ -2,27 +2,27 @@ use oomph_config::{ConfigError, Section};
 
 use super::Statistics;
 
-/// Where the mean and the standard deviation that pixels are normalised by come from.
+/// The source of the mean and the standard deviation that normalise pixels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Normalize {
-    /// From the training images.
+    /// The training images.
     #[default]
     Auto,
-    /// Nowhere: pixels are only scaled to [0, 1].
+    /// None: pixels are only scaled to [0, 1].
     None,
-    /// From the user, for pixels scaled to [0, 1].
+    /// The user, for pixels scaled to [0, 1].
     Given(Statistics),
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Choice {
+enum NormalizeChoice {
     Auto,
     None,
     Given,
 }
 
 impl Normalize {
-    /// Reads `normalize`, `mean` and `std`. With `mean` and `std` there, `normalize` defaults to `given`.
+    /// Reads `normalize`, `mean` and `std`. If `mean` and `std` are set, `normalize` defaults to `given`.
     pub(super) fn read(section: &Section, channels: usize) -> Result<Self, ConfigError> {
         let mean = section.numbers("mean", &[])?;
         let std = section.numbers("std", &[])?;
@@ -30,31 +30,38 @@ impl Normalize {
         let choice = section.choice(
             "normalize",
             if given { "given" } else { "auto" },
-            &[("auto", Choice::Auto), ("none", Choice::None), ("given", Choice::Given)],
+            &[
+                ("auto", NormalizeChoice::Auto),
+                ("none", NormalizeChoice::None),
+                ("given", NormalizeChoice::Given),
+            ],
         )?;
         match choice {
-            _ if given && choice != Choice::Given => {
-                Err(section.invalid("normalize", "`given` where `mean` and `std` are set"))
+            _ if given && choice != NormalizeChoice::Given => {
+                Err(section.invalid("normalize", "`given`, since `mean` and `std` are set"))
             }
-            Choice::Auto => Ok(Self::Auto),
-            Choice::None => Ok(Self::None),
-            Choice::Given if !given => {
-                Err(section.invalid("normalize", "`auto` or `none` where `mean` and `std` are not set"))
+            NormalizeChoice::Auto => Ok(Self::Auto),
+            NormalizeChoice::None => Ok(Self::None),
+            NormalizeChoice::Given if !given => {
+                Err(section.invalid("normalize", "`auto` or `none`, since `mean` and `std` are not set"))
             }
-            Choice::Given if mean.len() != channels || mean.iter().any(|mean| !mean.is_finite()) => {
-                Err(section.invalid("mean", format!("{}, beside `std`", one_per_channel(channels, ""))))
+            NormalizeChoice::Given if mean.len() != channels || mean.iter().any(|mean| !mean.is_finite()) => {
+                Err(section
+                    .invalid("mean", format!("{}, together with `std`", one_per_channel(channels, ""))))
             }
-            Choice::Given
+            NormalizeChoice::Given
                 if std.len() != channels || !std.iter().all(|&std| std > 0.0 && std.is_finite()) =>
             {
-                Err(section
-                    .invalid("std", format!("{}, beside `mean`", one_per_channel(channels, "positive "))))
+                Err(section.invalid(
+                    "std",
+                    format!("{}, together with `mean`", one_per_channel(channels, "positive ")),
+                ))
             }
-            Choice::Given => Ok(Self::Given(Statistics { mean, std })),
+            NormalizeChoice::Given => Ok(Self::Given(Statistics { mean, std })),
         }
     }
 
-    /// The statistics to normalise by; `compute` gives those of the training images where they are asked for.
+    /// The statistics to normalise by; `compute` is called for those of the training images.
     pub(crate) fn statistics<E>(
         &self,
         compute: impl FnOnce() -> Result<Statistics, E>,
@@ -70,7 +77,7 @@ impl Normalize {
 fn one_per_channel(channels: usize, kind: &str) -> String {
     match channels {
         1 => format!("a list of one {kind}number, for pixels scaled to [0, 1]"),
-        _ => format!("a list of {channels} {kind}numbers, one a channel, for pixels scaled to [0, 1]"),
+        _ => format!("a list of {channels} {kind}numbers, one per channel, for pixels scaled to [0, 1]"),
     }
 }
 

@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-use super::ImageShape;
+use super::shape::ImageShape;
 
 /// Mean and standard deviation of each channel, of pixels scaled to [0, 1].
 ///
-/// Empty, as by default, it stands for mean 0 and standard deviation 1.
+/// The empty default means mean 0 and standard deviation 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// The mean of each channel.
@@ -14,7 +14,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// What each byte of a channel becomes, where `white` is the byte of 1.
+    /// The value of each byte of a channel; the byte `white` is 1 before normalisation.
     pub(super) fn table(&self, channel: usize, white: u8) -> [f32; 256] {
         let mean = self.mean.get(channel).copied().unwrap_or(0.0);
         let std = self.std.get(channel).copied().unwrap_or(1.0);
@@ -23,10 +23,9 @@ impl Statistics {
     }
 }
 
-/// Sums over the pixels of images, from which their [`Statistics`] follow.
+/// Sums over the pixels of images, from which [`Statistics`] follow.
 ///
-/// The sums are integers, so what they give does not depend on the order in which images are added or how many
-/// threads share the work.
+/// The sums are integers, so the result does not depend on the order of images or the number of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PixelSums {
     images: u64,
@@ -36,7 +35,7 @@ pub struct PixelSums {
 }
 
 impl PixelSums {
-    /// The sums over no image of `shape` yet.
+    /// Empty sums for images of `shape`.
     pub fn new(shape: ImageShape) -> Self {
         let zeros = vec![0; shape.channels];
         Self { images: 0, area: shape.height * shape.width, sums: zeros.clone(), squares: zeros }
@@ -56,7 +55,7 @@ impl PixelSums {
         }
     }
 
-    /// Adds what another has summed over images of the same shape.
+    /// Adds the sums over other images of the same shape.
     pub fn merge(&mut self, other: &Self) {
         self.images += other.images;
         for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
@@ -67,14 +66,14 @@ impl PixelSums {
         }
     }
 
-    /// The statistics of pixels that go from 0 to `white`. A channel that never changes has standard deviation 1,
-    /// so that normalising by it is defined.
+    /// The statistics of pixels from 0 to `white`. A constant channel gets standard deviation 1, so that normalisation is
+    /// defined.
     pub fn statistics(&self, white: u8) -> Statistics {
         let count = u128::from(self.images) * self.area as u128;
         let scale = count.max(1) as f64 * f64::from(white.max(1));
         let mean = self.sums.iter().map(|&sum| sum as f64 / scale).collect();
         let std = self.sums.iter().zip(&self.squares).map(|(&sum, &square)| {
-            // Exact in integers, where the difference of floats would lose digits.
+            // Exact in integers; a difference of floats would lose digits.
             let spread = count * u128::from(square) - u128::from(sum).pow(2);
             if spread == 0 { 1.0 } else { (spread as f64).sqrt() / scale }
         });

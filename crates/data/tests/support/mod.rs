@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared by the tests of this crate.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -11,7 +11,10 @@ use std::{
 use image::{DynamicImage, ExtendedColorType, RgbImage, codecs::jpeg::JpegEncoder};
 use oomph_config::Section;
 use oomph_core::{Generator, Key, Split};
-use oomph_data::{Batch, DataError, LastBatch, Loader, LoaderOptions, OnCorrupt, OpenContext, Order, Source};
+use oomph_data::{
+    Batch, DataError, LastBatch, Loader, LoaderOptions, OnCorrupt, OpenContext, SampleOrder, Source,
+};
+use oomph_test_support::{Missing, skip};
 
 /// An image whose pixels follow from `seed`.
 pub(crate) fn photo(seed: u64, width: u32, height: u32) -> RgbImage {
@@ -38,7 +41,7 @@ pub(crate) fn png(image: impl Into<DynamicImage>) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A folder of images in a temporary directory, and a place for caches.
+/// A folder of images in a temporary directory, and a cache directory.
 pub(crate) struct Photos {
     directory: tempfile::TempDir,
 }
@@ -86,7 +89,7 @@ impl Photos {
         open_folder(&self.root(), &self.cache_dir(), text)
     }
 
-    /// What opening the folder fails with.
+    /// The error of opening the folder.
     pub(crate) fn error(&self, text: &str) -> DataError {
         match self.open(text) {
             Ok(_) => panic!("the folder was opened"),
@@ -113,16 +116,16 @@ pub(crate) fn epoch(
     epoch: usize,
     options: &LoaderOptions,
 ) -> Result<Vec<Batch>, DataError> {
-    let order = Order::train(source.len(Split::Train), batch, 5, LastBatch::Keep);
+    let order = SampleOrder::train(source.len(Split::Train), batch, 5, LastBatch::Keep);
     Loader::start(source.clone(), Split::Train, order, epoch, 0, Some(5), options).collect()
 }
 
-/// `../shared/data/cifar10-mini` beside the repository, or a loud `None`.
+/// `../shared/data/cifar10-mini` beside the repository. Without it the test is reported as skipped.
 pub(crate) fn real_photos() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cifar10-mini");
     if path.is_dir() {
         return Some(path);
     }
-    eprintln!("SKIPPED: `{}` is not there, so nothing is tested on real photos", path.display());
+    skip(Missing::Photos);
     None
 }

@@ -3,68 +3,68 @@ use serde::Serialize;
 
 use super::{CardMemory, CardProcess};
 
-/// Memory and processes of a card, or of a part of one.
+/// Memory and processes of a card or MIG instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceReading<'a> {
-    /// What names it.
+    /// Its UUID.
     pub uuid: &'a str,
     /// Its model.
     pub name: &'a str,
     /// Its memory.
     pub memory: Option<CardMemory>,
-    /// Who is on it.
+    /// Its processes.
     pub processes: &'a [CardProcess],
 }
 
 impl DeviceReading<'_> {
-    /// What the driver says that a process holds here, its context included. `None` where it does not list the
-    /// process: it holds nothing, or this is a container, which has ids of its own.
+    /// The memory of a process by the driver, with its context. `None` if the driver does not list the process: it holds
+    /// nothing, or this is a container with its own process ids.
     pub fn process_bytes(&self, pid: u32) -> Option<Bytes> {
         self.processes.iter().find(|process| process.pid == pid)?.used_bytes
     }
 }
 
-/// What a process knows of its own memory on a device.
+/// A process's own figures of its memory on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnMemory {
     /// Its id.
     pub pid: u32,
     /// Bytes of its live tensors and kernel workspaces.
     pub in_use_bytes: Bytes,
-    /// Bytes that its allocator holds.
+    /// Bytes reserved by its allocator.
     pub reserved_bytes: Bytes,
 }
 
-/// What the memory of a device is, as one process sees it. Nothing is counted twice: `in_use`, `fragmentation`,
-/// `context`, `others` and `unattributed` make up what is used.
+/// The memory of a device from the view of one process. `in_use`, `fragmentation`, `context`, `others` and
+/// `unattributed` add up to the used memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Breakdown {
     /// Live tensors and kernel workspaces of this process.
     pub in_use_bytes: Bytes,
     /// Reserved by this process and not in use: reserved − in use.
     pub fragmentation_bytes: Bytes,
-    /// What the driver says that this process holds. `None` where it does not list it.
+    /// The memory of this process by the driver; `None` if it does not list the process.
     pub process_total_bytes: Option<Bytes>,
     /// CUDA itself, kernels and stacks of this process: process total − reserved.
     pub context_bytes: Option<Bytes>,
-    /// What the driver says that other processes hold.
+    /// The memory of other processes by the driver.
     pub others_bytes: Bytes,
-    /// Used, and the driver names nobody for it. Where it does not list this process, its context is in here.
+    /// Used memory that the driver attributes to no process. If it does not list this process, this includes its context.
     pub unattributed_bytes: Bytes,
-    /// What nobody holds.
+    /// Free memory.
     pub free_bytes: Bytes,
     /// All memory of the device.
     pub total_bytes: Bytes,
 }
 
 impl Breakdown {
-    /// Explains a device to one of the processes on it.
+    /// Breaks down the memory of a device for one of its processes.
     pub fn new(device: &DeviceReading<'_>, own: OwnMemory) -> Self {
         let memory = device.memory.unwrap_or_default();
         let process_total_bytes = device.process_bytes(own.pid);
         let others = device.processes.iter().filter(|process| process.pid != own.pid);
         let others_bytes: Bytes = others.filter_map(|process| process.used_bytes).sum();
-        // The two readings are of different moments, so that one may be behind the other.
+        // The two readings are from different moments and may disagree.
         let ours = process_total_bytes.unwrap_or_default().max(own.reserved_bytes).max(own.in_use_bytes);
         Self {
             in_use_bytes: own.in_use_bytes,

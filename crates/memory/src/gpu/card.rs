@@ -3,29 +3,29 @@ use serde::Serialize;
 
 use super::{DeviceReading, NvmlError};
 
-/// Where the figures of cards come from: [`Nvml`](super::Nvml), or a test's.
+/// A source of cards: [`Nvml`](super::Nvml), or a test's.
 pub trait Cards {
-    /// Every card of the machine as it is now, in the order of their PCI addresses.
+    /// The current state of every card, in the order of PCI addresses.
     ///
     /// # Errors
-    /// Where the driver does not answer.
+    /// The driver does not answer.
     fn sample(&mut self) -> Result<Vec<Card>, NvmlError>;
 }
 
-/// One sample of a card. What the card or its driver does not tell is `None`.
+/// One sample of a card. Figures that the card or its driver does not provide are `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Card {
-    /// Its place in the order of PCI addresses, which is the driver's.
+    /// Its index in the order of PCI addresses, which is the driver's.
     pub index: u32,
-    /// What names it for good: `GPU-…`.
+    /// Its permanent UUID: `GPU-…`.
     pub uuid: String,
     /// Its model.
     pub name: String,
-    /// Where it is plugged in.
+    /// Its PCI address.
     pub pci_bus_id: Option<String>,
-    /// The number of its file, `/dev/nvidia0`.
+    /// The number of its device file, `/dev/nvidia0`.
     pub minor: Option<u32>,
-    /// Its memory. Absent on boards whose memory is the processor's.
+    /// Its memory. Absent on boards that share the processor's memory.
     pub memory: Option<CardMemory>,
     /// Share of the last sample period in which a kernel ran. Absent in MIG mode.
     pub gpu_utilization_percent: Option<u32>,
@@ -33,15 +33,15 @@ pub struct Card {
     pub memory_utilization_percent: Option<u32>,
     /// Temperature of the chip.
     pub temperature_celsius: Option<u32>,
-    /// What it draws now.
+    /// Its power draw.
     pub power_watts: Option<f64>,
-    /// What it may draw.
+    /// Its power limit.
     pub power_limit_watts: Option<f64>,
-    /// Who is on it. Within a container the driver may list nobody.
+    /// Its processes. Within a container the driver may list none.
     pub processes: Vec<CardProcess>,
-    /// Its parts, where MIG mode is on.
+    /// Its instances, if MIG mode is on.
     pub mig_instances: Vec<MigInstance>,
-    /// Whether MIG mode is on, so that programs see the instances and not the card.
+    /// Whether MIG mode is on: programs then see the instances instead of the card.
     pub mig: bool,
 }
 
@@ -52,29 +52,29 @@ impl Card {
     }
 }
 
-/// Memory of a card or of a part of it. `used`, `free` and `reserved` make up `total`.
+/// Memory of a card or instance. `used`, `free` and `reserved` add up to `total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CardMemory {
-    /// All of it.
+    /// The total.
     pub total_bytes: Bytes,
-    /// What programs hold.
+    /// Memory held by programs.
     pub used_bytes: Bytes,
-    /// What nobody holds.
+    /// Free memory.
     pub free_bytes: Bytes,
-    /// What the driver and its firmware keep for themselves.
+    /// Memory reserved by the driver and its firmware.
     pub reserved_bytes: Bytes,
 }
 
-/// A part of a card with memory of its own.
+/// A MIG instance: a part of a card with its own memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MigInstance {
-    /// What names it: `MIG-…`.
+    /// Its UUID: `MIG-…`.
     pub uuid: String,
     /// Model and profile: `NVIDIA A100-SXM4-80GB MIG 3g.40gb`.
     pub name: String,
     /// Its memory.
     pub memory: Option<CardMemory>,
-    /// Who is on it.
+    /// Its processes.
     pub processes: Vec<CardProcess>,
 }
 
@@ -88,30 +88,29 @@ impl MigInstance {
 /// A process on a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CardProcess {
-    /// Its id, in the driver's view: that of the machine, not of a container.
+    /// Its id on the machine, which differs from that in a container.
     pub pid: u32,
-    /// What it holds, its context included.
+    /// Its memory, with its context.
     pub used_bytes: Option<Bytes>,
-    /// What it uses the card for.
+    /// The APIs it uses.
     pub kind: ProcessKind,
-    /// Share of the time since the last sample in which its kernels ran. Absent where the driver does not count by
-    /// process.
+    /// Share of the time since the last sample in which its kernels ran. Absent if the driver does not count per process.
     pub gpu_utilization_percent: Option<u32>,
 }
 
-/// What a process uses a card for.
+/// The APIs that a process uses on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessKind {
     /// CUDA.
     Compute,
-    /// OpenGL, Vulkan: a desktop.
+    /// OpenGL or Vulkan, as a desktop does.
     Graphics,
     /// CUDA and graphics.
     Both,
 }
 
-/// Puts the two lists of the driver together; a process may be on both, with the same memory.
+/// Merges the driver's two lists. A process may be on both, with the same memory.
 pub(super) fn merged(
     compute: Vec<(u32, Option<u64>)>,
     graphics: Vec<(u32, Option<u64>)>,
@@ -136,11 +135,11 @@ pub(super) fn merged(
     all
 }
 
-/// Writes to each process how busy it was: `samples` are ids with a share, and only of those that did anything.
+/// Sets the utilization of each process. `samples` are ids with shares, only of busy processes.
 pub(super) fn credit(processes: &mut [CardProcess], samples: &[(u32, u32)]) {
     for process in processes {
         let own = samples.iter().filter(|(pid, _)| *pid == process.pid).map(|(_, percent)| *percent);
-        // Drivers are known to report nonsense beyond 100 now and then.
+        // Drivers occasionally report more than 100.
         process.gpu_utilization_percent = Some(own.filter(|percent| *percent <= 100).max().unwrap_or(0));
     }
 }

@@ -13,68 +13,68 @@ pub(super) struct Family {
 
 /// One line of the catalogue.
 pub(super) struct Model {
-    /// As its owner calls it; a size stands in the name where the model exists with several.
+    /// Its common name, with a size if the model exists with several.
     pub(super) name: &'static str,
     pub(super) marketed_gb: u32,
     pub(super) driver_total_mib: Option<u32>,
 }
 
-/// Where error correction keeps its bits, which decides what is left of the marketed memory.
+/// The storage of error correction bits, which decides how much of the marketed memory is left.
 #[derive(Clone, Copy)]
 pub(super) enum ErrorCorrection {
-    /// In memory of its own, or nowhere.
+    /// In separate memory, or none.
     Apart,
     /// In the memory itself, on by default: one byte in 16.
     Inline,
-    /// A slice of a card: what the card needs for itself is taken from every slice.
+    /// A slice of a card: every slice bears its share of the card's reserve.
     Instance,
 }
 
 impl ErrorCorrection {
-    /// How many parts of how many are left.
+    /// The remaining fraction of the memory, as numerator and denominator.
     fn left(self) -> (u64, u64) {
         match self {
             Self::Apart => (1, 1),
-            // 16 GiB of a T4 are reported as 15,360 MiB.
+            // A T4 of 16 GiB reports 15,360 MiB.
             Self::Inline => (15, 16),
-            // `nvidia-smi` prints 4,864 MiB for a `1g.5gb`, which is just this share.
+            // `nvidia-smi` prints 4,864 MiB for a `1g.5gb`: exactly this share.
             Self::Instance => (19, 20),
         }
     }
 }
 
-/// What the driver, its firmware and page tables take before a program gets anything: at least this …
+/// The reserve of the driver, its firmware and page tables: at least this …
 const DRIVER_LEAST: Bytes = Bytes::mib(256);
-/// … and one part in so many. An RTX 4090 of 24,564 MiB leaves 24,110 MiB to CUDA, which is one in 54.
+/// … and this fraction of the total. An RTX 4090 of 24,564 MiB leaves 24,110 MiB to CUDA, which is one in 54.
 const DRIVER_SHARE: u64 = 50;
-/// What the context of a program takes: CUDA itself, its kernels, and their stacks. It differs by card, driver and
-/// program; this is a round number and no measurement.
+/// The context of a program: CUDA itself, its kernels and their stacks. It differs by card, driver and program; this is a
+/// round number, not a measurement.
 const CONTEXT: Bytes = Bytes::mib(512);
 
-/// A model of GPU, as the catalogue knows it.
+/// A GPU model of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
     /// Its name, such as `RTX 4090` or `A100 80GB`.
     pub name: &'static str,
-    /// Its memory as it is sold. Vendors write GB and mean GiB.
+    /// Its marketed memory. Vendors write GB and mean GiB.
     pub marketed_bytes: Bytes,
-    /// Its memory as the driver reports it: as `nvidia-smi` prints it where [`reported`](Self::reported), otherwise by
-    /// a rule: what is marketed, less what error correction takes where it is in the same memory and on by default
-    /// (one byte in 16), or one part in 20 of a MIG instance.
+    /// Its memory as the driver reports it. If [`reported`](Self::reported), `nvidia-smi` printed the figure. Otherwise
+    /// it is the marketed memory minus default error correction in the same memory (one byte in 16), or minus one part
+    /// in 20 for a MIG instance.
     pub driver_total_bytes: Bytes,
-    /// Whether [`driver_total_bytes`](Self::driver_total_bytes) is what `nvidia-smi` prints for such a card, and not
-    /// what the rule gives.
+    /// Whether [`driver_total_bytes`](Self::driver_total_bytes) was printed by `nvidia-smi` for such a card, rather than
+    /// computed by the rule.
     pub reported: bool,
     /// The data sheet with the marketed memory.
     pub sheet: &'static str,
 }
 
 impl Gpu {
-    /// What a training can use: what the driver reports, less a reserve of one part in 50 (256 MiB at least) for the
+    /// The memory available to a training: the driver's total, minus a reserve of one part in 50 (at least 256 MiB) for the
     /// driver and 512 MiB for the CUDA context.
     ///
-    /// A rule and not a measurement: drivers and kernels differ, and a display or another program takes its own. It
-    /// errs to the small side, so that what is planned for a card fits it.
+    /// This is a rule, not a measurement: drivers and kernels differ, and a display or another program takes its share. It
+    /// errs on the small side, so a plan for a card fits it.
     pub fn usable_bytes(&self) -> Bytes {
         let total = self.driver_total_bytes.get();
         let driver = DRIVER_LEAST.get().max(total / DRIVER_SHARE);
@@ -107,23 +107,23 @@ pub fn catalogue() -> impl Iterator<Item = Gpu> {
     FAMILIES.iter().flat_map(|family| family.models.iter().map(|model| Gpu::new(family, model)))
 }
 
-/// No GPU has that name, or several do.
+/// The name matches no GPU, or several.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownGpu {
-    /// No name is like it.
-    #[error("no GPU of the catalogue is called `{text}`")]
+    /// No GPU has this name.
+    #[error("`{text}` is not a GPU of the catalogue")]
     NoSuchGpu {
-        /// What was asked for.
+        /// The requested name.
         text: String,
-        /// The names that come nearest.
+        /// The most similar names.
         nearest: Vec<&'static str>,
     },
-    /// It is sold with several sizes of memory.
-    #[error("`{text}` may be {}", listed(candidates))]
+    /// The model exists with several sizes of memory.
+    #[error("`{text}` is ambiguous: {}", listed(candidates))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         text: String,
-        /// Those it may be.
+        /// The matching GPUs.
         candidates: Vec<Gpu>,
     },
 }
@@ -137,31 +137,33 @@ fn listed(candidates: &[Gpu]) -> String {
 }
 
 impl UnknownGpu {
-    /// What the user can do about it.
+    /// The remedy.
     pub fn hint(&self) -> String {
         match self {
             Self::NoSuchGpu { nearest, .. } => {
                 let nearest: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                format!("{} come nearest; a size such as `24GiB` works for any GPU", nearest.join(", "))
+                format!(
+                    "the nearest names are {}; a size such as `24GiB` works for any GPU",
+                    nearest.join(", ")
+                )
             }
             Self::Ambiguous { .. } => "give the full name".into(),
         }
     }
 }
 
-/// How many names an error suggests.
+/// The most names that an error suggests.
 const SUGGESTIONS: usize = 3;
 
 /// The GPU of that name: `RTX 4090`, `rtx4090`, `4090`, `NVIDIA GeForce RTX 4090`, `NVIDIA A100-SXM4-80GB`, or a MIG
 /// profile such as `1g.10gb`.
 ///
 /// # Errors
-/// Where no GPU is called so, or several with different memory are.
+/// If no GPU has this name, or several with different memory do.
 pub fn find(text: &str) -> Result<Gpu, UnknownGpu> {
     let asked = Words::of(text);
     let known: Vec<(Words, Gpu)> = catalogue().map(|gpu| (Words::of(gpu.name), gpu)).collect();
-    // As it is written first; then without the form, since `A100-SXM4-80GB` is an `A100 80GB`, and `H100` any of its
-    // forms.
+    // First with the form factor, then without: `A100-SXM4-80GB` is an `A100 80GB`, and `H100` is any of its forms.
     let exact = |words: &Words| words.model == asked.model && words.form == asked.form;
     let formless =
         |words: &Words| words.model == asked.model && (words.form.is_none() || asked.form.is_none());
@@ -171,7 +173,7 @@ pub fn find(text: &str) -> Result<Gpu, UnknownGpu> {
     }
     match candidates.as_slice() {
         [] => Err(UnknownGpu::NoSuchGpu { text: text.trim().to_owned(), nearest: nearest(&asked, &known) }),
-        // Forms that have the same memory are the same to who asks for memory.
+        // Form factors with the same memory are equivalent here.
         [first, rest @ ..] if rest.iter().all(|gpu| gpu.marketed_bytes == first.marketed_bytes) => {
             Ok(first.clone())
         }
@@ -187,7 +189,7 @@ fn matching(known: &[(Words, Gpu)], asked: &Words, same: impl Fn(&Words) -> bool
 fn nearest(asked: &Words, known: &[(Words, Gpu)]) -> Vec<&'static str> {
     let likeness = |words: &Words| strsim::jaro_winkler(&asked.model.join(" "), &words.model.join(" "));
     let mut ranked: Vec<_> = known.iter().map(|(words, gpu)| (likeness(words), gpu.name)).collect();
-    // A sort that keeps the order of the catalogue among equals.
+    // A stable sort keeps the order of the catalogue among equals.
     ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     ranked.into_iter().take(SUGGESTIONS).map(|(_, name)| name).collect()
 }
@@ -262,7 +264,10 @@ mod tests {
     #[test]
     fn a_name_with_several_sizes_lists_them() {
         let error = find("a100").unwrap_err();
-        assert_eq!(error.to_string(), "`a100` may be `A100 40GB` with 40 GB or `A100 80GB` with 80 GB");
+        assert_eq!(
+            error.to_string(),
+            "`a100` is ambiguous: `A100 40GB` with 40 GB or `A100 80GB` with 80 GB"
+        );
         let UnknownGpu::Ambiguous { candidates, .. } = find("h100").unwrap_err() else { panic!("one H100") };
         assert_eq!(candidates.len(), 3);
     }
@@ -284,7 +289,7 @@ mod tests {
             assert!(gpu.driver_total_bytes <= gpu.marketed_bytes, "{gpu}");
             assert!(gpu.usable_bytes().get() * 10 > gpu.marketed_bytes.get() * 7, "{gpu}");
         }
-        // What programs print as CUDA's total for these cards. What is usable has to fit in with the context.
+        // CUDA's total for these cards, as programs print it. The usable memory and the context must fit into it.
         for (name, cuda_total_mib) in
             [("RTX 4090", 24_110), ("A100 80GB", 81_050), ("T4", 15_104), ("RTX 2060 6GB", 5_929)]
         {

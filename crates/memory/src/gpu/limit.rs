@@ -7,30 +7,30 @@ use super::{UnknownGpu, find};
 /// The memory to plan for: `24GiB`, or the name of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuMemory {
-    /// The GPU, where one was named.
+    /// The GPU, if one was named.
     pub name: Option<&'static str>,
-    /// What may be used: the size that was given, or what is usable on that GPU.
+    /// The usable memory: the given size, or that of the GPU.
     pub limit_bytes: Bytes,
 }
 
-/// Neither a size nor a GPU.
+/// The text is neither a size nor a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuMemoryError {
-    /// It begins like a size, and is none.
+    /// It looks like a size, but is none.
     #[error(transparent)]
     Size(#[from] ParseBytesError),
-    /// A size of nothing.
-    #[error("a GPU of `{text}` has no memory")]
+    /// The size is 0.
+    #[error("`{text}` is no memory of a GPU; expected more than 0 bytes")]
     Nothing {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// None, or more than anybody plans for.
-    #[error("`{text}` is no number of GPUs from 1 to {most}")]
+    /// The number of GPUs is 0 or too large.
+    #[error("`{text}` is not a number of GPUs; expected 1 to {most}")]
     Count {
-        /// What was given.
+        /// The text.
         text: String,
-        /// The most there may be.
+        /// The most GPUs.
         most: usize,
     },
     /// It is not the name of one GPU.
@@ -39,7 +39,7 @@ pub enum GpuMemoryError {
 }
 
 impl GpuMemoryError {
-    /// What the user can do about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gpu(error) => Some(error.hint()),
@@ -49,10 +49,10 @@ impl GpuMemoryError {
 }
 
 impl GpuMemory {
-    /// Reads a size or the name of a GPU. A bare number is a GPU (`4090`) where there is one, and not so many bytes.
+    /// Reads a size or the name of a GPU. A bare number is a GPU (`4090`), never a number of bytes.
     ///
     /// # Errors
-    /// Where it is neither.
+    /// If it is neither.
     pub fn parse(text: &str) -> Result<Self, GpuMemoryError> {
         let gpu = match find(text) {
             Ok(gpu) => return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes() }),
@@ -75,7 +75,7 @@ impl FromStr for GpuMemory {
     }
 }
 
-/// Whether it ends like a size. `24` alone would be 24 bytes, which nobody means.
+/// Whether it ends like a size. `24` alone would mean 24 bytes, hardly the intention.
 fn has_unit(text: &str) -> bool {
     text.trim().to_ascii_uppercase().ends_with('B')
 }
@@ -110,14 +110,14 @@ mod tests {
     #[test]
     fn what_is_neither_says_what_it_was_taken_for() {
         for (text, message) in [
-            ("0GiB", "a GPU of `0GiB` has no memory"),
-            ("24", "no GPU of the catalogue is called `24`"),
+            ("0GiB", "`0GiB` is no memory of a GPU; expected more than 0 bytes"),
+            ("24", "`24` is not a GPU of the catalogue"),
             (
                 "1..5GiB",
                 "`1..5GiB` is not a size; expected a number and a unit, such as `512MiB`, `24GiB` or `8GB`",
             ),
-            ("rtx 9999", "no GPU of the catalogue is called `rtx 9999`"),
-            ("a100", "`a100` may be `A100 40GB` with 40 GB or `A100 80GB` with 80 GB"),
+            ("rtx 9999", "`rtx 9999` is not a GPU of the catalogue"),
+            ("a100", "`a100` is ambiguous: `A100 40GB` with 40 GB or `A100 80GB` with 80 GB"),
         ] {
             assert_eq!(GpuMemory::parse(text).unwrap_err().to_string(), message, "{text}");
         }

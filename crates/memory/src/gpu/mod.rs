@@ -1,22 +1,22 @@
-//! GPUs: which there are, what their memory is used for, and by whom.
+//! GPUs: known models, the cards of this machine, and the use of their memory.
 //!
-//! - [`find`], [`catalogue`]: known models with their memory, for planning without one at hand; [`GpuMemory`] and
-//!   [`SeveralGpus`] read `--gpu`.
-//! - [`Cards`]: where figures of cards come from; [`Nvml`] is NVIDIA's library, looked for at run time.
-//! - [`Card`], [`MigInstance`], [`CardProcess`]: one sample; [`CardState`]: how a card is set, and whether it is sound.
-//! - [`cuda_devices`]: which of them CUDA counts as `cuda:0`, `cuda:1` …
-//! - [`Breakdown`]: what the used memory of a device is, as one process sees it.
+//! - [`find`], [`catalogue`]: known models with their memory, to plan without a card; [`GpuMemory`] and [`MultiGpu`]
+//!   read `--gpu`.
+//! - [`Cards`]: a source of cards; [`Nvml`] is NVIDIA's library, loaded at run time.
+//! - [`Card`], [`MigInstance`], [`CardProcess`]: one sample; [`CardState`]: a card's settings and errors.
+//! - [`cuda_devices`]: the devices that CUDA counts as `cuda:0`, `cuda:1` …; [`visible_devices`]: CUDA_VISIBLE_DEVICES.
+//! - [`Breakdown`]: the used memory of a device from the view of one process.
 //!
-//! Nothing here needs NVIDIA software to compile or to run: what is missing is an [`NvmlError`].
+//! It compiles and runs without NVIDIA software; missing software is an [`NvmlError`].
 
 mod breakdown;
 mod card;
 mod catalog;
 mod limit;
 mod models;
+mod multi_gpu;
 mod names;
 mod nvml;
-mod several;
 mod state;
 mod visible;
 
@@ -24,7 +24,7 @@ pub use breakdown::{Breakdown, DeviceReading, OwnMemory};
 pub use card::{Card, CardMemory, CardProcess, Cards, MigInstance, ProcessKind};
 pub use catalog::{Gpu, UnknownGpu, catalogue, find};
 pub use limit::{GpuMemory, GpuMemoryError};
+pub use multi_gpu::MultiGpu;
 pub use nvml::{Nvml, NvmlError};
-pub use several::SeveralGpus;
 pub use state::{CardState, ComputeMode};
-pub use visible::{CudaDevice, cuda_devices};
+pub use visible::{CudaDevice, cuda_devices, visible_devices};

@@ -1,8 +1,7 @@
-//! The list behind the catalogue.
+//! The list of the catalogue.
 //!
-//! Marketed memory is the figure of the data sheet that stands at the head of each family. What the driver reports
-//! is the total that `nvidia-smi` prints, where such a print is at hand; where it is not, the number is missing and a
-//! rule stands in: see [`Gpu::driver_total_bytes`](super::Gpu::driver_total_bytes).
+//! Marketed memory is from the data sheet named at the head of each family. The driver's total is the one that
+//! `nvidia-smi` prints. Without such a print it is computed by a rule: see [`Gpu::driver_total_bytes`](super::Gpu::driver_total_bytes).
 
 use super::catalog::{ErrorCorrection, Family, Model};
 
@@ -10,12 +9,12 @@ const fn model(name: &'static str, marketed_gb: u32) -> Model {
     Model { name, marketed_gb, driver_total_mib: None }
 }
 
-/// A model of which a print of `nvidia-smi` is at hand.
+/// A model with a known print of `nvidia-smi`.
 const fn seen(name: &'static str, marketed_gb: u32, driver_total_mib: u32) -> Model {
     Model { name, marketed_gb, driver_total_mib: Some(driver_total_mib) }
 }
 
-/// All of them, in the order in which they are listed.
+/// All models, in the order of listings.
 pub(super) const FAMILIES: [Family; 9] = [
     Family {
         sheet: "GeForce RTX 20 series, specifications",

@@ -1,16 +1,16 @@
-//! Names of GPUs, as people and drivers write them.
+//! Names of GPUs, as users and drivers write them.
 
-/// A name taken apart, so that ways to write it are the same.
+/// The parts of a name, equal for all spellings.
 pub(super) struct Words {
     /// `["a100"]`, `["4070", "ti", "super"]`, `["3g"]`.
     pub(super) model: Vec<String>,
-    /// How it is built, where it says so: `sxm`, `pcie` or `nvl`.
+    /// The form factor, if named: `sxm`, `pcie` or `nvl`.
     pub(super) form: Option<&'static str>,
     /// The size in the name.
     pub(super) gb: Option<u32>,
 }
 
-/// Words that say nothing of the model.
+/// Words that do not identify the model.
 const NOISE: [&str; 19] = [
     "nvidia",
     "geforce",
@@ -58,13 +58,13 @@ impl Words {
         words
     }
 
-    /// What the driver's names have that ours have not.
+    /// Removes the parts that only the driver's names have.
     fn settle(&mut self) {
         let profile = self.model.iter().find(|word| is_slice(word)).cloned();
         match profile {
-            // The card that a slice is of does not change its size: that is in the profile's name.
+            // The size of a slice is in the profile's name, not in the card's.
             Some(slice) => self.model = vec![slice],
-            // The driver tells of a GH200 the memory of its processor.
+            // For a GH200 the driver names the memory of its processor.
             None if self.model == ["gh200"] && self.gb == Some(480) => self.gb = Some(96),
             None => {}
         }

@@ -14,58 +14,59 @@ use super::{
     card::{credit, merged},
 };
 
-/// NVIDIA's management library, which comes with the driver. The name without a version belongs to the development
-/// package, which few have.
+/// NVIDIA's management library, which comes with the driver. The name without a version is in the development package
+/// only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Why nothing is known of NVIDIA's cards.
+/// Why the cards cannot be queried.
 #[derive(Debug, thiserror::Error)]
 pub enum NvmlError {
-    /// The library is not there.
-    #[error("`{library}` cannot be loaded: no NVIDIA driver is installed, or this container does not get it")]
+    /// The library cannot be loaded.
+    #[error(
+        "`{library}` cannot be loaded: no NVIDIA driver is installed, or the container has no access to it"
+    )]
     Missing {
         /// The file name of the library.
         library: &'static str,
-        /// What the loader said.
+        /// The loader's error.
         #[source]
         source: Answer,
     },
-    /// The library is there, and the driver's kernel module is not.
-    #[error("the NVIDIA driver is installed and not loaded")]
+    /// The driver's kernel module is not loaded.
+    #[error("the NVIDIA driver is installed, but not loaded")]
     NotLoaded,
-    /// The library is of another version than the driver that runs.
-    #[error("the NVIDIA driver was updated while an older one runs")]
+    /// Library and running driver have different versions.
+    #[error("the NVIDIA driver was updated, but the old one still runs")]
     VersionMismatch,
-    /// This user may not ask.
-    #[error("the NVIDIA driver does not answer this user")]
+    /// This user has no permission.
+    #[error("the NVIDIA driver denies this user access")]
     NoPermission,
     /// The driver failed.
-    #[error("the NVIDIA driver cannot tell the {query}")]
+    #[error("the NVIDIA driver cannot report the {query}")]
     Query {
-        /// What was asked.
+        /// The query.
         query: &'static str,
-        /// What it answered.
+        /// The driver's error.
         #[source]
         source: Answer,
     },
 }
 
 impl NvmlError {
-    /// What the user can do about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Missing { .. } => {
-                "where there is an NVIDIA GPU: install its driver; a container needs `--gpus all` and the capability \
-                 `utility`"
+                "for an NVIDIA GPU, install its driver; a container needs `--gpus all` and the capability `utility`"
             }
-            Self::NotLoaded => "`modprobe nvidia`, or restart the machine",
+            Self::NotLoaded => "run `modprobe nvidia`, or restart the machine",
             Self::VersionMismatch => "restart the machine",
-            Self::NoPermission => "the files `/dev/nvidia*` must be readable and writable",
-            Self::Query { .. } => "`nvidia-smi` says more; a restart of the machine may help",
+            Self::NoPermission => "make the files `/dev/nvidia*` readable and writable for this user",
+            Self::Query { .. } => "`nvidia-smi` shows details; a restart of the machine may help",
         })
     }
 
-    /// Whether a card no longer answers.
+    /// Whether the driver lost a card.
     pub fn is_lost_card(&self) -> bool {
         matches!(self, Self::Query { source: Answer::GpuLost, .. })
     }
@@ -81,7 +82,7 @@ impl NvmlError {
     }
 }
 
-/// NVIDIA's cards, as its library tells of them.
+/// NVIDIA's cards by its management library.
 #[derive(Debug)]
 pub struct Nvml {
     library: nvml_wrapper::Nvml,
@@ -93,7 +94,7 @@ impl Nvml {
     /// Loads the library.
     ///
     /// # Errors
-    /// Where there is none, or it does not work.
+    /// The library is missing, or does not work.
     pub fn open() -> Result<Self, NvmlError> {
         let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init();
         library.map(|library| Self { library, seen: HashMap::new() }).map_err(NvmlError::on_start)
@@ -104,7 +105,7 @@ impl Nvml {
         self.library.sys_driver_version().ok()
     }
 
-    /// How the card of that index is set, and whether it is sound.
+    /// The settings and errors of the card of that index.
     pub fn state(&self, index: u32) -> CardState {
         let Ok(device) = self.library.device_by_index(index) else { return CardState::default() };
         let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
@@ -129,7 +130,7 @@ impl Cards for Nvml {
         for index in 0..count {
             let device = match self.library.device_by_index(index) {
                 Ok(device) => device,
-                // Cards that a container was not given are counted and cannot be opened.
+                // The count includes cards that the container was not given, which cannot be opened.
                 Err(Answer::NoPermission) => continue,
                 Err(source) => return Err(failed("handle of a card")(source)),
             };
@@ -145,7 +146,7 @@ impl Cards for Nvml {
     }
 }
 
-/// Everything but its name and UUID may be refused by a card or an older driver, and is absent then.
+/// A card or an older driver may refuse everything but name and UUID; those figures are absent.
 fn card(device: &Device<'_>, index: u32, uuid: String) -> Result<Card, Answer> {
     let utilization = device.utilization_rates().ok();
     let mig = device.mig_mode().is_ok_and(|mode| mode.current == 1);
@@ -194,7 +195,7 @@ fn processes(device: &Device<'_>) -> Vec<CardProcess> {
 }
 
 fn instances(device: &Device<'_>) -> Vec<MigInstance> {
-    // The count is of places; those without an instance answer with an error.
+    // The count includes empty slots, which return an error.
     let places = 0..device.mig_device_count().unwrap_or(0);
     let instance = |place| {
         let part = device.mig_device_by_index(place).ok()?;
@@ -204,11 +205,11 @@ fn instances(device: &Device<'_>) -> Vec<MigInstance> {
     places.filter_map(instance).collect()
 }
 
-/// Writes to each process how busy it was since the last sample, and gives the time of the newest.
+/// Sets the utilization of each process since the last sample, and returns the time of the newest sample.
 fn credit_processes(device: &Device<'_>, since: Option<u64>, processes: &mut [CardProcess]) -> Option<u64> {
     let samples = match device.process_utilization_stats(since) {
         Ok(samples) => samples,
-        // How some drivers say that nobody did anything.
+        // Some drivers report idleness this way.
         Err(Answer::NotFound) => Vec::new(),
         Err(_) => return None,
     };
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_an_answer() {
-        // Nothing is claimed of machines that have a driver.
+        // On a machine with a driver there is nothing to check.
         if let Err(error) = Nvml::open() {
             assert!(error.hint().is_some());
             assert!(!error.to_string().ends_with('.'), "{error}");

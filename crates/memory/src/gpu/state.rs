@@ -1,22 +1,22 @@
-/// How a card is set and whether it is sound, beside what a [`Card`](super::Card) tells. What the card or its driver
-/// does not tell is `None`.
+/// Settings and errors of a card beyond those of [`Card`](super::Card). Figures that the card or its driver does not
+/// provide are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardState {
-    /// Who may compute on it.
+    /// Its compute mode.
     pub compute_mode: Option<ComputeMode>,
-    /// Errors of its memory that could not be corrected, since the driver was loaded.
+    /// Uncorrectable memory errors since the driver was loaded.
     pub uncorrected_errors: Option<u64>,
-    /// Whether cells of its memory wait for a restart to be taken out of use.
+    /// Whether broken memory cells wait for a restart to be retired.
     pub retirement_pending: Option<bool>,
 }
 
-/// Who may compute on a card.
+/// The processes that may compute on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComputeMode {
     /// Any number of processes.
     Default,
     /// One process at a time.
     ExclusiveProcess,
-    /// Nobody.
+    /// None.
     Prohibited,
 }

@@ -1,13 +1,25 @@
-use super::{Card, DeviceReading, MigInstance};
+use std::sync::OnceLock;
 
-/// A card, or a part of one, as CUDA counts them: the first is `cuda:0`.
+use super::{
+    breakdown::DeviceReading,
+    card::{Card, MigInstance},
+};
+
+/// The value of CUDA_VISIBLE_DEVICES, read once per process; `None` if it is not set.
+pub fn visible_devices() -> Option<&'static str> {
+    static VALUE: OnceLock<Option<String>> = OnceLock::new();
+    let read = || std::env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned());
+    VALUE.get_or_init(read).as_deref()
+}
+
+/// A card or MIG instance with its CUDA index: the first is `cuda:0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CudaDevice<'a> {
-    /// Its number for CUDA.
+    /// Its CUDA index.
     pub index: usize,
     /// The card.
     pub card: &'a Card,
-    /// The part of it, in MIG mode.
+    /// The instance, in MIG mode.
     pub instance: Option<&'a MigInstance>,
 }
 
@@ -20,13 +32,12 @@ impl<'a> CudaDevice<'a> {
 
 /// The devices that a program with this CUDA_VISIBLE_DEVICES sees (`None`: not set), in CUDA's order.
 ///
-/// As CUDA does it: entries are indices of cards, or beginnings of their UUIDs (`GPU-…`, `MIG-…`), of one kind as the
-/// first; an entry that names no card, or more than one, ends the list; a card named twice makes it empty. Of MIG
-/// instances a program sees one, and no card beside it.
+/// The rules are CUDA's. Entries are card indices or prefixes of UUIDs (`GPU-…`, `MIG-…`), all of the first entry's kind.
+/// An entry that matches no card, or several, ends the list. A card named twice empties it. A program sees one MIG
+/// instance at most, and no card beside it.
 ///
-/// `cards` are in the order of PCI addresses. CUDA counts so with `CUDA_DEVICE_ORDER=PCI_BUS_ID`; without, it puts
-/// what it takes for the fastest card first, which matters where cards of several models are in one machine. To be
-/// sure, compare UUIDs.
+/// `cards` are in the order of PCI addresses, which CUDA uses with `CUDA_DEVICE_ORDER=PCI_BUS_ID`. Otherwise it puts the
+/// fastest card first, which matters in a machine with several models. Compare UUIDs to be sure.
 pub fn cuda_devices<'a>(cards: &'a [Card], visible: Option<&str>) -> Vec<CudaDevice<'a>> {
     let mut chosen = match visible {
         None => cards.iter().filter_map(whole).collect(),
@@ -41,7 +52,7 @@ pub fn cuda_devices<'a>(cards: &'a [Card], visible: Option<&str>) -> Vec<CudaDev
 
 type Choice<'a> = (&'a Card, Option<&'a MigInstance>);
 
-/// The card; in MIG mode its first instance, and nothing where it has none.
+/// The card; in MIG mode its first instance, if any.
 fn whole(card: &Card) -> Option<Choice<'_>> {
     if card.mig { Some((card, Some(card.mig_instances.first()?))) } else { Some((card, None)) }
 }
@@ -68,7 +79,7 @@ fn uuid<'a>(card: &'a Card, instance: Option<&'a MigInstance>) -> &'a str {
     instance.map_or(&card.uuid, |instance| &instance.uuid)
 }
 
-/// What CUDA reads as a number: digits at the start, whatever comes behind.
+/// The card of an index. CUDA reads leading digits and ignores the rest.
 fn by_index<'a>(cards: &'a [Card], entry: &str) -> Option<Choice<'a>> {
     let entry = entry.strip_prefix('+').unwrap_or(entry);
     let digits = entry.find(|c: char| !c.is_ascii_digit()).unwrap_or(entry.len());
@@ -87,7 +98,7 @@ fn by_instance<'a>(cards: &'a [Card], entry: &str) -> Option<Choice<'a>> {
     Some((card, Some(instance)))
 }
 
-/// The item, where there is no other.
+/// The item, if it is the only one.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

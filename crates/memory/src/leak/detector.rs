@@ -5,13 +5,13 @@ use oomph_core::Bytes;
 use super::trend::{Observation, Shape, Slope, Trend};
 use crate::record::StepKind;
 
-/// Where in a loop memory is looked at. What is in use there is compared with what was at the same point before.
+/// A point of a loop at which memory is read, and compared with earlier readings at the same point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
     /// After an optimizer step, or after an evaluation batch.
     pub kind: StepKind,
-    /// Samples it had: the smaller last batch of an epoch is compared with others of its kind. Where every batch has
-    /// its own number, say the same one for all.
+    /// Samples in the batch: the smaller last batch of an epoch is compared with others of its size. If every batch has a
+    /// different size, give the same number for all.
     pub samples: usize,
 }
 
@@ -27,12 +27,12 @@ impl Point {
     }
 }
 
-/// What one observation says.
+/// The result of one observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// No growth, or none that was not told already.
+    /// No growth, or none beyond that already reported.
     Steady,
-    /// It grows, but not for long enough: worth recording what the next steps keep.
+    /// Growth, but not yet for long enough: record what the next steps keep.
     Suspected,
     /// It grows.
     Growth(Growth),
@@ -41,29 +41,29 @@ pub enum Finding {
 /// Memory that grows from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// Where.
+    /// The point.
     pub point: Point,
-    /// What a step, or an evaluation batch, adds.
+    /// Growth per step or evaluation batch.
     pub bytes_per_step: Bytes,
-    /// What was added since it was first seen.
+    /// Growth since it was first seen.
     pub grown_bytes: Bytes,
-    /// Steps, or evaluation batches, that it took.
+    /// Steps or evaluation batches since then.
     pub steps: u64,
-    /// In use now.
+    /// Bytes in use now.
     pub in_use_bytes: Bytes,
 }
 
 impl Growth {
-    /// Steps, or evaluation batches, until a limit is reached.
+    /// Steps or evaluation batches until a limit is reached.
     pub fn steps_left(&self, limit_bytes: Bytes) -> u64 {
         limit_bytes.get().saturating_sub(self.in_use_bytes.get()) / self.bytes_per_step.get().max(1)
     }
 }
 
-/// Compares what is in use at the same points of successive steps. Pure: it is given its figures.
+/// Compares the bytes in use at the same points of successive steps. It reads no meter: callers pass the figures.
 ///
-/// Growth is told once for each kind of point, and again where its rate has doubled or ten times as much has grown.
-/// It has to go on for 14 observations after the first 3 of a point, most of which add 128 bytes or more.
+/// Growth is reported once per kind of point, then again if its rate doubles or the total grows tenfold. It must last for
+/// 14 observations after the first 3 of a point, most of which add at least 128 bytes.
 ///
 /// ```
 /// use oomph_memory::leak::{Finding, LeakDetector, Point};
@@ -83,42 +83,42 @@ pub struct LeakDetector {
     eval: OfKind,
 }
 
-/// What all points of a kind share.
+/// The state shared by all points of a kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfKind {
     /// Observations so far.
     steps: u64,
-    /// What was in use at the last one.
+    /// Bytes in use at the last one.
     in_use: u64,
     told: Option<Told>,
 }
 
-/// What was told last.
+/// The last report.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     slope: Slope,
     grown: u64,
 }
 
-/// Batches of more different sizes than this are forgotten, the oldest first.
+/// The most batch sizes remembered; the oldest are forgotten.
 const MOST_POINTS: usize = 16;
 
 impl LeakDetector {
-    /// One that has seen nothing.
+    /// A detector without observations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes what is in use at a point of a step that is over.
+    /// Observes the bytes in use at a point of a finished step.
     pub fn observe(&mut self, point: Point, in_use_bytes: Bytes) -> Finding {
         let in_use = in_use_bytes.get();
         let of_kind = self.of_kind(point.kind);
         of_kind.steps += 1;
         of_kind.in_use = in_use;
         let step = of_kind.steps;
-        // What training leaks between two evaluations is not the evaluation's.
+        // A leak of training between two evaluations is not counted for the evaluation.
         let base = if point.kind == StepKind::Eval { self.train.in_use } else { 0 };
-        // A level may lie below its base; the middle keeps it a number without a sign.
+        // A level may fall below its base. The middle of the range keeps the number unsigned.
         let bytes = (1 << 62) + in_use - base.min(1 << 62);
         match self.trend(point).observe(Observation { step, bytes }) {
             Shape::Steady => Finding::Steady,
@@ -180,8 +180,8 @@ impl fmt::Display for Point {
 mod tests {
     use super::*;
 
-    /// Feeds a run of epochs with evaluations: what each training step and each evaluation batch leaves behind, and
-    /// whether evaluation gives back what it kept. The kinds of growth told, in order.
+    /// Observes epochs with evaluations. The arguments are the bytes left by each training step and evaluation batch, and
+    /// whether evaluation frees its bytes at its end. Returns the kinds of reported growth, in order.
     fn run(epochs: u64, train_leaks: u64, eval_leaks: u64, gives_back: bool) -> Vec<Growth> {
         let mut detector = LeakDetector::new();
         let mut in_use = 10_000_000;
@@ -193,7 +193,7 @@ mod tests {
         for _ in 0..epochs {
             for batch in 0..45 {
                 in_use += train_leaks;
-                // The last batch of an epoch is smaller, and so is what is left of it.
+                // The last batch of an epoch is smaller and leaves fewer bytes.
                 let (samples, left) = if batch == 44 { (13, 1300) } else { (32, 3200) };
                 see(Point::step(samples), in_use + left + batch % 10 * 8);
             }
@@ -222,7 +222,7 @@ mod tests {
         let told = run(3, 4096, 0, true);
         assert!(told.iter().all(|growth| growth.point == Point::step(32)), "{told:?}");
         assert_eq!(told[0].bytes_per_step, Bytes::new(4096 + 8));
-        // 17, then where ten times as much has grown.
+        // Step 17, then at ten times the growth.
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(run(10, 4096, 0, true).len(), 2);
     }

@@ -1,34 +1,34 @@
 use std::{cmp::Reverse, collections::HashMap};
 
-use oomph_core::{Bytes, Phase, Place};
+use oomph_core::{Bytes, ExecutionPoint, Phase};
 
 use crate::record::{Change, Recording};
 
-/// Blocks that every step leaves behind: of one size, born at one place.
+/// Blocks that every step leaves behind, of one size and execution point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrownKind {
-    /// How many a step.
+    /// Blocks per step.
     pub count: u64,
-    /// The size of each.
+    /// Bytes of each.
     pub bytes: Bytes,
-    /// The phase they are born in.
+    /// The phase they are allocated in.
     pub phase: Phase,
-    /// The stage, layer or user's scope they are born in.
+    /// The stage, layer or user scope they are allocated in.
     pub scope: String,
 }
 
 impl GrownKind {
-    /// What they take together.
+    /// Their bytes together.
     pub fn bytes_per_step(&self) -> Bytes {
         Bytes::new(self.count * self.bytes.get())
     }
 }
 
-/// Finds what the steps between `marks` left behind: the phase that left most first, and in it the most bytes first.
-/// A mark is the number of the first event after a step.
+/// Finds the blocks that the steps between `marks` left behind: the phase with most bytes first, and the largest first in
+/// it. A mark is the number of the first event after a step.
 ///
-/// A block counts where it has lived for one whole step after its own: parameters are new after every step, too, and
-/// gone after the next.
+/// A block counts if it outlives the step after its own: parameters, too, are new after every step and freed after the
+/// next.
 pub(super) fn grown_kinds(recording: &Recording, marks: &[u64]) -> Vec<GrownKind> {
     let mut marks: Vec<u64> = marks.iter().copied().filter(|mark| *mark >= recording.first_event).collect();
     // Steps before the recording have no events.
@@ -37,32 +37,32 @@ pub(super) fn grown_kinds(recording: &Recording, marks: &[u64]) -> Vec<GrownKind
     else {
         return Vec::new();
     };
-    let mut alive: HashMap<u64, (usize, u64, Place)> = HashMap::new();
+    let mut alive: HashMap<u64, (usize, u64, ExecutionPoint)> = HashMap::new();
     for event in recording.events.iter().take_while(|event| event.number < end) {
-        // The step that begins with the last mark before it.
+        // The step that starts at the last mark before it.
         let step = marks.partition_point(|mark| *mark <= event.number);
         match event.change {
             Change::Alloc { address, bytes } if (1..=steps).contains(&step) => {
-                alive.insert(address, (step, bytes, event.place));
+                alive.insert(address, (step, bytes, event.point));
             }
             Change::Alloc { address, .. } | Change::Free { address, .. } => _ = alive.remove(&address),
             Change::Step { .. } => {}
         }
     }
-    // By size and place: how many there are, and of which steps.
-    let mut kinds: HashMap<(u64, Place), (usize, Vec<bool>)> = HashMap::new();
-    for (step, bytes, place) in alive.into_values() {
-        let (count, seen) = kinds.entry((bytes, place)).or_insert_with(|| (0, vec![false; steps]));
+    // By size and execution point: the number of blocks, and their steps.
+    let mut kinds: HashMap<(u64, ExecutionPoint), (usize, Vec<bool>)> = HashMap::new();
+    for (step, bytes, point) in alive.into_values() {
+        let (count, seen) = kinds.entry((bytes, point)).or_insert_with(|| (0, vec![false; steps]));
         *count += 1;
         seen[step - 1] = true;
     }
-    // What most steps leave behind; a cache is filled by one.
+    // Blocks that most steps leave behind; a cache is filled by one step.
     kinds.retain(|_, (_, seen)| 2 * seen.iter().filter(|seen| **seen).count() > steps);
-    let kind = |((bytes, place), (count, _)): ((u64, Place), (usize, Vec<bool>))| GrownKind {
+    let kind = |((bytes, point), (count, _)): ((u64, ExecutionPoint), (usize, Vec<bool>))| GrownKind {
         count: count.div_ceil(steps) as u64,
         bytes: Bytes::new(bytes),
-        phase: place.phase(),
-        scope: place.scope(),
+        phase: point.phase(),
+        scope: point.scope(),
     };
     let mut kinds: Vec<GrownKind> = kinds.into_iter().map(kind).collect();
     let of_phases = Phase::ALL.map(|phase| {
@@ -78,29 +78,29 @@ pub(super) fn grown_kinds(recording: &Recording, marks: &[u64]) -> Vec<GrownKind
 
 #[cfg(test)]
 mod tests {
-    use oomph_core::{phase, place, scope};
+    use oomph_core::{current_point, phase, scope};
 
     use super::*;
     use crate::record::Event;
 
-    fn event(change: Change, place: Place) -> Event {
-        Event { change, nanoseconds: 0, number: 0, place }
+    fn event(change: Change, point: ExecutionPoint) -> Event {
+        Event { change, nanoseconds: 0, number: 0, point }
     }
 
-    fn forward() -> Place {
+    fn forward() -> ExecutionPoint {
         let _phase = phase(Phase::Forward);
         let _scope = scope("layer1");
-        place()
+        current_point()
     }
 
     /// Steps that each make parameters anew, use a workspace, and keep two blocks; one fills a cache.
     fn steps(count: u64) -> (Recording, Vec<u64>) {
-        let (idle, forward) = (Place::default(), forward());
+        let (idle, forward) = (ExecutionPoint::default(), forward());
         let mut events = Vec::new();
         let mut marks = vec![100];
         for step in 0..count {
             let mut alloc =
-                |address, bytes, place| events.push(event(Change::Alloc { address, bytes }, place));
+                |address, bytes, point| events.push(event(Change::Alloc { address, bytes }, point));
             alloc(1 << 20 | step, 500, idle);
             alloc(7, 9999, forward);
             alloc(2 << 20 | step, 64, forward);
@@ -131,7 +131,7 @@ mod tests {
         let (recording, marks) = steps(5);
         let mut events = recording.events;
         for event in &mut events {
-            // One large block of idle, against two of forward that are more together.
+            // One large block of idle, and two of forward with more bytes together.
             if let Change::Alloc { address, bytes } = &mut event.change
                 && *address >> 20 == 1
             {

@@ -1,8 +1,8 @@
-//! Memory that is never given back: the same point of successive steps is compared.
+//! Finds memory that is never freed, by comparing the same point of successive steps.
 //!
-//! - [`LeakWatch`]: reads the meter at a [`Point`], and says what grew where something grows.
-//! - [`LeakDetector`]: the comparison alone, of figures from anywhere.
-//! - [`Leak`]: what was found; it displays as a sentence.
+//! - [`LeakWatch`]: reads the meter at a [`Point`] and reports growth.
+//! - [`LeakDetector`]: the comparison alone, of any figures.
+//! - [`Leak`]: the report, displayed as a sentence.
 //!
 //! ```
 //! use oomph_memory::{Account, charge, leak::{LeakWatch, Point}};

@@ -5,47 +5,47 @@ use oomph_core::{Bytes, Phase};
 use super::{GrownKind, Growth, Point};
 use crate::record::StepKind;
 
-/// Memory that grows, and of what.
+/// A leak: growing memory and its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
-    /// Where and how fast.
+    /// The point and the rate.
     pub growth: Growth,
-    /// What the device may use, where that is known.
+    /// The device's memory limit, if known.
     pub limit_bytes: Option<Bytes>,
-    /// What every step leaves behind: the phase that leaves most first, and in it the most bytes first. Empty where it
-    /// was not recorded.
+    /// The blocks that every step leaves behind: the phase with most bytes first, and the largest first in it. Empty without
+    /// a recording.
     pub kinds: Vec<GrownKind>,
 }
 
-/// What a leak most likely comes from.
+/// The most likely cause of a leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A graph of forward is alive: many tensors of forward or of evaluation.
+    /// A graph of forward is kept: many tensors of forward or evaluation.
     Graph,
     /// Results of forward are kept, without their graph.
     Outputs,
-    /// What backward made is kept.
+    /// Results of backward are kept.
     Gradients,
-    /// What the optimizer made is kept.
+    /// Results of the optimizer are kept.
     Parameters,
     /// Batches are kept.
     Batches,
-    /// What is made between the phases is kept, or the program names no phases.
+    /// Memory allocated between phases is kept, or the program enters no phases.
     Own,
 }
 
-/// Kinds of blocks that are more than a loss and an output.
+/// More kinds of blocks than a loss and an output have.
 const GRAPH_KINDS: usize = 4;
-/// Kinds that a message names.
+/// The most kinds in a message.
 const NAMED_KINDS: usize = 3;
 
 impl Leak {
-    /// Steps, or evaluation batches, until the limit is reached.
+    /// Steps or evaluation batches until the limit is reached.
     pub fn steps_left(&self) -> Option<u64> {
         self.limit_bytes.map(|limit| self.growth.steps_left(limit))
     }
 
-    /// What it most likely comes from: by the phase that most of it is born in. `None` where nothing was recorded.
+    /// The most likely cause, by the phase that allocates most of it. `None` without a recording.
     pub fn cause(&self) -> Option<Cause> {
         let phase = self.kinds.first()?.phase;
         let kinds = self.kinds.iter().filter(|kind| kind.phase == phase).count();
@@ -61,7 +61,7 @@ impl Leak {
 }
 
 impl Cause {
-    /// What it is, and what to do about it.
+    /// The cause and its remedy.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Graph => {
@@ -71,10 +71,10 @@ impl Cause {
             }
             Self::Outputs => {
                 "outputs outlive their step: a list, cache, closure or `Rc` cycle keeps them on the device; keep numbers, or \
-                 bring what you need to the host (`into_data`)"
+                 copy outputs to the host (`into_data`)"
             }
             Self::Gradients => {
-                "gradients outlive their step: let them go with it, and keep a norm as a number where you need one"
+                "gradients outlive their step; drop them with the step, and keep norms as numbers"
             }
             Self::Parameters => {
                 "parameters or optimizer state of earlier steps live on: a list, cache, closure or `Rc` cycle keeps \
@@ -84,14 +84,14 @@ impl Cause {
                 "batches outlive their step: a list, cache, closure or `Rc` cycle keeps them on the device; keep them on the host"
             }
             Self::Own => {
-                "it is made outside of the phases of a step: look for lists, caches, closures and `Rc` cycles that \
+                "the blocks are allocated outside the phases of a step; look for lists, caches, closures and `Rc` cycles that \
                  keep tensors, and name phases with `oomph::phase`"
             }
         }
     }
 }
 
-/// A sentence: where, how much, how long it may go on, of what, and what to do.
+/// A sentence: the point, the rate, the steps until the limit, the blocks, and the remedy.
 impl fmt::Display for Leak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Growth { point, bytes_per_step, grown_bytes, steps, .. } = self.growth;
@@ -105,7 +105,7 @@ impl fmt::Display for Leak {
             )?;
         }
         if !self.kinds.is_empty() {
-            f.write_str("; what stays of each: ")?;
+            f.write_str("; each leaves behind: ")?;
             self.write_kinds(f)?;
         }
         self.cause().map_or(Ok(()), |cause| write!(f, "; {}", cause.advice()))
@@ -128,16 +128,16 @@ impl Leak {
     }
 }
 
-/// `3 × 16.0 KiB born in forward at `layer1.0.conv1``.
+/// `3 × 16.0 KiB allocated in forward at `layer1.0.conv1``.
 impl fmt::Display for GrownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, bytes, phase, scope } = self;
-        write!(f, "{count} × {bytes} born in {phase}")?;
+        write!(f, "{count} × {bytes} allocated in {phase}")?;
         if scope.is_empty() { Ok(()) } else { write!(f, " at `{scope}`") }
     }
 }
 
-/// With a comma between thousands.
+/// The number with a comma between thousands.
 fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let starts_group = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
@@ -185,7 +185,7 @@ mod tests {
             says,
             format!(
                 "memory leak: every training step adds 640 B (8.12 KiB in the last 13); the limit of 101 MiB is \
-                 reached after 1,638 more steps; what stays of each: 1 × 640 B born in forward at `head`; {advice}"
+                 reached after 1,638 more steps; each leaves behind: 1 × 640 B allocated in forward at `head`; {advice}"
             )
         );
         let unknown = super::tests::leak(Vec::new()).to_string();
@@ -197,7 +197,10 @@ mod tests {
         let scopes = ["stem", "layer1", "layer2", "head"];
         let graph = scopes.map(|scope| kind(2, 4096, Phase::Forward, scope)).to_vec();
         let says = leak(graph.clone()).to_string();
-        assert!(says.contains("2 × 4.00 KiB born in forward at `layer2` and 2 more of 8.00 KiB; "), "{says}");
+        assert!(
+            says.contains("2 × 4.00 KiB allocated in forward at `layer2` and 2 more of 8.00 KiB; "),
+            "{says}"
+        );
         for (kinds, cause) in [
             (graph.clone(), Cause::Graph),
             (graph[..1].to_vec(), Cause::Outputs),

@@ -1,30 +1,29 @@
 use std::collections::VecDeque;
 
-/// Less than this a step is no leak: losses and counts that stay on the device until they are read are a few numbers
-/// a step.
+/// Growth below this per step is no leak: unread losses and counts add a few numbers per step.
 pub(super) const FLOOR_BYTES_PER_STEP: u64 = 128;
 
-/// The first observations of a point: they make the optimizer's state and buffers that last.
+/// The first observations of a point, which allocate optimizer state and lasting buffers.
 const WARM_UP: usize = 3;
-/// Observations that grow before growth is suspected, and before it is certain.
+/// Growing observations before growth is suspected, and before it is certain.
 const SUSPECT: usize = 10;
 const CERTAIN: usize = 14;
-/// Of so many observations the least is one observation of the next coarser level.
+/// The minimum of this number of observations is one observation of the next coarser level.
 const BLOCK: usize = 16;
-/// Every observation; the least of 16; the least of 256.
+/// The levels: every observation, the minimum of 16, the minimum of 256.
 const LEVELS: usize = 3;
 
-/// What is in use at a point, over time.
+/// Bytes in use at a point over time.
 ///
-/// Growth is looked for at three levels: from one observation to the next, and between the least of 16 and of 256. So
-/// memory that is given back from time to time, but never all of it, shows at the coarser ones.
+/// Growth is sought at three levels: between observations, between minima of 16, and between minima of 256. Memory that is
+/// freed from time to time, but never completely, shows at the coarser levels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trend {
     skipped: usize,
     levels: [Level; LEVELS],
 }
 
-/// The newest observations of one level, and the block that is to become one of the next.
+/// The newest observations of one level, and the incomplete group of the next.
 #[derive(Clone, Debug, Default)]
 struct Level {
     seen: VecDeque<Observation>,
@@ -32,14 +31,14 @@ struct Level {
     in_block: usize,
 }
 
-/// What was in use when so many steps were done.
+/// Bytes in use after a number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observation {
     pub(super) step: u64,
     pub(super) bytes: u64,
 }
 
-/// What a trend looks like.
+/// The shape of a trend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Steady,
@@ -56,7 +55,7 @@ pub(super) struct Slope {
 }
 
 impl Trend {
-    /// Takes one more observation, of a later step than the ones before.
+    /// Adds an observation of a later step.
     pub(super) fn observe(&mut self, observation: Observation) -> Shape {
         if self.skipped < WARM_UP {
             self.skipped += 1;
@@ -77,13 +76,13 @@ impl Trend {
 }
 
 impl Level {
-    /// The block that this observation completes.
+    /// The group that this observation completes.
     fn observe(&mut self, observation: Observation) -> Option<Observation> {
         if self.seen.len() == CERTAIN {
             self.seen.pop_front();
         }
         self.seen.push_back(observation);
-        // The block stands for its steps as its last one: those of the next are all later.
+        // A group has the step of its last observation, so groups stay in order.
         let least = self.block.map_or(observation.bytes, |block| block.bytes.min(observation.bytes));
         self.block = Some(Observation { bytes: least, ..observation });
         self.in_block += 1;
@@ -94,11 +93,11 @@ impl Level {
         self.block.take()
     }
 
-    /// The growth of the newest `count`, where three quarters of them grew by more than the floor, and no more than
+    /// The growth over the newest `count` observations, if three quarters of them grew by more than the floor and at most
     /// `exceptions` pairs are out of order.
     ///
-    /// The first keeps out a single jump, the second what only goes up and down: of values in random order, 10 have at
-    /// most one pair out of order in 1 of 360,000 cases, and 14 have at most two in 1 of 840,000,000.
+    /// The first rule excludes a single jump, the second excludes fluctuation. Ten random values have at most one pair out
+    /// of order in 1 of 360,000 cases; 14 have at most two in 1 of 840,000,000.
     fn slope(&self, count: usize, exceptions: usize) -> Option<Slope> {
         let skipped = self.seen.len().checked_sub(count)?;
         let newest: Vec<Observation> = self.seen.iter().skip(skipped).copied().collect();
@@ -114,13 +113,13 @@ impl Level {
     }
 }
 
-/// Bytes a step between two observations.
+/// Bytes per step between two observations.
 fn rate(before: Observation, after: Observation) -> i128 {
     let steps = after.step.saturating_sub(before.step).max(1);
     (i128::from(after.bytes) - i128::from(before.bytes)) / i128::from(steps)
 }
 
-/// Pairs of which the later is the smaller.
+/// Pairs whose later value is the smaller.
 fn inversions(observations: &[Observation]) -> usize {
     let smaller_after = |index: usize, bytes: u64| {
         observations[index + 1..].iter().filter(|later| later.bytes < bytes).count()
@@ -134,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// The first observation, from 1, at which growth is certain, with its bytes a step.
+    /// The first observation, counted from 1, with certain growth, and its bytes per step.
     fn found(series: impl IntoIterator<Item = u64>) -> Option<(usize, u64)> {
         let mut trend = Trend::default();
         series.into_iter().enumerate().find_map(|(index, bytes)| {
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_leak_that_is_partly_given_back_is_found() {
-        // 10 KiB a step, of which 9 go every 10 steps.
+        // 10 KiB per step; every 10 steps nine tenths are freed.
         let series = (0..1000).map(|step| BASE + (step % 10) * 10_240 + step / 10 * 10_240);
         let (at, bytes) = found(series).expect("it grows");
         assert!(at < 300 && bytes.abs_diff(1024) < 300, "{at}: {bytes}");
@@ -212,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever goes up and down within bounds and in no order.
+        /// Random levels within bounds.
         #[test]
         fn what_is_bounded_and_random_is_no_leak(
             series in prop::collection::vec(0u64..1 << 32, 0..1500),
@@ -220,7 +219,7 @@ mod tests {
             prop_assert_eq!(found(series), None);
         }
 
-        /// Teeth of any height that are shorter than what is compared.
+        /// Sawtooth levels of any height, with a period shorter than the compared window.
         #[test]
         fn what_is_released_every_few_steps_is_no_leak(
             period in 1u64..11, leaked in 0u64..1 << 20, noise in 1u64..64,

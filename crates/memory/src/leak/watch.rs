@@ -9,22 +9,22 @@ use crate::{
     record::{self, StepKind},
 };
 
-/// Events that are recorded while growth is suspected: 5 MiB.
+/// Events recorded while growth is suspected: 5 MiB.
 const EVENTS: usize = 1 << 17;
-/// Steps whose ends are remembered.
+/// The most step ends remembered.
 const MARKS: usize = 9;
 
-/// Looks at the meter after steps, and finds out what grows where something does.
+/// Reads the meter after steps, and reports growth with the growing blocks.
 ///
-/// While nothing grows it reads the meter once a step. Where growth is suspected, some steps are recorded, unless a
-/// recording goes on anyway; it ends when growth is certain or gone.
+/// Without growth it reads the meter once per step. If growth is suspected, it records some steps, unless a recording is
+/// already on. The recording ends once the growth is confirmed or ruled out.
 #[derive(Debug)]
 pub struct LeakWatch {
     detector: LeakDetector,
     limit_bytes: Option<Bytes>,
     train: Marks,
     eval: Marks,
-    /// The point whose growth is suspected, where it is this watch that records.
+    /// The point of the suspected growth, if this watch started the recording.
     records: Option<Point>,
 }
 
@@ -33,16 +33,16 @@ pub struct LeakWatch {
 struct Marks(VecDeque<u64>);
 
 impl LeakWatch {
-    /// One that has seen nothing. `limit_bytes` is what the device may use, to say how long a leak may go on.
+    /// A watch without observations. From `limit_bytes`, the device's limit, it estimates how long a leak can last.
     pub fn new(limit_bytes: Option<Bytes>) -> Self {
         let (train, eval) = Default::default();
         Self { detector: LeakDetector::new(), limit_bytes, train, eval, records: None }
     }
 
-    /// Compares what is in use now with what was at this point before. What it finds it tells once; see
+    /// Compares the bytes in use with earlier ones at this point. A leak is reported once, then again if its rate doubles; see
     /// [`LeakDetector`].
     ///
-    /// To be called where a step or an evaluation batch is over and what belongs to it is dropped.
+    /// Call it after a step or an evaluation batch, when its tensors are dropped.
     pub fn check(&mut self, point: Point) -> Option<Leak> {
         charge(Account::Host, || match self.detector.observe(point, read().in_use_bytes) {
             Finding::Steady => {
@@ -96,7 +96,7 @@ impl LeakWatch {
     }
 }
 
-/// A recording does not go on for a loop that has ended.
+/// Ends the recording with the loop.
 impl Drop for LeakWatch {
     fn drop(&mut self) {
         self.stop();

@@ -2,25 +2,24 @@ use std::fs;
 
 use super::Procfs;
 
-/// The files of NVIDIA's driver that a process has open.
+/// The NVIDIA device files that a process has open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuFiles {
-    /// Of which cards: the number in `/dev/nvidia0`.
+    /// The cards: the number in `/dev/nvidia0`.
     pub minors: Vec<u32>,
-    /// Whether it computes there: CUDA opens `/dev/nvidia-uvm`; a monitor does not.
+    /// Whether it computes: CUDA opens `/dev/nvidia-uvm`, a monitor does not.
     pub computes: bool,
 }
 
 impl GpuFiles {
-    /// Whether it has none open.
+    /// Whether no file is open.
     pub fn is_empty(&self) -> bool {
         self.minors.is_empty() && !self.computes
     }
 }
 
 impl Procfs {
-    /// What a process has open of GPUs. `None` where it may not be looked at: only one's own processes may, unless one
-    /// is root.
+    /// The device files that a process has open. `None` without permission: only root may read those of other users.
     pub fn gpu_files(&self, pid: u32) -> Option<GpuFiles> {
         let mut files = GpuFiles::default();
         for entry in fs::read_dir(self.path(format!("proc/{pid}/fd"))).ok()?.flatten() {

@@ -7,25 +7,25 @@ use super::{
 };
 use crate::cgroup;
 
-/// Memory of the machine, and of the cgroups that this process is in.
+/// Memory of the machine and of this process's cgroups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostMemory {
-    /// All of the machine.
+    /// Total memory of the machine.
     pub total_bytes: Bytes,
-    /// What programs could still get, caches given back.
+    /// Memory available to programs, with reclaimable caches.
     pub available_bytes: Bytes,
-    /// What the cgroup with the smallest limit may use. `None` where none has a limit.
+    /// The smallest limit of a cgroup; `None` if there is none.
     pub cgroup_limit_bytes: Option<Bytes>,
-    /// What that cgroup uses, without files that are only kept until the memory is needed.
+    /// The memory in use by that cgroup, without reclaimable file cache.
     pub cgroup_used_bytes: Option<Bytes>,
 }
 
 impl Procfs {
-    /// Reads the memory of the machine. Zero where the system does not tell.
+    /// Reads the memory of the machine. Unknown figures are 0.
     pub fn host_memory(&self) -> HostMemory {
         let meminfo = self.read("proc/meminfo").unwrap_or_default();
         let field = |name| status_field(&meminfo, name).and_then(kib).unwrap_or_default();
-        // Paths below the root: joined as they are they would replace it.
+        // Relative paths: joining an absolute path would replace the root.
         let levels = cgroup::levels(|path| self.read(path.strip_prefix("/").unwrap_or(path)));
         let tightest = levels.into_iter().min_by_key(|level| level.limit_bytes);
         HostMemory {

@@ -1,9 +1,9 @@
-//! The processes of this machine, as far as memory goes: who holds how much, on GPUs and on the host.
+//! The memory of this machine's processes, on GPUs and on the host.
 //!
-//! - [`Procfs`]: what the kernel tells, read anew with every call.
-//! - [`Process`]: one of them; [`HostMemory`]: the machine and its cgroup.
-//! - [`on_gpus`]: who is on the cards, told by the driver or by the files that are open.
-//! - [`is_stale`], [`Watch`]: which of them nobody needs any more. They are named, never ended.
+//! - [`Procfs`]: the kernel's files, read anew with every call.
+//! - [`Process`]: one process; [`HostMemory`]: the machine and its cgroup.
+//! - [`on_gpus`]: the processes on the cards, by the driver or by their open files.
+//! - [`is_stale`], [`Watch`]: processes that hold a GPU without using it. They are reported, never ended.
 
 mod gpu_files;
 mod host;
@@ -15,6 +15,6 @@ mod stale;
 pub use gpu_files::GpuFiles;
 pub use host::HostMemory;
 pub use on_gpus::{GpuProcess, on_gpus};
-pub use process::{Process, State};
+pub use process::{Process, ProcessState};
 pub use procfs::Procfs;
 pub use stale::{LONGEST_GAP, Look, STALE_AFTER, Watch, is_stale};

@@ -5,38 +5,38 @@ use oomph_core::Bytes;
 use super::{Look, Process, Procfs, Watch};
 use crate::gpu::{Card, CardProcess, ProcessKind};
 
-/// A process that is on a card.
+/// A process on a card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuProcess {
-    /// Its id, in the driver's view where the driver names it, otherwise in ours.
+    /// Its id by the driver if the driver lists it, else by the kernel.
     pub pid: u32,
-    /// The card: its index.
+    /// The index of the card.
     pub card: u32,
-    /// What it holds there. `None` where the driver does not tell.
+    /// Its memory on the card; `None` if the driver does not provide it.
     pub used_bytes: Option<Bytes>,
-    /// What it uses the card for. `None` where the driver does not list the process, and its open files give it away.
+    /// The APIs it uses; `None` if the driver does not list the process and only its open files show it.
     pub kind: Option<ProcessKind>,
     /// Share of the time since the last sample in which its kernels ran.
     pub gpu_utilization_percent: Option<u32>,
-    /// What the kernel tells of it. `None` where it is of another container, or hidden.
+    /// The kernel's data; `None` if it is hidden or in another container.
     pub process: Option<Process>,
     /// Whether its parent has ended.
     pub parent_is_gone: bool,
-    /// Whether nobody needs it any more: see [`is_stale`](super::is_stale).
+    /// Whether it is [stale](super::is_stale).
     pub stale: bool,
 }
 
-/// Who is on the cards: those that the driver lists, and those that it does not but that compute there. The latter is
-/// how it is within a container, whose ids the driver does not know.
+/// The processes on the cards: those that the driver lists, and others that compute there by their open files. The driver
+/// does not know the ids within a container.
 ///
-/// `at` is the time of the sample, counted from any fixed moment; `watch` remembers the samples before.
+/// `at` is the time of the sample since any fixed moment; `watch` keeps the earlier samples.
 pub fn on_gpus(cards: &[Card], procfs: &Procfs, watch: &mut Watch, at: Duration) -> Vec<GpuProcess> {
     let mut found: Vec<GpuProcess> = cards.iter().flat_map(|card| listed(card, procfs)).collect();
     found.extend(unlisted(cards, &found, procfs));
     let looks: Vec<Option<Look>> = found.iter().map(|process| look(process, &found, cards, at)).collect();
     for (process, look) in found.iter_mut().zip(looks) {
         if let (Some(known), Some(look)) = (&process.process, look) {
-            // A process on several cards gets the same look once more, which changes nothing.
+            // A process on several cards is read twice, without effect.
             process.stale = watch.observe(known, look);
         }
     }
@@ -46,13 +46,13 @@ pub fn on_gpus(cards: &[Card], procfs: &Procfs, watch: &mut Watch, at: Duration)
 
 fn listed(card: &Card, procfs: &Procfs) -> Vec<GpuProcess> {
     let of_parts = card.mig_instances.iter().flat_map(|instance| &instance.processes);
-    // In MIG mode some drivers list a process with the card and with its instance.
+    // In MIG mode some drivers list a process with both the card and the instance.
     let own = card.processes.iter().filter(|own| !of_parts.clone().any(|part| part.pid == own.pid));
     own.chain(of_parts.clone()).map(|process| one_listed(card, process, procfs)).collect()
 }
 
 fn one_listed(card: &Card, listed: &CardProcess, procfs: &Procfs) -> GpuProcess {
-    // Seen from a container, the driver's id may be that of somebody else here: who has no file of the driver open.
+    // Within a container, the driver's id may be another process's here, which has no device file open.
     let is_other = procfs.gpu_files(listed.pid).is_some_and(|files| files.is_empty());
     let process = if is_other { None } else { procfs.process(listed.pid) };
     GpuProcess {
@@ -91,7 +91,7 @@ fn unlisted(cards: &[Card], listed: &[GpuProcess], procfs: &Procfs) -> Vec<GpuPr
     found
 }
 
-/// The look at a process over all cards that it is on. `None` for a desktop, which may well be idle.
+/// The look at a process over all its cards. `None` for a desktop, which may be idle.
 fn look(process: &GpuProcess, all: &[GpuProcess], cards: &[Card], at: Duration) -> Option<Look> {
     let same: Vec<&GpuProcess> = all.iter().filter(|other| other.pid == process.pid).collect();
     if same.iter().any(|part| part.kind == Some(ProcessKind::Graphics)) {
@@ -107,7 +107,7 @@ fn look(process: &GpuProcess, all: &[GpuProcess], cards: &[Card], at: Duration) 
     Some(Look { at, holds_memory, busy, parent_is_gone: process.parent_is_gone })
 }
 
-/// Whether it computes on its card: as the driver says of it, otherwise as the card does.
+/// Whether it computes on its card: by the process's utilization, else by the card's.
 fn is_busy(process: &GpuProcess, cards: &[Card]) -> Option<bool> {
     let card = cards.iter().find(|card| card.index == process.card)?;
     Some(process.gpu_utilization_percent.or(card.gpu_utilization_percent)? > 0)
@@ -121,7 +121,7 @@ mod tests {
         processes::procfs::tests::Tree,
     };
 
-    /// A machine with one card whose processes are given.
+    /// A machine with one card and the given processes.
     struct Fake {
         processes: Vec<CardProcess>,
         busy_percent: Option<u32>,
@@ -158,7 +158,7 @@ mod tests {
         tree.link(&format!("proc/{pid}/fd/4"), "/dev/nvidia-uvm");
     }
 
-    /// The ids of those on the card after watching for so many seconds, with whether they are stale.
+    /// The processes on the card after watching for `seconds`: their ids, and whether they are stale.
     fn watched(tree: &Tree, mut cards: Fake, seconds: u64) -> Vec<(u32, bool)> {
         let mut watch = Watch::default();
         let mut last = Vec::new();

@@ -2,52 +2,52 @@ use std::{path::PathBuf, time::Duration};
 
 use oomph_core::Bytes;
 
-/// A process, at the moment it was read.
+/// A process at the moment it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     /// Its id.
     pub pid: u32,
     /// The id of its parent.
     pub parent: u32,
-    /// The id of the session that it was started in.
+    /// The id of its session.
     pub session: u32,
-    /// Its owner: a name, or a number where nobody has one.
+    /// Its owner: a user name, or a user id without a name.
     pub user: String,
-    /// What it was started with, the program first; the kernel's short name where it hides that.
+    /// Its command line, the program first; the kernel's short name if the command line is hidden.
     pub command: Vec<String>,
-    /// The program's file. Told of one's own processes only, unless one is root.
+    /// The program's file. Only root can read it for other users' processes.
     pub executable: Option<PathBuf>,
-    /// What it does now.
-    pub state: Option<State>,
-    /// When it was started, counted from the start of the machine. With the id it tells it from a later process.
+    /// Its state.
+    pub state: Option<ProcessState>,
+    /// Its start time since the start of the machine. Together with the id it identifies the process.
     pub started: Duration,
-    /// How long it has been running.
+    /// The time since its start.
     pub age: Duration,
-    /// Time of processors that it took so far.
+    /// Its processor time.
     pub processor_time: Duration,
-    /// Memory of the machine that it holds now (RSS).
+    /// Its resident memory (RSS).
     pub resident_bytes: Bytes,
-    /// The most that it held (VmHWM).
+    /// Its peak resident memory (VmHWM).
     pub peak_resident_bytes: Bytes,
 }
 
-/// What a process does.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It computes, or waits for a processor.
+pub enum ProcessState {
+    /// Running, or waiting for a processor.
     Running,
-    /// It waits for something to happen.
+    /// Waiting for an event.
     Sleeping,
-    /// It waits for a device and cannot be interrupted.
+    /// Waiting for a device, uninterruptible.
     Waiting,
-    /// Somebody stopped it.
+    /// Stopped.
     Stopped,
-    /// It ended, and its parent has not looked.
+    /// Ended, but not yet awaited by its parent.
     Zombie,
 }
 
-impl State {
-    /// From the letter in `/proc/<pid>/stat`.
+impl ProcessState {
+    /// Parses the letter in `/proc/<pid>/stat`.
     fn of(letter: &str) -> Option<Self> {
         match letter {
             "R" => Some(Self::Running),
@@ -63,11 +63,11 @@ impl State {
 /// Ticks a second of the times in `/proc`, on every architecture that NVIDIA has drivers for (USER_HZ).
 const TICKS: f64 = 100.0;
 
-/// What `/proc/<pid>/stat` tells.
+/// The contents of `/proc/<pid>/stat`.
 pub(super) struct Stat {
     /// The kernel's short name.
     pub(super) name: String,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<ProcessState>,
     pub(super) parent: u32,
     pub(super) session: u32,
     pub(super) processor_time: Duration,
@@ -84,7 +84,7 @@ impl Stat {
         let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / TICKS);
         Some(Self {
             name: before.split_once('(')?.1.to_owned(),
-            state: State::of(fields.first()?),
+            state: ProcessState::of(fields.first()?),
             parent: fields.get(1)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             processor_time: time(ticks(11)? + ticks(12)?),
@@ -113,7 +113,7 @@ mod tests {
     fn a_name_may_hold_anything() {
         let text = "7 (a) S (b) Z 3 7 5 0 -1 0 0 0 0 0 150 50 0 0 20 0 1 0 1200 0 0";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.name.as_str(), stat.state), ("a) S (b", Some(State::Zombie)));
+        assert_eq!((stat.name.as_str(), stat.state), ("a) S (b", Some(ProcessState::Zombie)));
         assert_eq!((stat.parent, stat.session), (3, 5));
         assert_eq!(stat.processor_time, Duration::from_secs(2));
         assert_eq!(stat.started, Duration::from_secs(12));

@@ -6,28 +6,28 @@ use std::{
 };
 
 use super::{
-    Process, State,
+    Process, ProcessState,
     process::{Stat, kib, status_field},
 };
 
-/// What the kernel tells of processes and memory, in the files below a root.
+/// The kernel's files about processes and memory, below a root.
 #[derive(Clone, Debug)]
 pub struct Procfs {
     root: PathBuf,
 }
 
 impl Procfs {
-    /// Of this machine.
+    /// The files of this machine.
     pub fn system() -> Self {
         Self::at("/")
     }
 
-    /// Of a tree of files with `proc`, `etc/passwd` and `sys/fs/cgroup` in it.
+    /// A tree of files with `proc`, `etc/passwd` and `sys/fs/cgroup`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The ids of all processes that are shown to this one.
+    /// The ids of all visible processes.
     pub fn pids(&self) -> Vec<u32> {
         let entries = fs::read_dir(self.path("proc")).into_iter().flatten().flatten();
         let mut pids: Vec<u32> =
@@ -36,7 +36,7 @@ impl Procfs {
         pids
     }
 
-    /// The process of that id. `None` where it ended, or is hidden.
+    /// The process of that id; `None` if it ended or is hidden.
     pub fn process(&self, pid: u32) -> Option<Process> {
         let stat = Stat::parse(&self.of(pid, "stat")?)?;
         let status = self.of(pid, "status").unwrap_or_default();
@@ -58,20 +58,20 @@ impl Procfs {
         })
     }
 
-    /// The trainings that run: processes with the argument `train` whose program is `own`, or is called `oomph`.
+    /// The running trainings: processes with the argument `train` whose program is `own` or is called `oomph`.
     pub fn trainings(&self, own: Option<&Path>) -> Vec<Process> {
         let processes = self.pids().into_iter().filter_map(|pid| self.process(pid));
         processes
-            .filter(|process| process.state != Some(State::Zombie) && is_training(process, own))
+            .filter(|process| process.state != Some(ProcessState::Zombie) && is_training(process, own))
             .collect()
     }
 
-    /// Whether nobody waits for the process any more: its parent has ended, so that the init process got it.
+    /// Whether the process is orphaned: its parent has ended, and the init process adopted it.
     ///
-    /// What init itself started is not meant: a service of systemd, or what the first process of a container runs.
+    /// Processes that init started do not count: services of systemd, or those of a container's first process.
     pub fn parent_is_gone(&self, process: &Process) -> bool {
         let parent = self.process(process.parent);
-        if parent.as_ref().is_some_and(|parent| parent.state == Some(State::Zombie)) {
+        if parent.as_ref().is_some_and(|parent| parent.state == Some(ProcessState::Zombie)) {
             return true;
         }
         // `systemd --user` takes the orphans of a desktop's session.
@@ -93,7 +93,7 @@ impl Procfs {
         (!text.is_empty()).then_some(words)
     }
 
-    /// The name of a user, or the id where nobody has that.
+    /// The name of a user, or the id if it has no name.
     fn user(&self, id: &str) -> String {
         let users = fs::read_to_string(self.path("etc/passwd")).unwrap_or_default();
         let name = users.lines().find_map(|line| {
@@ -114,12 +114,13 @@ impl Procfs {
         self.read(format!("proc/{pid}/{file}"))
     }
 
-    /// The text of a file below the root. What is no UTF-8 is made visible: names of processes may hold any bytes.
-    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+    /// The text of a file below the root. Bytes that are not UTF-8 are replaced: process names may contain any bytes.
+    pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(String::from_utf8_lossy(&fs::read(self.path(path)).ok()?).into_owned())
     }
 
-    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    /// A path below the root.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 }
@@ -188,7 +189,7 @@ pub(super) mod tests {
         let process = tree.procfs().process(42).unwrap();
         assert_eq!((process.parent, process.session, process.user.as_str()), (7, 7, "ada"));
         assert_eq!(process.command, ["/usr/bin/python", "train.py"]);
-        assert_eq!(process.state, Some(State::Sleeping));
+        assert_eq!(process.state, Some(ProcessState::Sleeping));
         assert_eq!(process.age, Duration::from_secs(100));
         assert_eq!(process.processor_time, Duration::from_secs(20));
         assert_eq!((process.resident_bytes.get(), process.peak_resident_bytes.get()), (2048, 4096));

@@ -2,20 +2,20 @@ use std::{collections::HashMap, time::Duration};
 
 use super::Process;
 
-/// How long a process must have done nothing on any GPU to be called stale.
+/// The idle time on all GPUs after which a process is stale.
 pub const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Looks further apart than this say nothing of the time between them: drivers keep their samples for some seconds.
+/// The longest gap between two looks that still covers the time between them: drivers keep samples for some seconds.
 pub const LONGEST_GAP: Duration = Duration::from_secs(30);
 
-/// What was seen of a process at one moment.
+/// The observation of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When, counted from any fixed moment.
+    /// The time since any fixed moment.
     pub at: Duration,
     /// Whether it held memory of a GPU.
     pub holds_memory: bool,
-    /// Whether its kernels ran since the look before; `None` where nobody can tell.
+    /// Whether its kernels ran since the previous look; `None` if unknown.
     pub busy: Option<bool>,
     /// Whether its parent had ended.
     pub parent_is_gone: bool,
@@ -27,10 +27,10 @@ impl Look {
     }
 }
 
-/// Whether a process is stale: it holds memory of a GPU, has run no kernel for [`STALE_AFTER`], and its parent is
-/// gone. `looks` are in the order of time.
+/// Whether a process is stale: it holds GPU memory, has run no kernel for [`STALE_AFTER`], and its parent has ended.
+/// `looks` are in the order of time.
 ///
-/// What cannot be told counts for the process: where the driver does not say who is busy, nobody is stale.
+/// In doubt a process is not stale: without utilization by process, none is.
 pub fn is_stale(looks: &[Look]) -> bool {
     let Some(last) = looks.last() else { return false };
     if !(last.is_idle() && last.parent_is_gone) {
@@ -46,15 +46,15 @@ pub fn is_stale(looks: &[Look]) -> bool {
     last.at.saturating_sub(since) >= STALE_AFTER
 }
 
-/// Remembers the looks at processes.
+/// The history of looks at processes.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// By id and start, since ids are used again.
+    /// By id and start time: ids are reused.
     looks: HashMap<(u32, Duration), Vec<Look>>,
 }
 
 impl Watch {
-    /// Takes down a look, and says whether the process is stale by now.
+    /// Records a look, and returns whether the process is stale.
     pub fn observe(&mut self, process: &Process, look: Look) -> bool {
         let looks = self.looks.entry((process.pid, process.started)).or_default();
         looks.push(look);

@@ -1,44 +1,44 @@
 use std::collections::HashMap;
 
-use oomph_core::{Bytes, Phase, Place};
+use oomph_core::{Bytes, ExecutionPoint, Phase};
 
-use super::{Change, Recording, StepKind, before};
-use crate::{
-    account::{Account, charge},
-    timeline::{Category, Clock, Draft, Held, Name, Names, Origin, RawBlock, Span, SpanKind, Timeline},
+use oomph_timeline::{
+    Block, Category, Clock, Draft, Name, Names, Origin, Span, SpanKind, TensorLocation, Timeline,
 };
 
-/// What the owner of the tensors knows of a recording.
+use super::{Change, Recording, StepKind, before};
+use crate::account::{Account, charge};
+
+/// Knowledge about a recording that only the owner of the tensors has.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
-    /// For the head of a report: `resnet18 · batch 32 · sgd`.
+    /// The title of reports: `resnet18 · batch 32 · sgd`.
     pub title: String,
     /// The device, such as `cpu`.
     pub device: String,
-    /// What the device may use, where that is known.
+    /// The device's memory limit, if known.
     pub limit_bytes: Option<Bytes>,
     /// The names of the model's stages.
     pub stages: Vec<String>,
-    /// Which tensors lay where, and when: those of the recording's device.
-    pub held: Vec<Note>,
+    /// Addresses of tensors over time, on the recording's device.
+    pub tensors: Vec<Note>,
 }
 
-/// Says that a tensor lay somewhere before the event `next_event`, and after the one before.
+/// The address of a tensor, seen between event `next_event` and the event before it.
 ///
-/// Tensors that live long are to be noted again with every step: of a note that is older than the oldest event it is
-/// not known whether it still holds.
+/// Note long-lived tensors again in every step. A note older than the oldest event may no longer hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// What [`next_event`](super::next_event) gave when the tensor lay there.
+    /// The value of [`next_event`](super::next_event) when the tensor was seen.
     pub next_event: u64,
-    /// The address of its memory, or one within.
+    /// An address within its memory.
     pub address: u64,
-    /// How much memory it has from `address` on, where known. With it memory can be named that was allocated before
+    /// Bytes of its memory from `address` on, if known. They make it possible to name memory that was allocated before
     /// the recording.
     pub bytes: Option<Bytes>,
-    /// What it is for.
+    /// Its category.
     pub category: Category,
-    /// Its name, where it has one: `layer1.0.conv1.weight`.
+    /// Its name, if it has one: `layer1.0.conv1.weight`.
     pub tensor: String,
     /// Its shape.
     pub shape: Vec<usize>,
@@ -47,77 +47,71 @@ pub struct Note {
 }
 
 impl Recording {
-    /// What was in use over time, and for what.
+    /// The memory in use over time, by category.
     pub fn timeline(&self, notes: &Notes) -> Timeline {
-        charge(Account::Host, || Timeline { lane: self.lane.clone(), ..self.draft(notes).assemble() })
+        charge(Account::Host, || self.draft(notes).assemble())
     }
 
-    /// The events as blocks. Event `k` of the recording is event `k + 1` of the timeline: that one's first event is
-    /// the moment before.
+    /// The events as blocks. Event `k` of the recording is event `k + 1` of the timeline, whose event 0 is the start.
     ///
-    /// Blocks that were there before are told by their frees, by notes made at the first event, and by later notes of
-    /// tensors that persist; as far as what was in use then goes. The rest of it is one block, `before the recording`.
+    /// Earlier blocks are known from their frees, from notes at the first event, and from later notes of persistent
+    /// tensors, as long as they fit into the bytes in use at the start. The rest is one block, `before the recording`.
     pub fn draft(&self, notes: &Notes) -> Draft {
         charge(Account::Host, || {
             let mut names = Names::default();
-            let places = self.places(&mut names);
-            let mut blocks = self.blocks(&places);
-            let held = before::explain(self, &mut blocks, notes, &mut names);
+            let points = self.points(&mut names);
+            let mut blocks = self.blocks(&points);
+            let tensors = before::explain(self, &mut blocks, notes, &mut names);
             let mut times = Vec::with_capacity(self.events.len() + 1);
             times.push(
                 self.events.first().filter(|_| self.lost_events > 0).map_or(0, |event| event.nanoseconds),
             );
             times.extend(self.events.iter().scan(0, |latest, event| {
-                // Threads take number and time one after the other.
+                // A thread takes its number before its time, so times may be out of order.
                 *latest = event.nanoseconds.max(*latest);
                 Some(*latest)
             }));
-            Draft {
-                origin: Origin::Measured,
+            let timeline = Timeline {
                 title: notes.title.clone(),
                 device: notes.device.clone(),
                 limit_bytes: notes.limit_bytes,
-                clock: Clock::Nanoseconds,
                 times,
-                steps: self.steps(&mut names),
-                places,
                 blocks,
-                held,
-                stages: notes.stages.clone(),
+                spans: self.steps(&mut names),
                 names,
                 lost_events: self.lost_events,
-            }
+                track: self.track.clone(),
+                ..Timeline::new(Origin::Measured, Clock::Nanoseconds)
+            };
+            Draft { timeline, points, tensors, stages: notes.stages.clone() }
         })
     }
 
-    fn places(&self, names: &mut Names) -> Vec<(Phase, Name)> {
-        let mut known: HashMap<Place, (Phase, Name)> = HashMap::new();
+    fn points(&self, names: &mut Names) -> Vec<(Phase, Name)> {
+        let mut known: HashMap<ExecutionPoint, (Phase, Name)> = HashMap::new();
         let start = (Phase::Idle, Name::NONE);
-        let places = self.events.iter().map(|event| {
-            *known.entry(event.place).or_insert_with(|| (event.place.phase(), names.of(&event.place.scope())))
+        let points = self.events.iter().map(|event| {
+            *known.entry(event.point).or_insert_with(|| (event.point.phase(), names.of(&event.point.scope())))
         });
-        std::iter::once(start).chain(places).collect()
+        std::iter::once(start).chain(points).collect()
     }
 
-    /// The blocks of all events, with those that only their end tells of.
-    fn blocks(&self, places: &[(Phase, Name)]) -> Vec<RawBlock> {
-        let mut blocks: Vec<RawBlock> = Vec::with_capacity(self.events.len() / 2);
+    /// The blocks of all events, including those whose allocation was not recorded.
+    fn blocks(&self, points: &[(Phase, Name)]) -> Vec<Block> {
+        let mut blocks: Vec<Block> = Vec::with_capacity(self.events.len() / 2);
         let mut alive: HashMap<u64, usize> = HashMap::new();
-        for (at, (event, &(phase, scope))) in (1..).zip(self.events.iter().zip(&places[1..])) {
+        for (at, (event, &(phase, scope))) in (1..).zip(self.events.iter().zip(&points[1..])) {
             match event.change {
                 Change::Alloc { address, bytes } => {
-                    // An allocation that lies where one was says that this is gone: its free went unseen.
+                    // A second allocation at the same address means that the free was not recorded.
                     if let Some(index) = alive.insert(address, blocks.len()) {
                         blocks[index].died = Some(at);
                     }
-                    blocks.push(block(address, bytes, at, phase, scope));
+                    blocks.push(Block { phase, scope, ..Block::new(address, bytes, at) });
                 }
                 Change::Free { address, bytes } => match alive.remove(&address) {
                     Some(index) => blocks[index].died = Some(at),
-                    None => {
-                        let before = block(address, bytes, 0, Phase::Idle, Name::NONE);
-                        blocks.push(RawBlock { died: Some(at), ..before });
-                    }
+                    None => blocks.push(Block { died: Some(at), ..Block::new(address, bytes, 0) }),
                 },
                 Change::Step { .. } => {}
             }
@@ -125,7 +119,7 @@ impl Recording {
         blocks
     }
 
-    /// From each mark to the next.
+    /// One span from each step mark to the next.
     fn steps(&self, names: &mut Names) -> Vec<Span> {
         let end = self.events.len() as u32 + 1;
         let mut steps: Vec<Span> = Vec::new();
@@ -144,24 +138,9 @@ impl Recording {
     }
 }
 
-/// A block that nothing more is known of.
-pub(super) fn block(address: u64, bytes: u64, born: u32, phase: Phase, scope: Name) -> RawBlock {
-    RawBlock {
-        address,
-        bytes,
-        born,
-        died: None,
-        phase,
-        scope,
-        operation: Name::NONE,
-        shape: Vec::new(),
-        dtype: Name::NONE,
-    }
-}
-
 impl Note {
-    pub(super) fn held(&self, event: u32, names: &mut Names) -> Held {
-        Held {
+    pub(super) fn location(&self, event: u32, names: &mut Names) -> TensorLocation {
+        TensorLocation {
             event,
             address: self.address,
             category: self.category,

@@ -1,72 +1,72 @@
 use std::time::SystemTime;
 
-use oomph_core::{Bytes, Place};
+use oomph_core::{Bytes, ExecutionPoint};
 
 use super::ring::Words;
-use crate::timeline::Lane;
+use oomph_timeline::Track;
 
-/// What was recorded of one CPU device: all its events from the first one kept to the last.
+/// The recording of one CPU device: all its events from the first kept one to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// The index of the device.
     pub device: usize,
     /// The events, in order.
     pub events: Vec<Event>,
-    /// The number from which on the events are there; see [`next_event`](super::next_event). Where there is one device
-    /// it is that of the first of them.
+    /// The number from which on events are complete; see [`next_event`](super::next_event). With one device it is the number
+    /// of the first event.
     pub first_event: u64,
-    /// The number up to which they are there: that of the first one behind them.
+    /// The number up to which events are complete, exclusive.
     pub end_event: u64,
-    /// Older events of this recording that the ring no longer had, be they of this device or of another.
+    /// Older events that the ring has overwritten, on any device.
     pub lost_events: u64,
-    /// What was in use on the device before the first of the events.
+    /// Bytes in use on the device before the first event.
     pub in_use_bytes: Bytes,
-    /// What the device did meanwhile.
-    pub lane: Lane,
-    /// When the recording was started; `None` where there was none.
+    /// The track of the device.
+    pub track: Track,
+    /// The start of the recording; `None` without one.
     pub started: Option<SystemTime>,
 }
 
 /// One event of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The change.
     pub change: Change,
-    /// When, since the start of the recording. Threads that allocate at the same time may be out of order.
+    /// Its time since the start of the recording. Concurrent threads may be out of order.
     pub nanoseconds: u64,
     /// Its number among the events of all devices; see [`next_event`](super::next_event).
     pub number: u64,
-    /// Where the run was, on the device.
-    pub place: Place,
+    /// The execution point on the device.
+    pub point: ExecutionPoint,
 }
 
-/// What happened to the memory of a CPU device.
+/// A change of the memory of a CPU device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Memory was given out.
+    /// An allocation.
     Alloc {
-        /// Where it lies.
+        /// Its address.
         address: u64,
-        /// What was asked for.
+        /// The requested bytes.
         bytes: u64,
     },
-    /// Memory was given back.
+    /// A free.
     Free {
-        /// Where it lay.
+        /// Its address.
         address: u64,
-        /// What had been asked for.
+        /// The bytes requested at its allocation.
         bytes: u64,
     },
-    /// None; a step or an evaluation batch began.
+    /// The start of a step or an evaluation batch.
     Step {
         /// Its number.
         number: u64,
-        /// Which of the two.
+        /// Step or evaluation batch.
         kind: StepKind,
     },
 }
 
-/// What a mark begins.
+/// The kind of a step mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepKind {
     /// An optimizer step.
@@ -75,7 +75,7 @@ pub enum StepKind {
     Eval,
 }
 
-/// The kinds of events as the ring has them: with the device in one word.
+/// The kinds of events in the ring, stored in one word with the device.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -85,7 +85,7 @@ pub(super) enum Kind {
     EvalBatch,
 }
 
-/// The bits of the word that say the kind; those above say the device.
+/// The low bits of the word hold the kind, the others the device.
 const KIND_BITS: u32 = 8;
 
 impl Kind {
@@ -94,25 +94,24 @@ impl Kind {
     }
 }
 
-/// The device of an event that the ring has.
+/// The device of an event in the ring.
 pub(super) fn device_of(words: Words) -> usize {
     (words.kind >> KIND_BITS) as usize
 }
 
 impl Recording {
-    /// How many of the events come before event `number`. So it is also the event of the [timeline](Self::timeline)
-    /// that had happened when [`next_event`](super::next_event) gave that number, be the next one of this device or of
-    /// another.
+    /// The number of events before event `number`. It is also the latest event of the [timeline](Self::timeline) when
+    /// [`next_event`](super::next_event) returned `number`.
     pub fn events_before(&self, number: u64) -> u32 {
-        // A ring has fewer than a `u32` can count.
+        // A ring has fewer events than `u32::MAX`.
         self.events.partition_point(|event| event.number < number) as u32
     }
 }
 
 impl Event {
-    /// The event that these words say; `None` where they say none.
+    /// The event of these words; `None` if they encode none.
     pub(super) fn of(number: u64, words: Words, started_nanoseconds: u64) -> Option<Self> {
-        let Words { kind, place, address, bytes, nanoseconds } = words;
+        let Words { kind, point, address, bytes, nanoseconds } = words;
         let change = match kind & ((1 << KIND_BITS) - 1) {
             kind if kind == Kind::Alloc as u32 => Change::Alloc { address, bytes },
             kind if kind == Kind::Free as u32 => Change::Free { address, bytes },
@@ -121,10 +120,10 @@ impl Event {
             _ => return None,
         };
         let nanoseconds = nanoseconds.saturating_sub(started_nanoseconds);
-        Some(Self { change, nanoseconds, number, place: Place::from_word(place) })
+        Some(Self { change, nanoseconds, number, point: ExecutionPoint::from_word(point) })
     }
 
-    /// What the event adds to the level.
+    /// The change of the bytes in use.
     pub(super) fn bytes_change(&self) -> i128 {
         match self.change {
             Change::Alloc { bytes, .. } => i128::from(bytes),

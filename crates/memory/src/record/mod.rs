@@ -1,4 +1,4 @@
-//! A recording of every allocation on the CPU device: the newest ones, in a ring.
+//! Records the newest allocations on the CPU devices in a ring.
 //!
 //! ```
 //! use oomph_memory::{Account, charge, record};
@@ -13,19 +13,19 @@
 //! # }
 //! ```
 //!
-//! Events of several CPU devices stand in one order; a [`Recording`] has those of one of them, with the level of that
-//! device: [`dump`] of the one that the thread works for, [`dump_device`] of any, [`dump_devices`] of all at one moment.
+//! Events of all CPU devices share one order. A [`Recording`] has the events of one device: [`dump`] of this thread's,
+//! [`dump_device`] of any, [`dump_devices`] of all at one moment.
 //!
-//! [`lane`] says what a device does meanwhile: forward, backward, waiting for another. It is on the same clock.
+//! [`track`] notes the work of a device on the same clock: forward, backward, waiting for another device.
 //!
-//! Recording neither waits nor allocates in the allocator; while it is off it costs one load an allocation. There is
-//! one ring in a program, as there is one allocator.
+//! Recording neither waits nor allocates in the allocator. Switched off it costs one load per allocation. A program has
+//! one ring, as it has one allocator.
 
 mod before;
 mod draft;
 mod event;
-mod lanes;
 mod ring;
+mod tracks;
 
 use std::{
     ops::Range,
@@ -41,12 +41,13 @@ use std::{
 };
 
 use oomph_core::{
-    Bytes, MOST_DEVICES, Place, current_device, device_count, place, shared_place, shared_place_of,
+    Bytes, ExecutionPoint, MOST_DEVICES, current_device, current_point, device_count, shared_point,
+    shared_point_of,
 };
 
 pub use draft::{Note, Notes};
 pub use event::{Change, Event, Recording, StepKind};
-pub use lanes::{LaneGuard, lane, lane_was, transfer};
+pub use tracks::{TrackGuard, track, track_was, transfer};
 
 use crate::{
     account::{Account, charge},
@@ -57,15 +58,15 @@ use ring::{Found, Ring, Words};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static RING: Ring = Ring::new();
-/// What the events' times count from.
+/// The origin of the events' times.
 static EPOCH: OnceLock<Instant> = OnceLock::new();
 
-/// The recording that goes on, or the last one.
+/// The current recording, or the last one.
 #[derive(Debug)]
 struct Session {
-    /// The number of its first event. Numbers are the process's: they never start anew.
+    /// The number of its first event. Numbers count over the whole process.
     first_event: u64,
-    /// How it ended, where it was stopped.
+    /// Its end, if it was stopped.
     stopped: Option<Settled>,
     started: SystemTime,
     started_nanoseconds: u64,
@@ -74,27 +75,27 @@ struct Session {
 /// A moment between two events.
 #[derive(Clone, Copy, Debug)]
 struct Settled {
-    /// The number of the first event that is not over yet.
+    /// The number of the first incomplete event.
     end: u64,
-    /// What was in use on each device before it.
+    /// Bytes in use on each device before it.
     levels: [u64; MOST_DEVICES],
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 fn session() -> MutexGuard<'static, Option<Session>> {
-    // Replaced as a whole; a panic in between leaves the one before.
+    // Replaced as a whole: a panic leaves the previous one.
     SESSION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a new recording that keeps the newest events: at least `capacity` of them, in 40 bytes each, which are
-/// charged to the host and kept for the next recording.
+/// Starts a recording of at least the newest `capacity` events. They take 40 bytes each, charged to the host, and kept for
+/// the next recording.
 pub fn start(capacity: usize) {
     charge(Account::Host, || {
         let mut session = session();
         IS_ON.store(false, Relaxed);
         RING.reserve(capacity as u64);
-        lanes::forget();
+        tracks::forget();
         let started_nanoseconds = nanoseconds();
         *session = Some(Session {
             first_event: RING.next(),
@@ -106,7 +107,7 @@ pub fn start(capacity: usize) {
     });
 }
 
-/// Stops recording. What was recorded can still be [dumped](dump).
+/// Stops recording. The recording can still be [dumped](dump).
 pub fn stop() {
     let mut session = session();
     let was_on = IS_ON.swap(false, Relaxed);
@@ -120,12 +121,12 @@ pub fn is_on() -> bool {
     IS_ON.load(Relaxed)
 }
 
-/// The number of the next event. What is known of memory now is so before that event: see [`Note`].
+/// The number of the next event. A [`Note`] made now holds before that event.
 pub fn next_event() -> u64 {
     RING.next()
 }
 
-/// The number of the oldest event that a recording made now would have. Notes of before can be forgotten.
+/// The number of the oldest event that a dump would have now. Older notes can be dropped.
 pub fn oldest_event() -> u64 {
     session().as_ref().map_or(0, |session| oldest(session.first_event))
 }
@@ -134,7 +135,7 @@ fn oldest(first_event: u64) -> u64 {
     first_event.max(RING.next().saturating_sub(RING.capacity()))
 }
 
-/// Notes that an optimizer step or an evaluation batch begins here on this thread's device; the one before ends.
+/// Marks the start of an optimizer step or evaluation batch on this thread's device, which ends the previous one.
 pub fn mark_step(number: u64, kind: StepKind) {
     if let Some(claim) = Claim::take() {
         let kind = match kind {
@@ -145,27 +146,26 @@ pub fn mark_step(number: u64, kind: StepKind) {
     }
 }
 
-/// What was recorded so far of the CPU device that this thread works for; empty where nothing was. Recording goes on
-/// meanwhile.
+/// The recording of this thread's CPU device so far; empty without one. Recording continues.
 ///
-/// Where other threads allocate at the same time, the recording ends at a moment at which all events are complete and
-/// belong to the level. After some seconds without one the level is off by what was on its way.
+/// If other threads allocate meanwhile, the dump ends at a moment at which all events are complete and match the bytes in
+/// use. If there is none for some seconds, the bytes in use may be off by the incomplete events.
 pub fn dump() -> Recording {
     dump_since(0)
 }
 
-/// The same without the events before number `event`, see [`next_event`]: they count as lost.
+/// The same without events before number `event`, see [`next_event`]. They count as lost.
 pub fn dump_since(event: u64) -> Recording {
     dump_device(current_device(), event)
 }
 
-/// The same of the CPU device of that index.
+/// The recording of the CPU device of that index.
 pub fn dump_device(device: usize, since: u64) -> Recording {
     let device = device.min(MOST_DEVICES - 1);
     charge(Account::Host, || gather(device..device + 1, since).pop().unwrap_or_default())
 }
 
-/// The same of every CPU device that a thread worked for, by index, all of them up to the same moment.
+/// The recordings of every CPU device that a thread has worked for, by index, all up to the same moment.
 pub fn dump_devices(since: u64) -> Vec<Recording> {
     charge(Account::Host, || gather(0..device_count(), since))
 }
@@ -192,7 +192,7 @@ fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
             Some((event, device)) if devices.contains(&device) => events[device - devices.start].push(event),
             Some(_) => {}
             None => {
-                // Others wrote on: what is older is lost as well, so that no event is missing in between.
+                // Overwritten meanwhile: older events count as lost too, so no event is missing in between.
                 events.iter_mut().for_each(Vec::clear);
                 first_event = number + 1;
             }
@@ -201,7 +201,7 @@ fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
     let recording = |(device, events): (usize, Vec<Event>)| {
         let since_first: i128 = events.iter().map(Event::bytes_change).sum();
         let before = i128::from(levels[device]) - since_first;
-        // Of a whole recording also what was before its first event.
+        // A complete recording includes the time before its first event.
         let first = events.first().filter(|_| first_event > session.first_event);
         let moment = first.map_or(0, |event| event.nanoseconds);
         Recording {
@@ -211,17 +211,17 @@ fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
             end_event: end,
             lost_events: first_event - session.first_event,
             in_use_bytes: Bytes::new(u64::try_from(before).unwrap_or(0)),
-            lane: lanes::of_device(device, moment, session.started_nanoseconds),
+            track: tracks::of_device(device, moment, session.started_nanoseconds),
             started: Some(session.started),
         }
     };
     devices.zip(events).map(recording).collect()
 }
 
-/// The last moment whose events are all over, and what is in use on each device then.
+/// The last moment with all events complete, and the bytes in use on each device then.
 ///
-/// An event changes the level after it claimed its number and before it is written. So where all claimed ones are
-/// written, and none is claimed while the level is read, the level is that of these events.
+/// An event changes the level between claiming its number and being written. So if all claimed events are written, and
+/// none is claimed while the levels are read, the levels match the events.
 fn settle(first_event: u64) -> Settled {
     const TURNS_BETWEEN_PAUSES: u32 = 64;
     const MOST_PAUSES: u32 = 10_000;
@@ -233,7 +233,7 @@ fn settle(first_event: u64) -> Settled {
         while end < next && RING.is_written(end) {
             end += 1;
         }
-        // A device that a thread works for only from now on has no level yet, or an event after `end`.
+        // A device that a thread starts to work for only now has no level yet, or an event after `end`.
         for (device, level) in levels.iter_mut().enumerate().take(device_count()) {
             *level = Device::of(device).live.load(Acquire);
         }
@@ -242,28 +242,28 @@ fn settle(first_event: u64) -> Settled {
         }
         turns += 1;
         if turns % TURNS_BETWEEN_PAUSES == 0 {
-            // A thread that is to write may wait for this core. To yield it is not enough where it is not runnable yet.
+            // A writing thread may wait for this core. Yielding does not help if that thread is not runnable yet.
             std::thread::sleep(Duration::from_micros(100));
         }
     }
 }
 
-/// Where the run is on a device: where this thread is, or, where it never went anywhere (a thread that computes for
-/// another) or works for another device (and frees a block of this one), where the thread is that moved last there.
-pub(crate) fn place_on(device: usize) -> Place {
+/// The execution point on a device: this thread's point, or the device's shared point if this thread has none (a compute
+/// thread) or works for another device (and frees a block of this one).
+pub(crate) fn point_on(device: usize) -> ExecutionPoint {
     if device != current_device() {
-        return shared_place_of(device);
+        return shared_point_of(device);
     }
-    let own = place();
-    if own == Place::default() { shared_place() } else { own }
+    let own = current_point();
+    if own == ExecutionPoint::default() { shared_point() } else { own }
 }
 
-/// Of the process: an event's time must not change with a new recording.
+/// Nanoseconds since the process's epoch, so that an event's time does not depend on the recording.
 fn nanoseconds() -> u64 {
     EPOCH.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// For the allocator: the number of an event whose level is about to change. To be written after the change.
+/// For the allocator: the number of an event whose level is about to change. Write the event after the change.
 #[derive(Debug)]
 #[must_use = "readers wait for a claimed event"]
 pub(crate) struct Claim(u64);
@@ -293,7 +293,7 @@ impl Claim {
 
     #[cold]
     fn write(self, kind: Kind, device: usize, address: u64, bytes: u64) {
-        let (kind, place) = (kind.on(device), place_on(device).word());
-        RING.write(self.0, Words { kind, place, address, bytes, nanoseconds: nanoseconds() });
+        let (kind, point) = (kind.on(device), point_on(device).word());
+        RING.write(self.0, Words { kind, point, address, bytes, nanoseconds: nanoseconds() });
     }
 }

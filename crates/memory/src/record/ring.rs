@@ -14,12 +14,12 @@ const PARTS: usize = 1 << 12;
 /// The most events that a ring can keep.
 pub(super) const MOST_SLOTS: u64 = PART_SLOTS * PARTS as u64;
 
-/// What the allocator notes of an event: plain words, since it must not allocate.
+/// The allocator's note of an event: plain words, since the allocator must not allocate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
-    /// What happened, and on which device.
+    /// The kind of event, and its device.
     pub(super) kind: u32,
-    pub(super) place: u32,
+    pub(super) point: u32,
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) nanoseconds: u64,
@@ -34,13 +34,13 @@ struct Slot {
     bytes: AtomicU64,
     nanoseconds: AtomicU64,
     kind: AtomicU32,
-    place: AtomicU32,
+    point: AtomicU32,
 }
 
-/// What is in a slot.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The event that was asked for.
+    /// The requested event.
     Event(Words),
     /// It is not there yet: a thread is about to write it.
     Pending,
@@ -84,7 +84,7 @@ impl Ring {
         self.next.load(Acquire)
     }
 
-    /// Takes the next number. What the event does to the level must happen between this and [`write`](Self::write).
+    /// Takes the next number. The event must change the bytes in use between this and [`write`](Self::write).
     pub(super) fn claim(&self) -> u64 {
         let number = self.next.fetch_add(1, Relaxed);
         if let Some(slot) = self.slot(number) {
@@ -102,7 +102,7 @@ impl Ring {
         slot.bytes.store(words.bytes, Relaxed);
         slot.nanoseconds.store(words.nanoseconds, Relaxed);
         slot.kind.store(words.kind, Relaxed);
-        slot.place.store(words.place, Relaxed);
+        slot.point.store(words.point, Relaxed);
         slot.sequence.store(2 * number + 2, Release);
     }
 
@@ -116,7 +116,7 @@ impl Ring {
         let before = slot.sequence.load(Acquire);
         let words = Words {
             kind: slot.kind.load(Relaxed),
-            place: slot.place.load(Relaxed),
+            point: slot.point.load(Relaxed),
             address: slot.address.load(Relaxed),
             bytes: slot.bytes.load(Relaxed),
             nanoseconds: slot.nanoseconds.load(Relaxed),
@@ -144,7 +144,7 @@ mod tests {
     fn words(number: u64) -> Words {
         Words {
             kind: 1,
-            place: number as u32,
+            point: number as u32,
             address: number,
             bytes: number.wrapping_mul(3),
             nanoseconds: !number,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_read_while_others_write_is_whole() {
         let ring = Box::new(Ring::new());
-        // A writer that is put aside in the middle of an event is back before the others are once around.
+        // A writer that is descheduled in the middle of an event returns before the others wrap around the ring.
         ring.reserve(1 << 19);
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -189,7 +189,7 @@ mod tests {
                     assert_eq!(found, words(number));
                     whole += 1;
                 }
-                // Where the writers were done before this thread had its turn, the last events are there.
+                // If the writers finish before this thread runs, the ring has the last events.
                 if next == 400_000 && whole > 0 {
                     break;
                 }

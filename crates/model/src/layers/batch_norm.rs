@@ -3,12 +3,10 @@ use burn::{
     tensor::Tensor,
 };
 use oomph_core::Mode;
+use oomph_kernels::norm::{self, Norm, SharedStatistics};
 
-use super::Normed;
-use crate::{
-    Init, LayerKind, ModelError, Pass, autodiff,
-    kernel::{self, Norm, Shared},
-};
+use super::normed::Normed;
+use crate::{Init, LayerKind, ModelError, Pass, autodiff};
 
 /// Batch normalisation over images (Ioffe & Szegedy 2015, arXiv:1502.03167).
 ///
@@ -16,11 +14,11 @@ use crate::{
 /// of the micro-batch, and the running statistics move towards them (the variance's unbiased) by `momentum`; in
 /// evaluation they are the running statistics. As PyTorch's `BatchNorm2d`, with ε 1e-5 and momentum 0.1.
 ///
-/// Where the pass has [`Peers`](crate::Peers), the micro-batch is that of all replicas together: what PyTorch's
-/// `SyncBatchNorm` does.
+/// With [`Peers`](crate::Peers) in the pass, the statistics are over the micro-batches of all replicas, as in PyTorch's
+/// `SyncBatchNorm`.
 ///
-/// Unlike `burn::nn::BatchNorm`, it goes by the [`Pass`]'s mode and not by whether autodiff is on, and keeps its
-/// statistics as parameters without gradient: a forward asks for their update and changes nothing itself.
+/// Unlike `burn::nn::BatchNorm`, it follows the [`Pass`]'s mode, whether autodiff is on or not, and its statistics are
+/// parameters without gradient. A forward asks for their update and changes nothing itself.
 ///
 /// # Shapes
 /// - input and output `[B, C, H, W]`
@@ -67,8 +65,7 @@ impl BatchNorm {
         Ok(self.normed(input, pass)?.into_tensor())
     }
 
-    /// The normalised input, to be rectified, added to something or convolved: so that what is kept for backward is
-    /// the input alone.
+    /// The normalised input, for a ReLU, a residual addition or a convolution. Backward keeps the input alone.
     ///
     /// # Errors
     /// As those of [`forward`](Self::forward).
@@ -81,12 +78,12 @@ impl BatchNorm {
             pass.expect_shape(count > 1, "more than one value a channel in training", &dims)?;
         }
         pass.layer(LayerKind("BatchNorm"), &dims, &dims, 2 * channels);
-        // Through an evaluation's statistics no gradient of ours goes.
+        // Our backward pass does not go through the statistics of an evaluation.
         let is_lean = pass.policy().lean && (pass.mode() == Mode::Train || !input.device().is_autodiff());
         if is_lean {
             return self.deferred(input, count, pass);
         }
-        // Burn's operations go back through the statistics by themselves, and know of no other replica.
+        // Burn's operations go back through the statistics by themselves, and know no other replica.
         pass.expect_shape(pass.peers().is_none(), "lean layers where statistics are shared", &dims)?;
         Ok(self.composed(input, count, pass))
     }
@@ -96,10 +93,10 @@ impl BatchNorm {
         let mut shared = None;
         let [mean, variance] = match pass.mode() {
             Mode::Train => {
-                let mut moments = kernel::moments(&autodiff::inner(input.clone()), policy.kernels);
+                let mut moments = norm::moments(&autodiff::inner(input.clone()), policy.kernels);
                 let mut count = count as f64;
                 if let Some(peers) = pass.peers() {
-                    let (of_all, moments_of_all) = Shared::moments(peers, moments, count as usize)?;
+                    let (of_all, moments_of_all) = SharedStatistics::moments(peers, moments, count as usize)?;
                     (count, moments) = (of_all.count, moments_of_all);
                     shared = Some(of_all);
                 }
@@ -122,7 +119,7 @@ impl BatchNorm {
         Ok(Normed::deferred(input, norm, [self.weight.val(), self.bias.val()], policy))
     }
 
-    /// By Burn's operations, in 32 bits.
+    /// Composed of Burn's operations, in 32 bits.
     fn composed(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Normed {
         let dims @ [batch, channels, height, width] = input.dims();
         let policy = pass.policy();

@@ -3,12 +3,14 @@ use burn::{
     tensor::{DType, Tensor, activation::relu, module::conv2d},
 };
 
-use super::normed::{Form, Normed};
-use crate::{
-    AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff, differentiable,
-    kernel::{self, Slide},
-    policy::ranked,
+use oomph_kernels::{
+    cast,
+    conv::{self, Slide},
+    differentiable, ranked,
 };
+
+use super::normed::{Form, Normed};
+use crate::{AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
 
 /// A convolution over images without bias: y = w ∗ x.
 ///
@@ -60,7 +62,8 @@ impl Conv2d {
         Ok(self.done(dims, output, pass))
     }
 
-    /// Applies it to the rectified `input`. For backward it keeps what was normalised, and makes the rest again.
+    /// Applies the convolution to the rectified `input`. Backward keeps the input of the normalisation, and recomputes the
+    /// rest.
     ///
     /// # Errors
     /// As those of [`forward`](Self::forward).
@@ -76,7 +79,7 @@ impl Conv2d {
         }
     }
 
-    /// The kernels, where they fit an input of `dims`.
+    /// The kernels, if they fit an input of `dims`.
     fn weight_for(&self, dims: &[usize; 4], pass: &Pass) -> Result<Tensor<4>, ModelError> {
         let weight = self.weight.val();
         let [_, channels, kernel, _] = weight.dims();
@@ -95,21 +98,31 @@ impl Conv2d {
         output
     }
 
-    /// Keeps the input alone.
+    /// Applies the convolution; backward keeps the input alone.
     fn lean(&self, input: Tensor<4>, weight: Tensor<4>, policy: Policy) -> Tensor<4> {
         if !input.device().is_autodiff() && !weight.device().is_autodiff() {
-            // Nothing is kept: what the kernel has read can go.
-            return kernel::conv2d(input, weight, self.slide(), policy.kernels);
+            // Backward needs nothing: the operation may free its inputs.
+            return conv::conv2d(input, weight, self.slide(), policy.kernels);
         }
         let (dims, dtype, slide) = (input.dims(), input.dtype(), self.slide());
         let [kept, kept_weight] = [input.clone(), weight.clone()].map(autodiff::inner);
         let kernels = policy.kernels;
-        let output = kernel::conv2d(kept.clone(), kept_weight.clone(), slide, kernels);
+        let output = conv::conv2d(kept.clone(), kept_weight.clone(), slide, kernels);
+        // Only the gradient of the weight needs the input: that of a frozen weight is not wanted.
+        let kept = weight.is_require_grad().then_some(kept);
         ranked(differentiable([input.into(), weight.into()], output.into(), move |gradient, wanted| {
             let gradient = ranked(gradient);
-            let gradients =
-                kernel::conv2d_backward(|| kept, dims, kept_weight, gradient, slide, wanted, kernels);
-            let input = gradients.input.map(|gradient| kernel::cast(gradient, dtype, kernels));
+            // The gradient of the weight is wanted of a trained weight alone.
+            let gradients = conv::conv2d_backward(
+                || kept.expect("kept for a trained weight"),
+                dims,
+                kept_weight,
+                gradient,
+                slide,
+                wanted,
+                kernels,
+            );
+            let input = gradients.input.map(|gradient| cast(gradient, dtype, kernels));
             [input.map(AnyTensor::from), gradients.weight.map(AnyTensor::from)]
         }))
     }

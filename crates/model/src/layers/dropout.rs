@@ -1,17 +1,14 @@
 use burn::{module::Module, tensor::Tensor};
 use oomph_core::Mode;
+use oomph_kernels::{DropoutMask, differentiable, dropped, ranked};
 
-use crate::{
-    LayerKind, Pass, autodiff, differentiable,
-    kernel::{self, Mask},
-    policy::ranked,
-};
+use crate::{LayerKind, Pass, autodiff};
 
 /// Dropout (Srivastava et al. 2014): in training each element becomes 0 with probability p, the rest is scaled by
 /// 1/(1 − p); in evaluation nothing happens.
 ///
 /// The mask is a function of the pass's key and the place in the model, so a recomputed stage drops the same elements.
-/// A [lean](crate::Policy::lean) one keeps no mask: backward draws it again.
+/// A [lean](crate::Policy::lean) layer keeps no mask: backward draws it again.
 #[derive(Module, Debug)]
 pub struct Dropout {
     #[module(skip)]
@@ -31,7 +28,7 @@ impl Dropout {
         if pass.mode() == Mode::Eval || self.probability == 0.0 {
             return input;
         }
-        let mask = Mask {
+        let mask = DropoutMask {
             generator: pass.generator(),
             probability: self.probability as f32,
             scale: (1.0 / (1.0 - self.probability)) as f32,
@@ -41,9 +38,9 @@ impl Dropout {
             let factors = mask.tensor(&input);
             return policy.narrow(policy.widen(input) * factors);
         }
-        let output = kernel::dropped(autodiff::inner(input.clone()), &mask, policy.kernels);
+        let output = dropped(autodiff::inner(input.clone()), &mask, policy.kernels);
         ranked(differentiable([input.into()], output.into(), move |gradient, _| {
-            [Some(kernel::dropped::<D>(ranked(gradient), &mask, policy.kernels).into())]
+            [Some(dropped::<D>(ranked(gradient), &mask, policy.kernels).into())]
         }))
     }
 }

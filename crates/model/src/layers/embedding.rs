@@ -11,10 +11,10 @@ use crate::{Init, LayerKind, ModelError, Pass};
 /// - input `[B, T]` of indices below V, output `[B, T, E]`
 /// - `weight` `[V, E]`
 ///
-/// Starts uniform in ±0.1, as the language model among PyTorch's examples does; `nn.Embedding` itself starts normal.
+/// Starts uniform in ±0.1, as in PyTorch's example language model; `nn.Embedding` itself starts normal.
 #[derive(Module, Debug)]
 pub struct Embedding {
-    /// The vectors, a row a token.
+    /// The vectors, a row for each token.
     pub weight: Param<Tensor<2>>,
 }
 

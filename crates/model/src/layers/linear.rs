@@ -14,7 +14,7 @@ use crate::{Init, LayerKind, ModelError, Pass};
 /// Both start uniform in ±1/√I, as PyTorch's.
 #[derive(Module, Debug)]
 pub struct Linear {
-    /// The matrix, a row an output.
+    /// The matrix, with a row for each output.
     pub weight: Param<Tensor<2>>,
     /// The shift of each output.
     pub bias: Param<Tensor<1>>,
@@ -38,14 +38,15 @@ impl Linear {
     pub fn forward(&self, input: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
         let weight = self.weight.val();
         let [outputs, features] = weight.dims();
-        linear(input, (weight, self.bias.val()), outputs * features + outputs, pass)
+        linear(input, weight, self.bias.val(), outputs * features + outputs, pass)
     }
 }
 
-/// x Wᵀ + b, reported as a layer that has `parameters` elements of its own.
+/// x Wᵀ + b, reported as a layer with `parameters` elements of its own.
 pub(crate) fn linear(
     input: Tensor<2>,
-    (weight, bias): (Tensor<2>, Tensor<1>),
+    weight: Tensor<2>,
+    bias: Tensor<1>,
     parameters: usize,
     pass: &mut Pass,
 ) -> Result<Tensor<2>, ModelError> {

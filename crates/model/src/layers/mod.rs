@@ -1,7 +1,7 @@
 //! Layers with PyTorch's parameter names and layouts, so that weights move in and out by renaming alone.
 //!
 //! Dimension letters: B batch, C channels, H height, W width, T time steps, I input features, U hidden units.
-//! Every layer names itself and both shapes when it is given what it does not take.
+//! A layer that refuses its input names itself and both shapes.
 
 mod batch_norm;
 mod conv;
@@ -9,6 +9,7 @@ mod dropout;
 mod embedding;
 mod linear;
 mod lstm;
+mod max_window;
 mod normed;
 mod pool;
 

@@ -1,42 +1,45 @@
 use burn::tensor::{Tensor, activation::relu};
 
-use super::MaxPool2d;
-use crate::{
-    AnyTensor, Policy, autodiff, differentiable,
-    kernel::{self, Addend, Norm, NormGradients, Slide},
-    policy::ranked,
+use oomph_kernels::{
+    conv::{Slide, conv2d, conv2d_backward},
+    differentiable,
+    norm::{Addend, Norm, NormGradients, rectified_gradient},
+    ranked,
 };
 
-/// A batch-normalised activation on its way: [`BatchNorm::normed`](super::BatchNorm::normed) gives it, and what is done
-/// with it says what has to be kept for backward.
+use super::max_window::MaxWindow;
+use crate::{AnyTensor, Policy, autodiff};
+
+/// A batch normalisation that is not yet computed: [`BatchNorm::normed`](super::BatchNorm::normed) gives it. The operation
+/// that follows decides what backward must keep.
 ///
-/// By Burn's operations a normalisation, a rectifier and the convolution behind them keep about five tensors of the
-/// activation's size, in PyTorch two. Of ours only what was normalised is kept; the normalised, rectified form is made
-/// again in backward, in one pass (as in "In-Place Activated BatchNorm", Rota Bulò et al. 2018,
+/// Composed of Burn's operations, a normalisation, a ReLU and the next convolution keep about five tensors of the
+/// activation's size; PyTorch keeps two. Ours keep only the input of the normalisation. Backward recomputes the normalised,
+/// rectified activation in one pass (as in "In-Place Activated BatchNorm", Rota Bulò et al. 2018,
 /// <https://arxiv.org/abs/1712.02616>, which inverts the normalisation instead).
 #[derive(Debug)]
 pub struct Normed(Form);
 
 #[derive(Debug)]
 pub(super) enum Form {
-    /// By Burn's operations, done already.
+    /// Computed by Burn's operations.
     Made(Box<Tensor<4>>),
-    /// To be done with what follows.
+    /// Computed together with the operation that follows.
     Deferred(Box<Deferred>),
 }
 
-/// What is added to a normalised activation before it is rectified: the other branch of a residual block.
+/// The other branch of a residual block, which is added to a normalised activation before the ReLU.
 #[derive(Debug)]
 pub enum Shortcut {
-    /// An activation as it is.
+    /// A plain activation.
     Identity(Box<Tensor<4>>),
-    /// One that is normalised too.
+    /// An activation that is normalised too.
     Normed(Normed),
 }
 
 #[derive(Debug)]
 pub(super) struct Deferred {
-    /// In the graph.
+    /// The input, in the graph.
     input: Tensor<4>,
     norm: Norm,
     /// Weight and bias in the graph.
@@ -73,8 +76,8 @@ impl Normed {
         }
     }
 
-    /// The sum with a shortcut, rectified: the end of a residual block. Keeps the inputs of what is normalised, and the
-    /// output, which the next convolution keeps too.
+    /// The sum with a shortcut, rectified: the end of a residual block. Keeps the inputs of the normalisations and the output,
+    /// which the next convolution keeps too.
     pub fn add_rectified(self, shortcut: Shortcut) -> Tensor<4> {
         match (self.0, shortcut) {
             (Form::Made(output), Shortcut::Identity(shortcut)) => relu(*output + *shortcut),
@@ -88,10 +91,8 @@ impl Normed {
     }
 }
 
-impl NormGradients {
-    fn into_any(self) -> [Option<AnyTensor>; 3] {
-        [Some(self.input.into()), Some(self.weight.into()), Some(self.shift.into())]
-    }
+fn into_any(gradients: NormGradients) -> [Option<AnyTensor>; 3] {
+    [Some(gradients.input.into()), Some(gradients.weight.into()), Some(gradients.shift.into())]
 }
 
 impl Deferred {
@@ -99,7 +100,7 @@ impl Deferred {
         self.input.dims()
     }
 
-    /// What is kept: the input off the graph.
+    /// The input off the graph, which backward keeps.
     fn kept(&self) -> Tensor<4> {
         autodiff::inner(self.input.clone())
     }
@@ -110,13 +111,13 @@ impl Deferred {
         [self.input.into(), weight.into(), bias.into()]
     }
 
-    /// Whether there is nothing to go back through: in evaluation, and where a stage runs off the graph. Then nothing is
-    /// kept, and the normalised activation takes the place of the input.
+    /// Whether there is no graph: in evaluation, and in a stage that runs off the graph. Then nothing is kept, and the
+    /// normalised activation overwrites the input.
     fn is_plain(&self) -> bool {
         !self.input.device().is_autodiff()
     }
 
-    /// Off the graph, to be normalised in its place.
+    /// Normalises a plain input, which is overwritten.
     fn plain(self, addend: Addend, rectify: bool) -> Tensor<4> {
         self.norm.apply(self.input, addend, rectify, self.policy.dtype(), self.policy.kernels)
     }
@@ -128,7 +129,7 @@ impl Deferred {
         let (kept, norm, policy) = (self.kept(), self.norm.clone(), self.policy);
         let output = norm.apply(kept.clone(), Addend::Nothing, rectify, policy.dtype(), policy.kernels);
         ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
-            norm.backward(kept, ranked(gradient), rectify, policy.kernels).into_any()
+            into_any(norm.backward(kept, ranked(gradient), rectify, policy.kernels))
         }))
     }
 
@@ -143,9 +144,9 @@ impl Deferred {
         let kept_output = output.clone();
         let inputs = [input, weight, bias, shortcut.into()];
         ranked(differentiable(inputs, output.into(), move |gradient, _| {
-            let gradient = kernel::rectified_gradient(ranked(gradient), &kept_output, kernels);
+            let gradient = rectified_gradient(ranked(gradient), &kept_output, kernels);
             drop(kept_output);
-            let [input, weight, bias] = norm.backward(kept, gradient.clone(), false, kernels).into_any();
+            let [input, weight, bias] = into_any(norm.backward(kept, gradient.clone(), false, kernels));
             [input, weight, bias, Some(gradient.into())]
         }))
     }
@@ -163,10 +164,10 @@ impl Deferred {
         let ([input, weight, bias], [input2, weight2, bias2]) = (self.inputs(), shortcut.inputs());
         let inputs = [input, weight, bias, input2, weight2, bias2];
         ranked(differentiable(inputs, output.into(), move |gradient, _| {
-            let gradient = kernel::rectified_gradient(ranked(gradient), &kept_output, kernels);
+            let gradient = rectified_gradient(ranked(gradient), &kept_output, kernels);
             drop(kept_output);
-            let [input, weight, bias] = norm.backward(kept, gradient.clone(), false, kernels).into_any();
-            let [input2, weight2, bias2] = other_norm.backward(other, gradient, false, kernels).into_any();
+            let [input, weight, bias] = into_any(norm.backward(kept, gradient.clone(), false, kernels));
+            let [input2, weight2, bias2] = into_any(other_norm.backward(other, gradient, false, kernels));
             [input, weight, bias, input2, weight2, bias2]
         }))
     }
@@ -175,40 +176,39 @@ impl Deferred {
     pub(super) fn rectified_convolution(self, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
         if self.is_plain() {
             let kernels = self.policy.kernels;
-            return kernel::conv2d(self.plain(Addend::Nothing, true), weight, slide, kernels);
+            return conv2d(self.plain(Addend::Nothing, true), weight, slide, kernels);
         }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let kept_weight = autodiff::inner(weight.clone());
         let rectified = move |norm: &Norm, kept| norm.apply(kept, Addend::Nothing, true, dtype, kernels);
         let input = rectified(&norm, kept.clone());
-        let output = kernel::conv2d(input, kept_weight.clone(), slide, kernels);
+        let output = conv2d(input, kept_weight.clone(), slide, kernels);
         let [input, scale, bias] = self.inputs();
         let inputs = [input, scale, bias, weight.into()];
         ranked(differentiable(inputs, output.into(), move |gradient, wanted| {
             let input = || rectified(&norm, kept.clone());
             let wanted = [wanted[..3].contains(&true), wanted[3]];
             let gradients =
-                kernel::conv2d_backward(input, dims, kept_weight, ranked(gradient), slide, wanted, kernels);
+                conv2d_backward(input, dims, kept_weight, ranked(gradient), slide, wanted, kernels);
             let normed = gradients.input.map(|gradient| norm.backward(kept, gradient, true, kernels));
-            let [input, scale, bias] = normed.map_or([None, None, None], NormGradients::into_any);
+            let [input, scale, bias] = normed.map_or([None, None, None], into_any);
             [input, scale, bias, gradients.weight.map(AnyTensor::from)]
         }))
     }
 
-    /// The maxima of the rectified activation. Keeps the input and where they were.
-    pub(super) fn rectified_maxima(self, pool: &MaxPool2d) -> Tensor<4> {
+    /// The maxima of the rectified activation. Keeps the input and the positions of the maxima.
+    pub(super) fn rectified_maxima(self, window: MaxWindow) -> Tensor<4> {
         if self.is_plain() {
-            return pool.maxima(self.plain(Addend::Nothing, true)).0;
+            return window.maxima(self.plain(Addend::Nothing, true)).0;
         }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);
-        let (output, indices) = pool.maxima(rectified);
-        let window = pool.window();
+        let (output, indices) = window.maxima(rectified);
         ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
             let gradient = window.backward(ranked(gradient), indices, dims, dtype);
-            norm.backward(kept, gradient, true, kernels).into_any()
+            into_any(norm.backward(kept, gradient, true, kernels))
         }))
     }
 }

@@ -1,14 +1,14 @@
 use burn::{
     module::Module,
-    tensor::{
-        DType, Int, Tensor,
-        activation::relu,
-        module::{max_pool2d, max_pool2d_with_indices, max_pool2d_with_indices_backward},
-    },
+    tensor::{Tensor, activation::relu, module::max_pool2d},
 };
+use oomph_kernels::{differentiable, ranked};
 
-use super::normed::{Form, Normed};
-use crate::{LayerKind, ModelError, Pass, autodiff, differentiable, policy::ranked};
+use super::{
+    max_window::MaxWindow,
+    normed::{Form, Normed},
+};
+use crate::{LayerKind, ModelError, Pass, autodiff};
 
 /// The maximum over windows of an image.
 ///
@@ -29,26 +29,26 @@ impl MaxPool2d {
         Self { kernel, stride }
     }
 
-    /// Takes the maxima. For backward it keeps where they were, and no values.
+    /// Takes the maxima. Backward keeps their positions, and no values.
     ///
     /// # Errors
     /// [`ModelError::Shape`] where the image is empty.
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
         let dims = self.checked(input.dims(), pass)?;
         let output = if pass.policy().lean {
-            let (output, indices) = self.maxima(autodiff::inner(input.clone()));
             let (window, dtype) = (self.window(), input.dtype());
+            let (output, indices) = window.maxima(autodiff::inner(input.clone()));
             ranked(differentiable([input.into()], output.into(), move |gradient, _| {
                 [Some(window.backward(ranked(gradient), indices, dims, dtype).into())]
             }))
         } else {
-            let Window { kernel, stride, padding } = self.window();
+            let MaxWindow { kernel, stride, padding } = self.window();
             max_pool2d(input, kernel, stride, padding, [1, 1], false)
         };
         Ok(Self::done(dims, output, pass))
     }
 
-    /// Takes the maxima of the rectified `input`. For backward it keeps where they were, and what was normalised.
+    /// Takes the maxima of the rectified `input`. Backward keeps their positions and the input of the normalisation.
     ///
     /// # Errors
     /// As those of [`forward`](Self::forward).
@@ -57,7 +57,7 @@ impl MaxPool2d {
             Form::Made(normed) => self.forward(relu(*normed), pass),
             Form::Deferred(deferred) => {
                 let dims = self.checked(deferred.dims(), pass)?;
-                let output = deferred.rectified_maxima(self);
+                let output = deferred.rectified_maxima(self.window());
                 Ok(Self::done(dims, output, pass))
             }
         }
@@ -73,38 +73,8 @@ impl MaxPool2d {
         output
     }
 
-    pub(super) fn window(&self) -> Window {
-        Window { kernel: [self.kernel; 2], stride: [self.stride; 2], padding: [self.kernel / 2; 2] }
-    }
-
-    /// Of a plain tensor, with the place of each.
-    pub(super) fn maxima(&self, input: Tensor<4>) -> (Tensor<4>, Tensor<4, Int>) {
-        let Window { kernel, stride, padding } = self.window();
-        max_pool2d_with_indices(input, kernel, stride, padding, [1, 1], false)
-    }
-}
-
-/// Where maxima are taken of.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-}
-
-impl Window {
-    /// Puts each gradient where the maximum was.
-    pub(super) fn backward(
-        self,
-        gradient: Tensor<4>,
-        indices: Tensor<4, Int>,
-        input: [usize; 4],
-        dtype: DType,
-    ) -> Tensor<4> {
-        let Self { kernel, stride, padding } = self;
-        // Of the input shape and format are read alone: a view of one element has them.
-        let like = Tensor::<4>::zeros([1; 4], (&gradient.device(), dtype)).expand(input);
-        max_pool2d_with_indices_backward(like, kernel, stride, padding, [1, 1], false, gradient, indices)
+    fn window(&self) -> MaxWindow {
+        MaxWindow { kernel: [self.kernel; 2], stride: [self.stride; 2], padding: [self.kernel / 2; 2] }
     }
 }
 

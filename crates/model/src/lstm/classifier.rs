@@ -10,11 +10,11 @@ use crate::{
 
 /// Reads an LSTM from `[model]`: `hidden` units, `layers`, `dropout` between layers.
 ///
-/// It gives one output a sequence: classes, or values. An image is read row by row, the channels of a row side by
+/// It gives one output for each sequence: classes, or values. An image is read row by row, the channels of a row side by
 /// side.
 ///
 /// # Errors
-/// Where a setting is not what it can be.
+/// A setting has a wrong type or is out of range.
 pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read(settings)?;
     let architecture = Architecture::new("lstm", move |spec, init| build(recurrent, spec, init));
@@ -35,7 +35,7 @@ fn build(settings: Recurrent, spec: &SampleSpec, init: &Init) -> Result<Stages, 
             });
         }
     };
-    // The first layer is given the input as it is.
+    // The first layer takes the input without dropout.
     let stages = recurrent(Stages::new(), init, settings, features, 0.0);
     let head = Linear::new(&init.at("head"), [settings.hidden, spec.target.outputs()]);
     Ok(stages.with("head", LastStepStage { fc: head }))

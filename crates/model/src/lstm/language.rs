@@ -12,15 +12,15 @@ use crate::{
 };
 
 /// Reads a language model from `[model]`: an embedding of size `embedding` (by default `hidden`), `layers` LSTM layers
-/// of `hidden` units, and a linear layer that gives a logit a token at each step. `dropout` is before, between and behind
+/// of `hidden` units, and a linear layer that gives a logit for each token at each step. `dropout` is before, between and behind
 /// the LSTM layers (Zaremba et al. 2014, <https://arxiv.org/abs/1409.2329>). With `tied` the linear layer has the
 /// embedding's weights (Press & Wolf 2017, <https://arxiv.org/abs/1608.05859>).
 ///
-/// Where batches are streams the state of the layers is carried from one to the next: see
+/// If batches are streams, the state of the layers is carried from one batch to the next: see
 /// [`Carried`](crate::Carried).
 ///
 /// # Errors
-/// Where a setting is not what it can be.
+/// A setting has a wrong type or is out of range.
 pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read_any(settings)?;
     let size = settings.optional_integer("embedding", 1..=65_536)?.unwrap_or(recurrent.hidden);
@@ -30,7 +30,7 @@ pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
         return Err(settings.invalid("embedding", expected));
     }
     let architecture =
-        Architecture::new("lstm-lm", move |spec, init| build(recurrent, (size, tied), spec, init));
+        Architecture::new("lstm-lm", move |spec, init| build(recurrent, size, tied, spec, init));
     let architecture = architecture.with_pytorch_names(torch_name);
     Ok(match tied {
         true => architecture.with_pytorch_twin(SHARED, "decoder.weight"),
@@ -38,10 +38,10 @@ pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
     })
 }
 
-/// The parameter that a tied head has too.
+/// The parameter that a tied head shares.
 const SHARED: &str = "embedding.embedding.weight";
 
-/// As the language model among PyTorch's examples has it: `encoder`, `rnn`, `decoder`.
+/// The name in PyTorch's example language model: `encoder`, `rnn`, `decoder`.
 fn torch_name(name: &str) -> String {
     match name.strip_prefix("head.") {
         Some(leaf) => format!("decoder.{leaf}"),
@@ -52,7 +52,8 @@ fn torch_name(name: &str) -> String {
 
 fn build(
     settings: Recurrent,
-    (size, tied): (usize, bool),
+    size: usize,
+    tied: bool,
     spec: &SampleSpec,
     init: &Init,
 ) -> Result<Stages, ModelError> {
@@ -98,7 +99,12 @@ struct EmbeddingStage {
 
 impl Stage for EmbeddingStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let tokens = pass.tokens(input)?;
+        let found = input.describe();
+        let tokens = input.int().ok_or_else(|| ModelError::Kind {
+            place: pass.place(),
+            expected: "integers of rank 2".to_owned(),
+            found,
+        })?;
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
     }
 
@@ -110,7 +116,7 @@ impl Stage for EmbeddingStage {
 
 /// Outputs `[B, T, U]` to logits `[B, T, V]`. Weight `[V, U]` and bias `[V]`; without a weight it borrows the embedding's.
 ///
-/// The weight starts uniform in ±0.1 and the bias at 0, as in the language model among PyTorch's examples.
+/// The weight starts uniform in ±0.1 and the bias at 0, as in PyTorch's example language model.
 #[derive(Module, Debug)]
 struct HeadStage {
     dropout: Dropout,
@@ -133,7 +139,7 @@ impl Stage for HeadStage {
         };
         let [vocabulary, _] = weight.dims();
         let x = x.reshape([batch * steps, units]);
-        let logits = pass.scope("fc", |pass| linear(x, (weight, self.bias.val()), own + vocabulary, pass))?;
+        let logits = pass.scope("fc", |pass| linear(x, weight, self.bias.val(), own + vocabulary, pass))?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
     }
 }

@@ -5,12 +5,12 @@ use oomph_config::{ConfigError, Section};
 pub(super) struct Recurrent {
     pub(super) hidden: usize,
     pub(super) layers: usize,
-    /// Between layers.
+    /// The probability of dropout between layers.
     pub(super) dropout: f64,
 }
 
 impl Recurrent {
-    /// Reads `hidden`, `layers` and `dropout` of a model that drops between layers alone.
+    /// Reads `hidden`, `layers` and `dropout` of a model with dropout between layers alone.
     pub(super) fn read(settings: &Section) -> Result<Self, ConfigError> {
         let found = Self::read_any(settings)?;
         if found.layers == 1 && found.dropout > 0.0 {
@@ -19,7 +19,7 @@ impl Recurrent {
         Ok(found)
     }
 
-    /// The same of a model that drops elsewhere too.
+    /// The same for a model with dropout elsewhere too.
     pub(super) fn read_any(settings: &Section) -> Result<Self, ConfigError> {
         Ok(Self {
             hidden: settings.integer("hidden", 128, 1..=65_536)?,

@@ -6,7 +6,7 @@ use crate::{
     layers::{Dropout, Lstm, LstmState},
 };
 
-/// Adds the layers: the first takes `features` and drops of them with probability `first_dropout`.
+/// Adds the layers. The first takes `features`, with dropout `first_dropout`.
 pub(super) fn recurrent(
     stages: Stages,
     init: &Init,
@@ -23,8 +23,8 @@ pub(super) fn recurrent(
     })
 }
 
-/// As a module with an `nn.LSTM` called `module`, and maybe an `nn.Linear` called `fc`, has it: `lstm.0.layer.weight_ih` is
-/// `lstm.weight_ih_l0` there.
+/// The name in a PyTorch module with an `nn.LSTM` called `module`, and maybe an `nn.Linear` called `fc`:
+/// `lstm.0.layer.weight_ih` is `lstm.weight_ih_l0` there.
 pub(super) fn pytorch_name(name: &str, module: &str) -> String {
     let layer = || {
         let (index, leaf) = name.strip_prefix("lstm.")?.split_once(".layer.")?;
@@ -52,22 +52,22 @@ impl Stage for LstmStage {
             let (output, LstmState { hidden, cell }) = self.layer.forward(x, state, pass)?;
             pass.carry(HIDDEN, hidden.into());
             pass.carry(CELL, cell.into());
-            Ok(output)
+            Ok::<_, ModelError>(output)
         })?;
         Ok(AnyTensor::from(output))
     }
 
-    /// A lean layer cuts time by itself.
+    /// A lean layer recomputes in segments of time.
     fn recomputes_itself(&self, policy: &Policy) -> bool {
         policy.lean
     }
 }
 
-/// What of the state is carried from batch to batch.
+/// The names of the carried state.
 const HIDDEN: &str = "hidden";
 const CELL: &str = "cell";
 
-/// The state that the batch before left, among tensors like `input`.
+/// The state that the batch before left, on the device of `input`.
 fn carried(input: &Tensor<3>, pass: &Pass) -> Option<LstmState> {
     let like = AnyTensor::from(input.clone());
     let state = |name| {
@@ -81,7 +81,7 @@ fn carried(input: &Tensor<3>, pass: &Pass) -> Option<LstmState> {
 /// The rows of an image as a sequence, the channels of a row side by side.
 fn rows(image: Tensor<4>) -> Tensor<3> {
     let [batch, channels, height, width] = image.dims();
-    // Of one channel they lie so already: swapped, they would be copied.
+    // One channel is in this order already; swapping would copy it.
     let rows = if channels == 1 { image } else { image.swap_dims(1, 2) };
     rows.reshape([batch, height, channels * width])
 }

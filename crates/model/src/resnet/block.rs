@@ -5,18 +5,18 @@ use crate::{
     layers::{BatchNorm, Conv2d, Shortcut},
 };
 
-/// What a block is made from.
+/// The shape of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockShape {
     pub(crate) input: usize,
-    /// Channels within the block; a bottleneck puts out four times as many.
+    /// Channels inside the block; a bottleneck gives four times as many.
     pub(crate) width: usize,
     pub(crate) stride: usize,
-    /// The scale that the last normalisation starts with.
+    /// The initial scale of the last normalisation.
     pub(crate) last_scale: f32,
 }
 
-/// Brings the input to the shape of the output where they differ: a 1 × 1 convolution, normalised.
+/// Projects the input to the shape of the output if they differ: a 1 × 1 convolution, normalised.
 #[derive(Module, Debug)]
 struct Downsample {
     conv: Conv2d,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Architecture, Init, ModelError, Stages};
 
-/// How a ResNet begins.
+/// The first stage of a ResNet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stem {
     /// 7 × 7 convolution with stride 2 and a max-pool: torchvision's, for photos of about 224 × 224.
@@ -16,12 +16,12 @@ pub enum Stem {
     Small,
 }
 
-/// What a ResNet is made from.
+/// The settings of a ResNet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResNet {
-    /// Number of layers with weights on the longest way: 18, 34, 50, 101 or 152.
+    /// The number of layers with weights on the longest path: 18, 34, 50, 101 or 152.
     pub depth: Depth,
-    /// How it begins.
+    /// The first stage.
     pub stem: Stem,
     /// Channels of the stem and the first group of blocks; each later group has twice as many. torchvision's is 64.
     pub width: usize,
@@ -32,7 +32,7 @@ pub struct ResNet {
 
 /// The depths of the paper, each with its own number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say it.
+#[allow(missing_docs)] // The names are the documentation.
 pub enum Depth {
     D18,
     D34,
@@ -57,7 +57,7 @@ impl Depth {
 /// Reads a ResNet from `[model]`: `name` (`resnet18` … `resnet152`), `stem`, `width`, `zero_init`.
 ///
 /// # Errors
-/// Where a setting is not what it can be.
+/// A setting has a wrong type or is out of range.
 pub fn resnet(settings: &Section) -> Result<Architecture, ConfigError> {
     let names = [
         ("resnet18", Depth::D18),
@@ -81,10 +81,10 @@ pub fn resnet(settings: &Section) -> Result<Architecture, ConfigError> {
 }
 
 impl ResNet {
-    /// Makes the model: stages `stem`, `layer1.0` … `layer4.n`, `head`.
+    /// Builds the model: stages `stem`, `layer1.0` … `layer4.n`, `head`.
     ///
     /// # Errors
-    /// [`ModelError::Input`] where the samples are not images.
+    /// [`ModelError::Input`] if the samples are not images.
     pub fn build(&self, name: &str, spec: &SampleSpec, init: &Init) -> Result<Stages, ModelError> {
         let InputSpec::Image { channels, .. } = spec.input else {
             return Err(ModelError::Input {
@@ -129,7 +129,7 @@ impl ResNet {
     }
 }
 
-/// The name that torchvision gives to the parameter that a ResNet here calls `name`.
+/// The name in torchvision of the ResNet parameter `name`.
 pub fn torchvision_name(name: &str) -> String {
     let name = name.strip_prefix("stem.").or_else(|| name.strip_prefix("head.")).unwrap_or(name);
     name.replace("downsample.conv.", "downsample.0.").replace("downsample.bn.", "downsample.1.")

@@ -1,18 +1,18 @@
 use burn::tensor::{bf16, f16};
 
-/// What a stored tensor consists of.
+/// The element type of a stored tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     F64,
     F32,
     F16,
     Bf16,
-    /// Something that weights are not made of: its name and the bytes of one.
+    /// A type that weights never have: its name, and the bytes of one element.
     Other(&'static str, usize),
 }
 
 impl Element {
-    /// The bytes of one.
+    /// The bytes of one element.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::F64 => 8,
@@ -22,7 +22,7 @@ impl Element {
         }
     }
 
-    /// As PyTorch calls it.
+    /// Its name in PyTorch.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F64 => "float64",
@@ -33,13 +33,13 @@ impl Element {
         }
     }
 
-    /// Whether weights can be made of it.
+    /// Whether it can hold weights.
     pub(crate) fn is_float(self) -> bool {
         !matches!(self, Self::Other(..))
     }
 
-    /// Adds the elements in `bytes` to `values`: halves exactly, doubles rounded to the nearest. Of what is no float
-    /// nothing.
+    /// Appends the elements in `bytes` to `values`: halves exactly, doubles rounded to the nearest. Other types than floats
+    /// append nothing.
     pub(crate) fn decode(self, bytes: &[u8], values: &mut Vec<f32>) {
         match self {
             Self::F64 => values.extend(arrays(bytes).map(|bytes| f64::from_le_bytes(bytes) as f32)),
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(decoded(Element::F16, &bytes(|value| f16::from_f32(value).to_le_bytes().into())), values);
         let exact = bytes(|value| bf16::from_f32(value).to_le_bytes().into());
         assert_eq!(decoded(Element::Bf16, &exact)[..2], values[..2]);
-        // Of 8 bits behind the point 65,504 has more.
+        // 65,504 needs more than the 8 significant bits of bf16.
         assert_eq!(decoded(Element::Bf16, &exact)[2], 65_536.0);
         assert_eq!(decoded(Element::F64, &0.1f64.to_le_bytes()), [0.1f32]);
         assert!(decoded(Element::Other("int64", 8), &[0; 8]).is_empty());

@@ -1,37 +1,37 @@
 use std::{io, path::PathBuf};
 
-use super::Mismatch;
+use super::{mismatch::Mismatch, shown::names};
 
-/// What can be wrong with a file of weights.
+/// Why weights cannot be read from a file, or do not fit a model.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("cannot read the weights `{}`", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is not a file of weights, or a broken one.
+    /// The file holds no weights, or is damaged.
     #[error("the weights `{}` cannot be read: {problem}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         problem: FormatError,
     },
-    /// Its tensors are not those of the model.
+    /// The tensors of the file do not match the model.
     #[error("the weights `{}` do not fit the model `{model}`: {mismatch}", path.display())]
     Mismatch {
         /// The file.
         path: PathBuf,
         /// The model's name.
         model: String,
-        /// What does not fit.
+        /// The mismatches.
         mismatch: Box<Mismatch>,
     },
-    /// A weight is infinite or not a number.
+    /// A weight is infinite or NaN.
     #[error("`{name}` in the weights `{}` has values that are infinite or not a number", path.display())]
     NotFinite {
         /// The file.
@@ -39,7 +39,7 @@ pub enum WeightsError {
         /// The tensor.
         name: String,
     },
-    /// The weights are of a model that knows other tokens.
+    /// The weights are for another vocabulary.
     #[error("the weights `{}` are for other tokens than the text has: {difference}", path.display())]
     Tokens {
         /// The file.
@@ -47,35 +47,35 @@ pub enum WeightsError {
         /// The first token that differs, in words.
         difference: String,
     },
-    /// One parameter of the model is two different ones in the file.
+    /// Two tensors of the file that are one parameter of the model differ.
     #[error(
-        "the model has `{first}` and `{second}` of the weights `{}` as one, and there they differ",
+        "the model ties `{first}` and `{second}`, but they differ in the weights `{}`",
         path.display()
     )]
     NotTied {
         /// The file.
         path: PathBuf,
-        /// A tensor.
+        /// One tensor.
         first: String,
-        /// Another.
+        /// The other tensor.
         second: String,
     },
-    /// The head is not in the file, and what is asked for needs it.
+    /// The file has no fitting head, and the command needs one.
     #[error(
-        "the weights `{}` have no head that fits the model: {} would be left as drawn, and there is no training here",
+        "the weights `{}` have no head that fits the model: {} would stay randomly initialised, and this command does not train",
         path.display(),
         names(.fresh)
     )]
     NoHead {
         /// The file.
         path: PathBuf,
-        /// The parameters that it does not have.
+        /// The missing parameters.
         fresh: Vec<String>,
     },
 }
 
 impl WeightsError {
-    /// What the user can do about it, where there is something.
+    /// A remedy for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -103,13 +103,13 @@ impl WeightsError {
     }
 }
 
-/// What is wrong with the bytes of a file of weights. Offsets are from the start of the file.
+/// Why the bytes of a file of weights cannot be read. Offsets are from the start of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// It has no bytes.
+    /// The file is empty.
     #[error("it is empty")]
     Empty,
-    /// It is something else.
+    /// The file has another format.
     #[error("it is neither safetensors nor a file that `torch.save` wrote")]
     Unknown,
     /// PyTorch's format of 2016.
@@ -121,60 +121,60 @@ pub enum FormatError {
     /// Numbers with the highest byte first.
     #[error("it was written on a machine that has the highest byte of a number first")]
     BigEndian,
-    /// It ends too early.
-    #[error("byte {at}: it ends here, before its {what} does")]
+    /// The file ends too early.
+    #[error("byte {at}: it ends within its {what}")]
     Truncated {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// What is cut off.
+        /// The truncated part.
         what: &'static str,
     },
-    /// Something is not as the format has it.
+    /// Bytes violate the format.
     #[error("byte {at}: expected {expected}")]
     Unexpected {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// The header of a safetensors file is not one.
-    #[error("its header is no header of safetensors: {source}")]
+    /// The header of a safetensors file is invalid.
+    #[error("its header is not a safetensors header: {source}")]
     Header {
-        /// What is wrong with it.
+        /// The defect.
         source: serde_json::Error,
     },
-    /// What it says beside its tensors is not what it should be.
+    /// The metadata of a safetensors file is invalid.
     #[error("its `{key}` cannot be read: {source}")]
     Note {
-        /// Under which key.
+        /// The key.
         key: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         source: serde_json::Error,
     },
-    /// A pickle asks for something that no state dict is made of.
+    /// A pickle names a Python object that no state dict needs.
     #[error("byte {at}: it asks for `{name}`, which is no part of a state dict; nothing of it was run")]
     Forbidden {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// What it asks for.
+        /// The name.
         name: String,
     },
     /// An instruction of a pickle that `torch.save` does not write for a state dict.
     #[error("byte {at}: the pickle's instruction 0x{opcode:02x} is not one that a state dict needs")]
     Instruction {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// Its number.
+        /// The opcode.
         opcode: u8,
     },
-    /// More than any state dict has.
+    /// The pickle exceeds a limit that any state dict keeps.
     #[error("byte {at}: more than {most} {what}")]
     TooMany {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// The most that is read.
+        /// The limit.
         most: usize,
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
     },
     /// A part of the archive is compressed or encrypted, which `torch.save` does not do.
@@ -183,25 +183,25 @@ pub enum FormatError {
         /// The part.
         entry: String,
     },
-    /// A part of the archive is not there.
+    /// A part of the archive is missing.
     #[error("`{entry}` is not in it")]
     NoEntry {
         /// The part.
         entry: String,
     },
-    /// A tensor reaches beyond what is stored for it.
+    /// A tensor reaches beyond its storage.
     #[error("the tensor `{name}` is larger than what is stored for it")]
     Beyond {
         /// The tensor.
         name: String,
     },
-    /// It has no dictionary of tensors.
+    /// The pickle has no dictionary of tensors.
     #[error("there is no state dict in it: {}", what_there_is(.keys))]
     NoTensors {
-        /// What it has instead.
+        /// The keys that it has instead.
         keys: Vec<String>,
     },
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -230,32 +230,5 @@ fn what_there_is(keys: &[String]) -> String {
     match keys {
         [] => "it is no dictionary with names".into(),
         keys => format!("its keys are {}", names(keys)),
-    }
-}
-
-/// A name from a file as messages show it: one line, and not a long one.
-pub(crate) fn shown(name: &str) -> String {
-    const MOST: usize = 80;
-    let mut shown = String::new();
-    for character in name.chars().take(MOST) {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    if name.chars().nth(MOST).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// The first few names, and how many more there are.
-pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
-    const MOST: usize = 8;
-    let quoted: Vec<_> = names.iter().take(MOST).map(|name| format!("`{}`", shown(name.as_ref()))).collect();
-    match names.len().saturating_sub(MOST) {
-        0 => quoted.join(", "),
-        more => format!("{} and {more} more", quoted.join(", ")),
     }
 }

@@ -1,5 +1,4 @@
 use std::{
-    collections::{BTreeMap, HashMap},
     fmt,
     fs::File,
     path::{Path, PathBuf},
@@ -8,16 +7,15 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
+    contents::Contents,
     error::{FormatError, WeightsError},
     pytorch, safetensors,
     source::{FileBytes, ReadAt, head},
-    stored::Stored,
 };
 
-/// A file of weights: what is in it is known, and each tensor is read when it is asked for.
+/// A file of weights. Opening it reads the list of tensors; each tensor is read on request.
 ///
-/// What kind of file it is is seen from its bytes, not from its name: safetensors, or what `torch.save` writes. Nothing
-/// in it is ever run.
+/// Its format is known from its bytes, not from its name: safetensors, or that of `torch.save`. Nothing in it is ever run.
 ///
 /// ```
 /// use oomph_model::weights::{WeightFile, WeightsError};
@@ -43,38 +41,24 @@ pub struct WeightFile {
     contents: Contents,
 }
 
-/// What is in a file.
-#[derive(Debug, Default)]
-pub(super) struct Contents {
-    pub(super) tensors: BTreeMap<String, Stored>,
-    /// What safetensors says beside them.
-    pub(super) notes: HashMap<String, String>,
-}
-
-impl From<BTreeMap<String, Stored>> for Contents {
-    fn from(tensors: BTreeMap<String, Stored>) -> Self {
-        Self { tensors, notes: HashMap::new() }
-    }
-}
-
 /// A tensor in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredTensor<'a> {
-    /// Its name there.
+    /// Its name in the file.
     pub name: &'a str,
     /// The size of each dimension.
     pub shape: &'a [usize],
-    /// What it consists of, as PyTorch calls it: `float32`.
+    /// Its element type, by PyTorch's name: `float32`.
     pub kind: &'static str,
-    /// Whether it consists of floats, as weights do.
+    /// Whether it holds floats, as weights do.
     pub is_float: bool,
 }
 
 impl WeightFile {
-    /// Opens a file and reads what is in it, but no values yet.
+    /// Opens a file and reads its list of tensors, without their values.
     ///
     /// # Errors
-    /// Where it is not there, or is no file of weights.
+    /// The file is missing, or holds no weights.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let refused = |source| WeightsError::Io { path: path.to_owned(), source };
         let bytes = File::open(path).and_then(FileBytes::new).map_err(refused)?;
@@ -85,12 +69,12 @@ impl WeightFile {
         Ok(Self { path: path.to_owned(), bytes: Box::new(bytes), contents })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in it, in the order of names.
+    /// Its tensors, in the order of names.
     pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
         self.contents.tensors.iter().map(|(name, stored)| StoredTensor {
             name,
@@ -107,10 +91,10 @@ impl WeightFile {
         Some(StoredTensor { name, shape: &stored.shape, kind: element.name(), is_float: element.is_float() })
     }
 
-    /// What the file says beside its tensors under `key`, from JSON: in safetensors alone.
+    /// The metadata under `key`, parsed from JSON. Only safetensors files have metadata.
     ///
     /// # Errors
-    /// Where it is not what is asked for.
+    /// The metadata does not parse as a `T`.
     pub fn note<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, WeightsError> {
         let read = |note: &String| {
             serde_json::from_str(note).map_err(|source| WeightsError::Format {
@@ -121,10 +105,10 @@ impl WeightFile {
         self.contents.notes.get(key).map(read).transpose()
     }
 
-    /// All elements of a tensor of floats in row-major order, in 32 bits; `None` where there is none of that name.
+    /// All elements of a float tensor in row-major order, in 32 bits; `None` if the file has no such tensor.
     ///
     /// # Errors
-    /// Where the system refuses, or the file was cut short since it was opened.
+    /// The file cannot be read, or was truncated after it was opened.
     pub fn read(&self, name: &str) -> Result<Option<Vec<f32>>, WeightsError> {
         let Some(stored) = self.contents.tensors.get(name).filter(|stored| stored.element.is_float()) else {
             return Ok(None);
@@ -143,11 +127,11 @@ impl fmt::Debug for WeightFile {
     }
 }
 
-/// Reads the bytes of a file of weights as [`WeightFile`] does, with all of its tensors, and gives the number of elements
-/// in it: for tests that give it any bytes at all.
+/// Reads all tensors from the bytes of a weight file, as [`WeightFile`] does, and returns the number of elements. For
+/// fuzz tests.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The defect of the bytes.
 pub fn read_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
     let contents = index(&bytes)?;
     contents
@@ -157,7 +141,7 @@ pub fn read_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
 }
 
 fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
-    /// Enough for what every kind of file begins with, a tar archive too.
+    /// Enough bytes to recognise every format, a tar archive included.
     const HEAD: usize = 262;
     let head = head::<HEAD>(bytes)?;
     match head.as_slice() {

@@ -1,22 +1,21 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    error::{WeightsError, names, shown},
+    error::WeightsError,
     file::{StoredTensor, WeightFile},
+    mismatch::Mismatch,
+    shown::{names, shown},
 };
 use crate::{Architecture, Named, Stages};
 
-/// A parameter that a model wants values for.
+/// A parameter that a model needs values for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Its name in the model tree.
     pub name: String,
     /// The size of each dimension.
     pub shape: Vec<usize>,
-    /// Whether it belongs to the last of several stages: the head, which goes with the classes.
+    /// Whether it belongs to the last of several stages: the head, which depends on the classes.
     pub is_of_head: bool,
 }
 
@@ -31,21 +30,22 @@ pub fn wanted(model: &Stages) -> Vec<Wanted> {
     wanted
 }
 
-/// What of a file goes where in a model.
+/// The assignment of the tensors of a file to the parameters of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
-    /// The name in the file of every parameter that it has values for.
+    /// The name in the file of every parameter that the file has.
     pub(super) sources: Named<String>,
-    /// Names in the file of pairs that are one parameter of the model.
+    /// Pairs of names in the file that are one parameter of the model.
     pub(super) twins: Vec<(String, String)>,
-    /// Parameters of the head that keep their drawn values, since the file's are for other classes or not there.
+    /// Parameters of the head that keep their initial values, since the file's are for other classes or missing.
     pub fresh: Vec<String>,
-    /// What somebody should know of it.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
 impl Fit {
-    /// Leaves the head as drawn, since the file's is for other classes, though as many: `why`.
+    /// Keeps the head's initial values: the file's head has the same number of classes, but other ones. `why` becomes a
+    /// notice.
     pub fn drop_head(&mut self, wanted: &[Wanted], why: String) {
         for Wanted { name, .. } in wanted.iter().filter(|wanted| wanted.is_of_head) {
             if self.sources.remove(name).is_some() {
@@ -56,52 +56,14 @@ impl Fit {
     }
 }
 
-/// What of a file does not fit a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mismatch {
-    /// Names that the file has, and the model, where they have none in common.
-    pub strangers: Option<(Vec<String>, Vec<String>)>,
-    /// Tensors that the model needs and the file does not have, by the file's names.
-    pub missing: Vec<String>,
-    /// Tensors of the file that the model does not know.
-    pub unexpected: Vec<String>,
-    /// Tensors of another shape or kind, each in words.
-    pub different: Vec<String>,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((theirs, ours)) = &self.strangers {
-            if theirs.is_empty() {
-                return f.write_str("there is no tensor in it");
-            }
-            return write!(f, "it has {}, and the model needs {}", names(theirs), names(ours));
-        }
-        let named =
-            |what: &str, list: &[String]| (!list.is_empty()).then(|| format!("{what}: {}", names(list)));
-        const MOST: usize = 8;
-        let mut different = self.different.iter().take(MOST).cloned().collect::<Vec<_>>();
-        let more = self.different.len().saturating_sub(MOST);
-        different.extend((more > 0).then(|| format!("{more} more are of another shape or kind")));
-        let parts = [named("missing", &self.missing), named("unexpected", &self.unexpected)];
-        write!(f, "{}", parts.into_iter().flatten().chain(different).collect::<Vec<_>>().join("; "))
-    }
-}
-
-impl Mismatch {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Finds out what of `file` goes where in the model that `architecture` makes, which wants `wanted`.
+/// Assigns the tensors of `file` to the parameters `wanted` of a model of `architecture`.
 ///
-/// Names are those of the model tree or, by [`Architecture::pytorch_name`], PyTorch's; a prefix that all names have, such
-/// as `module.`, is left out. What counts batches (`num_batches_tracked`) is not looked at. A head for another number of
-/// outputs, or none, is left as drawn.
+/// Names are those of the model tree or, by [`Architecture::pytorch_name`], PyTorch's; a common prefix of all names, such as
+/// `module.`, is ignored. Counters of batches (`num_batches_tracked`) are ignored. If the file's head has another number of
+/// outputs or is missing, the head keeps its initial values.
 ///
 /// # Errors
-/// [`WeightsError::Mismatch`] with all that is missing, unexpected or of another shape or kind.
+/// [`WeightsError::Mismatch`] with all tensors that are missing, unexpected or of another shape or kind.
 pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) -> Result<Fit, WeightsError> {
     let tensors: BTreeMap<&str, StoredTensor<'_>> = file
         .tensors()
@@ -135,7 +97,7 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     let path = shown(&file.path().display().to_string());
     fit.notices.extend(compared.head.notice(&path));
     fit.notices.extend(
-        (!aside.is_empty()).then(|| format!("the model has no place for {} of `{path}`", names(&aside))),
+        (!aside.is_empty()).then(|| format!("the model has no parameter for {} of `{path}`", names(&aside))),
     );
     Ok(fit)
 }
@@ -144,16 +106,16 @@ fn counts_batches(name: &str) -> bool {
     name.rsplit('.').next() == Some("num_batches_tracked")
 }
 
-/// How the file calls the model's parameters.
+/// The file's names for the model's parameters.
 struct Naming {
-    /// The file's name of each.
+    /// The file's name of each parameter.
     names: Named<String>,
-    /// What all of the file's names begin with and the model's do not.
+    /// A prefix that all names of the file have and the model's names lack.
     prefix: String,
 }
 
 impl Naming {
-    /// The layout and the prefix by which the file has most of what is wanted; `None` where it has nothing.
+    /// The layout and prefix that match most of the wanted parameters; `None` if none match.
     fn find(
         tensors: &BTreeMap<&str, StoredTensor<'_>>,
         architecture: &Architecture,
@@ -185,7 +147,7 @@ impl Naming {
         }
     }
 
-    /// What the file has twice and the model once.
+    /// Pairs of tensors in the file that are one parameter of the model.
     fn twins(
         &self,
         architecture: &Architecture,
@@ -200,12 +162,12 @@ impl Naming {
     }
 
     fn in_file<'a>(&'a self, name: &'a str) -> &'a str {
-        // There is one of every parameter that is wanted.
+        // Every wanted parameter has a name here.
         self.names.get(name).map_or(name, String::as_str)
     }
 }
 
-/// The prefix with one more part of a name, where all names have that.
+/// The prefix with one more name part, if all names share that part.
 fn longer_prefix(tensors: &BTreeMap<&str, StoredTensor<'_>>, prefix: &str) -> Option<String> {
     let first = tensors.keys().next()?;
     let (part, _) = first.get(prefix.len()..)?.split_once('.')?;
@@ -213,7 +175,7 @@ fn longer_prefix(tensors: &BTreeMap<&str, StoredTensor<'_>>, prefix: &str) -> Op
     tensors.keys().all(|name| name.starts_with(&longer)).then_some(longer)
 }
 
-/// The model's parameters held against the file's tensors.
+/// The comparison of the model's parameters with the file's tensors.
 #[derive(Default)]
 struct Compared {
     sources: Named<String>,
@@ -221,16 +183,16 @@ struct Compared {
     head: Head,
 }
 
-/// What of the head is not as it should be, and may be for other classes.
+/// The head's parameters. Those that do not fit may be for other classes.
 #[derive(Default)]
 struct Head {
-    /// Those that are not there.
+    /// Parameters that the file lacks.
     missing: Vec<String>,
-    /// Those that have another number of outputs: name, and outputs there and here.
+    /// Parameters with another number of outputs: the name, the file's outputs, the model's outputs.
     resized: Vec<(String, String, [usize; 2])>,
-    /// Those that are as they should be.
+    /// Parameters that fit.
     fitting: usize,
-    /// Whether it starts new.
+    /// Whether the head keeps its initial values.
     is_fresh: bool,
 }
 
@@ -259,7 +221,7 @@ impl Compared {
         }
     }
 
-    /// Decides of the head: whether it starts new, or is one of the things that do not fit.
+    /// Decides whether a head that does not fit keeps its initial values or is an error.
     fn settled(&mut self, wanted: &[Wanted]) -> Fit {
         let head = &mut self.head;
         let is_gone = head.fitting == 0 && head.resized.is_empty() && !head.missing.is_empty();
@@ -289,8 +251,7 @@ impl Compared {
         fit
     }
 
-    /// Tensors that the model does not know: those that are a mistake, and those that are of a part that it does not have
-    /// at all, beside all that it has.
+    /// Tensors unknown to the model: unexpected ones, and those of a part that the model lacks as a whole.
     fn unexpected(
         &self,
         tensors: &BTreeMap<&str, StoredTensor<'_>>,

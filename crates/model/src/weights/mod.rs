@@ -1,20 +1,24 @@
-//! Weights from files: of PyTorch and torchvision, and our own checkpoints'.
+//! Weights from files of PyTorch and torchvision and from our own checkpoints.
 //!
-//! - [`WeightFile`]: what is in a file, safetensors or `.pth`; nothing in it is run.
-//! - [`fit()`]: what of it goes where in a model, or all that does not fit.
-//! - [`load`]: puts it there.
+//! - [`WeightFile`]: the tensors of a file, safetensors or `.pth`; nothing in it is run.
+//! - [`fit()`]: assigns the tensors of a file to the parameters of a model, or lists all that do not fit.
+//! - [`load`]: copies the values into the model.
 
+mod contents;
 mod element;
 mod error;
 mod file;
 mod fit;
 mod load;
+mod mismatch;
 mod pytorch;
 mod safetensors;
+mod shown;
 mod source;
 mod stored;
 
 pub use error::{FormatError, WeightsError};
 pub use file::{StoredTensor, WeightFile, read_bytes};
-pub use fit::{Fit, Mismatch, Wanted, fit, wanted};
+pub use fit::{Fit, Wanted, fit, wanted};
 pub use load::load;
+pub use mismatch::Mismatch;

@@ -3,25 +3,25 @@
 use safetensors::{Dtype, tensor::Metadata};
 
 use super::{
+    contents::Contents,
     element::Element,
     error::FormatError,
-    file::Contents,
     source::{ReadAt, array},
     stored::Stored,
 };
 
-/// What the length of the header takes.
+/// Bytes of the header's length field.
 const LENGTH_BYTES: u64 = 8;
-/// The longest header that is read, as the format's own library has it.
+/// The longest header that is read, as in the format's own library.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// Whether it may be one: a length that fits, and the start of JSON behind it.
+/// Whether the bytes may be such a file: a possible length, followed by the start of JSON.
 pub(super) fn is_safetensors(head: &[u8], len: u64) -> bool {
     let Some((length, rest)) = head.split_first_chunk() else { return false };
     rest.first() == Some(&b'{') && u64::from_le_bytes(*length) <= len
 }
 
-/// What it has.
+/// Reads the header.
 pub(super) fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     let length = u64::from_le_bytes(array(bytes, 0)?);
     if length > LONGEST_HEADER {
@@ -30,7 +30,7 @@ pub(super) fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     let Some(behind) = bytes.len().checked_sub(LENGTH_BYTES + length) else {
         return Err(FormatError::Truncated { at: bytes.len(), what: "header" });
     };
-    // At most the file's bytes, as was just seen.
+    // At most the file's bytes, by the check above.
     let mut header = vec![0; length as usize];
     bytes.read_at(LENGTH_BYTES, &mut header)?;
     let metadata: Metadata =

@@ -1,16 +1,16 @@
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// Bytes of which any part can be read: a file, which is never in memory as a whole, or memory.
+/// Bytes with random access: memory, or a file that is never in memory as a whole.
 ///
-/// A file is read and not mapped: one that is cut short while it is mapped ends the process.
+/// A file is read and not mapped, since truncating a mapped file kills the process.
 pub(crate) trait ReadAt {
-    /// How many there are.
+    /// The number of bytes.
     fn len(&self) -> u64;
 
     /// Fills `buffer` with the bytes from `at` on.
     ///
     /// # Errors
-    /// Where there are not as many.
+    /// There are fewer bytes.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 

@@ -1,14 +1,22 @@
 use super::{element::Element, source::ReadAt};
 
-/// Where the values of a tensor lie in a file, and how. It was checked that they are there.
+/// Position and layout of a tensor's values in a file; checked to be within the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) element: Element,
     pub(crate) shape: Vec<usize>,
-    /// How many elements further on the next one of each dimension is; `None` where they lie in row-major order.
+    /// The stride of each dimension, in elements; `None` for row-major order.
     strides: Option<Vec<usize>>,
     /// The byte of the first element.
     at: u64,
+}
+
+/// The values that tensors of a file share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Storage {
+    /// The byte of its first element.
+    pub(crate) at: u64,
+    pub(crate) elements: usize,
 }
 
 /// Bytes that are decoded at once: a multiple of every element's size.
@@ -20,35 +28,35 @@ impl Stored {
         Self { element, shape, strides: None, at }
     }
 
-    /// A tensor with strides, whose storage begins at the byte `storage` and has `elements`; `None` where it reaches
-    /// beyond it, or has more elements than are stored.
+    /// A tensor with strides, whose first element is element `offset` of `storage`. `None` if the tensor reaches beyond the
+    /// storage, or has more elements than it.
     pub(crate) fn strided(
         element: Element,
-        (storage, elements): (u64, usize),
+        storage: Storage,
         offset: usize,
-        (shape, strides): (Vec<usize>, Vec<usize>),
+        shape: Vec<usize>,
+        strides: Vec<usize>,
     ) -> Option<Self> {
         if shape.len() != strides.len() {
             return None;
         }
         let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size))?;
         let reach = if count == 0 { Some(0) } else { reach(&shape, &strides) }?;
-        if count > elements || offset.checked_add(reach)? > elements {
+        if count > storage.elements || offset.checked_add(reach)? > storage.elements {
             return None;
         }
-        let at = storage.checked_add((offset as u64).checked_mul(element.size() as u64)?)?;
+        let at = storage.at.checked_add((offset as u64).checked_mul(element.size() as u64)?)?;
         let strides = (count > 1 && !is_row_major(&shape, &strides)).then_some(strides);
         Some(Self { element, shape, strides, at })
     }
 
     /// The number of elements.
     pub(crate) fn elements(&self) -> usize {
-        // It was checked, by the format's library or above, that this fits.
+        // The format's library, or the check above, makes sure that the product fits.
         self.shape.iter().product()
     }
 
-    /// All elements in row-major order, in 32 bits. Beside them nothing of their size is made, but where they lie in
-    /// another order.
+    /// All elements in row-major order, in 32 bits. Only a tensor in another order takes a second buffer of that size.
     pub(crate) fn read(&self, bytes: &dyn ReadAt) -> std::io::Result<Vec<f32>> {
         match &self.strides {
             None => self.read_run(bytes, self.elements()),
@@ -60,7 +68,7 @@ impl Stored {
         }
     }
 
-    /// So many elements from the first on, as they lie.
+    /// `count` elements from the first on, in the order of the file.
     fn read_run(&self, bytes: &dyn ReadAt, count: usize) -> std::io::Result<Vec<f32>> {
         if !self.element.is_float() {
             return Ok(Vec::new());
@@ -79,7 +87,7 @@ impl Stored {
     }
 }
 
-/// Elements from the first to the last one, both included; `None` where that is beyond all counting. No dimension is 0.
+/// Elements from the first to the last one, both included; `None` if the number overflows. No dimension is 0.
 fn reach(shape: &[usize], strides: &[usize]) -> Option<usize> {
     let steps = shape.iter().zip(strides);
     steps.into_iter().try_fold(1usize, |reach, (size, stride)| {
@@ -90,7 +98,7 @@ fn reach(shape: &[usize], strides: &[usize]) -> Option<usize> {
 fn is_row_major(shape: &[usize], strides: &[usize]) -> bool {
     let mut expected = 1;
     shape.iter().zip(strides).rev().all(|(size, stride)| {
-        // Of one element nobody looks at the stride.
+        // The stride of a dimension of size 1 does not matter.
         let fits = *size == 1 || *stride == expected;
         expected *= size;
         fits
@@ -128,9 +136,13 @@ mod tests {
     fn a_transposed_part_of_a_storage_is_read_in_row_major_order() {
         let bytes = bytes(12);
         // Rows 1 and 2 of a 3 × 4 matrix, transposed.
-        let stored = Stored::strided(Element::F32, (0, 12), 4, (vec![4, 2], vec![1, 4])).unwrap();
+        let stored =
+            Stored::strided(Element::F32, Storage { at: 0, elements: 12 }, 4, vec![4, 2], vec![1, 4])
+                .unwrap();
         assert_eq!(stored.read(&bytes.as_slice()).unwrap(), [4.0, 8.0, 5.0, 9.0, 6.0, 10.0, 7.0, 11.0]);
-        let stored = Stored::strided(Element::F32, (8, 10), 1, (vec![2, 1, 2], vec![2, 77, 1])).unwrap();
+        let stored =
+            Stored::strided(Element::F32, Storage { at: 8, elements: 10 }, 1, vec![2, 1, 2], vec![2, 77, 1])
+                .unwrap();
         assert_eq!(stored, Stored::contiguous(Element::F32, vec![2, 1, 2], 12));
         assert_eq!(stored.read(&bytes.as_slice()).unwrap(), [3.0, 4.0, 5.0, 6.0]);
     }
@@ -138,18 +150,19 @@ mod tests {
     #[test]
     fn what_is_not_stored_is_no_tensor() {
         let strided = |elements, offset, shape: &[usize], strides: &[usize]| {
-            Stored::strided(Element::F32, (0, elements), offset, (shape.to_vec(), strides.to_vec()))
+            let storage = Storage { at: 0, elements };
+            Stored::strided(Element::F32, storage, offset, shape.to_vec(), strides.to_vec())
         };
         assert!(strided(12, 0, &[3, 4], &[4, 1]).is_some());
         assert!(strided(12, 1, &[3, 4], &[4, 1]).is_none());
         assert!(strided(12, 0, &[3, 4], &[5, 1]).is_none());
         assert!(strided(12, 0, &[3], &[4, 1]).is_none());
-        // One element for all would make something of nothing.
+        // A stride of 0 would make a large tensor of a small file.
         assert!(strided(12, 0, &[1 << 40], &[0]).is_none());
         assert!(strided(12, usize::MAX, &[2], &[1]).is_none());
         assert!(strided(12, 0, &[usize::MAX, usize::MAX], &[1, 1]).is_none());
         assert!(strided(12, 0, &[2, 2], &[usize::MAX, 1]).is_none());
-        // Nothing is everywhere.
+        // Tensors without elements, and scalars, fit any storage.
         assert!(strided(0, 0, &[0, 5], &[5, 1]).is_some());
         assert!(strided(1, 0, &[], &[]).is_some());
     }

@@ -1,4 +1,4 @@
-//! Any bytes are read or refused: without a panic.
+//! The reader accepts or refuses any bytes, without a panic.
 
 use oomph_model::weights::read_bytes;
 use proptest::{collection::vec, num::u8::ANY, prelude::*};
@@ -18,7 +18,7 @@ proptest! {
         let _ = read_bytes(&torch(&pickle));
     }
 
-    /// Instructions that are known come up more often than by chance.
+    /// Bytes in which known instructions are frequent.
     #[test]
     fn any_program_of_known_instructions(
         pickle in vec(prop_oneof![
@@ -37,7 +37,7 @@ proptest! {
         let _ = read_bytes(&[&length[..], b"{", header.as_bytes(), &data].concat());
     }
 
-    /// Bytes changed, a piece cut out, the end cut off.
+    /// Changed bytes, a missing piece, a missing end.
     #[test]
     fn files_that_were_damaged(
         file in 0..GOLDEN.len(),
@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-/// Every byte of every file, set to what ends numbers and lengths.
+/// Every byte of every file, set to extreme values.
 #[test]
 fn every_byte_changed() {
     for file in GOLDEN {

@@ -1,6 +1,6 @@
-//! Writes what `torch.save` writes, with any pickle in it.
+//! Writes archives as `torch.save` does, with a given pickle.
 
-/// A zip archive of files that lie in it as they are.
+/// A zip archive of uncompressed files.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut directory = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The same with sizes and offsets of 64 bits, as archives beyond 4 GiB have them.
+/// The same with 64-bit sizes and offsets, as in archives above 4 GiB.
 pub(crate) fn zip_of_64_bits(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut directory = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn zip_of_64_bits(files: &[(&str, &[u8])]) -> Vec<u8> {
         let sizes = [contents.len() as u64, contents.len() as u64, bytes.len() as u64];
         let sizes: Vec<u8> = sizes.iter().flat_map(|size| size.to_le_bytes()).collect();
         let name_length = (name.len() as u16).to_le_bytes();
-        // A field that says nothing, then that of the sizes.
+        // An unrelated field, then the field of the sizes.
         let extra = [&[9, 9, 2, 0, 7, 7, 1, 0, 24, 0][..], &sizes].concat();
         let extra_length = (extra.len() as u16).to_le_bytes();
         let head = [&[0; 14][..], &[0xff; 8], &name_length, &extra_length].concat();
@@ -55,7 +55,7 @@ pub(crate) fn torch(pickle: &[u8]) -> Vec<u8> {
     zip(&[("x/data.pkl", pickle), ("x/byteorder", b"little"), ("x/data/0", &[0; 64]), ("x/version", b"3\n")])
 }
 
-/// The pickle of `{name: tensor}`, of float32 in the storage `0` that is said to have `elements`.
+/// The pickle of `{name: tensor}`, of float32 in the storage `0`, whose declared size is `elements`.
 pub(crate) fn pickle(name: &str, elements: u16, offset: u16, shape: &[u16], strides: &[u16]) -> Vec<u8> {
     let number = |number: u16| [&b"M"[..], &number.to_le_bytes()].concat();
     let tuple = |numbers: &[u16]| {

@@ -1,4 +1,4 @@
-//! Files that PyTorch wrote, value by value: the numbers are those of a formula, see `tests/golden/README.md`.
+//! Files written by PyTorch, compared value by value. A formula gives the values: see `tests/golden/README.md`.
 
 use burn::tensor::{bf16, f16};
 use oomph_model::weights::WeightFile;

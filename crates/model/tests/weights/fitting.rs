@@ -1,4 +1,4 @@
-//! What of a file goes where in a model, and what is said where it does not.
+//! The assignment of tensors to parameters, and the messages where it fails.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn write(path: &Path, tensors: &Tensors) {
     serialize_to_file(views, None, path).unwrap();
 }
 
-/// Writes them, and holds them against a model of ten classes.
+/// Writes the tensors to a file and fits it to a model of ten classes.
 fn fitted(tensors: &Tensors) -> Result<(Fit, Tensors), WeightsError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
@@ -64,14 +64,14 @@ fn fitted(tensors: &Tensors) -> Result<(Fit, Tensors), WeightsError> {
     Ok((fit, super::fitting::tensors(&model, str::to_owned)))
 }
 
-/// The error without the folder.
+/// The error message without the folder's path.
 fn message(tensors: &Tensors) -> String {
     let text = fitted(tensors).expect_err("it does not fit").to_string();
     let (_, rest) = text.split_once("w.safetensors").expect("the file is named");
     rest.to_owned()
 }
 
-/// A state dict of torchvision, of a model drawn from another seed.
+/// A torchvision state dict of a model initialised from another seed.
 fn state_dict(classes: usize) -> Tensors {
     let architecture = small_resnet();
     let model = made(&architecture, classes, 1);
@@ -110,7 +110,7 @@ fn a_head_for_other_classes_starts_new_and_says_so() {
         ),
         "{notice}"
     );
-    // What the seed draws stays.
+    // The head keeps its initial values.
     let drawn = tensors(&made(&small_resnet(), 10, 2), str::to_owned);
     let given = tensors(&made(&small_resnet(), 10, 1), str::to_owned);
     for (name, tensor) in loaded {
@@ -133,7 +133,7 @@ fn a_part_that_the_model_does_not_have_is_left_out_and_named() {
     let mut file = state_dict(10);
     file.insert("projector.0.weight".into(), (vec![2], vec![1.0; 2]));
     let (fit, _) = fitted(&file).unwrap();
-    assert!(fit.notices[0].starts_with("the model has no place for `projector.0.weight` of"), "{fit:?}");
+    assert!(fit.notices[0].starts_with("the model has no parameter for `projector.0.weight` of"), "{fit:?}");
 }
 
 #[test]

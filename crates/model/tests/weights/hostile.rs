@@ -1,4 +1,4 @@
-//! Files that would do something, or say what is not so.
+//! Hostile files: pickles that call functions, and sizes that are wrong.
 
 use oomph_model::weights::{WeightFile, read_bytes};
 
@@ -11,7 +11,7 @@ fn message(bytes: &[u8]) -> String {
     read_bytes(bytes).expect_err("it is refused").to_string()
 }
 
-/// What `pickle.dumps` makes of an object whose `__reduce__` gives `(os.system, ("touch …",))`.
+/// The `pickle.dumps` of an object whose `__reduce__` returns `(os.system, ("touch …",))`.
 fn touching(path: &str) -> Vec<u8> {
     let command = format!("touch {path}");
     let length = (command.len() as u32).to_le_bytes();
@@ -24,7 +24,7 @@ fn a_pickle_that_calls_the_system_is_refused_by_name_and_nothing_is_run() {
     let touched = folder.path().join("touched");
     let bad = touching(&touched.display().to_string());
     let legacy = golden("weights_legacy.pth");
-    // Behind the magic number, in place of the version.
+    // After the magic number, instead of the version.
     let behind_magic = [&legacy[..15], &bad].concat();
     for (kind, bytes) in [("archive", torch(&bad)), ("legacy", behind_magic)] {
         let path = folder.path().join(format!("{kind}.pth"));
@@ -62,15 +62,15 @@ fn a_tensor_beyond_what_is_stored_is_refused() {
     };
     check(16, 0, &[4, 4], &[4, 1], true);
     check(16, 8, &[2, 4], &[1, 2], true);
-    // More elements than bytes, than the storage says, than there are behind the offset.
+    // More elements than the file's bytes, than the storage's size, than remain after the offset.
     check(17, 0, &[17], &[1], false);
     check(8, 0, &[4, 4], &[4, 1], false);
     check(16, 9, &[2, 4], &[4, 1], false);
     check(16, 0, &[2, 2], &[60_000, 1], false);
-    // A thousand million elements of one.
+    // 10⁹ elements by a stride of 0.
     check(16, 0, &[32_000, 32_000], &[0, 0], false);
     check(16, 0, &[65_535; 8], &[0; 8], false);
-    // More dimensions than tensors have.
+    // More dimensions than a tensor may have.
     let many = torch(&pickle("a", 16, 0, &[1; 9], &[1; 9]));
     assert!(message(&many).contains("expected the parts of a tensor"));
 }
@@ -84,20 +84,20 @@ fn what_is_no_file_of_weights_is_told_apart() {
         (b"\x89PNG\r\n\x1a\n", "it is neither safetensors nor a file that `torch.save` wrote"),
         (&tar, "it is a tar archive, which PyTorch wrote before version 0.1.10"),
         (&bare, "it is a pickle that `torch.save` did not write: no tensor's values are in it"),
-        (b"PK\x03\x04", "byte 4: it ends here, before its zip archive does"),
+        (b"PK\x03\x04", "byte 4: it ends within its zip archive"),
         (&[0xff; 7], "it is neither safetensors nor a file that `torch.save` wrote"),
         (b"\x02\0\0\0\0\0\0\0{}", "no error"),
-        (b"\x09\0\0\0\0\0\0\0{}", "byte 10: it ends here, before its header does"),
+        (b"\x09\0\0\0\0\0\0\0{}", "byte 10: it ends within its header"),
     ] {
         let found = read_bytes(bytes).map_or_else(|error| error.to_string(), |_| "no error".into());
         assert_eq!(found, says, "{bytes:?}");
     }
     let header = br#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#;
     let safetensors = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 15]].concat();
-    assert!(message(&safetensors).ends_with("it ends here, before its last tensor does"));
+    assert!(message(&safetensors).ends_with("it ends within its last tensor"));
     let header = br#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,99]}}"#;
     let safetensors = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 99]].concat();
-    assert!(message(&safetensors).contains("its header is no header of safetensors"));
+    assert!(message(&safetensors).contains("its header is not a safetensors header"));
 }
 
 /// Files of an archive by name.
@@ -138,7 +138,7 @@ fn an_archive_with_sizes_of_64_bits_is_read_and_its_damage_refused() {
     }
 }
 
-/// 1 MiB of pickles that make as much as they can.
+/// Pickles of 1 MiB, each with as many values as its length allows.
 #[test]
 fn what_a_pickle_may_make_is_bounded() {
     const LENGTH: usize = 1 << 20;
@@ -150,8 +150,8 @@ fn what_a_pickle_may_make_is_bounded() {
         bytes.push(b'.');
         torch(&bytes)
     };
-    // Tuples of nothing, a list put into itself, marks in marks, one tensor again and again, one list of pairs again
-    // and again.
+    // Empty tuples, a list appended to itself, nested marks, one tensor many times, one list of pairs many
+    // times.
     let tensor = pickle("a", 16, 0, &[1; 8], &[1; 8]);
     let made = &tensor[..tensor.len() - 2];
     for bytes in [

@@ -1,4 +1,4 @@
-//! Files of weights: those that PyTorch wrote, those that do not fit, and those that mean harm.
+//! Weight files: written by PyTorch, not fitting, hostile.
 
 mod any_bytes;
 mod archive;
@@ -8,7 +8,7 @@ mod hostile;
 
 use std::{fs, path::PathBuf};
 
-/// The bytes of a file of `tests/golden`.
+/// The bytes of a file in `tests/golden`.
 fn golden(name: &str) -> Vec<u8> {
     fs::read(golden_path(name)).expect("the golden file is part of the repository")
 }
@@ -17,7 +17,7 @@ fn golden_path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
 }
 
-/// One network in every kind of file there is, and a module that is refused.
+/// One network in every format, and a pickled module, which is refused.
 const GOLDEN: [&str; 7] = [
     "weights_zip.pth",
     "weights_legacy.pth",

@@ -4,9 +4,10 @@ use oomph_core::is_within;
 
 use super::CutError;
 
-/// The runs of stages that `devices` have where each name in `cuts` begins the run of the next device.
+/// The runs of stages of `devices`, where each name in `cuts` begins the run of the next device.
 ///
-/// A name is that of a stage, or of a group of stages: `layer3` is the first of `layer3.0`, `layer3.1`.
+/// A name is that of a stage or of a group of stages: `layer3` stands for `layer3.0`, the first of `layer3.0` and
+/// `layer3.1`.
 ///
 /// ```
 /// let stages = ["stem", "layer1.0", "layer1.1", "layer2.0", "head"];
@@ -16,7 +17,8 @@ use super::CutError;
 /// ```
 ///
 /// # Errors
-/// Where the cuts are not one fewer than the devices, name no stage, name the first one, or are not in its order.
+/// The names are not one fewer than the devices, name no stage or the first one, or are not in the order of the
+/// model.
 pub fn cut_by_names(stages: &[&str], cuts: &[String], devices: usize) -> Result<Vec<Range<usize>>, CutError> {
     if cuts.len() + 1 != devices {
         return Err(CutError::WrongCount { cuts: cuts.len(), devices });
@@ -41,7 +43,7 @@ pub fn cut_by_names(stages: &[&str], cuts: &[String], devices: usize) -> Result<
         (start, before) = (cut, Some(name));
     }
     if start == stages.len() {
-        // Only a model without stages gets here: every cut is before the end.
+        // Only a model without stages gets here, as every cut is before the end.
         return Err(CutError::TooFewStages { stages: 0, devices });
     }
     runs.push(start..stages.len());
@@ -76,22 +78,22 @@ mod tests {
         );
         assert_eq!(
             message(&["stem"]),
-            "`stem` is the beginning of the model, which the first device has anyway"
+            "`stem` is the first stage of the model; the first device always begins there"
         );
         assert_eq!(
             message(&["head", "stem"]),
-            "`stem` is the beginning of the model, which the first device has anyway"
+            "`stem` is the first stage of the model; the first device always begins there"
         );
         assert_eq!(
             message(&["head", "layer1"]),
-            "`layer1` does not come after `head` in the model; cuts are in its order"
+            "`layer1` does not come after `head` in the model; split points follow the order of the model"
         );
         assert_eq!(
             message(&["layer2", "layer2.0"]),
-            "`layer2.0` does not come after `layer2` in the model; cuts are in its order"
+            "`layer2.0` does not come after `layer2` in the model; split points follow the order of the model"
         );
         let error = cut_by_names(&STAGES, &["head".to_owned()], 3).unwrap_err();
-        assert_eq!(error.to_string(), "the cuts are for 2 devices, and there are 3");
+        assert_eq!(error.to_string(), "the split points are for 2 devices, but there are 3");
         assert_eq!(cut_by_names(&[], &[], 1), Err(CutError::TooFewStages { stages: 0, devices: 1 }));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a chain of stages is cut, so that each device has a consecutive run of them.
+//! Cuts of a chain of stages into one consecutive run of stages per device.
 
 mod best;
 mod by_names;
@@ -6,23 +6,23 @@ mod by_names;
 pub use best::best_cut;
 pub use by_names::cut_by_names;
 
-/// Why a model cannot be cut so.
+/// Why a model cannot be cut.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// Each device has at least one stage.
-    #[error("{stages} stages are too few for {devices} devices: each has at least one")]
+    /// There are fewer stages than devices.
+    #[error("{stages} stages are too few for {devices} devices; each device needs at least one")]
     TooFewStages {
-        /// The stages there are.
+        /// The number of stages.
         stages: usize,
-        /// The devices there are.
+        /// The number of devices.
         devices: usize,
     },
-    /// Each device after the first begins at a cut.
-    #[error("the cuts are for {} devices, and there are {devices}", cuts + 1)]
+    /// The number of split points does not match the devices.
+    #[error("the split points are for {} devices, but there are {devices}", cuts + 1)]
     WrongCount {
-        /// The cuts given.
+        /// The split points given.
         cuts: usize,
-        /// The devices there are.
+        /// The number of devices.
         devices: usize,
     },
     /// No stage or group of stages has this name.
@@ -30,17 +30,19 @@ pub enum CutError {
     UnknownStage {
         /// The name given.
         name: String,
-        /// The stages there are, in order.
+        /// The known stages, in order.
         stages: Vec<String>,
     },
-    /// The first device has the first stage, so nothing is cut there.
-    #[error("`{name}` is the beginning of the model, which the first device has anyway")]
+    /// The first stage, which the first device has in any case.
+    #[error("`{name}` is the first stage of the model; the first device always begins there")]
     AtTheBeginning {
         /// The name given.
         name: String,
     },
-    /// Two cuts at one place, or in the wrong order.
-    #[error("`{name}` does not come after `{before}` in the model; cuts are in its order")]
+    /// Two split points at one stage, or in the wrong order.
+    #[error(
+        "`{name}` does not come after `{before}` in the model; split points follow the order of the model"
+    )]
     NotAscending {
         /// The name given later.
         name: String,

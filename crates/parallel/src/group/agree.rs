@@ -2,26 +2,27 @@ use std::error::Error;
 
 use super::{Group, GroupError};
 
-/// Why ranks do not go on together.
+/// Why the ranks do not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal<E: Error + 'static> {
-    /// This rank cannot, and no rank before it says the same: it is this one that tells.
+    /// This rank failed, and no lower rank has the same error. This rank reports it.
     #[error(transparent)]
     Own(E),
-    /// Another rank tells why.
-    #[error("another rank tells why it cannot go on")]
-    Told,
-    /// The ranks did not hear each other.
+    /// Another rank failed and reports its error.
+    #[error("another rank failed and reports its error")]
+    Reported,
+    /// The collective itself failed.
     #[error(transparent)]
     Group(#[from] GroupError),
 }
 
-/// Goes on where every rank can: with `result` where it is right on all of them. What is wrong on several is told by one.
+/// Returns the value of `result` if all ranks have one, so that all ranks continue or none does. Of several ranks with
+/// the same error only the lowest reports it.
 ///
-/// It is a collective, after which all ranks know that all go on or that none does. The group is as good as before.
+/// It is a collective. The group stays usable after a refusal.
 ///
 /// # Errors
-/// Where a rank cannot go on.
+/// A rank has an error.
 ///
 /// ```
 /// use std::num::ParseIntError;
@@ -33,14 +34,14 @@ pub enum Refusal<E: Error + 'static> {
 /// ```
 pub fn agree<T, E: Error + 'static>(group: &dyn Group, result: Result<T, E>) -> Result<T, Refusal<E>> {
     let said = result.as_ref().err().map(E::to_string);
-    // Nothing is said by who can go on; a message begins with a byte of its own, since it may be empty.
+    // A rank without an error sends nothing. An error message may be empty, so a byte precedes it.
     let bytes = said.map(|said| [&[1], said.as_bytes()].concat()).unwrap_or_default();
     let answers = group.all_gather(bytes)?;
     let own = group.rank();
     match result {
         Ok(value) if answers.iter().all(Vec::is_empty) => Ok(value),
         Err(error) if !answers[..own].contains(&answers[own]) => Err(Refusal::Own(error)),
-        _ => Err(Refusal::Told),
+        _ => Err(Refusal::Reported),
     }
 }
 
@@ -61,7 +62,7 @@ mod tests {
                 thread::spawn(move || match agree(&group, result.map_err(Wrong)) {
                     Ok(value) => Ok(value),
                     Err(Refusal::Own(Wrong(said))) => Err(Some(said.to_owned())),
-                    Err(Refusal::Told) => Err(None),
+                    Err(Refusal::Reported) => Err(None),
                     Err(Refusal::Group(error)) => panic!("{error}"),
                 })
             })

@@ -1,30 +1,30 @@
 use std::{fmt, io, sync::Arc, time::Duration};
 
-/// A collective, as one rank asked for it. All ranks must ask for the same.
+/// A collective as one rank requests it. All ranks must request the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A sum of `f32` values.
     AllReduce {
-        /// How many values.
+        /// The number of values.
         length: usize,
     },
     /// A collective made of bytes.
     Exchange(Exchange),
 }
 
-/// What bytes are exchanged for.
+/// The purpose of an exchange of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
     /// A sum of `f64` values.
     AllReduce {
-        /// How many values.
+        /// The number of values.
         length: usize,
     },
     /// Every rank gets the bytes of all.
     AllGather,
     /// Every rank gets the bytes of one.
     Broadcast {
-        /// Whose bytes.
+        /// The rank that sends the bytes.
         root: usize,
     },
     /// Every rank waits for all.
@@ -45,12 +45,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A rank, and the machine it runs on where that may be another.
+/// A rank and its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its number.
     pub rank: usize,
-    /// The machine's name, as MPI tells it.
+    /// The machine's name from MPI; `None` for threads of this process.
     pub host: Option<Arc<str>>,
 }
 
@@ -64,69 +64,69 @@ impl fmt::Display for Member {
     }
 }
 
-/// Why a collective failed. A group that failed once answers the same to everything that follows.
+/// Why a collective failed. All later collectives of the group fail in the same way.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum GroupError {
-    /// A rank gave up, by [`abort`](super::Group::abort), by a panic, or because its own collective failed.
-    #[error("{rank} gave up: {reason}")]
+    /// A rank aborted: by [`abort`](super::Group::abort), by a panic, or because its own collective failed.
+    #[error("{rank} aborted: {reason}")]
     Aborted {
-        /// Who.
+        /// The rank.
         rank: Member,
-        /// What it said.
+        /// Its reason.
         reason: String,
     },
     /// A rank left before the others were done.
     #[error("{rank} left before {operation}, collective {number} of the others")]
     Gone {
-        /// Who.
+        /// The rank.
         rank: Member,
-        /// What the others began without it.
+        /// The collective that the others began without it.
         operation: Operation,
-        /// How many collectives they began before, and one.
+        /// The number of that collective in the group, from 1.
         number: u64,
     },
-    /// Ranks did not come in time, or stood still on the way.
-    #[error("{} did not come to {operation}, collective {number}, within {waited:?}", list(missing))]
+    /// Ranks did not join in time, or stopped in the middle of a collective.
+    #[error("{} did not join {operation}, collective {number}, within {waited:?}", list(missing))]
     Timeout {
-        /// Who, in the order of ranks.
+        /// The missing ranks, in order.
         missing: Vec<Member>,
-        /// What they were waited for with.
+        /// The collective.
         operation: Operation,
-        /// Which collective of the group it is, from 1.
+        /// Its number in the group, from 1.
         number: u64,
         /// The time limit.
         waited: Duration,
     },
-    /// The ranks asked for different things at the same place of the program.
-    #[error("the ranks ask for different things as collective {number}: {}", answers(asked))]
+    /// The ranks requested different collectives at the same point.
+    #[error("the ranks request different operations as collective {number}: {}", answers(asked))]
     Mismatch {
-        /// Which collective of the group it is, from 1.
+        /// Its number in the group, from 1.
         number: u64,
-        /// What each rank asked for, in the order of ranks.
+        /// The request of each rank, in the order of ranks.
         asked: Vec<Operation>,
     },
-    /// A broadcast names a rank that there is not.
+    /// A broadcast from a rank that does not exist.
     #[error("there is no rank {root} to broadcast from: the world size is {world_size}")]
     NoSuchRank {
-        /// The rank that was named.
+        /// The requested rank.
         root: usize,
-        /// How many there are.
+        /// The number of ranks.
         world_size: usize,
     },
     /// The thread that moves the values could not be started.
     #[error("the thread that moves values between ranks cannot be started")]
     NoThread {
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The thread that moves the values ended by a panic.
-    #[error("the thread that moves values between ranks ended by a panic")]
+    /// The thread that moves the values panicked.
+    #[error("the thread that moves values between ranks panicked")]
     ThreadDied,
-    /// MPI can be initialised once in a process, and was.
-    #[error("MPI was initialised before in this process")]
+    /// MPI can be initialised only once per process.
+    #[error("MPI is already initialised in this process")]
     MpiInitialized,
-    /// This MPI library cannot be used in a program that has threads.
+    /// This MPI library does not support programs with threads.
     #[error("this MPI library was built without support for threads")]
     MpiWithoutThreads,
 }
@@ -163,7 +163,7 @@ mod tests {
         let asked = vec![barrier, Operation::AllReduce { length: 5 }, barrier];
         assert_eq!(
             GroupError::Mismatch { number: 3, asked }.to_string(),
-            "the ranks ask for different things as collective 3: ranks 0, 2: a barrier; rank 1: an all-reduce of 5 values"
+            "the ranks request different operations as collective 3: ranks 0, 2: a barrier; rank 1: an all-reduce of 5 values"
         );
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let error = GroupError::Timeout { missing, operation, number: 17, waited };
         assert_eq!(
             error.to_string(),
-            "rank 1, rank 3 on `node7` did not come to a barrier, collective 17, within 30s"
+            "rank 1, rank 3 on `node7` did not join a barrier, collective 17, within 30s"
         );
     }
 }

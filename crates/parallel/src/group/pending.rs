@@ -5,35 +5,35 @@ use std::{
 
 use super::GroupError;
 
-/// A sum over all ranks, and how long it took.
+/// A sum over all ranks, with its times.
 #[derive(Debug)]
 pub struct Reduced {
     /// The sums, in the order of the values given.
     pub values: Vec<f32>,
-    /// From [`start_all_reduce`](super::Group::start_all_reduce) until the sums were there.
+    /// The time from [`start_all_reduce`](super::Group::start_all_reduce) until the sums were complete.
     pub took: Duration,
-    /// When the sums were there. What is started one after the other ends one after the other.
+    /// When the sums were complete. Sums complete in the order of starting.
     pub finished: Instant,
-    /// The part of `took` in which all ranks were there and values were moved and summed. What is before it is waiting:
-    /// for other ranks to come, and for collectives that were started earlier.
+    /// The part of `took` in which values were moved and summed. Before it the sum waited for other ranks and for earlier
+    /// collectives.
     pub moving: Duration,
-    /// How long [`Pending::wait`] stood still. `took - blocked` was hidden behind what this rank did meanwhile.
+    /// How long [`Pending::wait`] blocked. `took - blocked` overlapped with other work of this rank.
     pub blocked: Duration,
 }
 
-/// A sum that is under way. Dropping it does not take the rank out of it; the sums are lost.
+/// A pending sum. Dropping it loses the sums; the rank still takes part.
 #[derive(Debug)]
-#[must_use = "the sums come by `wait`"]
+#[must_use = "`wait` returns the sums"]
 pub struct Pending {
     started: Instant,
     coming: Receiver<Result<Summed, GroupError>>,
 }
 
-/// What the thread that moves values answers.
+/// The answer of the thread that moves values.
 #[derive(Debug)]
 pub(super) struct Summed {
     pub(super) values: Vec<f32>,
-    /// When all ranks were there.
+    /// When the last rank joined.
     pub(super) met: Instant,
     pub(super) finished: Instant,
 }
@@ -41,13 +41,13 @@ pub(super) struct Summed {
 pub(super) type Answer = Sender<Result<Summed, GroupError>>;
 
 impl Pending {
-    /// One that was started just now, and to whom its sums are told.
+    /// A sum that starts now, with the sender for its answer.
     pub(super) fn new() -> (Answer, Self) {
         let (answer, coming) = channel();
         (answer, Self { started: Instant::now(), coming })
     }
 
-    /// One that is there already.
+    /// A sum that is complete already.
     pub(super) fn ready(values: Vec<f32>) -> Self {
         let (answer, pending) = Self::new();
         // The receiver is in `pending`.
@@ -58,7 +58,7 @@ impl Pending {
     /// Waits for the sums.
     ///
     /// # Errors
-    /// Where the group failed before they were there; see [`GroupError`].
+    /// The group failed before; see [`GroupError`].
     pub fn wait(self) -> Result<Reduced, GroupError> {
         let waits = Instant::now();
         let summed = self.coming.recv().unwrap_or(Err(GroupError::ThreadDied))?;

@@ -1,19 +1,19 @@
-//! The one order of summation that all groups have.
+//! The order of summation of all groups.
 
 use std::{
     ops::Range,
     sync::{Mutex, PoisonError},
 };
 
-/// As many values as fit the innermost cache beside the parts they are summed from.
+/// Values that fit the innermost cache beside the parts that they are summed from.
 const BLOCK: usize = 1024;
-/// What one thread takes at a time: 512 KiB of each part.
+/// Values that one thread takes at a time: 512 KiB of each part.
 const TASK: usize = 128 << 10;
-/// One more thread for as many tasks: one thread alone takes about a millisecond for them, starting another up to that
-/// where the cores are busy.
+/// Tasks per extra thread. One thread takes about a millisecond for them; starting a thread takes up to that on busy
+/// cores.
 const TASKS_A_THREAD: usize = 8;
 
-/// Sums equally long parts, one a rank: `((first + second) + third) + …` for each place, and writes the sums over the
+/// Sums equally long parts, one per rank, as `((first + second) + third) + …` for each place. The sums overwrite the
 /// parts in `into`.
 pub(super) fn sum(parts: &mut [&mut [f32]], into: Range<usize>) {
     let length = parts.first().map_or(0, |part| part.len());
@@ -33,7 +33,7 @@ pub(super) fn sum(parts: &mut [&mut [f32]], into: Range<usize>) {
     }
 }
 
-/// [`sum`] into all parts, by this thread and, where there is much to do, by others up to `threads`.
+/// [`sum`] into all parts, by this thread and for large sums by others, up to `threads`.
 pub(super) fn sum_by_threads(parts: &mut [Vec<f32>], threads: usize) {
     let length = parts.first().map_or(0, Vec::len);
     let mut tasks: Vec<Vec<&mut [f32]>> = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn sum_by_threads(parts: &mut [Vec<f32>], threads: usize) {
     };
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            // Where the system has no thread to give, this one does their work.
+            // If the system refuses a thread, this one does its work.
             _ = std::thread::Builder::new().name("oomph-sum".into()).spawn_scoped(scope, work);
         }
         work();
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_order_of_ranks_decides_the_bits() {
-        // 1 is lost beside 2²⁴ where it comes second, and not where it comes last.
+        // Rounding loses the 1 if it is added to 2²⁴, and keeps it if it is added last.
         let (large, one) = (16_777_216.0_f32, 1.0_f32);
         let of = |mut parts: [Vec<f32>; 3]| {
             sum_by_threads(&mut parts, 2);

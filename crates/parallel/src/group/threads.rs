@@ -19,22 +19,22 @@ use super::{
 #[derive(Debug)]
 pub struct ThreadGroup {
     rank: usize,
-    shared: Arc<Shared>,
+    shared: Arc<SharedGroup>,
 }
 
 /// Makes a group of `world_size` ranks in this process, one end for each, in the order of ranks.
 ///
-/// A thread of the group's own moves and sums, so that what was started goes on while the ranks compute. Large values
-/// are summed by as many threads as there are ranks, up to one a core. Nothing is held beside the values: sums are
-/// written over them, in each rank's own memory.
+/// The group's own thread moves and sums values while the ranks compute. Large sums use one thread per rank, up to one
+/// per core. Sums overwrite the values in each rank's memory; no other memory is held.
 ///
-/// A collective that not all ranks came to within `timeout` of the first fails, and the group with it.
+/// A collective fails, and the group with it, if not all ranks join within `timeout` of the first.
 ///
 /// # Errors
-/// Where the system has no thread to give.
+/// The system starts no more threads.
 pub fn threads(world_size: usize, timeout: Option<Duration>) -> Result<Vec<ThreadGroup>, GroupError> {
-    let state = State { counts: vec![0; world_size], left: vec![false; world_size], ..State::default() };
-    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), timeout });
+    let state =
+        GroupState { counts: vec![0; world_size], left: vec![false; world_size], ..GroupState::default() };
+    let shared = Arc::new(SharedGroup { state: Mutex::new(state), changed: Condvar::new(), timeout });
     let moving = Arc::clone(&shared);
     thread::Builder::new()
         .name("oomph-group".into())
@@ -44,36 +44,36 @@ pub fn threads(world_size: usize, timeout: Option<Duration>) -> Result<Vec<Threa
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// Tells the group's thread that it may have something to do.
+struct SharedGroup {
+    state: Mutex<GroupState>,
+    /// Wakes the group's thread.
     changed: Condvar,
     timeout: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// How many collectives each rank started.
+struct GroupState {
+    /// The number of collectives that each rank started.
     counts: Vec<u64>,
-    /// Which ranks dropped their end.
+    /// Whether each rank dropped its end.
     left: Vec<bool>,
-    /// How many collectives were taken from `rounds`.
+    /// The number of collectives taken from `rounds`.
     done: u64,
-    /// The collectives that one rank or more began, in their order. One is complete only after those before it.
-    rounds: VecDeque<Round>,
+    /// The collectives that some ranks began, in order. They complete in order.
+    rounds: VecDeque<OpenCollective>,
     broken: Option<GroupError>,
 }
 
-/// A collective that ranks come to.
+/// A collective that ranks are joining.
 #[derive(Debug)]
-struct Round {
+struct OpenCollective {
     since: Instant,
-    given: Vec<Option<Given>>,
+    given: Vec<Option<Contribution>>,
 }
 
-/// What one rank brought.
+/// The request of one rank.
 #[derive(Debug)]
-struct Given {
+struct Contribution {
     operation: Operation,
     payload: Payload,
 }
@@ -84,8 +84,8 @@ enum Payload {
     Bytes(Vec<u8>, Sender<Result<Vec<Vec<u8>>, GroupError>>),
 }
 
-impl Given {
-    /// Who asked may have stopped waiting; that is theirs.
+impl Contribution {
+    /// The rank may have stopped waiting; then the error is dropped.
     fn fail(self, error: GroupError) {
         match self.payload {
             Payload::Values(_, answer) => _ = answer.send(Err(error)),
@@ -94,12 +94,12 @@ impl Given {
     }
 }
 
-impl Round {
+impl OpenCollective {
     fn is_complete(&self) -> bool {
         self.given.iter().all(Option::is_some)
     }
 
-    /// What was asked for, as the lowest rank that came says. A round is made by a rank that comes.
+    /// The request of the lowest rank that joined. Every open collective has one.
     fn operation(&self) -> Operation {
         let first = self.given.iter().flatten().next();
         first.map_or(Operation::Exchange(Exchange::Barrier), |given| given.operation)
@@ -110,7 +110,7 @@ fn member(rank: usize) -> Member {
     Member { rank, host: None }
 }
 
-impl State {
+impl GroupState {
     fn fail(&mut self, error: GroupError) {
         for given in self.rounds.drain(..).flat_map(|round| round.given).flatten() {
             given.fail(error.clone());
@@ -118,7 +118,7 @@ impl State {
         self.broken.get_or_insert(error);
     }
 
-    /// Fails where a collective is open that a rank which left will never come to.
+    /// Fails if a rank left that an open collective still needs.
     fn fail_if_one_left(&mut self) {
         let rounds = self.rounds.iter().zip(self.done..);
         let gone = rounds.into_iter().find_map(|(round, index)| {
@@ -131,14 +131,14 @@ impl State {
         }
     }
 
-    fn start(&mut self, rank: usize, given: Given) {
+    fn start(&mut self, rank: usize, given: Contribution) {
         if let Some(error) = &self.broken {
             return given.fail(error.clone());
         }
         let index = (self.counts[rank] - self.done) as usize;
         if index == self.rounds.len() {
             let given = self.counts.iter().map(|_| None).collect();
-            self.rounds.push_back(Round { since: Instant::now(), given });
+            self.rounds.push_back(OpenCollective { since: Instant::now(), given });
         }
         self.rounds[index].given[rank] = Some(given);
         self.counts[rank] += 1;
@@ -154,17 +154,17 @@ impl State {
     }
 }
 
-impl Shared {
-    /// Nothing panics while it holds the lock, and what is behind it is whole between any two statements.
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedGroup {
+    /// No holder of the lock panics, and the state is consistent between any two statements.
+    fn lock(&self) -> MutexGuard<'_, GroupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next collective that all ranks came to, and its number; `None` once all ranks left.
-    fn next(&self) -> Option<(Round, u64)> {
+    /// The next complete collective and its number; `None` once all ranks left.
+    fn next(&self) -> Option<(OpenCollective, u64)> {
         let mut state = self.lock();
         loop {
-            if state.rounds.front().is_some_and(Round::is_complete) {
+            if state.rounds.front().is_some_and(OpenCollective::is_complete) {
                 state.done += 1;
                 let number = state.done;
                 return state.rounds.pop_front().map(|round| (round, number));
@@ -188,7 +188,7 @@ impl Shared {
         }
     }
 
-    fn finish(&self, round: Round, number: u64) {
+    fn finish(&self, round: OpenCollective, number: u64) {
         let asked: Vec<_> = round.given.iter().flatten().map(|given| given.operation).collect();
         if asked.windows(2).any(|pair| pair[0] != pair[1]) {
             let error = GroupError::Mismatch { number, asked };
@@ -225,7 +225,7 @@ impl Shared {
 }
 
 /// The group's own thread.
-struct Mover<'a>(&'a Shared);
+struct Mover<'a>(&'a SharedGroup);
 
 impl Mover<'_> {
     fn run(&self) {
@@ -244,7 +244,7 @@ impl Drop for Mover<'_> {
 
 impl ThreadGroup {
     fn give(&self, operation: Operation, payload: Payload) {
-        self.shared.lock().start(self.rank, Given { operation, payload });
+        self.shared.lock().start(self.rank, Contribution { operation, payload });
         self.shared.changed.notify_one();
     }
 }
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `program` as every rank of a group and gives what each returned.
+    /// Runs `program` as every rank of a group and returns all results.
     fn run<R: Send>(
         world_size: usize,
         timeout: Option<Duration>,
@@ -315,7 +315,7 @@ mod tests {
         run(world_size, None, program).into_iter().map(Result::unwrap).collect()
     }
 
-    /// Values of which the order of summation shows.
+    /// Values whose sum depends on the order.
     fn values(rank: usize, length: usize) -> Vec<f32> {
         (0..length).map(|place| ((place * 7919 + rank * 104_729) as f32).sin() * 1e3).collect()
     }
@@ -432,7 +432,7 @@ mod tests {
             (first, group.barrier().unwrap_err().to_string())
         });
         for (now, later) in errors {
-            assert_eq!(now, "rank 1 gave up: out of memory");
+            assert_eq!(now, "rank 1 aborted: out of memory");
             assert_eq!(later, now);
         }
     }
@@ -444,7 +444,7 @@ mod tests {
             group.all_reduce(vec![1.0]).unwrap_err().to_string()
         });
         for result in &results[..2] {
-            assert_eq!(result.as_ref().unwrap(), "rank 2 gave up: it panicked");
+            assert_eq!(result.as_ref().unwrap(), "rank 2 aborted: it panicked");
         }
         assert!(results[2].is_err());
     }
@@ -493,8 +493,7 @@ mod tests {
             (pending.wait().unwrap_err().to_string(), group.barrier().is_err())
         });
         for result in results {
-            let error =
-                "rank 1, rank 3 did not come to an all-reduce of 8 values, collective 2, within 100ms";
+            let error = "rank 1, rank 3 did not join an all-reduce of 8 values, collective 2, within 100ms";
             assert_eq!(result.unwrap(), (error.to_owned(), true));
         }
     }
@@ -516,7 +515,7 @@ mod tests {
         let of_two = |program: fn(&ThreadGroup) -> Result<(), GroupError>| {
             results(2, |group| program(&group).unwrap_err().to_string())
         };
-        let says = "the ranks ask for different things as collective 1: rank 0: ";
+        let says = "the ranks request different operations as collective 1: rank 0: ";
         assert_eq!(
             of_two(|group| group.all_reduce(vec![1.0; group.rank() + 1]).map(drop)),
             [(); 2].map(|()| format!("{says}an all-reduce of 1 values; rank 1: an all-reduce of 2 values"))

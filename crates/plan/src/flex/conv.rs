@@ -1,15 +1,15 @@
-//! Convolutions (burn-flex `ops/conv.rs`, `ops/conv_transpose.rs`; backwards as burn-backend composes them).
+//! Convolutions (burn-flex `ops/conv.rs`, `ops/conv_transpose.rs`; backward as composed by burn-backend).
 
 use burn_ir::{Conv2dOpIr, Conv2dOptionsIr, Conv2dWeightBackwardOpIr, Conv2dXBackwardOpIr};
 
-use super::{Flex, contiguous, gemm::Product, half};
-use crate::machine::{Handle, Machine, element_bytes};
+use super::{Flex, gemm::Product, half, operands::contiguous};
+use crate::allocator_sim::{AllocatorSim, Handle, element_bytes};
 
-/// Output positions that one column tile covers (`TILE_SIZE`).
+/// Output positions per column tile (`TILE_SIZE`).
 const TILE: usize = 512;
 
 impl Flex {
-    pub(super) fn conv2d(&mut self, m: &mut Machine, op: &Conv2dOpIr) {
+    pub(super) fn conv2d(&mut self, m: &mut AllocatorSim, op: &Conv2dOpIr) {
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let bias = op.bias.as_ref().map(|bias| m.input(bias));
@@ -23,7 +23,7 @@ impl Flex {
     /// The path that Flex chooses by shape, and its buffers.
     fn convolve(
         &mut self,
-        m: &mut Machine,
+        m: &mut AllocatorSim,
         x: &Handle,
         weight: &Handle,
         options: &Conv2dOptionsIr,
@@ -39,7 +39,7 @@ impl Flex {
                 let output = m.allocate(out, x.dtype);
                 let [rows, inner, columns] =
                     [weight.layout.shape[0] / options.groups, weight.layout.shape[1], out[2] * out[3]];
-                let product = Product { rows, inner, columns, transposed: false };
+                let product = Product { rows, inner, columns, transposed: false, left_is_strided: false };
                 self.gemm.run_each(m, product, out[0].min(self.threads));
                 output
             }
@@ -51,10 +51,10 @@ impl Flex {
         half::narrowed(m, output, dtype)
     }
 
-    /// Weights and input in channels-last order, the output, and of each thread a column tile and its product.
+    /// Weights and input in channels-last order, the output, and a column tile with its product per thread.
     fn tiled(
         &mut self,
-        m: &mut Machine,
+        m: &mut AllocatorSim,
         x: &Handle,
         weight: &Handle,
         options: &Conv2dOptionsIr,
@@ -72,7 +72,11 @@ impl Flex {
         let columns = positions.min(TILE);
         let at_once = tiles.min(self.threads);
         let buffers = m.workspace(at_once as u64 * bytes((inner + rows) * columns));
-        self.gemm.run_each(m, Product { rows, inner, columns, transposed: true }, at_once);
+        self.gemm.run_each(
+            m,
+            Product { rows, inner, columns, transposed: true, left_is_strided: false },
+            at_once,
+        );
         m.release(buffers);
         m.release(flat);
         m.release(reordered);
@@ -80,7 +84,7 @@ impl Flex {
     }
 
     /// A transposed convolution of the output's gradient: the columns of one image, reused for all.
-    pub(super) fn conv2d_x_backward(&mut self, m: &mut Machine, op: &Conv2dXBackwardOpIr) {
+    pub(super) fn conv2d_x_backward(&mut self, m: &mut AllocatorSim, op: &Conv2dXBackwardOpIr) {
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let gradient = m.input(&op.output_grad);
@@ -91,7 +95,13 @@ impl Flex {
         let positions: usize = gradient.layout.shape[2..].iter().product();
         let columns = m.workspace((column_rows * positions) as u64 * element_bytes(output.dtype));
         let inner = weight.layout.shape[0] / op.options.groups;
-        let product = Product { rows: column_rows, inner, columns: positions, transposed: false };
+        let product = Product {
+            rows: column_rows,
+            inner,
+            columns: positions,
+            transposed: false,
+            left_is_strided: false,
+        };
         self.gemm.run(m, product);
         m.release(columns);
         for handle in read.into_iter().chain(computed) {
@@ -105,7 +115,7 @@ impl Flex {
     }
 
     /// A convolution of the input with the gradient, batch and channels swapped; its output is a view swapped back.
-    pub(super) fn conv2d_weight_backward(&mut self, m: &mut Machine, op: &Conv2dWeightBackwardOpIr) {
+    pub(super) fn conv2d_weight_backward(&mut self, m: &mut AllocatorSim, op: &Conv2dWeightBackwardOpIr) {
         let mut x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let mut gradient = m.input(&op.output_grad);
@@ -124,7 +134,7 @@ impl Flex {
         for handle in [x, weight, gradient] {
             m.release(handle);
         }
-        // Where stride leaves columns over, the output is a slice of what was computed.
+        // If the stride leaves columns over, the output is a slice of the computed tensor.
         output.layout = output.layout.swapped(0, 1);
         output.layout = output.layout.sliced(&[0; 4], &[1; 4], &out);
         m.output(&op.out, output);
@@ -141,18 +151,18 @@ fn backward_shape(x: &[usize], kernel: &[usize], options: &Conv2dOptionsIr) -> [
     [x[0], kernel[0], size(0), size(1)]
 }
 
-/// How Flex computes a convolution.
+/// Flex's path for a convolution.
 enum Path {
-    /// Straight into the output: depthwise, or few channels.
+    /// Directly into the output: depthwise, or few channels.
     Direct,
-    /// 1×1: a matrix product an image.
+    /// 1×1: one matrix product per image.
     Pointwise,
     /// Column tiles.
     Tiled,
 }
 
 impl Path {
-    /// In the order in which `conv3d_f32` asks.
+    /// In the order of the branches in `conv3d_f32`.
     fn of(x: &[usize], weight: &[usize], options: &Conv2dOptionsIr, out: &[usize]) -> Self {
         let one = weight[2..] == [1, 1];
         if one && options.stride == [1, 1] && options.padding == [0, 0] {

@@ -1,15 +1,15 @@
-//! Operations with a kernel of our own (`kernel/` of the model crate), which is not Burn's.
+//! Operations with oomph's own kernels instead of Burn's.
 //!
-//! Such a kernel reads contiguous tensors and allocates its outputs and what it declares, and nothing else. Its first
-//! scalar says how many outputs take the places of the first inputs, where nobody else refers to those. Three more are
-//! its workspace while it runs: bytes that all threads share, bytes of each thread, and of how many at most.
+//! Such a kernel reads contiguous tensors, and allocates only its outputs and its declared workspace. Its first scalar is
+//! the number of outputs that reuse the first inputs, if those have no other references. Three more scalars declare the
+//! workspace: bytes shared by all threads, bytes per thread, and the most threads.
 
 use burn_ir::{CustomOpIr, ScalarIr};
 
-use super::contiguous;
-use crate::machine::{Handle, Machine};
+use super::operands::contiguous;
+use crate::allocator_sim::{AllocatorSim, Handle};
 
-pub(super) fn run(m: &mut Machine, op: &CustomOpIr, threads: usize) {
+pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr, threads: usize) {
     let in_place = match op.scalars[..] {
         [ScalarIr::UInt(count), ..] => count as usize,
         _ => 0,

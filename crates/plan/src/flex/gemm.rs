@@ -1,16 +1,19 @@
 //! Matrix products (burn-flex `ops/matmul.rs`; gemm-common 0.19 `gemm_basic_generic`).
 //!
-//! Small ones use no memory. Others pack operands that do not lie as the kernels want them, for the time of the call,
-//! or else, once a thread, use a buffer of the size of its L2 cache that stays for ever.
+//! Small products use no memory. Others pack operands whose layout the kernels do not support, for the time of the call,
+//! or use one buffer per thread, of the size of its L2 cache, which is never freed.
 
 use burn_backend::DType;
 use burn_ir::{LinearOpIr, LinearWeightBackwardOpIr, LinearXBackwardOpIr, TensorIr};
 use gemm_common::cache::{CACHE_INFO, kernel_params};
 
-use super::{Flex, contiguous, empty, half};
+use super::{
+    Flex, half,
+    operands::{contiguous, empty},
+};
 use crate::{
+    allocator_sim::{AllocatorSim, Handle},
     layout::Layout,
-    machine::{Handle, Machine},
 };
 
 /// A product of `rows × inner` by `inner × columns` into row-major storage.
@@ -19,18 +22,19 @@ pub(super) struct Product {
     pub(super) rows: usize,
     pub(super) inner: usize,
     pub(super) columns: usize,
-    /// Whether the right operand lies column by column.
+    /// Whether the right operand is column-major.
     pub(super) transposed: bool,
+    /// Whether neighbours in a row of the left operand are apart, as in a transposed one.
+    pub(super) left_is_strided: bool,
 }
 
-/// The buffers that stay: one of each compute thread and of the training thread, there from the start (the trainer sees
-/// to it when it opens the CPU).
+/// The permanent buffers: one per compute thread and one for the training thread, allocated when the trainer opens the CPU.
 #[derive(Debug, Default)]
 pub(super) struct Gemm {
     kept: Option<Handle>,
 }
 
-/// Products with more multiply-adds are spread over all threads (`PARALLEL_THRESHOLD`).
+/// Products with more multiply-adds use all threads (`PARALLEL_THRESHOLD`).
 const PARALLEL: usize = 192 * 192 * 192;
 
 /// Rows and columns of a kernel's tile, and floats of a vector register.
@@ -55,25 +59,25 @@ fn tile() -> Tile {
 }
 
 impl Gemm {
-    /// To be called before the first operation.
-    pub(super) fn prepare(&mut self, m: &mut Machine, threads: usize) {
+    /// Allocates the permanent buffers. Call it before the first operation.
+    pub(super) fn prepare(&mut self, m: &mut AllocatorSim, threads: usize) {
         let bytes = slab_bytes() * threads as u64;
         self.kept.get_or_insert_with(|| m.keep(bytes, "gemm packing buffers"));
     }
 
-    /// A product that the training thread asks for.
-    pub(super) fn run(&self, m: &mut Machine, product: Product) {
+    /// A product of the training thread.
+    pub(super) fn run(&self, m: &mut AllocatorSim, product: Product) {
         let parallel = product.rows.saturating_mul(product.inner).saturating_mul(product.columns) >= PARALLEL;
         pack(m, product.packed_bytes(parallel));
     }
 
-    /// Products of which `at_once` run at the same time, each on a compute thread.
-    pub(super) fn run_each(&self, m: &mut Machine, product: Product, at_once: usize) {
+    /// Products that run `at_once` at a time, each on a compute thread.
+    pub(super) fn run_each(&self, m: &mut AllocatorSim, product: Product, at_once: usize) {
         pack(m, product.packed_bytes(false) * at_once as u64);
     }
 }
 
-fn pack(m: &mut Machine, bytes: u64) {
+fn pack(m: &mut AllocatorSim, bytes: u64) {
     if bytes > 0 {
         let packed = m.workspace(bytes);
         m.release(packed);
@@ -85,9 +89,9 @@ fn slab_bytes() -> u64 {
 }
 
 impl Product {
-    /// Bytes that are packed for the time of the call, beyond the thread's lasting buffer.
+    /// Bytes packed for the time of the call, beyond the thread's permanent buffer.
     fn packed_bytes(self, parallel: bool) -> u64 {
-        let Self { rows, inner, columns, transposed } = self;
+        let Self { rows, inner, columns, transposed, left_is_strided } = self;
         // Into row-major storage the product is computed transposed.
         let (m, n, k) = (columns, rows, inner);
         let vector = m <= 1 || n <= 1;
@@ -109,7 +113,7 @@ impl Product {
             (0, false) => 128 * tile.columns,
             (nc, _) => nc,
         };
-        let packs_right = m > 128 * tile.rows;
+        let packs_right = m > if left_is_strided { 2 } else { 128 } * tile.rows;
         let packs_left = m <= 2 * mc && (!m.is_multiple_of(tile.lanes) || transposed);
         let right = if packs_right { kc * tile.columns * (nc / tile.columns) } else { 0 };
         let left = if packs_left { kc * m.next_multiple_of(tile.rows) } else { 0 };
@@ -118,8 +122,8 @@ impl Product {
 }
 
 impl Flex {
-    /// Batched or not: one output; operands are read as they lie.
-    pub(super) fn matmul(&mut self, m: &mut Machine, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr) {
+    /// Batched or not: one output; operands are read in their layout.
+    pub(super) fn matmul(&mut self, m: &mut AllocatorSim, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr) {
         let left = m.input(lhs);
         let right = m.input(rhs);
         let output = self.product(m, &left, &right, &out.shape[..], out.dtype);
@@ -130,13 +134,13 @@ impl Flex {
 
     fn product(
         &mut self,
-        m: &mut Machine,
+        m: &mut AllocatorSim,
         left: &Handle,
         right: &Handle,
         out: &[usize],
         dtype: DType,
     ) -> Handle {
-        // Of bf16 the contiguous copies that are widened live to the end of the call.
+        // The contiguous copies of bf16 operands are widened, and live to the end of the call.
         let narrow: Vec<_> = [left, right]
             .into_iter()
             .filter(|side| side.dtype == DType::BF16)
@@ -150,6 +154,7 @@ impl Flex {
             columns: out[rank - 1],
             inner: left.layout.shape.last().copied().unwrap_or(1),
             transposed: right.layout.strides.last().is_some_and(|stride| *stride != 1),
+            left_is_strided: left.layout.strides.last().is_some_and(|stride| *stride != 1),
         };
         let batch: usize = out[..rank - 2].iter().product();
         if batch > 1 {
@@ -167,7 +172,7 @@ impl Flex {
     }
 
     /// A product, then the bias added in place.
-    pub(super) fn linear(&mut self, m: &mut Machine, op: &LinearOpIr) {
+    pub(super) fn linear(&mut self, m: &mut AllocatorSim, op: &LinearOpIr) {
         let bias = op.bias.as_ref().map(|bias| m.input(bias));
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
@@ -178,15 +183,15 @@ impl Flex {
     }
 
     /// `linear` against the transposed weight.
-    pub(super) fn linear_x_backward(&mut self, m: &mut Machine, op: &LinearXBackwardOpIr) {
+    pub(super) fn linear_x_backward(&mut self, m: &mut AllocatorSim, op: &LinearXBackwardOpIr) {
         let mut weight = m.input(&op.weight);
         weight.layout = weight.layout.swapped(0, 1);
         let gradient = m.input(&op.output_grad);
         self.linear_of(m, gradient, weight, &op.out);
     }
 
-    /// Leading dimensions are folded into rows, which copies what is not contiguous.
-    fn linear_of(&mut self, m: &mut Machine, x: Handle, weight: Handle, out: &TensorIr) {
+    /// Leading dimensions are folded into rows, which copies operands that are not contiguous.
+    fn linear_of(&mut self, m: &mut AllocatorSim, x: Handle, weight: Handle, out: &TensorIr) {
         let x = self.flattened(m, x);
         let features = out.shape[out.shape.len() - 1];
         let rows = out.shape.num_elements() / features.max(1);
@@ -197,7 +202,7 @@ impl Flex {
         m.output(out, output);
     }
 
-    fn flattened(&mut self, m: &mut Machine, mut handle: Handle) -> Handle {
+    fn flattened(&mut self, m: &mut AllocatorSim, mut handle: Handle) -> Handle {
         if handle.layout.shape.len() == 2 {
             return handle;
         }
@@ -211,7 +216,7 @@ impl Flex {
     }
 
     /// `xᵀ · gradient` over all rows.
-    pub(super) fn linear_weight_backward(&mut self, m: &mut Machine, op: &LinearWeightBackwardOpIr) {
+    pub(super) fn linear_weight_backward(&mut self, m: &mut AllocatorSim, op: &LinearWeightBackwardOpIr) {
         let x = m.input(&op.x);
         let mut x = self.flattened(m, x);
         x.layout = x.layout.swapped(0, 1);

@@ -1,14 +1,14 @@
-//! 16 bits (burn-flex `ops/conv_common.rs`, `ops/matmul.rs`, `FloatTensorOps::float_cast`): bf16 is computed in 32 bits, of
-//! copies; every cast goes through 64.
+//! 16-bit types (burn-flex `ops/conv_common.rs`, `ops/matmul.rs`, `FloatTensorOps::float_cast`): bf16 is computed on 32-bit
+//! copies; every cast goes through 64 bits.
 
 use burn_backend::DType;
 use burn_ir::CastOpIr;
 
-use super::contiguous;
-use crate::machine::{Handle, Machine};
+use super::operands::contiguous;
+use crate::allocator_sim::{AllocatorSim, Handle};
 
-/// What is computed on instead of a handle: itself, or of bf16 a copy of 32 bits.
-pub(super) fn computed(m: &mut Machine, handle: &Handle) -> Handle {
+/// The operand of the computation: the handle itself, or a 32-bit copy of bf16.
+pub(super) fn computed(m: &mut AllocatorSim, handle: &Handle) -> Handle {
     if handle.dtype != DType::BF16 {
         return m.share(handle);
     }
@@ -18,8 +18,8 @@ pub(super) fn computed(m: &mut Machine, handle: &Handle) -> Handle {
     wide
 }
 
-/// The result as it was asked for, of what was computed.
-pub(super) fn narrowed(m: &mut Machine, result: Handle, dtype: DType) -> Handle {
+/// The result in the requested type.
+pub(super) fn narrowed(m: &mut AllocatorSim, result: Handle, dtype: DType) -> Handle {
     if dtype != DType::BF16 {
         return result;
     }
@@ -29,7 +29,7 @@ pub(super) fn narrowed(m: &mut Machine, result: Handle, dtype: DType) -> Handle 
 }
 
 /// A cast to another type, through 64 bits.
-pub(super) fn cast(m: &mut Machine, op: &CastOpIr) {
+pub(super) fn cast(m: &mut AllocatorSim, op: &CastOpIr) {
     /// A list of numbers of 64 bits is counted as a tensor from here on.
     const COUNTED: u64 = 64 << 10;
     let input = m.input(&op.input);

@@ -3,12 +3,12 @@
 use burn_backend::DType;
 use burn_ir::{MaxPool2dOpIr, MaxPool2dWithIndicesOpIr, ReduceDimOpIr, TensorIr};
 
-use super::contiguous;
-use crate::machine::{Handle, Machine};
+use super::operands::contiguous;
+use crate::allocator_sim::{AllocatorSim, Handle};
 
-/// `reduce_dim_f32` and its kin: a copy only where the tensor is not contiguous and more than one dimension lies before
-/// or behind.
-pub(super) fn along(m: &mut Machine, op: &ReduceDimOpIr) {
+/// `reduce_dim_f32` and the like: a copy only if the tensor is not contiguous and more than one dimension comes before or
+/// after.
+pub(super) fn along(m: &mut AllocatorSim, op: &ReduceDimOpIr) {
     let input = m.input(&op.input);
     let behind = input.layout.shape.len() - op.axis - 1;
     let copies = !input.layout.is_contiguous() && (op.axis > 1 || behind > 1);
@@ -19,8 +19,8 @@ pub(super) fn along(m: &mut Machine, op: &ReduceDimOpIr) {
     m.output(&op.out, output);
 }
 
-/// Indices are made as 64 bits and cast.
-pub(super) fn index(m: &mut Machine, op: &ReduceDimOpIr) {
+/// Indices are computed in 64 bits and cast.
+pub(super) fn index(m: &mut AllocatorSim, op: &ReduceDimOpIr) {
     let input = m.input(&op.input);
     let read = contiguous(m, &input);
     let wide = m.allocate(&op.out.shape[..], DType::I64);
@@ -30,8 +30,8 @@ pub(super) fn index(m: &mut Machine, op: &ReduceDimOpIr) {
     m.output(&op.out, output);
 }
 
-/// Output and 64-bit indices, which are cast to the integers asked for.
-pub(super) fn max_pool_with_indices(m: &mut Machine, op: &MaxPool2dWithIndicesOpIr) {
+/// The output and 64-bit indices, which are cast to the requested integers.
+pub(super) fn max_pool_with_indices(m: &mut AllocatorSim, op: &MaxPool2dWithIndicesOpIr) {
     let input = m.input(&op.x);
     let read = contiguous(m, &input);
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
@@ -43,8 +43,8 @@ pub(super) fn max_pool_with_indices(m: &mut Machine, op: &MaxPool2dWithIndicesOp
     m.output(&op.out_indices, indices);
 }
 
-/// Indices are made here too, and dropped.
-pub(super) fn max_pool(m: &mut Machine, op: &MaxPool2dOpIr) {
+/// Indices are computed here too, and dropped.
+pub(super) fn max_pool(m: &mut AllocatorSim, op: &MaxPool2dOpIr) {
     let input = m.input(&op.x);
     let read = contiguous(m, &input);
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
@@ -55,7 +55,7 @@ pub(super) fn max_pool(m: &mut Machine, op: &MaxPool2dOpIr) {
     m.output(&op.out, output);
 }
 
-fn narrow(m: &mut Machine, wide: Handle, out: &TensorIr) -> Handle {
+fn narrow(m: &mut AllocatorSim, wide: Handle, out: &TensorIr) -> Handle {
     if out.dtype == DType::I64 {
         return wide;
     }

@@ -1,13 +1,13 @@
-//! Other ways to see the same storage (burn-flex `layout.rs`, `ops/slice.rs`, `FlexTensor::reshape`).
+//! Views of the same storage (burn-flex `layout.rs`, `ops/slice.rs`, `FlexTensor::reshape`).
 
 use burn_ir::{SliceOpIr, TensorIr};
 
-use super::contiguous;
-use crate::{layout::Layout, machine::Machine};
+use super::operands::contiguous;
+use crate::{allocator_sim::AllocatorSim, layout::Layout};
 
 /// The same storage with another layout.
 pub(super) fn view(
-    m: &mut Machine,
+    m: &mut AllocatorSim,
     input: &TensorIr,
     out: &TensorIr,
     change: impl FnOnce(&Layout) -> Layout,
@@ -17,8 +17,8 @@ pub(super) fn view(
     m.output(out, handle);
 }
 
-/// Zero-copy from contiguous storage; else a copy first.
-pub(super) fn reshape(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
+/// Without a copy from contiguous storage, else with one.
+pub(super) fn reshape(m: &mut AllocatorSim, input: &TensorIr, out: &TensorIr) {
     let mut handle = m.input(input);
     if !handle.layout.starts_contiguous() {
         let copy = contiguous(m, &handle);
@@ -28,8 +28,8 @@ pub(super) fn reshape(m: &mut Machine, input: &TensorIr, out: &TensorIr) {
     m.output(out, handle);
 }
 
-/// Zero-copy for steps forward; backward steps copy.
-pub(super) fn slice(m: &mut Machine, op: &SliceOpIr) {
+/// Without a copy for positive steps; negative steps copy.
+pub(super) fn slice(m: &mut AllocatorSim, op: &SliceOpIr) {
     let mut handle = m.input(&op.tensor);
     if op.ranges.iter().any(|range| range.step < 0) {
         let copy = m.allocate(&op.out.shape[..], op.out.dtype);

@@ -1,58 +1,66 @@
-use std::time::Instant;
-
 use oomph_core::Bytes;
-use oomph_memory::{Account, Timeline, charge};
+use oomph_memory::{Account, charge};
+use oomph_timeline::Timeline;
 
-use super::{Batches, ProfileError, ProfileOptions};
+use oomph_advice::{
+    check_training,
+    planning::{PlanOptions, plan},
+};
+use oomph_engine::{exhausted, session::Session};
+use oomph_runs::{Observer, Tick};
+
+use super::{ProfileError, ProfileOptions};
 use crate::{
-    Boundary, Observer, PlanOptions, PoolReading, PoolWatch, Session, Stepper, Tick, TrainError, plan,
+    Boundary, PoolReading, PoolWatch, TrainError, batches::Batches, driver::Driver, open::new_stepper,
+    ranks::RankCommand,
 };
 
-/// What a profile of a device with memory pools found: their figures where phases and stages end. What lies between
-/// two boundaries is not seen, and reading waits for the device, so that its steps are slower than training's.
+/// The profile of a device with memory pools: readings where phases and stages end. Memory between two boundaries is not
+/// seen. Each reading waits for the device, so steps are slower than in training.
 #[derive(Clone, Debug)]
 pub struct DeviceProfile {
-    /// The highest reading of each boundary over the steps behind the warm-up, in the order of a step.
+    /// The highest reading of each boundary over the profiled steps, in the order of a step.
     pub boundaries: Vec<Boundary>,
-    /// Seconds of each of these steps, reading the pools included.
+    /// Seconds of each profiled step, with the time of the readings.
     pub step_seconds: Vec<f64>,
     /// The pools after the last step.
     pub last: PoolReading,
-    /// A step, predicted.
+    /// The plan of a step.
     pub planned: Timeline,
 }
 
 impl DeviceProfile {
-    /// A lower bound of the peak in use: the highest that was seen at a boundary.
+    /// The highest reading: a lower bound of the peak in use.
     pub fn highest_in_use_bytes(&self) -> Bytes {
         self.boundaries.iter().map(|boundary| boundary.reading.in_use_bytes).max().unwrap_or_default()
     }
 }
 
-/// Trains for some steps on a device with memory pools, and reads them at every boundary. Nothing is saved.
+/// Trains for some steps on a device with memory pools, and reads the pools at every boundary. Nothing is saved.
 ///
 /// # Errors
-/// Training's own, and where the device has no pools.
+/// Where training fails, and where the device has no pools.
 pub fn profile_device(
     session: &Session,
     options: ProfileOptions,
     observer: &mut dyn Observer,
 ) -> Result<DeviceProfile, ProfileError> {
-    session.check_training().map_err(TrainError::from)?;
-    let planned = plan(session, PlanOptions::default())?;
+    check_training(session).map_err(TrainError::from)?;
+    let planned = plan(session, PlanOptions::default()).map_err(TrainError::from)?;
     let watch = PoolWatch::new(&session.device);
-    let mut stepper = charge(Account::Device, || Stepper::new(session))?;
-    let (mut batches, schedule) = (Batches::new(session), session.schedule());
+    let (stepper, _) = charge(Account::Device, || new_stepper(session))?;
+    let mut batches = Batches::new(session);
+    let mut driver = Driver::leading(session, stepper, 0);
     let mut step_seconds = Vec::with_capacity(options.steps);
     for step in 0..options.warmup + options.steps {
         let Some(batch) = batches.next()? else { break };
         if step == options.warmup {
-            stepper.watch(Some(Box::new(watch.clone())));
+            driver.stepper.watch(Some(Box::new(watch.clone())));
         }
-        let start = Instant::now();
-        charge(Account::Device, || stepper.step(batch, step, schedule.lr(step), session.task.as_ref()))?;
+        let driven = driver.step(batch, RankCommand::Step)?;
+        exhausted::check().map_err(TrainError::from)?;
         if step >= options.warmup {
-            step_seconds.push(start.elapsed().as_secs_f64());
+            step_seconds.push(driven.begun.elapsed().as_secs_f64());
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
@@ -61,7 +69,7 @@ pub fn profile_device(
     Ok(DeviceProfile { boundaries: highest(watch.boundaries()), step_seconds, last, planned })
 }
 
-/// Of the readings at the same boundary, the one with the most in use.
+/// The highest reading of each boundary.
 fn highest(boundaries: Vec<Boundary>) -> Vec<Boundary> {
     let mut highest: Vec<Boundary> = Vec::new();
     for boundary in boundaries {

@@ -2,33 +2,33 @@ use oomph_config::DeviceName;
 
 use crate::TrainError;
 
-/// What can keep a profile from being made.
+/// Why a profile could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// In training itself.
+    /// Training failed.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// There is no recorder for that device.
+    /// Allocations of the device cannot be recorded.
     #[error("allocations on `{device}` cannot be recorded, only those on `cpu`")]
     Device {
-        /// The device that was asked for.
+        /// The requested device.
         device: DeviceName,
     },
-    /// Without the meter nobody sees the allocations.
-    #[error("this program does not count its allocations: its meter is not installed")]
+    /// The meter, which sees allocations, is not installed.
+    #[error("this program cannot record allocations: its meter is not installed")]
     NoMeter,
-    /// No batch had a sample in it.
+    /// No sample can be read.
     #[error("none of the training samples can be read, so there is no step to profile")]
     NoSteps,
 }
 
 impl ProfileError {
-    /// What the user can do about it, where there is something.
+    /// A command or a setting that helps, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Train(error) => error.hint(),
             Self::Device { .. } => Some(
-                "`--devices cpu` profiles the same model on the CPU; `oomph monitor` shows what is held on a GPU"
+                "use `--devices cpu` to profile the same model on the CPU, or `oomph monitor` to watch a GPU"
                     .into(),
             ),
             Self::NoMeter => {

@@ -1,28 +1,28 @@
-use std::time::Instant;
-
 use oomph_config::{Interval, Sharing};
 use oomph_core::Bytes;
-use oomph_memory::{
-    Account, Timeline, charge, read,
-    record::{self, StepKind},
-};
+use oomph_memory::{Account, charge, read, record};
+use oomph_timeline::Timeline;
 
-use super::{ProfileOptions, batches::Batches};
+use oomph_advice::out_of_memory::{OomContext, OutOfMemory, Subject, explain};
+use oomph_engine::{exhausted, session::Session};
+use oomph_runs::{Observer, Tick};
+
+use super::options::ProfileOptions;
 use crate::{
-    Observer, OutOfMemory, Session, Stepper, Stop, Tick, TrainError,
-    evaluate::evaluate_batches,
-    held::Held,
+    Stop, TrainError,
+    batches::Batches,
+    driver::{Driver, EvalExtent},
     memory_log,
-    out_of_memory::{Circumstances, Subject, explain},
-    parallel::{Order, train_on_replicas},
-    train::tell_where_to_start,
+    open::new_stepper,
+    ranks::{RankCommand, broadcast_start, command, train_on_ranks},
+    tensor_log::TensorLog,
 };
 
-/// What was seen.
-pub(super) struct Measured {
-    /// Of each device, from behind the warm-up on.
+/// What was measured.
+pub(super) struct ProfileRun {
+    /// One for each device, without the warm-up.
     pub(super) timelines: Vec<Timeline>,
-    /// Steps before that.
+    /// Warm-up steps.
     pub(super) warmup: usize,
     pub(super) step_seconds: Vec<f64>,
     pub(super) host_bytes: Bytes,
@@ -33,36 +33,37 @@ pub(super) fn measure(
     session: &Session,
     options: &ProfileOptions,
     observer: &mut dyn Observer,
-) -> Result<Measured, TrainError> {
-    // From the beginning, so that it is known what made the state that the later steps find.
-    let recording = Recording::start(options.capacity);
-    let held = Held::default();
-    let mut lead = |session: &Session| lead(session, options, observer, &recording, &held);
+) -> Result<ProfileRun, TrainError> {
+    // The recording begins before the model is made, so the origin of the optimizer state is known.
+    let recording = ProfileRecording::start(options.capacity);
+    let log = TensorLog::default();
+    let mut lead = |session: &Session| lead(session, options, observer, &recording, &log);
     if matches!(session.config.device.sharing, Sharing::Ddp(_)) {
-        return train_on_replicas(session, &Stop::new(), Some(held.clone()), lead);
+        return train_on_ranks(session, &Stop::new(), Some(log.clone()), lead);
     }
     lead(session)
 }
 
-/// Profiles one device, or those that a model is cut over, or as the first of several replicas.
+/// Profiles on one device, on the devices of a split model, or as rank 0.
 fn lead(
     session: &Session,
     options: &ProfileOptions,
     observer: &mut dyn Observer,
-    recording: &Recording,
-    held: &Held,
-) -> Result<Measured, TrainError> {
+    recording: &ProfileRecording,
+    log: &TensorLog,
+) -> Result<ProfileRun, TrainError> {
     let first = record::next_event();
-    tell_where_to_start(session, None, None)?;
-    let mut stepper = Stepper::new(session)?;
-    stepper.tell_parameters(&mut held.clone());
-    stepper.watch(Some(Box::new(held.clone())));
+    broadcast_start(session, None, None)?;
+    let (mut stepper, _) = new_stepper(session)?;
+    stepper.tell_parameters(&mut log.clone());
+    stepper.watch(Some(Box::new(log.clone())));
+    let mut driver = Driver::leading(session, stepper, 0);
     let mut seen = Seen::default();
     let ended = seen
-        .train(session, options, recording, &mut stepper, observer)
-        .and_then(|()| evaluate(session, options.eval_batches, &mut stepper, observer))
-        // All are done with what they do before it is looked at.
-        .and_then(|()| session.replicas.order(Order::Wait));
+        .train(session, options, recording, &mut driver, observer)
+        .and_then(|()| evaluate(session, options.eval_batches, &mut driver, observer))
+        // The recording is read when all ranks are idle.
+        .and_then(|()| Ok(command(&session.replicas, RankCommand::Wait)?));
     let is_over = ended.is_ok();
     let mut out_of_memory = match ended {
         Ok(()) => None,
@@ -72,17 +73,17 @@ fn lead(
     let recorded = record::dump_devices(0);
     record::stop();
     let timelines = charge(Account::Host, || {
-        let notes = memory_log::notes(session, stepper.model.names());
-        memory_log::timelines(&recorded, held, &notes, &memory_log::device_labels(session))
+        let notes = memory_log::notes(session, driver.stepper.model.names());
+        memory_log::timelines(&recorded, log, &notes, &memory_log::device_labels(session))
     });
     if is_over {
-        session.replicas.order(Order::End)?;
+        command(&session.replicas, RankCommand::End)?;
     }
     let (begin, warmup) = seen.begin.map_or((first, 0), |begin| (begin, options.warmup));
     let Seen { steps, step_seconds, host_bytes, .. } = seen;
-    drop(stepper);
+    drop(driver);
     if let Some(error) = &mut out_of_memory {
-        error.at_step(steps + usize::from(!error.is_behind_step()));
+        error.exhausted.at_step(steps + usize::from(!error.is_behind_step()));
         let until = recorded.first().and_then(|recorded| memory_log::event_of(error, recorded));
         let seen = until.zip(timelines.first());
         let seen = seen.map(|(last, whole)| charge(Account::Host, || whole.clone().until(last)));
@@ -90,7 +91,7 @@ fn lead(
         explain(
             session,
             error,
-            Circumstances {
+            OomContext {
                 subject: Subject::Training,
                 device: 0,
                 seen,
@@ -100,23 +101,23 @@ fn lead(
             },
         );
     }
-    // All devices begin right before the first event of the first one, which marks the step. Event 0 of a timeline is
-    // the moment before its first one.
+    // All timelines begin right before the step mark of the first device. Event 0 of a timeline is the moment before its
+    // first event.
     let mark = recorded.first().map_or(0, |recorded| recorded.events_before(begin) as usize + 1);
     let start = timelines.first().and_then(|timeline| timeline.times.get(mark));
     let start = start.map_or(0, |time| time.saturating_sub(1));
     let timelines =
         charge(Account::Host, || timelines.into_iter().map(|timeline| timeline.since_time(start)).collect());
-    Ok(Measured { timelines, warmup, step_seconds, host_bytes, out_of_memory })
+    Ok(ProfileRun { timelines, warmup, step_seconds, host_bytes, out_of_memory })
 }
 
-/// Ends however the profile ends.
-struct Recording {
-    /// What it takes on the host.
+/// The recording of a profile. It ends on drop.
+struct ProfileRecording {
+    /// Host bytes of the recording.
     host_bytes: u64,
 }
 
-impl Recording {
+impl ProfileRecording {
     fn start(capacity: usize) -> Self {
         let before = read().host_bytes.get();
         record::start(capacity);
@@ -124,21 +125,21 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for ProfileRecording {
     fn drop(&mut self) {
         record::stop();
     }
 }
 
-/// What is noted while it trains.
+/// What is noted during the steps.
 #[derive(Default)]
 struct Seen {
-    /// The event before the first step behind the warm-up.
+    /// The event before the first profiled step.
     begin: Option<u64>,
-    /// Steps that were done.
+    /// Steps done.
     steps: usize,
     step_seconds: Vec<f64>,
-    /// The most on the host behind a step.
+    /// The most host bytes after a step.
     host_bytes: Bytes,
 }
 
@@ -147,24 +148,21 @@ impl Seen {
         &mut self,
         session: &Session,
         options: &ProfileOptions,
-        recording: &Recording,
-        stepper: &mut Stepper,
+        recording: &ProfileRecording,
+        driver: &mut Driver<'_>,
         observer: &mut dyn Observer,
     ) -> Result<(), TrainError> {
         let mut batches = Batches::new(session);
-        let schedule = session.schedule();
         for step in 0..options.warmup + options.steps {
             let Some(batch) = batches.next()? else { break };
             if step == options.warmup {
-                // All replicas are done with the step before.
-                session.replicas.order(Order::Wait)?;
+                // All ranks have finished the step before.
+                command(&session.replicas, RankCommand::Wait)?;
                 self.begin = Some(record::next_event());
             }
-            session.mark_step(step as u64 + 1, StepKind::Train);
-            session.replicas.order(Order::Step)?;
-            let start = Instant::now();
-            stepper.step(batch, step, schedule.lr(step), session.task.as_ref())?;
-            let seconds = start.elapsed().as_secs_f64();
+            let driven = driver.step(batch, RankCommand::Step)?;
+            exhausted::check()?;
+            let seconds = driven.begun.elapsed().as_secs_f64();
             self.steps += 1;
             charge(Account::Host, || {
                 if step >= options.warmup {
@@ -179,21 +177,18 @@ impl Seen {
     }
 }
 
-/// Some batches of evaluation, where the training has any.
+/// Evaluates some batches, if the training evaluates.
 fn evaluate(
     session: &Session,
     batches: usize,
-    stepper: &mut Stepper,
+    driver: &mut Driver<'_>,
     observer: &mut dyn Observer,
 ) -> Result<(), TrainError> {
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
-    let replicas = &session.replicas;
-    replicas.glance(batches)?;
-    replicas.share_statistics(&mut stepper.model)?;
-    match evaluate_batches(session, stepper.lying(), batches, observer, &Stop::new()) {
-        // What cannot be read cannot be shown; the steps can.
+    match driver.evaluate(EvalExtent::First(batches), observer, &Stop::new()) {
+        // Without readable samples, the profile shows the steps only.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),
         Err(error) => Err(error),
     }

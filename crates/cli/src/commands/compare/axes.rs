@@ -1,27 +1,27 @@
-//! What can be varied. One more thing to compare is one more entry of [`AXES`], and its flag.
+//! The settings that `compare` can vary. A new one is an entry of [`AXES`] and a flag.
 
 use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
-use super::CompareArguments;
-use crate::{error::CliError, numbers::grouped};
+use super::arguments::CompareArguments;
+use crate::{configuration::Flag, error::CliError, numbers::grouped};
 
-/// Something that is varied.
+/// A setting that varies over the rows.
 pub(super) struct Axis {
-    /// Its flag.
+    /// The flag with its values.
     flag: &'static str,
     /// Its key in JSON.
     pub(super) key: &'static str,
-    /// The head of its column, and what its values are called after.
+    /// The heading of its column, and the noun of its values.
     pub(super) heading: &'static str,
-    /// Whether a value says by itself what it is, as `adam` does and `32` does not.
-    speaks: bool,
-    /// The values that are asked for, as they were typed.
-    asked: fn(&CompareArguments) -> Vec<String>,
-    /// The keys that a value stands for, with what they are set to, in a configuration that was like this before.
+    /// Whether a value needs no noun: `adam` needs none, `32` does.
+    is_self_explanatory: bool,
+    /// The values of the flag, as typed.
+    typed: fn(&CompareArguments) -> Vec<String>,
+    /// The keys and values that the typed value of this index sets in a configuration.
     settings: fn(&CompareArguments, usize, &Config) -> Vec<(String, String)>,
-    /// What a configuration has.
+    /// The value in a configuration.
     of: fn(&Config) -> Value,
 }
 
@@ -30,8 +30,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--optimizers",
         key: "optimizer",
         heading: "optimizer",
-        speaks: true,
-        asked: |arguments| arguments.optimizers.iter().map(ToString::to_string).collect(),
+        is_self_explanatory: true,
+        typed: |arguments| arguments.optimizers.iter().map(ToString::to_string).collect(),
         settings: |arguments, index, base| arguments.optimizers[index].settings(base),
         of: |config| config.optimizer.kind.name().into(),
     },
@@ -39,8 +39,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--batches",
         key: "batch",
         heading: "batch",
-        speaks: false,
-        asked: |arguments| arguments.batches.iter().map(ToString::to_string).collect(),
+        is_self_explanatory: false,
+        typed: |arguments| arguments.batches.iter().map(ToString::to_string).collect(),
         settings: |arguments, index, _| vec![("train.batch".into(), arguments.batches[index].to_string())],
         of: |config| config.train.batch.into(),
     },
@@ -48,8 +48,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--micro-batches",
         key: "micro_batch",
         heading: "micro-batch",
-        speaks: false,
-        asked: |arguments| arguments.micro_batches.iter().map(ToString::to_string).collect(),
+        is_self_explanatory: false,
+        typed: |arguments| arguments.micro_batches.iter().map(ToString::to_string).collect(),
         settings: |arguments, index, _| {
             vec![("memory.micro_batch".into(), arguments.micro_batches[index].to_string())]
         },
@@ -63,8 +63,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--precisions",
         key: "precision",
         heading: "precision",
-        speaks: true,
-        asked: |arguments| arguments.precisions.clone(),
+        is_self_explanatory: true,
+        typed: |arguments| arguments.precisions.clone(),
         settings: |arguments, index, _| set("memory.precision", &arguments.precisions[index]),
         of: |config| config.memory.precision.name().into(),
     },
@@ -72,8 +72,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--recompute",
         key: "recompute",
         heading: "recompute",
-        speaks: false,
-        asked: |arguments| arguments.recompute.clone(),
+        is_self_explanatory: false,
+        typed: |arguments| arguments.recompute.clone(),
         settings: |arguments, index, _| recompute(&arguments.recompute[index]),
         of: |config| match &config.memory.recompute {
             Recompute::Named(names) => names.join("+").into(),
@@ -84,8 +84,8 @@ pub(super) const AXES: [Axis; 6] = [
         flag: "--lean",
         key: "lean",
         heading: "lean",
-        speaks: false,
-        asked: |arguments| arguments.lean.iter().map(ToString::to_string).collect(),
+        is_self_explanatory: false,
+        typed: |arguments| arguments.lean.iter().map(ToString::to_string).collect(),
         settings: |arguments, index, _| vec![("memory.lean".into(), arguments.lean[index].to_string())],
         of: |config| config.memory.lean.to_string().into(),
     },
@@ -104,22 +104,28 @@ fn recompute(typed: &str) -> Vec<(String, String)> {
     vec![("memory.recompute".into(), Setting::from(names).to_string())]
 }
 
-/// The value of each axis: what was typed, or what the configuration has.
+/// The value of each axis: as typed, else as configured.
 pub(super) type Values = [Value; AXES.len()];
 
 impl Axis {
-    /// Whether it is compared.
+    /// Whether its flag was given.
     pub(super) fn is_varied(&self, arguments: &CompareArguments) -> bool {
-        !(self.asked)(arguments).is_empty()
+        !(self.typed)(arguments).is_empty()
     }
 
     /// `adam`, `batch 32`.
     pub(super) fn label(&self, value: &Value) -> String {
-        if self.speaks { text(value) } else { format!("{} {}", self.heading, text(value)) }
+        if self.is_self_explanatory { text(value) } else { format!("{} {}", self.heading, text(value)) }
     }
 }
 
-/// A value as people read it.
+/// The name of a row: the values of the varied axes.
+pub(super) fn label(arguments: &CompareArguments, values: &Values) -> String {
+    let varied = AXES.iter().zip(values).filter(|(axis, _)| axis.is_varied(arguments));
+    varied.map(|(axis, value)| axis.label(value)).collect::<Vec<_>>().join(" · ")
+}
+
+/// A value for people.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -127,14 +133,14 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// One of the trainings that are compared.
+/// One of the compared trainings.
 pub(super) struct Combination {
     pub(super) values: Values,
-    /// Its configuration; or why there cannot be such a training.
+    /// Its configuration, or why the training is impossible.
     pub(super) config: Result<Config, CliError>,
 }
 
-/// Every value of every axis with every value of the others, the last axis the fastest.
+/// All combinations of the values of all axes; the last axis varies fastest.
 pub(super) fn combinations(
     arguments: &CompareArguments,
     base: &Config,
@@ -142,7 +148,7 @@ pub(super) fn combinations(
 ) -> Vec<Combination> {
     let mut all: Vec<[Option<usize>; AXES.len()]> = vec![[None; AXES.len()]];
     for (axis, number) in AXES.iter().zip(0..) {
-        let count = (axis.asked)(arguments).len();
+        let count = (axis.typed)(arguments).len();
         if count > 0 {
             let with = |chosen: [Option<usize>; AXES.len()], index| {
                 let mut chosen = chosen;
@@ -162,10 +168,14 @@ fn combination(
     registry: &Registry,
     chosen: [Option<usize>; AXES.len()],
 ) -> Combination {
+    let settings = AXES.each_ref().map(|axis| axis.settings);
+    let settings: [Vec<(String, String)>; AXES.len()] = std::array::from_fn(|number| {
+        chosen[number].map(|index| settings[number](arguments, index, base)).unwrap_or_default()
+    });
     let mut flags = Vec::new();
-    for (axis, index) in AXES.iter().zip(chosen) {
-        let settings = index.map(|index| (axis.settings)(arguments, index, base)).unwrap_or_default();
-        flags.extend(settings.into_iter().map(|(key, value)| (axis.flag, key, value)));
+    for (axis, settings) in AXES.iter().zip(&settings) {
+        let name = axis.flag;
+        flags.extend(settings.iter().map(|(key, value)| Flag { name, key, value: Some(value) }));
     }
     let read = |config: Config| -> Result<Config, CliError> {
         registry.read(&config)?;
@@ -174,7 +184,7 @@ fn combination(
     let config = arguments.load(&flags).and_then(read);
     let values = std::array::from_fn(|number| {
         let axis = &AXES[number];
-        match chosen[number].and_then(|index| (axis.asked)(arguments).into_iter().nth(index)) {
+        match chosen[number].and_then(|index| (axis.typed)(arguments).into_iter().nth(index)) {
             Some(typed) => typed.parse::<u64>().map_or_else(|_| Value::from(typed), Value::from),
             None => (axis.of)(config.as_ref().unwrap_or(base)),
         }

@@ -4,25 +4,25 @@ use oomph_config::{Config, ConfigError, Entry, Origin, Value};
 
 use crate::error::CliError;
 
-/// An optimizer that is compared: `adam`, `momentum`, `adam+lr=0.01`.
+/// An optimizer to compare: `adam`, `momentum`, `adam+lr=0.01`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// As it was typed.
+    /// As typed.
     text: String,
     name: String,
-    /// Keys of its own, with their values.
+    /// The keys behind its name, with their values.
     own: Vec<(String, String)>,
 }
 
-/// What is not the name of an optimizer with keys of its own.
+/// A text that names no optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a name such as `adam`, or with keys of its own as in `adam+lr=0.01`")]
+#[error("expected a name such as `adam`, or a name with settings such as `adam+lr=0.01`")]
 pub(super) struct ParseChosenError;
 
-/// Not an optimizer of its own, but usual as one.
+/// A name for sgd with momentum 0.9.
 const MOMENTUM: &str = "momentum";
 
-/// The keys that mean the same to every optimizer: the config's hold for all of them.
+/// The keys that mean the same to all optimizers. The config's values apply to all of them.
 const SHARED: [&str; 4] =
     ["optimizer.weight_decay", "optimizer.clip_value", "optimizer.clip_norm", "optimizer.clip_global_norm"];
 
@@ -47,14 +47,14 @@ impl fmt::Display for Chosen {
 }
 
 impl Chosen {
-    /// The keys it stands for, with their values.
+    /// The keys and values that it sets.
     ///
-    /// What the config file says of its own optimizer holds for that one only: a learning rate that is right for sgd is
-    /// far too large for adam. Any other has its defaults. What `--set` says holds for every one that knows the key.
+    /// Settings of the config file apply to the optimizer of the file alone: a learning rate for sgd is far too large for
+    /// adam. Other optimizers use their defaults. `--set` applies to every optimizer that knows the key.
     pub(super) fn settings(&self, base: &Config) -> Vec<(String, String)> {
         let (name, momentum) = match self.name.as_str() {
             MOMENTUM => ("sgd", Some("0.9")),
-            // Else it would be the same as `momentum` beside a config that has some.
+            // Otherwise it would equal `momentum` if the config sets a momentum.
             "sgd" => ("sgd", Some("0.0")),
             name => (name, None),
         };
@@ -68,8 +68,7 @@ impl Chosen {
         settings
     }
 
-    /// The error of such a configuration: with the name that only a comparison knows, and with what was typed where that
-    /// has keys of its own.
+    /// Explains an error of its configuration: adds `momentum` to the allowed names, and what was typed if it has keys.
     pub(super) fn explain(&self, error: CliError) -> CliError {
         match error {
             CliError::Config(ConfigError::NotAllowed { setting, mut allowed }) => {
@@ -84,7 +83,7 @@ impl Chosen {
     }
 }
 
-/// The keys of an optimizer's own with their defaults; none for one that nobody knows.
+/// The keys of an optimizer with their defaults; none for an unknown optimizer.
 fn defaults(name: &str) -> Vec<(String, String)> {
     let text = format!("[optimizer]\nname = {}", Value::from(name));
     let Ok(config) = Config::from_toml("defaults", &text) else { return Vec::new() };
@@ -112,7 +111,7 @@ mod tests {
     const FILE: &str =
         "[optimizer]\nname = 'sgd'\nlr = 0.3\nmomentum = 0.8\nnesterov = true\nweight_decay = 5e-4";
 
-    /// What an optimizer comes to beside a file and `--set`.
+    /// The resolved optimizer with the file and `--set`.
     fn optimizer(chosen: &str, sets: &[&str]) -> oomph_config::Optimizer {
         let mut sources = Sources::new(ConfigFile::from_text("x.toml", FILE));
         for assignment in sets {
@@ -138,13 +137,13 @@ mod tests {
     fn another_one_has_its_own_defaults() {
         let adam = optimizer("adam", &[]);
         assert_eq!((adam.lr, adam.weight_decay), (1e-3, 5e-4));
-        // The momentum of the file is sgd's, though rmsprop knows one too.
+        // The file's momentum belongs to sgd, though rmsprop has one too.
         let rmsprop = optimizer("rmsprop", &[]);
         assert!(matches!(rmsprop.kind, OptimizerKind::RmsProp { momentum: 0.0, .. }), "{rmsprop:?}");
     }
 
     #[test]
-    fn what_is_set_holds_for_all_that_know_it() {
+    fn set_applies_to_all_optimizers_with_the_key() {
         assert_eq!(optimizer("adam", &["optimizer.lr=0.5"]).lr, 0.5);
         assert_eq!(optimizer("adam+lr=0.25", &["optimizer.lr=0.5"]).lr, 0.25);
         let set = optimizer("sgd", &["optimizer.momentum=0.7"]);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_optimizer_is_refused() {
+    fn malformed_optimizers_are_refused() {
         for text in ["", "+lr=1", "adam+lr", "adam+=1", "adam+lr="] {
             assert_eq!(text.parse::<Chosen>(), Err(ParseChosenError), "{text}");
         }

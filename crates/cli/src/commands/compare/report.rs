@@ -1,35 +1,36 @@
-//! A comparison as people read it, as JSON and as a page.
+//! A comparison as text, JSON and a page.
 
 use std::path::Path;
 
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_memory::export::{Comparison, ComparisonRow};
+use oomph_timeline::export::{Comparison, ComparisonRow};
 use serde_json::{Value, json};
 
 use super::{
-    CompareArguments,
-    axes::{AXES, text},
-    row::{Row, Verdict},
+    arguments::CompareArguments,
+    axes::{AXES, label, text},
+    row::Row,
 };
 use crate::{
     numbers::{decimal, grouped, rate},
     probe::{Measured, Planned},
     table::{Align, Table},
+    verdict::Verdict,
 };
 
-/// All rows with what is the same for them.
+/// All rows and their common settings.
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
-    /// What each row is called.
+    /// The names of the rows.
     labels: Vec<String>,
-    /// Which axes are compared.
+    /// Whether each axis varies.
     varied: [bool; AXES.len()],
     model: String,
     parameters: Option<usize>,
-    /// What the axes that are not compared have.
+    /// The values of the other axes.
     fixed: Vec<String>,
-    /// Of each row; `None` where nothing was trained.
+    /// Steps of each row; `None` if nothing was trained.
     steps: Option<u32>,
     device: String,
     limit_bytes: Option<Bytes>,
@@ -41,8 +42,8 @@ impl Report {
         let planned = rows.iter().find_map(|row| row.planned.as_ref());
         let named = || base.model.string("name", "").unwrap_or_default();
         let fixed = rows.first().map(|row| {
-            // A micro-batch that is the whole batch goes without saying, and so do defaults.
-            let says = |key| match key {
+            // Defaults are not shown, nor is a micro-batch of the whole batch.
+            let is_shown = |key| match key {
                 "micro_batch" => row.value("micro_batch") != row.value("batch"),
                 "precision" => row.value("precision") != Some(&"fp32".into()),
                 "recompute" => row.value("recompute") != Some(&"none".into()),
@@ -50,11 +51,11 @@ impl Report {
                 _ => true,
             };
             let fixed = AXES.iter().zip(&row.values).zip(varied);
-            let fixed = fixed.filter(|((axis, _), varied)| !varied && says(axis.key));
+            let fixed = fixed.filter(|((axis, _), varied)| !varied && is_shown(axis.key));
             fixed.map(|((axis, value), _)| axis.label(value)).collect()
         });
         Self {
-            labels: rows.iter().map(|row| arguments.label(&row.values)).collect(),
+            labels: rows.iter().map(|row| label(arguments, &row.values)).collect(),
             varied,
             model: planned.map_or_else(named, |planned| planned.model.clone()),
             parameters: planned.map(|planned| planned.parameters),
@@ -66,7 +67,7 @@ impl Report {
         }
     }
 
-    /// What `--json` says.
+    /// The comparison as JSON.
     pub(super) fn json(&self) -> Value {
         json!({
             "model": self.model,
@@ -80,7 +81,7 @@ impl Report {
 
     /// The table with its head.
     pub(super) fn text(&self, page: Option<&Path>) -> String {
-        let page = page.map(|page| format!("\nthe page is in {}\n", page.display()));
+        let page = page.map(|page| format!("\npage written to {}\n", page.display()));
         format!("{}\n\n{}{}", self.head(), self.table(), page.unwrap_or_default())
     }
 
@@ -130,7 +131,7 @@ impl Report {
         })
     }
 
-    /// The best of each column, where they differ.
+    /// Marks the best value of each column with different values.
     fn marks(&self) -> Vec<[bool; COLUMNS]> {
         let mut marks = vec![[false; COLUMNS]; self.rows.len()];
         for (figure, column) in FIGURES.iter().zip(AXES.len()..) {
@@ -147,7 +148,7 @@ impl Report {
         marks
     }
 
-    /// How many times the planned peak of the first row.
+    /// The planned peak as a multiple of that of the first row.
     fn against_first(&self, row: &Row) -> String {
         let first = self.rows.first().and_then(planned_peak).filter(|first| *first > 0.0);
         let both = first.zip(planned_peak(row)).filter(|_| self.rows.len() > 1);
@@ -155,19 +156,19 @@ impl Report {
     }
 }
 
-/// A column behind those of the axes.
+/// A column after those of the axes.
 struct Figure {
     heading: &'static str,
-    /// Empty where it is not known.
+    /// Empty if unknown.
     text: fn(&Row, &Report) -> String,
-    /// What makes a row better the less it is.
+    /// The value that is best if smallest.
     cost: fn(&Row) -> Option<f64>,
 }
 
 const COLUMNS: usize = AXES.len() + FIGURES.len();
 
 const FIGURES: [Figure; 10] = [
-    Figure { heading: "lr", text: |row, _| row.lr().map(short).unwrap_or_default(), cost: |_| None },
+    Figure { heading: "lr", text: |row, _| row.lr.map(short).unwrap_or_default(), cost: |_| None },
     Figure {
         heading: "planned peak",
         text: |row, _| row.planned.as_ref().map(|it| it.peak_bytes().to_string()).unwrap_or_default(),
@@ -206,11 +207,11 @@ const FIGURES: [Figure; 10] = [
     },
     Figure {
         heading: "",
-        // Where all is well there is nothing to say; without a measurement it is what was asked.
+        // Measurements that all fit need no verdict. A plan always has one.
         text: |row, report| {
-            let is_told =
+            let is_shown =
                 report.steps.is_none() || report.rows.iter().any(|row| row.verdict != Some(Verdict::Fits));
-            let verdict = row.verdict.filter(|_| is_told);
+            let verdict = row.verdict.filter(|_| is_shown);
             verdict.map(Verdict::text).unwrap_or_default().to_owned()
         },
         cost: |_| None,
@@ -243,7 +244,7 @@ fn losses(measured: &Measured) -> String {
     format!("{} → {}", text(measured.loss_first), text(measured.loss_last))
 }
 
-/// As few digits as say it: `0.1`, `0.001`, `4`, `3e-5`.
+/// A number without trailing zeros: `0.1`, `0.001`, `4`, `3e-5`.
 fn short(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     if value == 0.0 || (1e-3..1e6).contains(&rounded) { rounded.to_string() } else { format!("{value:e}") }
@@ -264,7 +265,7 @@ fn signed_percent(share: f64) -> String {
     format!("{sign}{:.1} %", tenths.abs() / 10.0)
 }
 
-/// A time of a step, to three digits.
+/// A step time with three digits.
 fn seconds(seconds: f64) -> String {
     match seconds {
         long if long >= 100.0 => format!("{long:.0} s"),
@@ -276,7 +277,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// The comparison as a page of bars.
+/// The comparison as a page of bar charts.
 pub(super) fn page(report: &Report) -> Comparison {
     let rows = report.rows.iter().zip(&report.labels).map(|(row, label)| ComparisonRow {
         name: match row.verdict {
@@ -287,7 +288,7 @@ pub(super) fn page(report: &Report) -> Comparison {
         measured_peak_bytes: peak_in_use(row),
         state_bytes_per_parameter: row.state_bytes_per_parameter(),
         step_seconds: step(row),
-        // A loss that is not finite is one all the same.
+        // A loss that is not finite is shown too.
         loss: row.measured.map(|measured| measured.loss_last.unwrap_or(f64::NAN)),
     });
     Comparison { title: report.head(), rows: rows.collect() }
@@ -298,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_three_digits_and_no_more() {
+    fn figures_have_three_digits() {
         let texts = [123.4, 12.34, 1.234, 0.1234, 0.01234, 0.001234].map(seconds);
         assert_eq!(texts, ["123 s", "12.3 s", "1.23 s", "123 ms", "12.3 ms", "1.23 ms"]);
         assert_eq!([0.1, 0.001, 8.0, 0.0, 3e-5, 1e30].map(short), ["0.1", "0.001", "8", "0", "3e-5", "1e30"]);

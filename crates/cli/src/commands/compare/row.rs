@@ -1,57 +1,37 @@
+use oomph_advice::planning::fits;
 use oomph_config::Config;
-use oomph_trainer::{Session, backend, fits};
-use serde::Serialize;
+use oomph_engine::session::backend;
+use oomph_trainer::Session;
 use serde_json::{Map, Value, json};
 
 use super::axes::{AXES, Values};
 use crate::{
     error::CliError,
     probe::{Measured, Planned, Probed},
+    verdict::Verdict,
 };
 
-/// What is known of one combination.
+/// The plan and the measurement of one combination.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) values: Values,
-    /// The learning rate that the schedule goes by, and the batch; `None` where there cannot be such a training.
-    training: Option<(f64, usize)>,
+    /// The base learning rate; `None` if the training is impossible.
+    pub(super) lr: Option<f64>,
     pub(super) planned: Option<Planned>,
     pub(super) measured: Option<Measured>,
-    /// `None` where no limit is known.
+    /// `None` without a known limit.
     pub(super) verdict: Option<Verdict>,
     pub(super) error: Option<String>,
-    /// What can be done about the error.
+    /// What the user can do about the error.
     pub(super) hint: Option<String>,
 }
 
-/// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Verdict {
-    /// The memory was enough, or will be, as planned.
-    Fits,
-    /// It ran out of memory, or will, as planned.
-    DoesNotFit,
-    /// There is no such training, or it failed for another reason.
-    Failed,
-}
-
-impl Verdict {
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Fits => "fits",
-            Self::DoesNotFit => "does not fit",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 impl Row {
-    /// There cannot be such a training.
+    /// An impossible training.
     pub(super) fn failed(values: Values, error: &CliError) -> Self {
         Self {
             values,
-            training: None,
+            lr: None,
             planned: None,
             measured: None,
             verdict: Some(Verdict::Failed),
@@ -60,14 +40,14 @@ impl Row {
         }
     }
 
-    /// Nothing was measured.
+    /// A training that was only planned.
     pub(super) fn planned(values: Values, session: &Session, planned: Planned) -> Self {
         let fits = |limit| fits(planned.peak_bytes(), limit, backend(session));
         let verdict =
             planned.limit_bytes.map(|limit| if fits(limit) { Verdict::Fits } else { Verdict::DoesNotFit });
         Self {
             values,
-            training: Some(training(&session.config)),
+            lr: Some(session.config.optimizer.lr),
             verdict,
             planned: Some(planned),
             measured: None,
@@ -76,7 +56,7 @@ impl Row {
         }
     }
 
-    /// It was tried.
+    /// A training that ran in a child.
     pub(super) fn measured(values: Values, config: &Config, probed: Probed) -> Self {
         let Probed { planned, measured, failure, .. } = probed;
         let verdict = match &failure {
@@ -86,7 +66,7 @@ impl Row {
         };
         Self {
             values,
-            training: Some(training(config)),
+            lr: Some(config.optimizer.lr),
             planned,
             measured,
             verdict: Some(verdict),
@@ -95,16 +75,12 @@ impl Row {
         }
     }
 
-    /// What it has of the axis of that key.
+    /// The value of the axis with this JSON key.
     pub(super) fn value(&self, key: &str) -> Option<&Value> {
         AXES.iter().position(|axis| axis.key == key).map(|number| &self.values[number])
     }
 
-    pub(super) fn lr(&self) -> Option<f64> {
-        self.training.map(|(lr, _)| lr)
-    }
-
-    /// What the optimizer keeps for each parameter: as measured, else as planned.
+    /// Bytes of optimizer state per parameter: as measured, else as planned.
     pub(super) fn state_bytes_per_parameter(&self) -> Option<f64> {
         let measured = self.measured.and_then(|measured| measured.state_bytes_per_parameter);
         measured.or_else(|| self.planned.as_ref().map(|planned| planned.state_bytes_per_parameter))
@@ -114,19 +90,19 @@ impl Row {
         Some(self.measured?.samples_per_second).filter(|rate| rate.is_finite())
     }
 
-    /// What was planned over what was measured, less 1.
+    /// The relative error of the plan: planned over measured, minus 1.
     pub(super) fn error_of_plan(&self) -> Option<f64> {
         let (planned, measured) = (self.planned.as_ref()?, self.measured?.peak_in_use_bytes?);
         Some(planned.peak_bytes().get() as f64 / measured.get().max(1) as f64 - 1.0)
     }
 
-    /// As `--json` has it.
+    /// The row as JSON.
     pub(super) fn json(&self) -> Value {
         let mut row: Map<String, Value> =
             AXES.iter().zip(&self.values).map(|(axis, value)| (axis.key.to_owned(), value.clone())).collect();
         let (planned, measured) = (self.planned.as_ref(), self.measured.as_ref());
         let rest = json!({
-            "lr": self.lr(),
+            "lr": self.lr,
             "planned_peak_bytes": planned.map(Planned::peak_bytes),
             "planned_categories": planned.map(Planned::peak),
             "planned_state_bytes_per_parameter": planned.map(|planned| planned.state_bytes_per_parameter),
@@ -145,8 +121,4 @@ impl Row {
         }
         Value::Object(row)
     }
-}
-
-fn training(config: &Config) -> (f64, usize) {
-    (config.optimizer.lr, config.train.batch)
 }

@@ -1,13 +1,17 @@
 use std::{env, path::Path, process, time::Duration};
 
+use oomph_doctor::{
+    Check, HAS_CUDA,
+    health::{self, Hardware},
+    installation,
+};
 use oomph_memory::{
-    gpu::{Cards, Nvml, NvmlError},
-    health::{self, Check, Hardware},
+    gpu::{Cards, Nvml, NvmlError, visible_devices},
     processes::{Procfs, Watch, on_gpus},
 };
-use oomph_trainer::{HAS_CUDA, installation};
+use oomph_trainer::device::cuda_libraries;
 
-/// Everything that a training on a GPU needs. Where there is no GPU and nobody asked for one, one sentence.
+/// The requirements of training on a GPU. Without a GPU, and if none is needed, a single skipped check.
 pub(super) fn gpus(procfs: &Procfs, hardware: &Hardware, needed: bool, several: bool) -> Vec<Check> {
     if !hardware.is_there() && !needed {
         let finding = match HAS_CUDA {
@@ -25,7 +29,10 @@ pub(super) fn gpus(procfs: &Procfs, hardware: &Hardware, needed: bool, several: 
         checks.push(health::device_files(procfs, hardware));
     }
     let cuda_path = env::var_os("CUDA_PATH");
-    checks.extend(installation(cuda_path.as_deref().map(Path::new), several));
+    let libraries = cuda_libraries().into_iter();
+    checks.extend(
+        libraries.flat_map(|found| installation(&found, cuda_path.as_deref().map(Path::new), several)),
+    );
     if let Ok(nvml) = &mut nvml {
         checks.extend(cards(nvml, procfs));
     }
@@ -38,28 +45,27 @@ fn presence(hardware: &Hardware) -> Check {
         0 => Check::problem(
             NAME,
             "there is no NVIDIA GPU in this machine: no `/dev/nvidia0`, and none on the PCI bus",
-            "use `--devices cpu`; a container needs `--gpus all`, a virtual machine a GPU passed through",
+            "use `--devices cpu`; a container needs `--gpus all`, a virtual machine needs GPU passthrough",
         ),
-        1 => Check::ok(NAME, "1 of NVIDIA in this machine"),
-        count => Check::ok(NAME, format!("{count} of NVIDIA in this machine")),
+        1 => Check::ok(NAME, "1 NVIDIA GPU in this machine"),
+        count => Check::ok(NAME, format!("{count} NVIDIA GPUs in this machine")),
     }
 }
 
 fn without_cuda() -> Check {
-    let hint = "build with CUDA: `cargo build --release --features cuda`; nothing of CUDA is needed for that";
+    let hint = "build with `cargo build --release --features cuda`; the build itself does not need CUDA";
     let finding = "this build of oomph is for the CPU only and cannot use a GPU";
     Check::problem("CUDA in the build", finding, hint)
 }
 
-/// The cards themselves, and which of them this process sees.
+/// The cards, and whether CUDA_VISIBLE_DEVICES shows them.
 fn cards(nvml: &mut Nvml, procfs: &Procfs) -> Vec<Check> {
     let cards = match nvml.sample() {
         Ok(cards) => cards,
         Err(error) => return vec![health::lost(&error as &NvmlError)],
     };
-    let variable = env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned());
-    let mut checks = vec![health::visible_devices(&cards, variable.as_deref())];
-    // One look does not tell who is stale, only who is there.
+    let mut checks = vec![health::visible_devices(&cards, visible_devices())];
+    // A single sample shows the processes, but not which are stale.
     let on = on_gpus(&cards, procfs, &mut Watch::default(), Duration::ZERO);
     checks.extend(cards.iter().map(|card| health::gpu(card, &on, nvml.state(card.index), process::id())));
     checks

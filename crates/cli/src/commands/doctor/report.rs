@@ -1,11 +1,11 @@
 use std::fmt::Write as _;
 
 use console::style;
-use oomph_memory::health::{Check, State};
+use oomph_doctor::{Check, CheckState};
 
 use crate::notices::printable;
 
-/// A line a check, names and states aligned, with the hint below the findings.
+/// One line per check with aligned names and states; the hint is below the finding.
 pub(super) fn report(checks: &[Check]) -> String {
     let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let states = checks.iter().map(|check| check.state.to_string().len()).max().unwrap_or(0);
@@ -13,12 +13,12 @@ pub(super) fn report(checks: &[Check]) -> String {
     for Check { name, state, finding, hint } in checks {
         let shown = style(format!("{state:states$}"));
         let shown = match state {
-            State::Ok => shown.green(),
-            State::Skipped => shown.dim(),
-            State::Warning => shown.yellow().bold(),
-            State::Problem => shown.red().bold(),
+            CheckState::Ok => shown.green(),
+            CheckState::Skipped => shown.dim(),
+            CheckState::Warning => shown.yellow().bold(),
+            CheckState::Problem => shown.red().bold(),
         };
-        // Writing to a string cannot fail, here and below.
+        // Writing to a string cannot fail; the same below.
         let _ = writeln!(text, "{name:names$}  {shown}  {}", printable(finding));
         if let Some(hint) = hint {
             let indent = " ".repeat(names + 2 + states + 2);
@@ -29,7 +29,7 @@ pub(super) fn report(checks: &[Check]) -> String {
     text
 }
 
-/// The last line: what all of it comes to.
+/// The last line: the number of problems and warnings.
 fn verdict(checks: &[Check]) -> String {
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let counted = |number: usize, what: &str| match number {
@@ -37,9 +37,10 @@ fn verdict(checks: &[Check]) -> String {
         1 => Some(format!("1 {what}")),
         _ => Some(format!("{number} {what}s")),
     };
-    let wrong = [counted(count(State::Problem), "problem"), counted(count(State::Warning), "warning")];
+    let wrong =
+        [counted(count(CheckState::Problem), "problem"), counted(count(CheckState::Warning), "warning")];
     let wrong: Vec<_> = wrong.into_iter().flatten().collect();
-    if wrong.is_empty() { "nothing is wrong".to_owned() } else { wrong.join(", ") }
+    if wrong.is_empty() { "no problems".to_owned() } else { wrong.join(", ") }
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_stand_below_what_was_found() {
+    fn hints_are_below_the_findings() {
         console::set_colors_enabled(false);
         let checks = [
             Check::ok("disk", "9.00 GiB free"),
@@ -69,7 +70,7 @@ mod tests {
         disk  ok       9.00 GiB free
         GPUs  skipped  none
 
-        nothing is wrong
+        no problems
         ");
     }
 }

@@ -1,15 +1,21 @@
 use std::collections::HashMap;
 
+use oomph_advice::{
+    PlanError, Planned, check_training,
+    planning::{PlanOptions, fits, planned_peak},
+    varied,
+};
+use oomph_config::{Change, ConfigError};
 use oomph_core::Bytes;
-use oomph_trainer::{PlanOptions, Planned, Session, SessionError, backend, fits, planned_peak};
+use oomph_engine::session::{Session, backend};
 
 use super::subject::Subject;
 
-/// Plans of one session in sizes, each made once.
+/// The plans of one session for different sizes, cached.
 pub(super) struct Plans<'a> {
     session: &'a Session,
     subject: Subject,
-    /// The limit of the children, where they are to have one.
+    /// The memory limit of the children, if they get one.
     limit_bytes: Option<Bytes>,
     peaks: HashMap<usize, Option<Bytes>>,
     allowed: HashMap<usize, bool>,
@@ -20,26 +26,26 @@ impl<'a> Plans<'a> {
         Self { session, subject, limit_bytes, peaks: HashMap::new(), allowed: HashMap::new() }
     }
 
-    /// The session with one size.
-    pub(super) fn session(&self, size: usize) -> Result<Session, SessionError> {
-        let mut settings = self.subject.settings(size);
-        settings.extend(self.limit_bytes.map(|limit| ("memory.limit".to_owned(), limit.get().to_string())));
-        self.session.varied(&settings)
+    /// The session with a size.
+    pub(super) fn session(&self, size: usize) -> Result<Session, ConfigError> {
+        let mut changes = vec![self.subject.change(size)];
+        changes.extend(self.limit_bytes.map(Change::Limit));
+        varied(self.session, &changes)
     }
 
-    /// Why there is no training with a size, if there is none.
-    pub(super) fn check(&self, size: usize) -> Result<(), SessionError> {
-        self.session(size)?.check_training()
+    /// Checks that a size can be trained.
+    pub(super) fn check(&self, size: usize) -> Result<(), PlanError> {
+        check_training(&self.session(size)?)
     }
 
-    /// The first of some sizes that there is a training with, where it is one of the first.
+    /// The first of the sizes that can be trained, among the first 64.
     pub(super) fn least_allowed(&mut self, sizes: impl Iterator<Item = usize>) -> Option<usize> {
-        /// More than these are not refused at the beginning: a normalisation wants two values.
+        /// Only small sizes are refused: batch normalisation needs two values per channel.
         const MOST_REFUSED: usize = 64;
         sizes.take(MOST_REFUSED).find(|size| self.is_allowed(*size))
     }
 
-    /// The planned peak of one size; of several devices that of the fullest.
+    /// The planned peak of a size; of the fullest device if there are several.
     pub(super) fn peak_bytes(&mut self, size: usize) -> Option<Bytes> {
         if let Some(known) = self.peaks.get(&size) {
             return *known;
@@ -50,7 +56,7 @@ impl<'a> Plans<'a> {
         peak
     }
 
-    /// Whether a planned peak fits, with the margin that plans on this device are to have.
+    /// Whether a planned peak fits with the safety margin of plans for this device.
     pub(super) fn fits(&self, planned_peak_bytes: Bytes, limit_bytes: Bytes) -> bool {
         fits(planned_peak_bytes, limit_bytes, backend(self.session))
     }

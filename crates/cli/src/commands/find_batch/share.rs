@@ -2,19 +2,19 @@ use std::str::FromStr;
 
 use oomph_core::Bytes;
 
-/// A share of something, from nothing up to but not including all.
+/// A share from 0 up to but not including 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share(f64);
 
 impl Share {
-    /// What is left without it.
+    /// The bytes without this share.
     pub(super) fn less(self, bytes: Bytes) -> Bytes {
         Bytes::new((bytes.get() as f64 * (1.0 - self.0)) as u64)
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("expected a share from `0%` up to but not including `100%`, such as `5%`")]
+#[error("expected a percentage of at least `0%` and less than `100%`, such as `5%`")]
 pub(super) struct ParseShareError;
 
 impl FromStr for Share {

@@ -1,14 +1,14 @@
-use oomph_config::MicroBatch;
+use oomph_config::{Change, MicroBatch};
 use oomph_trainer::Session;
 
 use crate::numbers::grouped;
 
-/// What is looked for.
+/// The size that the search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The batch.
     Batch,
-    /// The micro-batch of a batch that stays.
+    /// The micro-batch of a fixed batch.
     MicroBatch,
 }
 
@@ -25,16 +25,15 @@ impl Subject {
         format!("{} {}", self.name(), grouped(size))
     }
 
-    /// What is set for one of a size.
-    pub(super) fn settings(self, size: usize) -> Vec<(String, String)> {
-        let set = |key: &str, value: usize| (key.to_owned(), value.to_string());
+    /// The change that sets a size.
+    pub(super) fn change(self, size: usize) -> Change {
         match self {
-            Self::Batch => vec![set("train.batch", size)],
-            Self::MicroBatch => vec![set("memory.micro_batch", size)],
+            Self::Batch => Change::Batch(size),
+            Self::MicroBatch => Change::MicroBatch(MicroBatch::Samples(size)),
         }
     }
 
-    /// The smallest that may be: a batch has a micro-batch at least, and of replicas a sample for each.
+    /// The smallest possible size: a batch has at least one micro-batch, and one sample per replica.
     pub(super) fn least(self, session: &Session) -> usize {
         match (self, session.config.memory.micro_batch) {
             (Self::MicroBatch, _) => 1,
@@ -43,7 +42,7 @@ impl Subject {
         }
     }
 
-    /// The largest that there can be.
+    /// The largest possible size with `samples` training samples.
     pub(super) fn most(self, session: &Session, samples: usize) -> usize {
         match self {
             Self::Batch => samples,
@@ -51,13 +50,11 @@ impl Subject {
         }
     }
 
-    /// Why there are no larger ones.
-    pub(super) fn capped(self, there_are: usize) -> String {
+    /// Why no size is larger than `most`.
+    pub(super) fn capped(self, most: usize) -> String {
         match self {
-            Self::Batch => format!("there are only {} samples to train on", grouped(there_are)),
-            Self::MicroBatch => {
-                format!("a micro-batch is at most what a device has of the batch, {}", grouped(there_are))
-            }
+            Self::Batch => format!("there are only {} training samples", grouped(most)),
+            Self::MicroBatch => format!("a device gets only {} samples of the batch", grouped(most)),
         }
     }
 }

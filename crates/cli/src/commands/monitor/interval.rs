@@ -3,10 +3,10 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Suffixes with the seconds of each. `ms` before `s`, which is its end; a bare number is seconds.
+/// Suffixes with their seconds. `ms` comes before `s`, which is its end. A bare number is seconds.
 const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
-/// Why a text is no interval.
+/// Why a text is not an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum IntervalError {
     #[error("expected a number and a unit, such as `2s`, `500ms` or `1m`")]
@@ -22,7 +22,7 @@ pub(super) fn interval(text: &str) -> Result<Duration, IntervalError> {
         .iter()
         .find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?.trim_end(), *seconds)))
         .unwrap_or((text, 1.0));
-    // Words such as `inf` are numbers too for `parse`.
+    // `parse` would accept words such as `inf`.
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return Err(IntervalError::NotATime);
     }
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interval_is_refused() {
+    fn malformed_intervals_are_refused() {
         for text in ["", "s", "fast", "2 weeks", "-1s", "1..5s", "inf", "1e3"] {
             assert_eq!(interval(text), Err(IntervalError::NotATime), "{text}");
         }

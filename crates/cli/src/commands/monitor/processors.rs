@@ -5,15 +5,15 @@ use std::{
 
 use oomph_memory::processes::Process;
 
-/// How much of the processors a process took since it was looked at before.
+/// The CPU usage of processes since their previous sample.
 #[derive(Debug, Default)]
 pub(super) struct Processors {
-    /// By id and start, since ids are used again.
+    /// The time of the sample and the processor time until then, by process id and start: the system reuses ids.
     seen: HashMap<(u32, Duration), (Instant, Duration)>,
 }
 
 impl Processors {
-    /// In percent of one core. Of a process that is seen for the first time, since its start.
+    /// The CPU usage in percent of one core. The first sample of a process covers the time since its start.
     pub(super) fn percent(&mut self, process: &Process, now: Instant) -> Option<f64> {
         let before = self.seen.insert((process.pid, process.started), (now, process.processor_time));
         let (took, time) = match before {
@@ -25,7 +25,7 @@ impl Processors {
         (!time.is_zero()).then(|| 100.0 * took.as_secs_f64() / time.as_secs_f64())
     }
 
-    /// Forgets who was not looked at now.
+    /// Forgets the processes that were not sampled at `now`.
     pub(super) fn forget_before(&mut self, now: Instant) {
         self.seen.retain(|_, (then, _)| *then >= now);
     }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_since_the_last_look_counts() {
+    fn usage_counts_since_the_last_sample() {
         let process = |seconds| Process {
             pid: 7,
             parent: 1,

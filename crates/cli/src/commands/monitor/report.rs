@@ -8,17 +8,17 @@ use crate::{
     table::{Align, Table, pairs},
 };
 
-/// Columns of a command before it is cut.
+/// The maximum number of characters of a command.
 const COMMAND: usize = 60;
-/// What nobody tells.
+/// The text of an unknown value.
 const UNKNOWN: &str = "–";
 
-/// A sample for people: cards, who is on them, the host, trainings.
+/// A sample as text: cards, their processes, the host, trainings.
 pub(super) fn report(sample: &Sample) -> String {
     let mut parts = Vec::new();
     match (sample.cards.as_slice(), &sample.no_gpu) {
-        ([], None) => parts.push("no GPU: the NVIDIA driver shows none\n".into()),
-        // A notice has said why.
+        ([], None) => parts.push("no GPU: the NVIDIA driver lists none\n".into()),
+        // A note has given the reason.
         ([], Some(_)) => {}
         (some, _) => parts.push(cards(some)),
     }
@@ -95,12 +95,12 @@ fn processes(cards: &[CardSample]) -> String {
     table.to_string()
 }
 
-/// What is to be known of a process.
+/// Remarks on a process.
 fn flag(process: &ProcessSample) -> String {
     match (&process.end_with, &process.user) {
         (Some(command), _) => format!("stale: `{command}`"),
-        (None, None) => "not of this container".into(),
-        (None, Some(_)) if process.parent_is_gone => "parent is gone".into(),
+        (None, None) => "outside this container".into(),
+        (None, Some(_)) if process.parent_is_gone => "parent has exited".into(),
         (None, Some(_)) if process.kind.is_none() => "found by its open files".into(),
         (None, Some(_)) => String::new(),
     }
@@ -138,7 +138,7 @@ fn known(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
 
-/// The command without the folder of its program, cut.
+/// The command without the folder of its program, shortened.
 fn shortened(command: &str) -> String {
     let command = printable(command);
     let (program, arguments) = command.split_once(' ').unwrap_or((&command, ""));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_and_who_is_on_them_are_tables() {
+    fn cards_and_their_processes_are_tables() {
         let stale = ProcessSample {
             stale: true,
             parent_is_gone: true,
@@ -233,7 +233,7 @@ mod tests {
 
         card  pid  user    memory  busy      age                           command
            0   12  ada   9.00 GiB   0 %  1:02:03  stale: `kill 12`         python3 train.py --lr 0.1
-           1    7  –     9.00 GiB   0 %        –  not of this container    –
+           1    7  –     9.00 GiB   0 %        –  outside this container   –
            1    8  bob          –     –  1:02:03  found by its open files  python3 train.py --lr 0.1
 
         host memory  3.91 GiB of 23.4 GiB used
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cards_there_is_the_host() {
+    fn without_cards_the_host_is_shown() {
         let mut sample = sample(Vec::new());
         sample.no_gpu = Some("no driver".into());
         sample.trainings.push(Training {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn long_commands_are_cut_and_control_characters_shown() {
+    fn long_commands_are_shortened_and_control_characters_replaced() {
         assert_eq!(shortened("/usr/bin/python3"), "python3");
         assert_eq!(shortened("a\u{1b}[31m b"), "a\u{fffd}[31m b");
         let text = shortened(&format!("x {}", "é".repeat(100)));

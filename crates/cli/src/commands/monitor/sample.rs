@@ -13,22 +13,22 @@ use serde::Serialize;
 
 use super::processors::Processors;
 
-/// What `--json` says, a line each.
+/// A sample; one line of JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Sample {
     pub(super) unix_seconds: f64,
     pub(super) cards: Vec<CardSample>,
-    /// Why there are none.
+    /// Why there are no cards.
     pub(super) no_gpu: Option<String>,
     pub(super) host: HostMemory,
     pub(super) trainings: Vec<Training>,
 }
 
-/// A card, or with `mig_instances` its parts.
+/// A card, with its MIG instances if it has any.
 #[derive(Debug, Serialize)]
 pub(super) struct CardSample {
     pub(super) index: u32,
-    /// Its name for `--devices`, where CUDA_VISIBLE_DEVICES shows it.
+    /// Its name for `--devices`, if CUDA_VISIBLE_DEVICES includes it.
     pub(super) device: Option<String>,
     pub(super) uuid: String,
     pub(super) name: String,
@@ -68,12 +68,12 @@ pub(super) struct ProcessSample {
     pub(super) command: Option<String>,
     pub(super) memory_bytes: Option<Bytes>,
     pub(super) gpu_utilization_percent: Option<u32>,
-    /// `None` where the driver does not list it.
+    /// `None` if the driver does not list the process.
     pub(super) kind: Option<ProcessKind>,
     pub(super) age_seconds: Option<f64>,
     pub(super) parent_is_gone: bool,
     pub(super) stale: bool,
-    /// What would end it, where it is stale.
+    /// The command that ends a stale process.
     pub(super) end_with: Option<String>,
 }
 
@@ -88,10 +88,10 @@ pub(super) struct Training {
     pub(super) age_seconds: f64,
 }
 
-/// Takes samples, and remembers of the ones before what the next one needs.
+/// Takes samples, and remembers earlier ones for rates.
 pub(super) struct Sampler {
     cards: Result<Box<dyn Cards>, NvmlError>,
-    /// Why the last sample failed, where the driver worked before.
+    /// Why the last sample failed, if the driver worked before.
     failed: Option<NvmlError>,
     visible: Option<String>,
     procfs: Procfs,
@@ -115,7 +115,7 @@ impl Sampler {
         }
     }
 
-    /// Why there are no cards in the last sample.
+    /// Why the last sample has no cards.
     pub(super) fn no_gpu(&self) -> Option<&NvmlError> {
         self.failed.as_ref().or(self.cards.as_ref().err())
     }
@@ -165,7 +165,7 @@ impl Sampler {
     }
 }
 
-/// What CUDA calls the cards and instances, by UUID.
+/// The CUDA device names of cards and MIG instances, by UUID.
 struct Devices(Vec<(String, String)>);
 
 impl Devices {

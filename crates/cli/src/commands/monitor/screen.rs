@@ -2,37 +2,37 @@ use console::{Term, truncate_str};
 
 use crate::{echo, error::CliError};
 
-/// A report that is drawn over the one before, on standard output.
+/// Draws each report over the previous one on stdout.
 pub(super) struct Screen {
     term: Term,
-    /// Lines of the report that is shown.
+    /// The number of lines on the screen.
     lines: usize,
 }
 
 impl Screen {
-    /// Where standard output is a terminal that can go back to a line it has written.
+    /// A screen, if stdout is a terminal that can move the cursor up.
     pub(super) fn open() -> Option<Self> {
         let term = Term::buffered_stdout();
         let draws = term.is_term() && std::env::var_os("TERM").is_none_or(|name| name != "dumb");
         draws.then(|| {
             echo::hide_control_keys();
-            // Where it cannot be hidden it blinks, and that is all.
+            // A cursor that cannot be hidden only blinks.
             let _ = term.hide_cursor();
             Self { term, lines: 0 }
         })
     }
 
-    /// Draws a report, cut to what fits: lines that wrap or scroll away could not be drawn over.
+    /// Draws a report, cut to the terminal: wrapped or scrolled lines could not be drawn over.
     pub(super) fn draw(&mut self, report: &str) -> Result<(), CliError> {
         let (rows, columns) = self.term.size();
         let shown = fitting(report, usize::from(rows), usize::from(columns));
-        // One write for both: otherwise the terminal may show the gap between them.
+        // Erasing and drawing are one write, so that the terminal does not flicker.
         self.erase()?;
         self.lines = shown.lines().count();
         self.term.write_str(&shown).and_then(|()| self.term.flush()).map_err(CliError::Output)
     }
 
-    /// Takes the report away, so that something else may be written.
+    /// Erases the report.
     pub(super) fn clear(&mut self) -> Result<(), CliError> {
         self.erase()?;
         self.term.flush().map_err(CliError::Output)
@@ -48,10 +48,10 @@ impl Screen {
     }
 }
 
-/// What was drawn last stays; the terminal is as it was.
+/// Restores the terminal; the last report stays.
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs no cursor.
+        // A closed terminal needs no cursor.
         let _ = self.term.show_cursor().and_then(|()| self.term.flush());
         echo::restore();
     }
@@ -59,7 +59,7 @@ impl Drop for Screen {
 
 fn fitting(report: &str, rows: usize, columns: usize) -> String {
     let all: Vec<&str> = report.lines().collect();
-    // The cursor stands below the last line.
+    // The cursor needs a line below the report.
     let room = rows.saturating_sub(1).max(2);
     let cut = |line: &&str| truncate_str(line, columns, "…").into_owned() + "\n";
     if all.len() <= room {

@@ -1,14 +1,20 @@
-//! Images: a line a file.
+//! Classifies images, and prints a line per file.
 
+use oomph_trainer::open_on;
 use std::{path::Path, sync::Arc, time::Instant};
 
-use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_data::{ImageFiles, SampleError, SourceRecord, image_files};
-use oomph_trainer::{Predicted, Registry, Session, predict_images, state::Checkpoint};
+use oomph_trainer::{
+    Registry,
+    predict::{Predicted, predict_images},
+};
 use serde::Serialize;
 
-use super::{PredictArguments, scores::Answer};
+use super::{
+    arguments::{PredictArguments, TrainedModel},
+    scores::Answer,
+};
 use crate::{
     error::CliError,
     exit::Exit,
@@ -16,25 +22,23 @@ use crate::{
     output,
 };
 
-/// Longer names of files push their answers to the right instead of all the others'.
+/// The maximum width of the column of file names. Longer names shift only their own line.
 const WIDEST: usize = 60;
 
 pub(super) fn run(
     arguments: &PredictArguments,
     registry: &Registry,
-    config: Config,
-    checkpoint: &Checkpoint,
-    source: &SourceRecord,
+    model: TrainedModel,
 ) -> Result<Exit, CliError> {
     let start = Instant::now();
     let listed = image_files(&arguments.inputs)?;
-    let not_images = || CliError::NothingToAsk { input: source.spec.input.clone(), has_texts: false };
-    let files = Arc::new(ImageFiles::new(source, listed).ok_or_else(not_images)?);
+    let files = Arc::new(ImageFiles::new(&model.source, listed).ok_or_else(|| model.unsupported_input())?);
+    let TrainedModel { config, checkpoint, source } = model;
     let report = output::report_directory(config.name());
-    let session = Session::open_on(files.clone(), config, registry)?;
-    let mut told = Told::new(arguments, source, &files);
-    predict_images(&session, &files, checkpoint, Some(report), |predicted| told.tell(predicted))?;
-    let (unreadable, count) = (told.unreadable, files.files().len());
+    let session = open_on(files.clone(), config, registry)?;
+    let mut printer = Printer::new(arguments, &source, &files);
+    predict_images(&session, &files, &checkpoint, Some(report), |predicted| printer.print(predicted))?;
+    let (unreadable, count) = (printer.unreadable, files.files().len());
     if unreadable > 0 {
         return Err(CliError::Unreadable { unreadable, count });
     }
@@ -51,28 +55,29 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// Tells of one file after the other.
-struct Told<'a> {
+/// Prints the prediction of one file after the other.
+struct Printer<'a> {
     arguments: &'a PredictArguments,
     source: &'a SourceRecord,
     files: &'a ImageFiles,
-    /// Of the column of names.
+    /// The width of the column of file names.
     width: usize,
+    /// The number of unreadable files.
     unreadable: usize,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Printer<'a> {
     fn new(arguments: &'a PredictArguments, source: &'a SourceRecord, files: &'a ImageFiles) -> Self {
         let widths = files.files().iter().map(|file| file.display().to_string().chars().count());
         let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
         Self { arguments, source, files, width, unreadable: 0 }
     }
 
-    fn tell(&mut self, Predicted { index, outputs }: Predicted) -> Result<(), CliError> {
+    fn print(&mut self, Predicted { index, outputs }: Predicted) -> Result<(), CliError> {
         let file = &self.files.files()[index];
         let outputs = match outputs {
             Ok(outputs) => outputs,
-            Err(error) => return self.tell_unreadable(file, &error),
+            Err(error) => return self.print_unreadable(file, &error),
         };
         let answer = Answer::new(outputs, self.source, self.arguments.top as usize);
         if self.arguments.json {
@@ -82,7 +87,7 @@ impl<'a> Told<'a> {
         output::print(&format!("{name:width$}  {}\n", printable(&answer.text())))
     }
 
-    fn tell_unreadable(&mut self, file: &Path, error: &SampleError) -> Result<(), CliError> {
+    fn print_unreadable(&mut self, file: &Path, error: &SampleError) -> Result<(), CliError> {
         self.unreadable += 1;
         if self.arguments.json {
             return output::print_json(&Line::Unreadable {
@@ -95,7 +100,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// What `--json` says.
+/// A line of JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Line<'a> {

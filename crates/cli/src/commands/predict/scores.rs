@@ -1,4 +1,4 @@
-//! What the outputs of a model mean.
+//! Classes or values from the outputs of a model.
 
 use oomph_core::TargetSpec;
 use oomph_data::SourceRecord;
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::numbers::{decimal, percent};
 
-/// What a model says of one input.
+/// The prediction for one input.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// The likeliest classes, the likeliest first.
+    /// The most likely classes, in descending order.
     Classes(Vec<Class>),
-    /// Of a model that gives numbers.
+    /// The outputs of a regression model.
     Values(Vec<f32>),
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Class {
 }
 
 impl Answer {
-    /// Of outputs for a target as the record says; of classes the first `top`.
+    /// Interprets outputs by the target of the source; keeps `top` classes.
     pub(super) fn new(outputs: Vec<f32>, source: &SourceRecord, top: usize) -> Self {
         match source.spec.target {
             TargetSpec::Class { .. } => Self::Classes(classes(&outputs, source, top)),
@@ -48,7 +48,7 @@ impl Answer {
 fn classes(logits: &[f32], source: &SourceRecord, top: usize) -> Vec<Class> {
     let probabilities = softmax(logits);
     let mut order: Vec<usize> = (0..logits.len()).collect();
-    // By the logits, which differ where probabilities are equal already; the sort keeps the first of equals first.
+    // Sorted by logits, which still differ where probabilities round to equal. The sort is stable.
     order.sort_by(|one, other| logits[*other].total_cmp(&logits[*one]));
     let name = |index: usize| {
         let named = source.class_names.as_ref().and_then(|names| names.get(index));
@@ -58,7 +58,7 @@ fn classes(logits: &[f32], source: &SourceRecord, top: usize) -> Vec<Class> {
     order.into_iter().take(top).map(class).collect()
 }
 
-/// Of 32-bit logits in 64 bits, so that the sum is 1 to many digits.
+/// Softmax in 64 bits, so that the sum is 1 to many digits.
 fn softmax(logits: &[f32]) -> Vec<f64> {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let powers: Vec<f64> =
@@ -80,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn the_likeliest_classes_come_first_with_names() {
+    fn the_most_likely_classes_come_first_with_names() {
         let source = source(TargetSpec::Class { count: 3 }, Some(&["cat", "dog", "eel"]));
-        // Probabilities 2 : 6 : 2 of ten, and logits that no exponential could take.
+        // Probabilities 0.2, 0.6, 0.2, from logits whose exponential overflows.
         let outputs = vec![1000.0, 1000.0 + 3.0f32.ln(), 1000.0];
         let answer = Answer::new(outputs, &source, 2);
         assert_eq!(answer.text(), "dog 60.0 %, cat 20.0 %");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_as_they_are() {
+    fn regression_outputs_are_shown_unchanged() {
         let source = source(TargetSpec::Values { features: 2 }, None);
         assert_eq!(Answer::new(vec![0.5, -2.0], &source, 1).text(), "0.5000, -2.0000");
     }

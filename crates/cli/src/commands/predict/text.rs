@@ -1,44 +1,46 @@
-//! A text, continued.
+//! Continues a text with a language model.
 
+use oomph_trainer::open_on;
 use std::{path::Path, sync::Arc, time::Instant};
 
-use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_data::{Prompt, SourceRecord, Vocabulary};
-use oomph_trainer::{Registry, Sampling, Session, continue_text, state::Checkpoint};
+use oomph_data::{Prompt, Vocabulary};
+use oomph_trainer::{
+    Registry,
+    predict::{Sampling, continue_text},
+};
 use serde::Serialize;
 
-use super::PredictArguments;
+use super::arguments::{PredictArguments, TrainedModel};
 use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 pub(super) fn run(
     arguments: &PredictArguments,
     prompt: &str,
     registry: &Registry,
-    config: Config,
-    checkpoint: &Checkpoint,
-    source: &SourceRecord,
+    model: TrainedModel,
 ) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let nothing = || CliError::NothingToAsk { input: source.spec.input.clone(), has_texts: true };
-    let vocabulary = source.vocabulary().ok_or_else(nothing)?;
-    let tokens = Arc::new(Prompt::new(source, prompt).ok_or_else(nothing)?);
+    let unsupported = || model.unsupported_input();
+    let vocabulary = model.source.vocabulary().ok_or_else(unsupported)?;
+    let tokens = Arc::new(Prompt::new(&model.source, prompt).ok_or_else(unsupported)?);
+    let TrainedModel { config, checkpoint, .. } = model;
     let report = output::report_directory(config.name());
-    let session = Session::open_on(tokens.clone(), config, registry)?;
+    let session = open_on(tokens.clone(), config, registry)?;
     let options = &arguments.text;
     let sampling = Sampling {
+        length: options.length,
         temperature: options.temperature,
         top_k: options.top_k.map(|most| most as usize),
         seed: options.seed,
     };
-    // The first token may need a space before it, so it goes on from the prompt as it was read.
+    // Decoding starts with the prompt, since the first token may need a space before it.
     let mut text = vocabulary.decode(tokens.tokens());
     let start_of_continuation = text.len();
     warn_of_unknown(&vocabulary, prompt);
-    let work = (options.length, sampling);
-    // Shown with the first token: a model that cannot be loaded says so and nothing else.
+    // The prompt is printed with the first token, so that a model that cannot be loaded prints only the error.
     let mut unshown = Some(prompt);
-    continue_text(&session, &tokens, work, checkpoint, Some(report), |token| -> Result<(), CliError> {
+    continue_text(&session, &tokens, sampling, &checkpoint, Some(report), |token| -> Result<(), CliError> {
         let shown = text.len();
         vocabulary.append(&mut text, token);
         if arguments.json {
@@ -64,7 +66,7 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// What the model does not know it takes for `<unk>`, which it may never have seen.
+/// Warns of tokens outside the vocabulary. The model reads them as `<unk>`, which it may never have seen.
 fn warn_of_unknown(vocabulary: &Vocabulary, prompt: &str) {
     const SHOWN: usize = 8;
     let unknown = vocabulary.unknown_in(prompt);
@@ -80,7 +82,7 @@ fn warn_of_unknown(vocabulary: &Vocabulary, prompt: &str) {
     }
 }
 
-/// What `--json` says.
+/// A line of JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Line<'a> {

@@ -1,41 +1,28 @@
-//! Where a profile goes.
+//! The files of a profile.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use oomph_memory::export::{self, Page};
-use oomph_trainer::Profile;
-use serde::Serialize;
+use oomph_timeline::export::{self, Page};
+use oomph_trainer::profile::Profile;
 
-use crate::{error::CliError, output::write_file};
+use super::{
+    files::{Files, Others},
+    findings::largest,
+};
+use crate::{commands::timeline_files::write_svg, error::CliError, output::write_file};
 
-/// What is written, and under which names.
+/// Where a profile is written.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// All files, in this directory.
+    /// All files in this directory.
     Directory(PathBuf),
-    /// All files, in `profiles/<name>` or `profiles/<name>-2` and so on.
+    /// All files in `profiles/<name>`, or in `profiles/<name>-2` and so on.
     Next(String),
-    /// The page alone, to this file.
-    Page(PathBuf),
-}
-
-/// The files of a profile.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Files {
-    pub(super) timeline: PathBuf,
-    #[serde(flatten)]
-    pub(super) others: Option<Others>,
-}
-
-/// Those beside the page.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Others {
-    pub(super) snapshot: PathBuf,
-    pub(super) trace: PathBuf,
-    pub(super) events: PathBuf,
+    /// The page and the picture alone, each if named.
+    Named { html: Option<PathBuf>, svg: Option<PathBuf> },
 }
 
 const PROFILES: &str = "profiles";
@@ -45,39 +32,38 @@ const TRACE: &str = "trace.json";
 const EVENTS: &str = "timeline.jsonl";
 
 impl Destination {
-    /// Refuses what would be overwritten, and makes the directory, before there is anything to write: a profile may
-    /// take minutes.
+    /// Refuses to overwrite files and creates the directories, before minutes of profiling.
     pub(super) fn prepare(&self) -> Result<(), CliError> {
-        let directory = match self {
+        match self {
             Self::Directory(path) => {
                 let names = [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| path.join(name));
                 names.iter().try_for_each(|path| refuse_existing(path))?;
-                path
+                create(path)
             }
-            Self::Next(_) => Path::new(PROFILES),
-            Self::Page(path) => {
+            Self::Next(_) => create(Path::new(PROFILES)),
+            Self::Named { html, svg } => html.iter().chain(svg).try_for_each(|path| {
                 refuse_existing(path)?;
-                // Of a name alone it is the empty path, which is always there.
-                path.parent().unwrap_or(path)
-            }
-        };
-        fs::create_dir_all(directory).map_err(refused(directory))
+                // The parent of a bare file name is the empty path, which always exists.
+                create(path.parent().unwrap_or(path))
+            }),
+        }
     }
 
-    /// Writes the measurement with the plan beside it.
+    /// Writes the measurement and the plan.
     pub(super) fn write(&self, profile: &Profile) -> Result<Files, CliError> {
         let directory = match self {
-            Self::Page(path) => {
-                // It may have come to be there while the profile was made.
-                refuse_existing(path)?;
-                write_page(profile, path)?;
-                return Ok(Files { timeline: path.clone(), others: None });
+            Self::Named { html, svg } => {
+                // A file may have appeared during the profile.
+                html.iter().chain(svg).try_for_each(|path| refuse_existing(path))?;
+                html.iter().try_for_each(|path| write_page(profile, path))?;
+                svg.iter().try_for_each(|path| write_svg(&largest(profile).measured, path))?;
+                return Ok(Files { timeline: html.clone(), svg: svg.clone(), others: None });
             }
             Self::Next(name) => next(name)?,
             Self::Directory(path) => path.clone(),
         };
         let measured: Vec<_> = profile.devices().map(|device| &device.measured).collect();
-        // A device and its plan lie below each other.
+        // The plan of a device follows its measurement.
         let both: Vec<_> = profile.devices().flat_map(|device| [&device.measured, &device.planned]).collect();
         let [timeline, snapshot, trace, events] =
             [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| directory.join(name));
@@ -85,8 +71,12 @@ impl Destination {
         write_file(&snapshot, |out| export::snapshot(&measured, out))?;
         write_file(&trace, |out| export::perfetto(&both, out))?;
         write_file(&events, |out| export::json_lines(&measured, out))?;
-        Ok(Files { timeline, others: Some(Others { snapshot, trace, events }) })
+        Ok(Files { timeline: Some(timeline), svg: None, others: Some(Others { snapshot, trace, events }) })
     }
+}
+
+fn create(directory: &Path) -> Result<(), CliError> {
+    fs::create_dir_all(directory).map_err(refused(directory))
 }
 
 fn refuse_existing(path: &Path) -> Result<(), CliError> {
@@ -105,7 +95,7 @@ fn refused(path: &Path) -> impl FnOnce(io::Error) -> CliError {
     move |source| CliError::File { path, source }
 }
 
-/// Makes the first of `profiles/<name>`, `profiles/<name>-2` … that is not there.
+/// Creates the first of `profiles/<name>`, `profiles/<name>-2` … that does not exist.
 fn next(name: &str) -> Result<PathBuf, CliError> {
     let profiles = Path::new(PROFILES);
     let mut path = profiles.join(name);

@@ -1,10 +1,10 @@
-//! The profile of a GPU: what its allocator held where phases and stages ended, and what the driver says of the card.
+//! The profile of a GPU: its memory pool at the end of phases and stages, and the driver's view of the card.
 
 use std::process;
 
 use oomph_core::Bytes;
-use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices};
-use oomph_trainer::{Boundary, DeviceProfile, PoolReading, Session};
+use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices, visible_devices};
+use oomph_trainer::{Boundary, PoolReading, Session, profile::DeviceProfile};
 use serde::Serialize;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     table::{Align, Table, pairs},
 };
 
-/// What `--json` says.
+/// The profile of a GPU as JSON.
 #[derive(Serialize)]
 pub(super) struct DeviceFindings<'a> {
     model: &'a str,
@@ -22,12 +22,12 @@ pub(super) struct DeviceFindings<'a> {
     planned_peak_bytes: Bytes,
     /// A lower bound of the peak.
     highest_in_use_bytes: Bytes,
-    /// An upper bound of it.
+    /// An upper bound of the peak.
     pages_peak_bytes: Option<Bytes>,
     reserved_bytes: Bytes,
     boundaries: &'a [Boundary],
     step_seconds: &'a [f64],
-    /// What the card's memory is, where the driver tells.
+    /// The memory of the card, if the driver reports it.
     card: Option<Breakdown>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> DeviceFindings<'a> {
             model: session.architecture.name(),
             batch: session.config.train.batch,
             device: session.config.device.devices[0].to_string(),
-            rules_verified: oomph_trainer::backend(session).is_verified(),
+            rules_verified: oomph_engine::session::backend(session).is_verified(),
             planned_peak_bytes: found.planned.peak().categories.total(),
             highest_in_use_bytes: found.highest_in_use_bytes(),
             pages_peak_bytes: found.last.pages_peak_bytes,
@@ -49,14 +49,14 @@ impl<'a> DeviceFindings<'a> {
     }
 
     pub(super) fn report(&self) -> String {
-        let unverified = if self.rules_verified { "" } else { " (cuda rules unverified)" };
+        let unverified = if self.rules_verified { "" } else { " (CUDA plan unverified)" };
         let head = pairs([
             ("model", Some(format!("{}, batch {}", self.model, self.batch))),
             ("device", Some(self.device.clone())),
             ("steps", Some(plural(self.step_seconds.len(), "step"))),
             ("planned peak", Some(format!("{}{unverified}", self.planned_peak_bytes))),
-            ("in use, at the least", Some(format!("{} at a boundary", self.highest_in_use_bytes))),
-            ("in use, at the most", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
+            ("peak, lower bound", Some(format!("{} in use at a boundary", self.highest_in_use_bytes))),
+            ("peak, upper bound", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
             ("reserved", Some(self.reserved_bytes.to_string())),
         ]);
         format!(
@@ -85,12 +85,11 @@ fn boundaries(boundaries: &[Boundary]) -> Table<6> {
     table
 }
 
-/// What the driver says of the card that this process computes on; nothing where it cannot be asked.
+/// The memory of this process's card; `None` if the driver does not answer.
 fn card(session: &Session, last: &PoolReading) -> Option<Breakdown> {
     let oomph_config::DeviceName::Cuda(index) = session.config.device.devices[0] else { return None };
     let cards = Nvml::open().ok()?.sample().ok()?;
-    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let devices = cuda_devices(&cards, visible.as_deref());
+    let devices = cuda_devices(&cards, visible_devices());
     let own = OwnMemory {
         pid: process::id(),
         in_use_bytes: last.in_use_bytes,
@@ -103,10 +102,10 @@ fn of_card(card: &Breakdown) -> String {
     let shown = pairs([
         ("the card", Some(card.total_bytes.to_string())),
         ("in use", Some(card.in_use_bytes.to_string())),
-        ("fragmentation", Some(format!("{} reserved and not in use", card.fragmentation_bytes))),
-        ("context", card.context_bytes.map(|bytes| format!("{bytes} of CUDA itself"))),
+        ("fragmentation", Some(format!("{} reserved but not in use", card.fragmentation_bytes))),
+        ("CUDA context", card.context_bytes.map(|bytes| bytes.to_string())),
         ("other processes", Some(card.others_bytes.to_string())),
-        ("named by nobody", Some(card.unattributed_bytes.to_string())),
+        ("unattributed", Some(card.unattributed_bytes.to_string())),
         ("free", Some(card.free_bytes.to_string())),
     ]);
     format!("\n{shown}")
@@ -147,13 +146,13 @@ mod tests {
             card: None,
         };
         insta::assert_snapshot!(findings.report(), @r"
-        model                 resnet50, batch 64
-        device                cuda:0
-        steps                 2 steps
-        planned peak          700 MiB (cuda rules unverified)
-        in use, at the least  600 MiB at a boundary
-        in use, at the most   900 MiB of pages
-        reserved              1.00 GiB
+        model              resnet50, batch 64
+        device             cuda:0
+        steps              2 steps
+        planned peak       700 MiB (CUDA plan unverified)
+        peak, lower bound  600 MiB in use at a boundary
+        peak, upper bound  900 MiB of pages
+        reserved           1.00 GiB
 
         after     stage   in use  padding  reserved  allocations
         forward   stem   100 MiB    512 B  1.00 GiB           40

@@ -1,59 +1,83 @@
-//! What a profile says in figures: what `--json` prints, and the report shows.
+//! The figures of a profile: printed as JSON, and shown by the report.
 
+use oomph_advice::planning::micro_batch;
 use oomph_core::{Bytes, Phase};
-use oomph_memory::{Holder, LaneKind, LaneTimes, SpanKind, Split, Timeline};
-use oomph_trainer::{Profile, ProfiledDevice, Session};
+use oomph_timeline::{Holder, SpanKind, Split, Timeline, TrackKind, TrackTimes};
+use oomph_trainer::{
+    Session,
+    profile::{Profile, ProfiledDevice},
+};
 use serde::Serialize;
 
-use super::destination::Files;
+use super::files::Files;
 
-/// How many of the largest blocks are listed, those that are alike as one.
+/// The number of listed blocks. Equal blocks count as one.
 const LARGEST: usize = 10;
 
 #[derive(Serialize)]
 pub(super) struct Findings<'a> {
-    pub(super) model: &'a str,
-    pub(super) batch: usize,
-    pub(super) micro_batch: usize,
-    /// That with the highest peak in use, to which `planned_peak_bytes` and what follows belong.
+    #[serde(flatten)]
+    pub(super) training: Training<'a>,
+    /// The device with the highest peak in use. The peaks and all that follows belong to it.
     pub(super) device: &'a str,
     pub(super) strategy: Option<&'static str>,
     pub(super) devices: Vec<DeviceFindings<'a>>,
-    /// Steps before those that are shown.
+    /// Warm-up steps before the recorded ones.
     pub(super) warmup: usize,
-    /// Of each step that is shown.
+    /// Of each recorded step.
     pub(super) step_seconds: &'a [f64],
-    pub(super) planned_peak_bytes: Bytes,
-    pub(super) peak_in_use_bytes: Bytes,
-    /// How much more was planned than measured, as a share of what was measured.
-    pub(super) relative_error: f64,
-    /// At the peak of each.
+    #[serde(flatten)]
+    pub(super) peak: Peak,
+    /// At the planned and at the measured peak.
     pub(super) categories: Categories,
     pub(super) phases: Vec<PhasePeak>,
-    /// What the steps that are shown were spent with: nothing where that is not known.
+    /// The time of a step by activity; empty if unknown.
     pub(super) times: Vec<TimeShare>,
     /// The largest blocks at the peak in use.
     pub(super) largest: Vec<Holder>,
-    pub(super) host_bytes: Bytes,
-    pub(super) limit_bytes: Option<Bytes>,
-    pub(super) lost_events: u64,
-    /// Why it ended before its time.
+    #[serde(flatten)]
+    pub(super) recording: Recording,
+    /// Why the profile ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) out_of_memory: Option<String>,
     pub(super) files: &'a Files,
 }
 
-/// One of the devices.
+/// The profiled training.
+#[derive(Serialize)]
+pub(super) struct Training<'a> {
+    pub(super) model: &'a str,
+    pub(super) batch: usize,
+    pub(super) micro_batch: usize,
+}
+
+/// The peak of a device, planned and measured.
+#[derive(Serialize)]
+pub(super) struct Peak {
+    pub(super) planned_peak_bytes: Bytes,
+    pub(super) peak_in_use_bytes: Bytes,
+    /// Planned minus measured, as a share of measured.
+    pub(super) relative_error: f64,
+}
+
+/// The bounds of the recording.
+#[derive(Serialize)]
+pub(super) struct Recording {
+    pub(super) host_bytes: Bytes,
+    pub(super) limit_bytes: Option<Bytes>,
+    pub(super) lost_events: u64,
+}
+
+/// The figures of one device.
 #[derive(Serialize)]
 pub(super) struct DeviceFindings<'a> {
     pub(super) device: &'a str,
-    /// The first and the last, where the model is cut.
+    /// The first and the last stage, if the model is split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stages: Option<&'a [String; 2]>,
-    pub(super) planned_peak_bytes: Bytes,
-    pub(super) peak_in_use_bytes: Bytes,
-    pub(super) relative_error: f64,
-    /// Of the optimizer steps that are shown; the three add up to 1.
+    #[serde(flatten)]
+    pub(super) peak: Peak,
+    /// Shares of the recorded steps. The three add up to 1.
     pub(super) busy_share: Option<f64>,
     pub(super) communication_share: Option<f64>,
     pub(super) idle_share: Option<f64>,
@@ -74,11 +98,22 @@ pub(super) struct PhasePeak {
 
 #[derive(Serialize)]
 pub(super) struct TimeShare {
-    pub(super) kind: LaneKind,
-    /// On average of a step.
+    pub(super) kind: TrackKind,
+    /// The average per step.
     pub(super) seconds: f64,
-    /// Of the steps; they add up to 1.
+    /// The share of the steps. All shares add up to 1.
     pub(super) share: f64,
+}
+
+impl Peak {
+    fn new(planned: &Timeline, measured: &Timeline) -> Self {
+        let [planned, measured] = [planned, measured].map(|timeline| timeline.peak().categories.total());
+        Self {
+            planned_peak_bytes: planned,
+            peak_in_use_bytes: measured,
+            relative_error: difference(planned, measured),
+        }
+    }
 }
 
 impl<'a> Findings<'a> {
@@ -87,26 +122,28 @@ impl<'a> Findings<'a> {
         let ProfiledDevice { measured, planned, .. } = largest(profile);
         let categories =
             Categories { planned: planned.peak().categories, measured: measured.peak().categories };
-        let (planned_peak, peak) = (categories.planned.total(), categories.measured.total());
+        let batch = session.config.train.batch;
         Self {
-            model: session.architecture.name(),
-            batch: session.config.train.batch,
-            micro_batch: session.micro_batch().min(session.config.train.batch),
+            training: Training {
+                model: session.architecture.name(),
+                batch,
+                micro_batch: micro_batch(session).min(batch),
+            },
             device: &measured.device,
             strategy: session.config.device.sharing.name(),
             devices: profile.devices().map(DeviceFindings::new).collect(),
             warmup,
             step_seconds,
-            planned_peak_bytes: planned_peak,
-            peak_in_use_bytes: peak,
-            relative_error: difference(planned_peak, peak),
+            peak: Peak::new(planned, measured),
             categories,
             phases: phases(planned, measured),
             times: times(measured),
             largest: measured.holders(measured.peak().event, Some(planned), LARGEST),
-            host_bytes: *host_bytes,
-            limit_bytes: measured.limit_bytes,
-            lost_events: measured.lost_events,
+            recording: Recording {
+                host_bytes: *host_bytes,
+                limit_bytes: measured.limit_bytes,
+                lost_events: measured.lost_events,
+            },
             out_of_memory: out_of_memory.as_ref().map(ToString::to_string),
             files,
         }
@@ -116,15 +153,12 @@ impl<'a> Findings<'a> {
 impl<'a> DeviceFindings<'a> {
     fn new(device: &'a ProfiledDevice) -> Self {
         let ProfiledDevice { stages, measured, planned } = device;
-        let [planned_peak, peak] = [planned, measured].map(|timeline| timeline.peak().categories.total());
-        let times = measured.lane_times();
-        let share = |of: fn(LaneTimes) -> u64| times.map(|times| times.share(of(times)));
+        let times = measured.track_times();
+        let share = |of: fn(TrackTimes) -> u64| times.map(|times| times.share(of(times)));
         Self {
             device: &measured.device,
             stages: stages.as_ref(),
-            planned_peak_bytes: planned_peak,
-            peak_in_use_bytes: peak,
-            relative_error: difference(planned_peak, peak),
+            peak: Peak::new(planned, measured),
             busy_share: share(|times| times.busy),
             communication_share: share(|times| times.communication),
             idle_share: share(|times| times.idle),
@@ -132,22 +166,22 @@ impl<'a> DeviceFindings<'a> {
     }
 }
 
-/// The device with the highest peak in use, the first of several.
-fn largest(profile: &Profile) -> &ProfiledDevice {
+/// The device with the highest peak in use; the first of equal ones.
+pub(super) fn largest(profile: &Profile) -> &ProfiledDevice {
     let peak = |device: &&ProfiledDevice| device.measured.peak().categories.total();
-    // Of several that are the highest `max_by_key` takes the last.
+    // `max_by_key` returns the last of equal elements.
     let mut devices: Vec<_> = profile.devices().collect();
     devices.reverse();
     devices.into_iter().max_by_key(peak).unwrap_or(&profile.first)
 }
 
-/// How much more the first is than the second, as a share of the second.
+/// Planned minus measured, as a share of measured.
 pub(super) fn difference(planned: Bytes, measured: Bytes) -> f64 {
     let measured = measured.get() as f64;
     if measured == 0.0 { 0.0 } else { (planned.get() as f64 - measured) / measured }
 }
 
-/// What steps were spent with.
+/// The time of a step by activity.
 fn times(measured: &Timeline) -> Vec<TimeShare> {
     let times = measured.step_nanoseconds();
     let all: u64 = times.iter().map(|(_, nanoseconds)| nanoseconds).sum();
@@ -159,7 +193,7 @@ fn times(measured: &Timeline) -> Vec<TimeShare> {
     times.collect()
 }
 
-/// The peak of each phase that was measured.
+/// The peak of each measured phase.
 fn phases(planned: &Timeline, measured: &Timeline) -> Vec<PhasePeak> {
     let peak = |timeline: &Timeline, levels: &[Split], phase: Phase| {
         let spans = timeline.spans_of(SpanKind::Phase);

@@ -1,11 +1,11 @@
-//! A profile as people read it.
+//! The text of a profile.
 
 use oomph_core::Bytes;
-use oomph_memory::Category;
+use oomph_timeline::Category;
 
-use super::findings::{Findings, difference};
+use super::findings::{Findings, Training, difference};
 use crate::{
-    numbers::{grouped, percent},
+    numbers::{grouped, percent, plural},
     table::{Align, Table, pairs},
 };
 
@@ -13,14 +13,16 @@ pub(super) fn report(findings: &Findings<'_>) -> String {
     let several = (findings.devices.len() > 1).then(|| devices(findings));
     let sections = [head(findings)].into_iter().chain(several);
     let sections = sections.chain([categories(findings), phases(findings)]);
-    // Of several devices the table above says it.
+    // With several devices the table of devices has the times.
     let one = findings.devices.len() == 1 && !findings.times.is_empty();
     let sections = sections.chain(one.then(|| times(findings))).chain([largest(findings), files(findings)]);
     sections.collect::<Vec<_>>().join("\n")
 }
 
 fn head(findings: &Findings<'_>) -> String {
-    let Findings { model, batch, micro_batch, device, .. } = *findings;
+    let Training { model, batch, micro_batch } = findings.training;
+    let limit_bytes = findings.recording.limit_bytes;
+    let host = Some(findings.recording.host_bytes.to_string());
     let micro_batches = if micro_batch < batch {
         format!(" in micro-batches of {}", grouped(micro_batch))
     } else {
@@ -30,36 +32,34 @@ fn head(findings: &Findings<'_>) -> String {
     let time =
         median(findings.step_seconds).map(|seconds| format!(", {} each (median)", milliseconds(seconds)));
     let steps = format!(
-        "{} after {} to warm up{}",
+        "{} after {}{}",
         grouped(count),
-        grouped(findings.warmup),
+        plural(findings.warmup, "warm-up step"),
         time.unwrap_or_default()
     );
-    let limit = findings.limit_bytes.map(|limit| format!(" of {limit}"));
+    let limit = limit_bytes.map(|limit| format!(" of {limit}"));
     if findings.devices.len() > 1 {
         let strategy = findings.strategy.unwrap_or_default();
-        let each = findings.limit_bytes.map(|limit| format!(" with {limit} each")).unwrap_or_default();
+        let each = limit_bytes.map(|limit| format!(" with {limit} each")).unwrap_or_default();
         return pairs([
             ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
             ("devices", Some(format!("{}, {strategy}{each}", findings.devices.len()))),
             ("steps", Some(steps)),
-            ("host", Some(findings.host_bytes.to_string())),
+            ("host", host),
         ]);
     }
+    let peak = &findings.peak;
     pairs([
         ("model", Some(format!("{model}, batch {}{micro_batches}", grouped(batch)))),
-        ("device", Some(device.to_owned())),
+        ("device", Some(findings.device.to_owned())),
         ("steps", Some(steps)),
-        (
-            "planned peak",
-            Some(format!("{} ({})", findings.planned_peak_bytes, signed(findings.relative_error))),
-        ),
-        ("peak in use", Some(format!("{}{}", findings.peak_in_use_bytes, limit.unwrap_or_default()))),
-        ("host", Some(findings.host_bytes.to_string())),
+        ("planned peak", Some(format!("{} ({})", peak.planned_peak_bytes, signed(peak.relative_error)))),
+        ("peak in use", Some(format!("{}{}", peak.peak_in_use_bytes, limit.unwrap_or_default()))),
+        ("host", host),
     ])
 }
 
-/// What each device held, and what it did in the steps.
+/// The peak and the activity of each device.
 fn devices(findings: &Findings<'_>) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Right]);
@@ -78,19 +78,19 @@ fn devices(findings: &Findings<'_>) -> String {
         table.row([
             device.device.to_owned(),
             device.stages.map(|[first, last]| format!("{first} … {last}")).unwrap_or_default(),
-            device.planned_peak_bytes.to_string(),
-            device.peak_in_use_bytes.to_string(),
-            signed(device.relative_error),
+            device.peak.planned_peak_bytes.to_string(),
+            device.peak.peak_in_use_bytes.to_string(),
+            signed(device.peak.relative_error),
             share(device.busy_share),
             share(device.communication_share),
             share(device.idle_share),
         ]);
     }
-    let note = format!("below: device {}, which holds the most", findings.device);
+    let note = format!("the rest shows device {}, which has the highest peak in use", findings.device);
     format!("{}{note}\n", table.without_empty_columns())
 }
 
-/// By category at the peak of each.
+/// The categories at the planned and at the measured peak.
 fn categories(findings: &Findings<'_>) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([Left, Right, Right, Right]);
@@ -114,7 +114,7 @@ fn phases(findings: &Findings<'_>) -> String {
     table.heading(["peak in", "planned", "measured", "difference"]);
     for phase in &findings.phases {
         let (planned, measured) = (phase.planned_peak_bytes, phase.peak_in_use_bytes);
-        // What has no plan, as the making of the model, has no error.
+        // A phase without a plan, such as building the model, has no error.
         let none = planned == measured || planned == Bytes::default();
         let error = if none { "–".into() } else { signed(difference(planned, measured)) };
         table.row([phase.phase.to_string(), amount(planned), amount(measured), error]);
@@ -122,7 +122,7 @@ fn phases(findings: &Findings<'_>) -> String {
     table.to_string()
 }
 
-/// What a step is spent with.
+/// The time of a step by activity.
 fn times(findings: &Findings<'_>) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([Left, Right, Right]);
@@ -148,7 +148,8 @@ fn files(findings: &Findings<'_>) -> String {
     let others = files.others.as_ref();
     let path = |path: &std::path::Path| Some(path.display().to_string());
     pairs([
-        ("page", path(&files.timeline)),
+        ("page", files.timeline.as_deref().and_then(path)),
+        ("picture", files.svg.as_deref().and_then(path)),
         ("PyTorch memory snapshot", others.and_then(|others| path(&others.snapshot))),
         ("Perfetto trace", others.and_then(|others| path(&others.trace))),
         ("JSON lines", others.and_then(|others| path(&others.events))),
@@ -159,7 +160,7 @@ fn amount(bytes: Bytes) -> String {
     if bytes == Bytes::default() { "–".into() } else { bytes.to_string() }
 }
 
-/// How many bytes more were planned: `+1.50 KiB`, `−40 B`, `–`.
+/// Planned minus measured bytes: `+1.50 KiB`, `−40 B`, `–`.
 fn more(planned: Bytes, measured: Bytes) -> String {
     let bytes = Bytes::new(planned.get().abs_diff(measured.get()));
     match planned.cmp(&measured) {
@@ -169,14 +170,14 @@ fn more(planned: Bytes, measured: Bytes) -> String {
     }
 }
 
-/// `+3.1 %`, as on the page.
+/// A signed percentage in the format of the page: `+3.1 %`.
 fn signed(share: f64) -> String {
     let text = format!("{:+.1} %", share * 100.0).replace('-', "−");
-    // Nothing has no sign.
+    // Zero has no sign.
     if text == "+0.0 %" || text == "−0.0 %" { "0.0 %".into() } else { text }
 }
 
-/// The middle one; of two in the middle their mean.
+/// The median; the mean of the two middle values if their number is even.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_a_sign_and_nothing_has_none() {
+    fn differences_have_a_sign_and_zero_has_none() {
         let bytes = Bytes::new;
         assert_eq!(more(bytes(2048), bytes(1024)), "+1.00 KiB");
         assert_eq!(more(bytes(10), bytes(30)), "−20 B");
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_steps_keep_three_digits() {
+    fn step_times_have_three_digits() {
         assert_eq!(
             [0.000_027, 0.0412, 0.41, 1.3].map(milliseconds),
             ["27 µs", "41.2 ms", "410 ms", "1.30 s"].map(String::from)

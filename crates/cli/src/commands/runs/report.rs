@@ -1,26 +1,26 @@
 use std::path::Path;
 
 use oomph_config::Value;
-use oomph_trainer::{RunEvaluation, RunStatus, RunSummary};
+use oomph_runs::{RunEvaluation, RunStatus, RunSummary};
 
-use super::differences::{Difference, Having};
+use super::differences::{Difference, ValueRuns};
 use crate::{
     notices::printable,
     numbers::{date, decimal, elapsed, grouped, percent, rate},
     table::{Align, Table},
 };
 
-/// The runs in a table, and where several were named, what differs in their configurations.
+/// The table of runs, and with several paths the differences of their configs.
 pub(super) fn report(runs: &[RunSummary], differences: Option<&[Difference]>) -> String {
     let table = table(runs, differences.is_some());
     match differences {
         None => table,
-        Some([]) => format!("{table}\nthe configs do not differ\n"),
+        Some([]) => format!("{table}\nthe configs are equal\n"),
         Some(differences) => format!("{table}\n{}", differing(differences)),
     }
 }
 
-/// With `marks` the best of each column stands out.
+/// With `marks` the best value of each column is bold.
 fn table(runs: &[RunSummary], marks: bool) -> String {
     use Align::{Left, Right};
     let align = [Left, Left, Left, Left, Right, Right, Right, Right, Right, Right, Left];
@@ -51,7 +51,7 @@ fn table(runs: &[RunSummary], marks: bool) -> String {
     table.to_string()
 }
 
-/// The run with the least number.
+/// The index of the run with the smallest number.
 fn least(runs: &[RunSummary], number: impl Fn(&RunSummary) -> Option<f64>) -> Option<usize> {
     let numbers = runs.iter().enumerate().filter_map(|(index, run)| Some((index, number(run)?)));
     numbers.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
@@ -76,7 +76,7 @@ fn cells(run: &RunSummary) -> [String; 11] {
     ]
 }
 
-/// As the table has it. The words are those of JSON.
+/// The status in the words of the JSON.
 fn status(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Running => "running",
@@ -97,9 +97,9 @@ fn evaluation(evaluation: &RunEvaluation) -> String {
 
 fn differing(differences: &[Difference]) -> String {
     let mut table = Table::new([Align::Left; 3]);
-    table.heading(["differs", "value", "runs"]);
+    table.heading(["different key", "value", "runs"]);
     for Difference { key, values } in differences {
-        for (index, Having { value, runs }) in values.iter().enumerate() {
+        for (index, ValueRuns { value, runs }) in values.iter().enumerate() {
             let key = if index == 0 { key.clone() } else { String::new() };
             let value = value.as_ref().map_or_else(|| "not set".to_owned(), Value::shown);
             let runs: Vec<_> = runs.iter().map(|run| path(run)).collect();

@@ -1,16 +1,16 @@
 use std::cmp::{Ordering, Reverse};
 
 use clap::ValueEnum;
-use oomph_trainer::RunSummary;
+use oomph_runs::RunSummary;
 
-/// What the runs go by, the best first. Those that do not have it come last.
+/// The order of runs, the best first. Runs without the value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sort {
     // The newest first
     Date,
     // By name
     Name,
-    // The lowest loss of an evaluation first
+    // The lowest evaluation loss first
     Best,
     // The lowest loss of the last evaluation first
     Last,
@@ -39,7 +39,7 @@ impl Sort {
     }
 }
 
-/// The least first.
+/// Sorts by a number, the smallest first.
 fn by_number(runs: &mut [RunSummary], number: impl Fn(&RunSummary) -> Option<f64>) {
     runs.sort_by(|one, other| match (number(one), number(other)) {
         (Some(one), Some(other)) => one.total_cmp(&other),

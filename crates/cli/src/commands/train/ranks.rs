@@ -1,28 +1,29 @@
-//! `oomph train` as one of several processes: rank 0 trains, writes and prints, the others follow.
+//! `oomph train` in several processes: rank 0 leads, writes and prints; the other ranks follow.
 
 use std::{sync::Arc, thread::sleep, time::Duration};
 
 use oomph_config::Config;
+use oomph_engine::EngineError;
 use oomph_parallel::group::{Group, GroupError, Member, MpiGroup, Refusal, agree, mpi_group};
-use oomph_trainer::{Process, Registry, Session, Stop, TrainError, follow};
+use oomph_trainer::{RankProcess, Registry, Stop, TrainError, follow, open_together};
 
-use super::{TrainArguments, lead};
+use super::{arguments::TrainArguments, lead::lead};
 use crate::{error::CliError, exit::Exit, failure, ranks::TIMEOUT, signals};
 
 /// Why a rank ends early.
 enum Failure {
-    /// All ranks know that some cannot go on, and end together. The error, where it is this rank that tells.
+    /// All ranks know of the failure and end together. The error is present on the rank that reports it.
     Agreed(Option<CliError>),
-    /// The others cannot go on, and may wait.
+    /// The other ranks do not know of the failure, and may be waiting.
     Broken(CliError),
 }
 
-/// How long a rank that is not 0 waits after its last words, so that rank 0 can say its own.
+/// How long other ranks wait after their report, so that rank 0 can print its own.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// How long a rank waits to be ended by the one that is to end all, before it does so itself.
+/// How long a rank waits for another one to end all ranks, before it ends them itself.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Trains as the rank that this process is. `launched` is how many the launcher says that there are.
+/// Trains as the rank of this process. `launched` is the number of processes that the launcher reports.
 pub(super) fn run(
     arguments: &TrainArguments,
     registry: &Registry,
@@ -37,8 +38,8 @@ pub(super) fn run(
     match part(arguments, registry, &group, loaded) {
         Ok(exit) => Ok(exit),
         Err(Failure::Agreed(None)) => Ok(Exit::Failure),
-        // Said before the group is left: the launcher ends all with the first process that fails.
-        Err(Failure::Agreed(Some(error))) => Ok(tell(&group, error, arguments.json)),
+        // Reported before this process exits: the launcher ends all ranks once the first one fails.
+        Err(Failure::Agreed(Some(error))) => Ok(report(&group, error, arguments.json)),
         Err(Failure::Broken(error)) => end(&group, error, arguments.json),
     }
 }
@@ -50,14 +51,14 @@ fn part(
     loaded: Result<Config, CliError>,
 ) -> Result<Exit, Failure> {
     let is_first = group.rank() == 0;
-    // The others would draw the same bars.
+    // Only rank 0 shows downloads.
     let registry = match is_first {
         true => registry.clone(),
         false => registry.clone().with_open_observer(|_| ()),
     };
     let config = agree(&**group, loaded)?;
-    let process = Process::new(group.clone(), group.local_rank(), group.local_size());
-    let session = Session::open_together(config, &registry, &process.map_err(broken)?)?;
+    let process = RankProcess::new(group.clone(), group.local_rank(), group.local_size());
+    let session = open_together(config, &registry, &process.map_err(broken)?)?;
     if is_first {
         return Ok(lead(arguments, &session, None)?);
     }
@@ -67,8 +68,8 @@ fn part(
     Ok(Exit::Success)
 }
 
-/// Says it as this rank, and how the program ends with it.
-fn tell(group: &MpiGroup, error: CliError, json: bool) -> Exit {
+/// Prints an error as this rank's, and returns the exit code.
+fn report(group: &MpiGroup, error: CliError, json: bool) -> Exit {
     let rank = group.rank();
     let error = match rank {
         0 => error,
@@ -81,15 +82,15 @@ fn tell(group: &MpiGroup, error: CliError, json: bool) -> Exit {
     error.exit()
 }
 
-/// Ends all ranks, those that hang too.
+/// Ends all ranks, also those that hang.
 fn end(group: &MpiGroup, error: CliError, json: bool) -> ! {
     let exit = error.exit() as i32;
     match &error {
-        CliError::Train(TrainError::Group(of_group)) => {
+        CliError::Train(TrainError::Engine(EngineError::Group(of_group))) => {
             let is_elsewhere = matches!(of_group, GroupError::Aborted { .. });
-            if tells(group.rank(), of_group) {
-                tell(group, error, json);
-                // With the exit code of the rank that gave up.
+            if reports(group.rank(), of_group) {
+                report(group, error, json);
+                // The rank that gave up ends all ranks, with its own exit code.
                 sleep(if is_elsewhere { GRACE } else { Duration::ZERO });
             } else {
                 sleep(GRACE);
@@ -97,15 +98,15 @@ fn end(group: &MpiGroup, error: CliError, json: bool) -> ! {
         }
         _ => {
             group.abort(&error.to_string());
-            tell(group, error, json);
+            report(group, error, json);
             sleep(if group.rank() == 0 { Duration::ZERO } else { LAST_WORDS });
         }
     }
     group.terminate(exit)
 }
 
-/// Whether it is this rank that tells of an error of the group, which all have: the first that is not to blame.
-fn tells(rank: usize, error: &GroupError) -> bool {
+/// Whether this rank reports an error that all ranks have: the first rank that did not cause it does.
+fn reports(rank: usize, error: &GroupError) -> bool {
     let is_blamed = |rank: usize| match error {
         GroupError::Timeout { missing, .. } => missing.iter().any(|member| member.rank == rank),
         GroupError::Gone { rank: gone, .. } => gone.rank == rank,
@@ -122,7 +123,7 @@ impl<E: std::error::Error + Into<CliError>> From<Refusal<E>> for Failure {
     fn from(refusal: Refusal<E>) -> Self {
         match refusal {
             Refusal::Own(error) => Self::Agreed(Some(error.into())),
-            Refusal::Told => Self::Agreed(None),
+            Refusal::Reported => Self::Agreed(None),
             Refusal::Group(error) => broken(error),
         }
     }
@@ -131,9 +132,9 @@ impl<E: std::error::Error + Into<CliError>> From<Refusal<E>> for Failure {
 impl From<CliError> for Failure {
     fn from(error: CliError) -> Self {
         match error {
-            // Before training, or in it.
+            // Before or during the training.
             CliError::Train(_) | CliError::Signals(_) => Self::Broken(error),
-            // After it, when no rank needs another any more.
+            // After the training, when ranks no longer depend on each other.
             error => Self::Agreed(Some(error)),
         }
     }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_tells_of_an_error_of_the_group() {
+    fn exactly_one_rank_reports_an_error_of_the_group() {
         let operation = Operation::Exchange(Exchange::Barrier);
         let late = |ranks: &[usize]| GroupError::Timeout {
             missing: ranks.iter().map(|rank| member(*rank)).collect(),
@@ -158,14 +159,14 @@ mod tests {
             number: 3,
             waited: Duration::from_secs(1),
         };
-        let telling = |error: &GroupError| (0..4).find(|rank| tells(*rank, error));
-        let all = |error: &GroupError| (0..4).filter(|rank| tells(*rank, error)).count();
-        assert_eq!(telling(&late(&[3])), Some(0));
+        let first = |error: &GroupError| (0..4).find(|rank| reports(*rank, error));
+        let all = |error: &GroupError| (0..4).filter(|rank| reports(*rank, error)).count();
+        assert_eq!(first(&late(&[3])), Some(0));
         assert_eq!(all(&late(&[3])), 1);
-        assert_eq!((telling(&late(&[0, 1])), all(&late(&[0, 1]))), (Some(2), 1));
+        assert_eq!((first(&late(&[0, 1])), all(&late(&[0, 1]))), (Some(2), 1));
         let gone = GroupError::Gone { rank: member(0), operation, number: 3 };
-        assert_eq!((telling(&gone), all(&gone)), (Some(1), 1));
-        // Who gives up says why itself.
+        assert_eq!((first(&gone), all(&gone)), (Some(1), 1));
+        // A rank that gives up reports its own reason.
         let aborted = GroupError::Aborted { rank: member(0), reason: "full".into() };
         assert_eq!(all(&aborted), 1);
     }

@@ -10,10 +10,10 @@ fn file() -> Vec<u8> {
     (0..300_000u32).flat_map(|value| value.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
-/// A folder for what is fetched.
-struct Place(tempfile::TempDir);
+/// A folder for downloads.
+struct DownloadDir(tempfile::TempDir);
 
-impl Place {
+impl DownloadDir {
     fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }
@@ -35,7 +35,7 @@ impl Place {
         download(remote, &self.target(), &|_| {})
     }
 
-    /// Nothing is there under the final name, nor beside it.
+    /// Neither the final file nor a partial one exists.
     fn assert_empty(&self) {
         assert!(!self.target().exists() && !self.part().exists());
     }
@@ -43,7 +43,7 @@ impl Place {
 
 #[test]
 fn a_file_arrives_whole_and_is_fetched_once() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server = Server::start(file.clone(), &[Answer::Whole]);
     let told = RefCell::new(Vec::new());
     let tell = |event: &OpenEvent<'_>| match *event {
@@ -65,26 +65,26 @@ fn a_file_arrives_whole_and_is_fetched_once() {
 
 #[test]
 fn a_connection_that_is_cut_is_taken_up_where_it_ended() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let answers = [Answer::Cut(500_000), Answer::Cut(0), Answer::Status(503), Answer::Cut(1), Answer::Whole];
     let server = Server::start(file.clone(), &answers);
     place.fetch(&server.remote(&file)).expect("it comes in pieces");
     assert_eq!(fs::read(place.target()).expect("fetched"), file);
     let requests = server.requests();
     assert_eq!((requests.len(), requests[0]), (5, 0));
-    // What is in the pipes of a connection that breaks may be lost.
+    // Bytes in flight may be lost when a connection breaks.
     assert!(requests.is_sorted() && requests[1] > 0 && requests[4] <= 500_001, "{requests:?}");
 }
 
 #[test]
 fn a_later_process_goes_on_too() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server =
         Server::start(file.clone(), &[Answer::Cut(0), Answer::Cut(0), Answer::Cut(0), Answer::Whole]);
     place.write_part(&file[..700_000]);
     let error = place.fetch(&server.remote(&file)).expect_err("nothing comes");
     assert!(matches!(error, DownloadError::Cut { done: 700_000, total: 1_200_000, .. }), "{error}");
-    assert!(error.hint().is_some_and(|hint| hint.contains("goes on")));
+    assert!(error.hint().is_some_and(|hint| hint.contains("resumes")));
     place.fetch(&server.remote(&file)).expect("the rest comes");
     assert_eq!(fs::read(place.target()).expect("fetched"), file);
     assert_eq!(server.requests(), [700_000; 4]);
@@ -92,7 +92,7 @@ fn a_later_process_goes_on_too() {
 
 #[test]
 fn a_server_without_ranges_sends_all_of_it_again() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server = Server::start(file.clone(), &[Answer::NoRanges]);
     place.write_part(&[9; 1000]);
     place.fetch(&server.remote(&file)).expect("from the start");
@@ -101,7 +101,7 @@ fn a_server_without_ranges_sends_all_of_it_again() {
 
 #[test]
 fn a_range_that_was_not_asked_for_is_not_taken() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server = Server::start(file.clone(), &[Answer::WrongRange, Answer::Whole]);
     place.write_part(&file[..1000]);
     place.fetch(&server.remote(&file)).expect("from the start");
@@ -111,7 +111,7 @@ fn a_range_that_was_not_asked_for_is_not_taken() {
 
 #[test]
 fn a_part_that_is_too_long_is_begun_anew() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server = Server::start(file.clone(), &[Answer::Whole]);
     place.write_part(&[1; 1_200_001]);
     place.fetch(&server.remote(&file)).expect("from the start");
@@ -120,14 +120,14 @@ fn a_part_that_is_too_long_is_begun_anew() {
 
 #[test]
 fn wrong_bytes_are_removed_whoever_sent_them() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let mut wrong = file.clone();
     wrong[1_000_000] ^= 1;
     let server = Server::start(wrong, &[Answer::Whole]);
     let error = place.fetch(&server.remote(&file)).expect_err("another file");
     assert!(matches!(error, DownloadError::Checksum { .. }), "{error}");
     place.assert_empty();
-    // A part from before that is of another file: the whole is refused, and the next try begins anew.
+    // A partial download of another file: the whole is refused, and the next attempt starts over.
     let server = Server::start(file.clone(), &[Answer::Whole]);
     place.write_part(&[1; 5000]);
     assert!(matches!(place.fetch(&server.remote(&file)), Err(DownloadError::Checksum { .. })));
@@ -138,7 +138,7 @@ fn wrong_bytes_are_removed_whoever_sent_them() {
 
 #[test]
 fn a_file_of_another_length_is_refused() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     for (served, answer, found) in [
         (&file[..1_199_999], Answer::Whole, Some(1_199_999)),
         (&[&file[..], b"more"].concat()[..], Answer::Whole, Some(1_200_004)),
@@ -159,10 +159,10 @@ fn a_file_of_another_length_is_refused() {
 
 #[test]
 fn what_is_not_there_is_told_with_what_to_do() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     let server = Server::start(file.clone(), &[Answer::Status(404)]);
     let error = place.fetch(&server.remote(&file)).expect_err("it is not there");
-    assert!(error.to_string().ends_with("was refused with status 404"), "{error}");
+    assert!(error.to_string().ends_with("with status 404"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("deeper/data.bin")), "{:?}", error.hint());
     assert_eq!(server.requests().len(), 1);
     place.assert_empty();
@@ -170,7 +170,7 @@ fn what_is_not_there_is_told_with_what_to_do() {
 
 #[test]
 fn without_a_network_the_error_says_where_to_put_the_file() {
-    let place = Place::new();
+    let place = DownloadDir::new();
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
     for url in [format!("http://{free}/x"), "http://does-not-exist.invalid/x".to_owned()] {
         let error = place.fetch(&Remote::new(url, 1, "")).expect_err("nobody is there");
@@ -182,7 +182,7 @@ fn without_a_network_the_error_says_where_to_put_the_file() {
 
 #[test]
 fn a_file_that_is_there_and_is_another_is_not_touched() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     place.write_part(b"");
     fs::write(place.target(), b"the user's own").expect("a file");
     let server = Server::start(file.clone(), &[Answer::Whole]);
@@ -194,7 +194,7 @@ fn a_file_that_is_there_and_is_another_is_not_touched() {
 
 #[test]
 fn two_processes_do_not_write_one_file() {
-    let (file, place) = (file(), Place::new());
+    let (file, place) = (file(), DownloadDir::new());
     place.write_part(b"");
     let other = fs::File::open(place.part()).expect("a file");
     other.lock().expect("nobody else has it");

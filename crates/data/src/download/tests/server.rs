@@ -1,4 +1,4 @@
-//! A server on this machine for tests, which behaves and misbehaves as it is told.
+//! A local HTTP server for tests that can misbehave on request.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -17,24 +17,24 @@ use crate::download::Remote;
 /// How one request is answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// With what is asked for, in ranges too.
+    /// The requested bytes, ranges included.
     Whole,
-    /// With so many bytes of it at most, and then the connection breaks.
+    /// At most this number of bytes, then a broken connection.
     Cut(usize),
-    /// With all of it, whatever range is asked for.
+    /// The whole file, ignoring the requested range.
     NoRanges,
-    /// With a range that begins elsewhere.
+    /// Another range than the requested one.
     WrongRange,
-    /// With a status and nothing else.
+    /// A status without a body.
     Status(u16),
-    /// Without saying how much comes, and with so many bytes more.
+    /// No length, and this number of extra bytes.
     Longer(usize),
 }
 
-/// Serves one file at any path. The first requests are answered as told, and those after them as the last of those.
+/// Serves one file at any path. The requests get the given answers in order; later ones get the last answer again.
 pub(crate) struct Server {
     address: String,
-    /// For each request so far the first byte that was asked for.
+    /// The first requested byte of each request so far.
     requests: Arc<Mutex<Vec<usize>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Server {
                     let number = requests.lock().expect("no panic").len();
                     let answer = answers[number.min(answers.len() - 1)];
                     let connection = connection.expect("a connection");
-                    // Counted before it is answered: who has the answer may ask how many there were.
+                    // Counted before the answer: a client with the answer may read the count.
                     serve(connection, &file, answer, |start| requests.lock().expect("no panic").push(start));
                 }
             }
@@ -77,13 +77,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It looks up once more when somebody comes.
+        // A connection wakes the server's thread.
         drop(TcpStream::connect(&self.address));
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
-/// Answers one request, and says before from which byte on the file was asked for.
+/// Answers one request, after it reports the first requested byte.
 fn serve(mut connection: TcpStream, file: &[u8], answer: Answer, asked: impl FnOnce(usize)) {
     let mut start = 0;
     let mut lines = BufReader::new(connection.try_clone().expect("a handle")).lines();
@@ -121,7 +121,7 @@ fn serve(mut connection: TcpStream, file: &[u8], answer: Answer, asked: impl FnO
             ("HTTP/1.1 200 OK\r\n".to_owned(), body)
         }
     };
-    // Whoever asked may have gone already.
+    // The client may have closed the connection.
     let _ = connection.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes());
     let _ = connection.write_all(&body);
 }

@@ -1,15 +1,17 @@
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
+use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
+
 use super::{
     Lstm, LstmState,
-    segments::{Layer, Upstream},
+    segments::{LstmUpstream, SegmentedLayer},
 };
-use crate::{AnyTensor, Policy, autodiff, differentiable, function::SecondOutput, kernel, policy::ranked};
+use crate::{AnyTensor, Policy, autodiff};
 
 impl Lstm {
-    /// As one operation, which keeps the input, and of each run of steps the state before it and, unless the policy
-    /// asks for recomputation, the gates.
+    /// The layer as one operation. Backward keeps the input, the state before each run of steps and, unless the policy asks
+    /// for recompute, the gates.
     pub(super) fn lean(
         &self,
         input: Tensor<3>,
@@ -20,7 +22,7 @@ impl Lstm {
         let weights = [self.weight_ih.val(), self.weight_hh.val()];
         let biases = [self.bias_ih.val(), self.bias_hh.val()];
         let [bias_ih, bias_hh] = biases.clone().map(autodiff::inner);
-        let layer = Layer {
+        let mut layer = SegmentedLayer {
             input: autodiff::inner(input.clone()),
             weights: weights.clone().map(autodiff::inner),
             bias: bias_ih + bias_hh,
@@ -28,33 +30,39 @@ impl Lstm {
         };
         let start = match state {
             Some(LstmState { hidden, cell }) => {
-                // Rounded to what outputs have, as the hidden units of every other step are.
+                // Rounded to the format of outputs, as the hidden units of every other step.
                 [policy.widen(policy.narrow(hidden)), policy.widen(cell)]
             }
             None => {
                 let units = layer.units();
-                let zeros = kernel::room([batch, units], DType::F32, layer.bias.clone(), policy.kernels);
+                let zeros = zeros([batch, units], DType::F32, layer.bias.clone(), policy.kernels);
                 [zeros.clone(), zeros]
             }
         };
+        // The gradient of the weight reads the input, and so does recompute. Of a frozen layer only its shape is read.
+        let reads_input = weights[0].is_require_grad() || policy.recompute;
         let inputs = inputs(input, weights, biases, start.clone());
         let differentiable_here = inputs.iter().any(|input| input.device().is_autodiff());
         let made = layer.forward(start.map(autodiff::inner), differentiable_here);
+        if differentiable_here && !reads_input {
+            let one = Tensor::<3>::zeros([1; 3], (&layer.input.device(), layer.input.dtype()));
+            layer.input = one.expand(layer.input.dims());
+        }
         let (ends, kept) = ([SecondOutput::default(), SecondOutput::default()], made.kept);
         let of_ends = ends.clone();
         let output: Tensor<3> = ranked(differentiable(inputs, made.output.into(), move |output, wanted| {
             let state = of_ends.map(|end| end.take().map(|gradient| policy.widen(ranked(gradient))));
-            layer.backward(kept, Upstream { output: ranked(output), state }, wanted)
+            layer.backward(kept, LstmUpstream { output: ranked(output), state }, wanted)
         }));
         let [of_hidden, of_cell] = ends;
         let [hidden, cell] = made.state;
-        let hidden = kernel::cast(hidden, policy.dtype(), policy.kernels);
+        let hidden = cast(hidden, policy.dtype(), policy.kernels);
         let [hidden, cell] = [of_hidden.output(&output, hidden), of_cell.output(&output, cell)];
         (output, LstmState { hidden, cell })
     }
 }
 
-/// What the operation is differentiable in.
+/// The differentiable inputs of the operation.
 fn inputs(
     input: Tensor<3>,
     [weight_ih, weight_hh]: [Tensor<2>; 2],

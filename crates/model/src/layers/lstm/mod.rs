@@ -7,25 +7,21 @@ use burn::{
     tensor::Tensor,
 };
 
-use crate::{
-    Init, LayerKind, ModelError, Pass, Policy, autodiff, differentiable,
-    kernel::{place_steps, room},
-    policy::ranked,
-};
+use oomph_kernels::{differentiable, place_steps, ranked, zeros};
+
+use crate::{Init, LayerKind, ModelError, Pass, Policy, autodiff};
 
 /// One layer of long short-term memory (Hochreiter & Schmidhuber 1997; gates as in PyTorch's `nn.LSTM`).
 ///
 /// With gates i, f, g, o = x W_ihᵀ + b_ih + h W_hhᵀ + b_hh, cut in four:
 /// c′ = σ(f)·c + σ(i)·tanh(g), h′ = σ(o)·tanh(c′).
 ///
-/// A [lean](crate::Policy::lean) layer goes back through time by a backward pass of its own, run by run of about √T
-/// steps. Of each run it keeps the activated gates and the state that it started from; where the policy asks for
-/// [recomputation](crate::Policy::recompute) that state alone, as in Chen et al. 2016
-/// (<https://arxiv.org/abs/1604.06174>) and, for networks over time, Gruslys et al. 2016
-/// (<https://arxiv.org/abs/1606.03401>). Both give the same bits.
+/// A [lean](crate::Policy::lean) layer has its own backward pass through time, run by run of about √T steps. It keeps the
+/// activated gates and the initial state of each run. If the policy asks for [recompute](crate::Policy::recompute) it keeps
+/// only the initial states, as in Chen et al. 2016 (<https://arxiv.org/abs/1604.06174>) and, for networks over time,
+/// Gruslys et al. 2016 (<https://arxiv.org/abs/1606.03401>). Both give the same bits.
 ///
-/// Matrix products have the format of the policy, and so have gates and outputs; cells and what is summed up over time
-/// have 32 bits.
+/// Matrix products, gates and outputs have the format of the policy. Cells and sums over time have 32 bits.
 ///
 /// # Shapes
 /// - input `[B, T, I]`, output `[B, T, U]`, state `[B, U]` each
@@ -34,17 +30,17 @@ use crate::{
 /// All start uniform in ±1/√U, as PyTorch's.
 #[derive(Module, Debug)]
 pub struct Lstm {
-    /// From input to gates.
+    /// The weight from the input to the gates.
     pub weight_ih: Param<Tensor<2>>,
-    /// From the last output to gates.
+    /// The weight from the last output to the gates.
     pub weight_hh: Param<Tensor<2>>,
-    /// Shift of the gates; kept apart from `bias_hh` as PyTorch does.
+    /// Shift of the gates; separate from `bias_hh`, as in PyTorch.
     pub bias_ih: Param<Tensor<1>>,
     /// Shift of the gates.
     pub bias_hh: Param<Tensor<1>>,
 }
 
-/// The state of an LSTM layer between two time steps. What goes on from it is differentiable with respect to it.
+/// The state of an LSTM layer between two time steps. Gradients go back through it.
 #[derive(Clone, Debug)]
 pub struct LstmState {
     /// The last output, `[B, U]`.
@@ -96,9 +92,9 @@ impl Lstm {
     }
 }
 
-/// The last time step of `[B, T, U]`, `[B, U]`. It keeps nothing.
+/// The last time step, `[B, U]`, of `[B, T, U]`. Backward keeps nothing.
 ///
-/// Its gradient is one tensor of zeros with that step in it, where that of Burn's slices is three for a moment.
+/// Its gradient is one tensor of zeros with that step in it; Burn's slices allocate three for a moment.
 pub fn last_step(sequence: Tensor<3>, policy: Policy) -> Tensor<2> {
     let dims @ [batch, steps, units] = sequence.dims();
     let last = |sequence: Tensor<3>| sequence.narrow(1, steps - 1, 1).reshape([batch, units]);
@@ -109,7 +105,7 @@ pub fn last_step(sequence: Tensor<3>, policy: Policy) -> Tensor<2> {
     let output = last(autodiff::inner(sequence.clone()));
     ranked(differentiable([sequence.into()], output.into(), move |gradient, _| {
         let gradient = ranked::<2>(gradient).reshape([batch, 1, units]);
-        let mut all = room(dims, dtype, gradient.clone(), kernels);
+        let mut all = zeros(dims, dtype, gradient.clone(), kernels);
         place_steps(&mut all, gradient, steps - 1, kernels);
         [Some(all.into())]
     }))

@@ -7,7 +7,7 @@ use super::{Lstm, LstmState};
 use crate::Policy;
 
 impl Lstm {
-    /// By Burn's operations, which keep whatever their own backward passes ask for.
+    /// The layer composed of Burn's operations, which keep all that their own backward passes need.
     ///
     /// The whole sequence is projected by one matrix product, and each step takes one more for all four gates.
     pub(super) fn plain(

@@ -1,12 +1,12 @@
 use crate::weights::{error::FormatError, source::ReadAt};
 
-/// Reads bytes one after the other, up to an end.
+/// Reads bytes in order, up to an end.
 pub(super) struct Cursor<'a> {
     bytes: &'a dyn ReadAt,
     at: u64,
     end: u64,
     buffer: Vec<u8>,
-    /// Where `buffer` begins.
+    /// The position of the first byte of `buffer`.
     start: u64,
 }
 
@@ -14,12 +14,12 @@ pub(super) struct Cursor<'a> {
 const BUFFER: u64 = 1 << 14;
 
 impl<'a> Cursor<'a> {
-    /// From `at` to `end`, or to where the bytes end.
+    /// A cursor from `at` to `end`, or to the end of the bytes.
     pub(super) fn new(bytes: &'a dyn ReadAt, at: u64, end: u64) -> Self {
         Self { bytes, at, end: end.min(bytes.len()), buffer: Vec::new(), start: 0 }
     }
 
-    /// The place of the next byte.
+    /// The position of the next byte.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
@@ -38,7 +38,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// The next byte, of a new buffer.
+    /// The next byte, from a refilled buffer.
     fn fetch(&mut self) -> Result<u8, FormatError> {
         let length = self.end.saturating_sub(self.at).min(BUFFER);
         // At most `BUFFER`.
@@ -56,19 +56,19 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    /// So many bytes. Nothing is allocated for what is not there.
+    /// The next `count` bytes. Missing bytes are an error before anything is allocated.
     pub(super) fn take(&mut self, count: u64) -> Result<Vec<u8>, FormatError> {
         if count > self.end.saturating_sub(self.at) {
             return Err(self.truncated());
         }
-        // There are as many in the file.
+        // The check above makes sure that the file has these bytes.
         let mut taken = vec![0; count as usize];
         self.bytes.read_at(self.at, &mut taken)?;
         self.at += count;
         Ok(taken)
     }
 
-    /// Goes on so many bytes further.
+    /// Skips bytes.
     pub(super) fn skip(&mut self, count: u64) -> Result<(), FormatError> {
         if count > self.end.saturating_sub(self.at) {
             return Err(self.truncated());
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The bytes up to the next end of a line, which is left out.
+    /// The bytes up to the next end of a line, without it.
     pub(super) fn line(&mut self) -> Result<Vec<u8>, FormatError> {
         let at = self.at;
         let mut line = Vec::new();

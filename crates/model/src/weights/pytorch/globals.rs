@@ -1,9 +1,9 @@
 use crate::weights::element::Element;
 
-/// What a pickle of a state dict may name.
+/// A Python name that a pickle of a state dict may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
-    /// `collections.OrderedDict`: what a state dict is.
+    /// `collections.OrderedDict`: the type of a state dict.
     OrderedDict,
     /// `torch._utils._rebuild_tensor_v2`, and `_rebuild_tensor` before it: a tensor of a part of a storage.
     RebuildTensor,
@@ -29,7 +29,7 @@ const STORAGES: [(&str, Element); 12] = [
     ("ComplexDoubleStorage", Element::Other("complex128", 16)),
 ];
 
-/// The one of that name; `None` where no state dict needs it.
+/// The global of that name; `None` if no state dict needs it.
 pub(super) fn find(module: &str, name: &str) -> Option<Global> {
     match (module, name) {
         ("collections", "OrderedDict") => Some(Global::OrderedDict),

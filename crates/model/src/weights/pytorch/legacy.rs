@@ -1,5 +1,5 @@
-//! PyTorch's format before 1.6: five pickles (a magic number, a version, what the machine was, the object, the keys of
-//! its storages), then each storage with the number of its elements before it.
+//! PyTorch's format before 1.6: five pickles (a magic number, a version, the machine, the object, the keys of its storages),
+//! then each storage after the number of its elements.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,19 @@ use super::{
     state_dict::{Location, storages},
 };
 use crate::weights::{
-    error::{FormatError, shown},
+    error::FormatError,
+    shown::shown,
     source::{ReadAt, array},
 };
 
-/// The pickle of the magic number, as every such file begins.
+/// The pickle of the magic number, with which every such file begins.
 pub(super) const MAGIC: [u8; 15] =
     [0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, b'.'];
 
-/// The version that there ever was.
+/// The only version.
 const VERSION: usize = 1001;
 
-/// What the file holds, and where its storages are by key.
+/// Reads the object of the file, and the position of each storage by key.
 pub(super) fn read(bytes: &dyn ReadAt) -> Result<(Pickle, BTreeMap<String, Location>), FormatError> {
     let mut cursor = Cursor::new(bytes, MAGIC.len() as u64, bytes.len());
     let at = cursor.at();
@@ -59,10 +60,10 @@ pub(super) fn read(bytes: &dyn ReadAt) -> Result<(Pickle, BTreeMap<String, Locat
     Ok((object, located))
 }
 
-/// What the number of a storage's elements takes.
+/// Bytes of the element count before each storage.
 const COUNT_BYTES: u64 = 8;
 
-/// What the machine was: a dictionary that says which byte of a number comes first.
+/// Checks the machine's dictionary, which gives the byte order.
 fn check_machine(cursor: &mut Cursor<'_>) -> Result<(), FormatError> {
     let (at, machine) = (cursor.at(), pickle::read(cursor)?);
     let Node::Dict(items) = machine.nodes.get(machine.root) else {

@@ -1,14 +1,13 @@
-//! What `torch.save` writes: a zip archive with a pickle and a file a storage (since PyTorch 1.6), or pickles with the
-//! storages behind them (before). Nothing in them is ever run.
+//! The files of `torch.save`: a zip archive with a pickle and a file for each storage (since PyTorch 1.6), or pickles with
+//! the storages behind them (before). Nothing in them is ever run.
 //!
-//! A pickle is a program that may call anything. Here it can make lists, dictionaries and numbers, and name the few
-//! functions of PyTorch that tensors are put together with, which we know and do ourselves ([`globals`]); whatever else
-//! it asks for is an error. What it makes is held in a flat list by index ([`nodes`]), so that no depth and no cycle of
-//! a hostile file costs more than its length.
+//! A pickle is a program that may call anything. Here it can build lists, dictionaries and numbers, and name the few
+//! PyTorch functions that build tensors, which are implemented in [`globals`]. Any other name is an error. Values are kept
+//! in a flat list and refer to each other by index ([`nodes`]). So the cost of a hostile file is bounded by its length,
+//! whatever its depth or cycles.
 //!
-//! Why not `burn-store`, which reads such files too: where a storage is missing or short it fills tensors with zeros and
-//! says nothing, it holds whole storages in memory, reads what is compressed without a bound, and computes shapes
-//! without checks.
+//! `burn-store` reads such files too, but it silently fills tensors of a missing or short storage with zeros, holds whole
+//! storages in memory, decompresses without a bound, and computes shapes without checks.
 
 mod cursor;
 mod globals;
@@ -21,7 +20,8 @@ mod zip;
 use std::collections::BTreeMap;
 
 use super::{
-    error::{FormatError, shown},
+    error::FormatError,
+    shown::shown,
     source::{ReadAt, array},
     stored::Stored,
 };
@@ -42,21 +42,22 @@ pub(super) fn is_legacy(head: &[u8]) -> bool {
 pub(super) fn index_archive(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, FormatError> {
     let archive = zip::Archive::open(bytes)?;
     let root = archive.root()?;
-    if let Some(order) = archive.find(&format!("{root}byteorder")) {
-        let (at, len) = archive.range(order)?;
+    let order = format!("{root}byteorder");
+    if archive.contains(&order) {
+        let (at, len) = archive.range(&order)?;
         if len == 3 && array(bytes, at)? == *b"big" {
             return Err(FormatError::BigEndian);
         }
     }
-    let (at, len) = archive.range(archive.entry(&format!("{root}data.pkl"))?)?;
+    let (at, len) = archive.range(&format!("{root}data.pkl"))?;
     let pickle = pickle::read(&mut Cursor::new(bytes, at, at + len))?;
     state_dict::tensors(&pickle, &mut |key| {
-        let (at, len) = archive.range(archive.entry(&format!("{root}data/{key}"))?)?;
+        let (at, len) = archive.range(&format!("{root}data/{key}"))?;
         Ok(Location { at, bytes: len })
     })
 }
 
-/// The tensors of a file from before archives.
+/// The tensors of a file in the format before 1.6.
 pub(super) fn index_legacy(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Stored>, FormatError> {
     let (pickle, storages) = legacy::read(bytes)?;
     state_dict::tensors(&pickle, &mut |key| {

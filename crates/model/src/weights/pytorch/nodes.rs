@@ -4,11 +4,10 @@ use crate::weights::{element::Element, error::FormatError};
 /// The index of a value.
 pub(super) type Handle = u32;
 
-/// A value that a pickle made. Values hold each other by index: copying one costs nothing, and freeing them goes no
-/// deeper than the list.
+/// A value of a pickle. Values refer to each other by index: a copy costs nothing, and freeing them does not recurse.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
-    /// `None`, a float, an integer of more than 64 bits, a long text: of no use here.
+    /// `None`, a float, an integer of more than 64 bits, or a long text: not needed here.
     Other,
     Boolean(bool),
     Integer(i64),
@@ -25,9 +24,9 @@ pub(super) enum Node {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StorageNode {
     pub(super) element: Element,
-    /// The text that names it in the file.
+    /// Its key in the file.
     pub(super) key: Handle,
-    /// How many there are.
+    /// The number of elements.
     pub(super) elements: usize,
 }
 
@@ -51,13 +50,13 @@ const MOST: usize = 1 << 22;
 const MOST_DIMENSIONS: usize = 8;
 
 impl Nodes {
-    /// Adds a value that is made at the byte `at`.
+    /// Adds a value that the instruction at byte `at` builds.
     pub(super) fn add(&mut self, at: u64, node: Node) -> Result<Handle, FormatError> {
         if self.0.len() >= MOST {
             return Err(FormatError::TooMany { at, most: MOST, what: "values in a pickle" });
         }
         self.0.push(node);
-        // There are fewer than 32 bits can count.
+        // The limit above is below 2³².
         Ok((self.0.len() - 1) as Handle)
     }
 
@@ -88,7 +87,7 @@ impl Nodes {
         }
     }
 
-    /// A count, as of elements.
+    /// A count, such as that of elements.
     pub(super) fn count(&self, handle: Handle) -> Option<usize> {
         match self.get(handle) {
             Node::Integer(integer) => usize::try_from(*integer).ok(),
@@ -96,13 +95,13 @@ impl Nodes {
         }
     }
 
-    /// A tuple of counts, as a shape is: of not more than any shape has, since it may be named again and again.
+    /// A tuple of counts, such as a shape. Its length is bounded, since a pickle may refer to it any number of times.
     pub(super) fn counts(&self, handle: Handle) -> Option<Vec<usize>> {
         let items = self.tuple(handle).filter(|items| items.len() <= MOST_DIMENSIONS)?;
         items.iter().map(|item| self.count(*item)).collect()
     }
 
-    /// The pairs of a list, which is empty then: so that what one list holds is never held twice.
+    /// Takes the pairs out of a list, so that no pair is ever in two lists.
     pub(super) fn take_pairs(&mut self, list: Handle) -> Option<Vec<(Handle, Handle)>> {
         let Node::List(pairs) = self.get_mut(list) else { return None };
         let pairs = std::mem::take(pairs);

@@ -7,18 +7,18 @@ use super::{
     globals::{self, Global},
     nodes::{Handle, Node, Nodes, StorageNode, TensorNode},
 };
-use crate::weights::error::{FormatError, shown};
+use crate::weights::{error::FormatError, shown::shown};
 
-/// What a pickle made.
+/// The values of a pickle.
 #[derive(Debug)]
 pub(super) struct Pickle {
     pub(super) nodes: Nodes,
     pub(super) root: Handle,
 }
 
-/// Reads one pickle, up to its end; the cursor stands behind it then.
+/// Reads one pickle and leaves the cursor behind its end.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Pickle, FormatError> {
-    let mut machine = Machine { at: cursor.at(), ..Machine::default() };
+    let mut machine = PickleMachine { at: cursor.at(), ..PickleMachine::default() };
     loop {
         machine.at = cursor.at();
         let opcode = cursor.byte()?;
@@ -39,9 +39,9 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Pickle, FormatError> {
 
 const STOP: u8 = b'.';
 
-/// The stack machine that a pickle is a program for.
+/// The stack machine that runs pickles.
 #[derive(Default)]
-struct Machine {
+struct PickleMachine {
     nodes: Nodes,
     stack: Vec<Handle>,
     /// Heights of the stack at marks.
@@ -51,12 +51,12 @@ struct Machine {
     at: u64,
 }
 
-/// The most that a stack, a memo or the marks hold.
+/// The most entries of the stack, the memo or the marks.
 const MOST_HELD: usize = 1 << 22;
-/// The longest text that is kept. Names are shorter, and what is longer is no name.
+/// The longest text that is kept. Longer texts are no names.
 const LONGEST_TEXT: u32 = 1024;
 
-impl Machine {
+impl PickleMachine {
     fn unexpected(&self, expected: &'static str) -> FormatError {
         FormatError::Unexpected { at: self.at, expected }
     }
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     fn pop(&mut self) -> Result<Handle, FormatError> {
-        // What is below a mark belongs to what was begun before it.
+        // Values below a mark belong to an outer tuple, list or dictionary.
         let floor = self.marks.last().copied().unwrap_or_default();
         let value = if self.stack.len() > floor { self.stack.pop() } else { None };
         value.ok_or_else(|| self.unexpected("a value that was made before"))
@@ -90,13 +90,13 @@ impl Machine {
         self.stack.last().copied().ok_or_else(|| self.unexpected("a value that was made before"))
     }
 
-    /// What was pushed since the last mark.
+    /// The values above the last mark.
     fn pop_to_mark(&mut self) -> Result<Vec<Handle>, FormatError> {
         let mark = self.marks.pop().ok_or_else(|| self.unexpected("a mark that was made before"))?;
         Ok(self.stack.split_off(mark))
     }
 
-    /// Numbers, `None`, truth values, and what says nothing.
+    /// Numbers, `None`, truth values, and instructions without effect.
     fn scalar(&mut self, opcode: u8, cursor: &mut Cursor<'_>) -> Result<bool, FormatError> {
         let integer = match opcode {
             // Protocol and frame.
@@ -122,7 +122,7 @@ impl Machine {
         self.push_new(Node::Integer(integer))
     }
 
-    /// Texts; those of Python 2 too, which names parameters by them.
+    /// Texts, including those of Python 2, which are the names of its parameters.
     fn text(&mut self, opcode: u8, cursor: &mut Cursor<'_>) -> Result<bool, FormatError> {
         let length = match opcode {
             b'X' | b'T' => u32::from_le_bytes(cursor.array()?),
@@ -200,12 +200,12 @@ impl Machine {
         Ok(true)
     }
 
-    /// What was kept to be used again.
+    /// The memo: values kept for later use.
     fn memory(&mut self, opcode: u8, cursor: &mut Cursor<'_>) -> Result<bool, FormatError> {
         let (puts, number) = match opcode {
             b'q' => (true, u32::from(cursor.byte()?)),
             b'r' => (true, u32::from_le_bytes(cursor.array()?)),
-            // Of so many there are fewer than 32 bits can count.
+            // The bounded count fits into 32 bits.
             0x94 => (true, self.memo.len() as u32),
             b'h' => (false, u32::from(cursor.byte()?)),
             b'j' => (false, u32::from_le_bytes(cursor.array()?)),
@@ -222,7 +222,7 @@ impl Machine {
         self.push(value)
     }
 
-    /// Names, and what is done with them.
+    /// Names, and the calls of named functions.
     fn call(&mut self, opcode: u8, cursor: &mut Cursor<'_>) -> Result<bool, FormatError> {
         match opcode {
             b'c' => {
@@ -245,7 +245,7 @@ impl Machine {
                 };
                 self.push_new(made.ok_or_else(|| self.unexpected("the parts of a tensor or a dictionary"))?)
             }
-            // Attributes, such as the versions of a state dict's modules: of no use here.
+            // Attributes, such as the versions of a state dict's modules: not needed here.
             b'b' => self.pop().map(|_| true),
             b'Q' => {
                 let parts = self.pop()?;
@@ -264,7 +264,7 @@ impl Machine {
         self.push_new(Node::Global(global))
     }
 
-    /// What a function that we know makes of its arguments; `None` where they are not what it takes.
+    /// The result of a known function; `None` if the arguments have the wrong types.
     fn made(&mut self, function: Global, arguments: Handle) -> Option<Node> {
         let arguments = self.nodes.tuple(arguments)?;
         match (function, arguments) {
@@ -309,7 +309,7 @@ impl Machine {
     }
 }
 
-/// An integer of any length with the lowest byte first; `None` where 64 bits do not hold it.
+/// An integer of any length with the lowest byte first; `None` if it exceeds 64 bits.
 fn long(bytes: &[u8]) -> Option<i64> {
     let mut all = [if bytes.last().is_some_and(|last| *last >= 0x80) { 0xff } else { 0 }; 8];
     all.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -350,7 +350,7 @@ mod tests {
         let system = b"\x80\x02cposix\nsystem\nX\x02\x00\x00\x00ls\x85R.";
         let says = message(system);
         assert!(says.starts_with("byte 2: it asks for `posix.system`, which is no part"), "{says}");
-        // As protocol 4 names it.
+        // Protocol 4 names a global this way.
         let says = message(b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93.");
         assert!(says.starts_with("byte 16: it asks for `os.system`"), "{says}");
         let says = message(b"c\x1b[2J\nx\n.");
@@ -374,18 +374,18 @@ mod tests {
             (b"NNa", "byte 2: expected a list"),
             (b"NNNs", "byte 3: expected a dictionary"),
             (b"}(Nu", "byte 3: expected a value to every key"),
-            (b"X\x05\x00\x00\x00ab", "byte 7: it ends here, before its pickle does"),
+            (b"X\x05\x00\x00\x00ab", "byte 7: it ends within its pickle"),
             (b"U\x01\xff", "byte 0: expected a text in UTF-8"),
             (b"NQ", "byte 1: expected a storage of a tensor"),
             (b"N)R", "byte 2: expected the parts of a tensor or a dictionary"),
-            (b"\x80", "byte 1: it ends here, before its pickle does"),
+            (b"\x80", "byte 1: it ends within its pickle"),
         ] {
             assert_eq!(message(bytes), says, "{bytes:?}");
         }
     }
 
-    /// A list within itself, and a tuple of two of what was before, a hundred times: as code that copies it would take
-    /// 2¹⁰⁰ bytes.
+    /// A list that contains itself, then a hundred tuples that each hold the one before twice. A reader that copies values
+    /// would need 2¹⁰⁰ bytes.
     #[test]
     fn what_holds_itself_or_doubles_costs_no_more_than_its_length() {
         let pickled = pickle(b"]q\x00h\x00a.").unwrap();

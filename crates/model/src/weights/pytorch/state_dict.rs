@@ -1,4 +1,4 @@
-//! Finds the tensors with names in what a pickle made.
+//! Finds the named tensors in the values of a pickle.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,25 +8,26 @@ use super::{
 };
 use crate::weights::{
     element::Element,
-    error::{FormatError, shown},
-    stored::Stored,
+    error::FormatError,
+    shown::shown,
+    stored::{Storage, Stored},
 };
 
-/// Where the values of a storage are.
+/// The position of the values of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) at: u64,
     pub(super) bytes: u64,
 }
 
-/// Under what a training's checkpoint has its weights, beside optimizer and epoch.
+/// The keys of the weights in the checkpoint of a training, beside optimizer and epoch.
 const WITHIN: [&str; 6] = ["state_dict", "model_state_dict", "model", "module", "net", "weights"];
-/// How many such dictionaries are within each other.
+/// The deepest nesting of such dictionaries.
 const MOST_WITHIN: usize = 4;
-/// How many keys a message names where there are no tensors.
+/// The most keys in the message of a file without tensors.
 const MOST_NAMED: usize = 8;
 
-/// The tensors of the state dict by name; `locate` says where the storage of a key is.
+/// The tensors of the state dict by name; `locate` gives the position of a key's storage.
 pub(super) fn tensors(
     pickle: &Pickle,
     locate: &mut dyn FnMut(&str) -> Result<Location, FormatError>,
@@ -36,7 +37,7 @@ pub(super) fn tensors(
     let mut tensors = BTreeMap::new();
     for (key, value) in items {
         let (Some(name), Node::Tensor(tensor)) = (pickle.nodes.text(*key), pickle.nodes.get(*value)) else {
-            // What else is in a state dict, such as a module's own state, is no weight.
+            // Other values of a state dict, such as a module's own state, are no weights.
             continue;
         };
         // Only storages are put into tensors.
@@ -52,7 +53,7 @@ pub(super) fn tensors(
     Ok(tensors)
 }
 
-/// The keys of the storages that a pickle names, each with what it consists of.
+/// The keys of the storages in a pickle, each with its element type.
 pub(super) fn storages(pickle: &Pickle) -> impl Iterator<Item = (&str, Element)> {
     pickle.nodes.iter().filter_map(|node| match node {
         Node::Storage(storage) => Some((pickle.nodes.text(storage.key)?, storage.element)),
@@ -66,13 +67,13 @@ fn stored(tensor: &TensorNode, storage: &StorageNode, location: Location) -> Opt
         return None;
     }
     let TensorNode { offset, shape, strides, .. } = tensor;
-    let layout = (shape.clone(), strides.clone());
-    Stored::strided(storage.element, (location.at, storage.elements), *offset, layout)
+    let values = Storage { at: location.at, elements: storage.elements };
+    Stored::strided(storage.element, values, *offset, shape.clone(), strides.clone())
 }
 
 type Items = [(Handle, Handle)];
 
-/// The dictionary that has the tensors: the whole, or what is under one of the usual keys.
+/// The dictionary of tensors: the whole value, or the one under a usual key.
 fn find(pickle: &Pickle) -> Result<&Items, FormatError> {
     let nodes = &pickle.nodes;
     let none = |items: &Items| {

@@ -1,11 +1,12 @@
-//! As much of the zip format as `torch.save` uses: nothing is compressed, large archives have 64-bit sizes.
+//! The part of the zip format that `torch.save` uses: no compression, and 64-bit sizes in large archives.
 //!
 //! <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
 
 use std::collections::HashMap;
 
 use crate::weights::{
-    error::{FormatError, shown},
+    error::FormatError,
+    shown::shown,
     source::{ReadAt, array},
 };
 
@@ -17,11 +18,11 @@ pub(super) struct Archive<'a> {
 
 /// A file in an archive.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    /// Where its own header is.
+struct Entry {
+    /// The position of its local header.
     header: u64,
     bytes: u64,
-    /// Whether it lies there as it is.
+    /// Whether it is neither compressed nor encrypted.
     is_plain: bool,
 }
 
@@ -36,7 +37,7 @@ const HEADER: [u8; 4] = *b"PK\x03\x04";
 const HEADER_BYTES: u64 = 30;
 /// The longest comment behind the end record.
 const LONGEST_COMMENT: u64 = 65_535;
-/// A size that stands for one of 64 bits elsewhere.
+/// A size that refers to a 64-bit size elsewhere.
 const ELSEWHERE: u32 = u32::MAX;
 /// The longest directory: that of half a million storages.
 const LONGEST_DIRECTORY: u64 = 64 << 20;
@@ -49,7 +50,7 @@ impl<'a> Archive<'a> {
         if at.checked_add(len).is_none_or(|end| end > bytes.len()) || len > LONGEST_DIRECTORY {
             return Err(broken);
         }
-        // At most the file's bytes, as was just seen.
+        // The check above bounds it by the file's size.
         let mut directory = vec![0; len as usize];
         bytes.read_at(at, &mut directory)?;
         let mut entries = HashMap::new();
@@ -64,7 +65,7 @@ impl<'a> Archive<'a> {
         Ok(Self { bytes, entries })
     }
 
-    /// The folder that `torch.save` put everything into, with its slash: where `data.pkl` is.
+    /// The folder of `data.pkl` with its slash, which contains all files of `torch.save`.
     pub(super) fn root(&self) -> Result<String, FormatError> {
         let mut roots = self.entries.keys().filter_map(|name| name.strip_suffix("data.pkl"));
         match (roots.next(), roots.next()) {
@@ -73,16 +74,13 @@ impl<'a> Archive<'a> {
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<(&str, &Entry)> {
-        self.entries.get_key_value(name).map(|(name, entry)| (name.as_str(), entry))
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
     }
 
-    pub(super) fn entry(&self, name: &str) -> Result<(&str, &Entry), FormatError> {
-        self.find(name).ok_or_else(|| FormatError::NoEntry { entry: shown(name) })
-    }
-
-    /// Where the bytes of an entry are, and how many.
-    pub(super) fn range(&self, (name, entry): (&str, &Entry)) -> Result<(u64, u64), FormatError> {
+    /// Position and length of the bytes of an entry.
+    pub(super) fn range(&self, name: &str) -> Result<(u64, u64), FormatError> {
+        let entry = self.entries.get(name).ok_or_else(|| FormatError::NoEntry { entry: shown(name) })?;
         if !entry.is_plain {
             return Err(FormatError::Compressed { entry: shown(name) });
         }
@@ -104,11 +102,11 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Where the directory is, and its length.
+/// Position and length of the directory.
 fn directory(bytes: &dyn ReadAt) -> Result<(u64, u64), FormatError> {
     let window = bytes.len().min(END_BYTES + LONGEST_COMMENT);
     let start = bytes.len() - window;
-    // At most what a comment and a record take.
+    // At most the length of a comment and a record.
     let mut tail = vec![0; window as usize];
     bytes.read_at(start, &mut tail)?;
     let places = tail.windows(END_BYTES as usize);
@@ -134,7 +132,7 @@ fn directory(bytes: &dyn ReadAt) -> Result<(u64, u64), FormatError> {
     Ok((u64_at(&end64, 48), u64_at(&end64, 40)))
 }
 
-/// The first entry of a directory, its name, and what is behind it.
+/// The first entry of a directory, its name, and the rest.
 fn entry(bytes: &[u8]) -> Option<(String, Entry, &[u8])> {
     let (fixed, rest) = bytes.split_at_checked(ENTRY_BYTES)?;
     if !fixed.starts_with(&ENTRY) {
@@ -151,7 +149,7 @@ fn entry(bytes: &[u8]) -> Option<(String, Entry, &[u8])> {
     Some((name, Entry { header, bytes: whole, is_plain }, rest))
 }
 
-/// Sizes and offset, each in 64 bits behind where 32 do not hold it.
+/// Sizes and offset; values that exceed 32 bits are read from the 64-bit fields behind.
 fn long_sizes(short: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
     const LONG_SIZES: u16 = 1;
     let mut long: &[u8] = &[];
@@ -171,7 +169,7 @@ fn long_sizes(short: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
     Some(sizes)
 }
 
-/// Numbers in records whose length is known: what is not there is 0.
+/// Numbers in records of known length; missing bytes read as 0.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }

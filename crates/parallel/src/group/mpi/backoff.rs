@@ -4,11 +4,11 @@ use std::{
 };
 
 const LONGEST: Duration = Duration::from_millis(1);
-/// Between two looks there is less, unless this process was stopped, or its machine suspended.
+/// Two polls are closer together, unless this process or its machine was suspended.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// How long to wait before looking again: not at all at first, then a tenth of the time that nothing came, so that what
-/// comes after a long time is seen late by no more than that, and a rank that waits leaves the cores to those that work.
+/// The pause before the next poll: none at first, then a tenth of the idle time up to a millisecond. A late message is
+/// seen with little delay, and a waiting rank leaves the cores to others.
 #[derive(Debug)]
 pub(super) struct Backoff {
     since: Instant,
@@ -17,13 +17,13 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// For ranks that come when they come.
+    /// For waiting until ranks join.
     pub(super) fn for_ranks() -> Self {
         Self::busy_for(Duration::from_micros(200))
     }
 
-    /// For values that are moving. Where no network card and no system call moves them at a stroke, MPI moves a little
-    /// each time it is asked: with pauses from 200 µs on, 100 MB between two processes took 985 ms in place of 124 ms.
+    /// For values that are moving. Without help of a network card or a system call MPI moves a little at each poll: with
+    /// pauses from 200 µs on, 100 MB between two processes took 985 ms instead of 124 ms.
     pub(super) fn for_values() -> Self {
         Self::busy_for(Duration::from_millis(20))
     }
@@ -33,14 +33,13 @@ impl Backoff {
         Self { since: now, looked: now, busy }
     }
 
-    /// Something came.
+    /// A message arrived.
     pub(super) fn reset(&mut self) {
         self.since = Instant::now();
         self.looked = self.since;
     }
 
-    /// For how long nothing came while this process looked. The time in which it was stopped itself is not held against
-    /// the others.
+    /// The time without messages while this process was polling. Time in which this process was suspended does not count.
     pub(super) fn idle(&mut self) -> Duration {
         if self.looked.elapsed() > STOPPED {
             self.since = Instant::now();

@@ -27,12 +27,12 @@ use crate::group::{
     sum::sum,
 };
 
-/// What a rank asks of its thread.
+/// A request of a rank to its thread.
 #[derive(Debug)]
 pub(super) enum Command {
     Reduce(Vec<f32>, Answer),
     Exchange(Exchange, Vec<u8>, GatheredTo),
-    /// Tells the others why this rank gives up, then the sender.
+    /// Tells the other ranks why this rank aborts, then answers the sender.
     Abort(String, Sender<()>),
     Terminate(i32),
     Close,
@@ -40,7 +40,7 @@ pub(super) enum Command {
 
 pub(super) type GatheredTo = Sender<Result<Vec<Vec<u8>>, GroupError>>;
 
-/// What MPI says of the job.
+/// The job as MPI reports it.
 pub(super) struct Facts {
     pub(super) rank: usize,
     pub(super) local_rank: usize,
@@ -48,20 +48,20 @@ pub(super) struct Facts {
     pub(super) hosts: Hosts,
 }
 
-/// The thread is done, or will do nothing more.
+/// The thread has ended, or will do nothing more.
 pub(super) struct Closed;
 
 const HEADERS: Tag = 1;
 const VALUES: Tag = 2;
 const FAREWELLS: Tag = 3;
 
-/// 16 MiB of values are summed at a time: what this thread holds beside the values is at most as much.
+/// Values summed at a time: 16 MiB, which bounds the memory beside the values.
 const ROUND: usize = 4 << 20;
-/// MPI counts what a message has in 32 bits.
+/// MPI counts the elements of a message in 32 bits.
 const LARGEST_MESSAGE: usize = 1 << 28;
-/// How long farewells may take.
+/// The longest time for sending farewells.
 const TELL: Duration = Duration::from_millis(500);
-/// How long a rank listens to those that missed another at about the same time.
+/// How long a rank listens for timeouts of other ranks.
 const HEAR: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -104,13 +104,13 @@ pub(super) fn run(
 }
 
 fn initialize() -> Result<Universe, GroupError> {
-    // Calls are made by the thread that initialised MPI; other threads only compute.
+    // The thread that initialised MPI makes all calls; other threads only compute.
     let needed = Threading::Funneled;
     let (universe, provided) = initialize_with_threading(needed).ok_or(GroupError::MpiInitialized)?;
     if provided < needed { Err(GroupError::MpiWithoutThreads) } else { Ok(universe) }
 }
 
-/// A communicator of our own, so that nobody else's messages meet ours, and what there is to know of the job.
+/// A communicator for this group alone, so that other messages cannot interfere, and the facts of the job.
 fn job(universe: &Universe) -> (SimpleCommunicator, Facts) {
     const LONGEST_NAME: usize = 256;
     let communicator = universe.world().duplicate();
@@ -139,22 +139,22 @@ struct Engine {
     hosts: Hosts,
     timeout: Option<Duration>,
     commands: Receiver<Command>,
-    /// Commands that came while another was carried out.
+    /// Commands that arrived while another was running.
     backlog: VecDeque<Command>,
-    /// The ranks that said that they are done, and after how many collectives.
+    /// The number of collectives of each rank that has ended.
     done: Vec<Option<u64>>,
     collective: Collective,
-    /// Who asked for what is being carried out.
+    /// The sender that waits for the running command.
     asking: Option<Asking>,
-    /// Who waits until the others are told that this rank gives up.
+    /// The sender that waits until the others know that this rank aborts.
     aborting: Option<Sender<()>>,
     scratch: Vec<f32>,
-    /// Whether this rank is done, and waits until all are.
+    /// Whether this rank has ended and waits for the others.
     is_closing: bool,
     closed: Sender<Closed>,
 }
 
-/// The collective that is being carried out.
+/// The running collective.
 #[derive(Clone, Copy)]
 struct Collective {
     operation: Operation,
@@ -171,7 +171,7 @@ enum Asking {
     Bytes(GatheredTo),
 }
 
-/// A message under way, from or to a peer.
+/// A pending message, from or to a peer.
 struct Message<'a, 's, T> {
     peer: usize,
     is_coming: bool,
@@ -179,7 +179,7 @@ struct Message<'a, 's, T> {
 }
 
 impl<T> Message<'_, '_, T> {
-    /// Asks MPI; `None` once it has arrived or gone.
+    /// Polls MPI; `None` once the message is received or sent.
     fn still_under_way(self) -> Option<Self> {
         let Self { peer, is_coming, request } = self;
         request.test().err().map(|request| Self { peer, is_coming, request })
@@ -190,7 +190,7 @@ impl Engine {
     fn serve(&mut self) {
         loop {
             let next = self.backlog.pop_front().map_or_else(|| self.commands.recv(), Ok);
-            // An error is that nobody can ask any more. Whoever drops the other end asks to close first.
+            // `recv` fails once all senders are dropped; they send `Close` first.
             match next.unwrap_or(Command::Close) {
                 Command::Reduce(values, answer) => {
                     self.asking = Some(Asking::Sums(answer));
@@ -226,7 +226,7 @@ impl Engine {
         GroupError::Aborted { rank: self.hosts.member(self.rank), reason }
     }
 
-    /// Waits until every rank came, and gives what they said.
+    /// Waits until every rank joined, and returns their headers.
     fn meet(&mut self, operation: Operation, bytes: usize) -> Vec<Header> {
         self.collective = Collective { operation, number: self.collective.number + 1 };
         let own = header(operation, bytes);
@@ -242,7 +242,7 @@ impl Engine {
         headers
     }
 
-    /// Each rank sums its share of the values, from what all ranks send it, and sends the sums to all.
+    /// Each rank receives its share of the values from all ranks, sums it and sends the sums to all.
     fn all_reduce(&mut self, mut values: Vec<f32>) -> Summed {
         self.meet(Operation::AllReduce { length: values.len() }, 0);
         let met = Instant::now();
@@ -288,8 +288,8 @@ impl Engine {
         gathered
     }
 
-    /// Sends and receives, and comes back once all of it has gone and come. Where it fails it does not come back, since
-    /// MPI may still read and write the memory.
+    /// Sends and receives, and returns once all messages are through. After a failure it never returns, since MPI may
+    /// still read and write the memory.
     fn transfer<T: Equivalence>(
         &mut self,
         tag: Tag,
@@ -329,7 +329,7 @@ impl Engine {
         });
     }
 
-    /// Whether there is still hope for the messages under way, of which none moved for the time `idle`.
+    /// Checks for reasons to give up on the pending messages; `idle` is the time without progress.
     fn look_around<T>(&mut self, messages: &[Message<'_, '_, T>], idle: Duration) -> Result<(), GroupError> {
         self.read_commands()?;
         self.read_farewells()?;
@@ -340,7 +340,7 @@ impl Engine {
         }
         match self.timeout {
             Some(waited) if idle >= waited => {
-                // Who sends nothing takes nothing either, so those who only take nothing are few.
+                // A rank that sends nothing also receives nothing, so incoming messages identify the late ranks best.
                 let some_come = messages.iter().any(|message| message.is_coming);
                 let late = messages.iter().filter(|message| message.is_coming == some_come);
                 let mut late: Vec<_> = late.map(|message| message.peer).collect();
@@ -353,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// Carries out what cannot wait for its turn.
+    /// Handles urgent commands and queues the others.
     fn read_commands(&mut self) -> Result<(), GroupError> {
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -381,9 +381,9 @@ impl Engine {
         }
     }
 
-    /// Waits for all ranks to be done, so that MPI does not wait for any when it is finalised.
+    /// Waits until all ranks have ended, so that finalising MPI does not block.
     fn close(&mut self) {
-        // A rank may be busy for long after its last collective, with saving for one.
+        // A rank may work long after its last collective, for example to save a checkpoint.
         self.timeout = None;
         self.is_closing = true;
         let done = Farewell::Done(self.collective.number).encode();
@@ -398,10 +398,9 @@ impl Engine {
         }
     }
 
-    /// Tells the others and whoever asks, for as long as the process runs.
+    /// Sends the error to the other ranks and to every later caller, for as long as the process runs.
     ///
-    /// It does not return, since callers hold memory that MPI may still read and write: there is no way to take a
-    /// message back.
+    /// It does not return, since callers hold memory that MPI may still read and write: messages cannot be cancelled.
     fn fail(&mut self, error: GroupError) -> ! {
         let farewell = Farewell::after(&error, self.rank).map(|farewell| farewell.encode());
         scope(|scope| {
@@ -423,8 +422,8 @@ impl Engine {
         })
     }
 
-    /// Of a collective that timed out the error of the rank that was furthest behind. A rank that waits there for one that
-    /// hangs is missed itself, further on, by those for whom the hanging one was still in time.
+    /// After a timeout, the error of the rank that was furthest behind. A rank that waits for a hanging one is itself
+    /// missing in a later collective of others, so the earliest timeout names the cause.
     fn first_of(&mut self, mut error: GroupError) -> GroupError {
         let number = |error: &GroupError| match error {
             GroupError::Timeout { number, .. } => Some(*number),

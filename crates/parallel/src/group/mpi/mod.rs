@@ -18,14 +18,14 @@ use self::{
 };
 use super::{Exchange, Group, GroupError, Pending};
 
-/// How long a rank that gives up waits until its own thread has told the others.
+/// The time that an aborting rank gives its thread to notify the others.
 const TELL: Duration = Duration::from_secs(2);
 
 /// A rank that is a process of an MPI job. Made by [`mpi_group`].
 ///
-/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error it does not: MPI could wait
-/// forever for a rank that hangs. Open MPI's mpirun ends the whole job where a process ends so, or with an exit code
-/// other than 0; [`terminate`](Self::terminate) does it under any launcher.
+/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error it does not wait, since MPI could
+/// block forever on a hanging rank. Open MPI's mpirun then ends the whole job, as it does for an exit code other than 0.
+/// [`terminate`](Self::terminate) ends the job under any launcher.
 #[derive(Debug)]
 pub struct MpiGroup {
     rank: usize,
@@ -33,25 +33,25 @@ pub struct MpiGroup {
     local_size: usize,
     hosts: Hosts,
     commands: Sender<Command>,
-    /// Told by the thread of the group when it is done.
+    /// Receives a message when the group's thread has ended.
     closed: Mutex<Receiver<Closed>>,
 }
 
-/// Initialises MPI and makes a group of all processes of the job. It can be done once in a process.
+/// Initialises MPI and makes a group of all processes of the job. It works once per process.
 ///
-/// All calls of MPI are made by one thread of the group's own. It moves what was started while this process computes,
-/// and asks MPI again and again while something is under way: at first without a pause, then up to 1 ms apart. Beside
-/// the values it holds up to 16 MiB, and what the MPI library takes for itself.
+/// The group's own thread makes all calls of MPI. It moves values while this process computes. While messages are
+/// pending it polls MPI: at first without a pause, then up to 1 ms apart. Beside the values it holds up to 16 MiB, and
+/// the buffers of the MPI library.
 ///
-/// Where other ranks do not come to a collective within `timeout` of this one, or stand still that long while values
-/// move, it fails with their names, and the group with it; without a limit it waits forever. A process that is killed is
-/// noticed by the launcher, which ends the job.
+/// A collective fails with the names of the missing ranks, and the group with it, if other ranks do not join within
+/// `timeout` of this one or make no progress for that long. Without a timeout it waits forever. The launcher notices a
+/// killed process and ends the job.
 ///
-/// An MPI library that cannot be initialised ends the process with a message of its own. A process that was not started
-/// by a launcher is a group of one; see [`launched_world_size`](super::launched_world_size).
+/// An MPI library that cannot be initialised ends the process with its own message. A process without a launcher is a
+/// group of one; see [`launched_world_size`](super::launched_world_size).
 ///
 /// # Errors
-/// Where MPI was initialised before, or was built for programs without threads.
+/// Where MPI is already initialised, or was built for programs without threads.
 pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
     let (commands, coming) = channel();
     let (tell_facts, facts) = channel();
@@ -66,23 +66,23 @@ pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
 }
 
 impl MpiGroup {
-    /// The number of this rank among those of its machine, from 0: which of the machine's GPUs it may take.
+    /// The number of this rank on its machine, from 0: the index of the GPU that it may use.
     pub fn local_rank(&self) -> usize {
         self.local_rank
     }
 
-    /// How many ranks this machine has.
+    /// The number of ranks on this machine.
     pub fn local_size(&self) -> usize {
         self.local_size
     }
 
-    /// The name of the machine that a rank runs on, as MPI tells it.
+    /// The name of the machine of a rank, as MPI gives it.
     pub fn host(&self, rank: usize) -> Option<&str> {
         self.hosts.0.get(rank).map(AsRef::as_ref)
     }
 
-    /// Ends every process of the job, those that hang too, this one among them, with `code`. For after an error, once
-    /// the user was told: what other ranks still had to say is lost, and MPI may say something of its own.
+    /// Ends every process of the job with `code`, hanging ones and this one included. Call it after the user has seen the
+    /// error: messages of other ranks are lost, and MPI may print its own.
     pub fn terminate(&self, code: i32) -> ! {
         if self.commands.send(Command::Terminate(code)).is_ok() {
             // MPI ends the process from the other thread.
@@ -103,7 +103,7 @@ impl Group for MpiGroup {
 
     fn start_all_reduce(&self, values: Vec<f32>) -> Pending {
         let (answer, pending) = Pending::new();
-        // Where the thread is gone the answer is dropped, which `pending` tells.
+        // If the thread has ended, the answer is dropped and `pending` returns the error.
         _ = self.commands.send(Command::Reduce(values, answer));
         pending
     }
@@ -131,7 +131,7 @@ impl Drop for MpiGroup {
             return;
         }
         let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Either way the thread needs nothing of this process any more; the memory that MPI may still read stays its.
+        // The thread no longer needs this process; it keeps the memory that MPI may still read.
         _ = closed.recv();
     }
 }

@@ -1,8 +1,8 @@
 use std::ops::Range;
 
-/// The values of `length` that `rank` of `world_size` sums: consecutive, almost equally many for each rank.
+/// The values of `length` that `rank` of `world_size` sums: a consecutive range, nearly equal for all ranks.
 pub(super) fn share(length: usize, world_size: usize, rank: usize) -> Range<usize> {
-    // Values are far fewer than 2⁶⁴ and so are ranks, not their product.
+    // Values and ranks are far fewer than 2⁶⁴; their product may be more.
     let at = |rank: usize| (length as u128 * rank as u128 / world_size as u128) as usize;
     at(rank)..at(rank + 1)
 }

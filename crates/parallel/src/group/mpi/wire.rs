@@ -1,10 +1,10 @@
-//! What ranks tell each other beside values.
+//! Messages between ranks beside values.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::group::{Exchange, GroupError, Member, Operation};
 
-/// What a rank says when it comes to a collective: what it is, and how many bytes this rank brings to it.
+/// The first message of a rank in a collective: the operation and the number of bytes that this rank contributes.
 pub(super) type Header = [u64; 3];
 
 pub(super) fn header(operation: Operation, bytes: usize) -> Header {
@@ -18,7 +18,7 @@ pub(super) fn header(operation: Operation, bytes: usize) -> Header {
     [code, detail as u64, bytes as u64]
 }
 
-/// Ranks run the same program, so there are no other codes than those of [`header`].
+/// Ranks run the same program, so only the codes of [`header`] occur.
 pub(super) fn operation([code, detail, _]: Header) -> Operation {
     let detail = detail as usize;
     match code {
@@ -40,19 +40,19 @@ impl Hosts {
     }
 }
 
-/// What a rank says that comes to no more collectives.
+/// The last message of a rank that joins no more collectives.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Farewell {
-    /// It is done, after so many collectives.
+    /// It has ended, after this number of collectives.
     Done(u64),
-    /// It gives up, for a reason of its own.
+    /// It aborts for its own reason.
     GaveUp(String),
-    /// A collective failed because of other ranks: they left, or did not come in so many milliseconds.
+    /// A collective failed because of other ranks: they left, or did not join within `waited_ms`.
     Missed { ranks: Vec<usize>, operation: Operation, number: u64, waited_ms: Option<u64> },
 }
 
 impl Farewell {
-    /// What a rank says after `error`. `None` where the others know by themselves.
+    /// The farewell of a rank after `error`. `None` where the others know the error already.
     pub(super) fn after(error: &GroupError, own_rank: usize) -> Option<Self> {
         let (ranks, &operation, &number, waited_ms) = match error {
             GroupError::Aborted { rank, reason } if rank.rank == own_rank => {
@@ -68,7 +68,7 @@ impl Farewell {
         Some(Self::Missed { ranks, operation, number, waited_ms })
     }
 
-    /// The error of a rank that is told so by `from`, where it is one.
+    /// The error that this farewell from the rank `from` causes; `None` if it is no failure.
     pub(super) fn error(self, from: usize, hosts: &Hosts) -> Option<GroupError> {
         let (ranks, operation, number, waited_ms) = match self {
             Self::Done(_) => return None,
@@ -95,7 +95,7 @@ impl Farewell {
         std::iter::once(kind).chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    /// Ranks run the same program, so what is not one of the above was not written by [`Self::encode`].
+    /// Ranks run the same program, so other bytes than those of [`Self::encode`] do not occur.
     pub(super) fn decode(bytes: &[u8]) -> Self {
         let Some((kind, rest)) = bytes.split_first() else { return Self::GaveUp(String::new()) };
         let words: Vec<_> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();

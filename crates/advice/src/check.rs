@@ -1,0 +1,99 @@
+//! Checks that only training needs, before anything executes.
+
+use oomph_config::{Interval, Sharing};
+use oomph_core::Split;
+use oomph_data::{LastBatch, SampleOrder};
+use oomph_engine::session::{Session, train_order};
+
+use crate::{
+    error::{Leaves, PlanError},
+    planning::{eval_batch, micro_batch},
+};
+
+/// Checks that the training set and the held-out set have at least one batch, and that the model can be trained on the
+/// largest and the smallest micro-batch of an epoch. Executes nothing.
+///
+/// # Errors
+/// [`PlanError::NoBatches`], [`PlanError::Rest`], [`PlanError::Uneven`], or the error of the model.
+pub fn check_training(session: &Session) -> Result<(), PlanError> {
+    let config = &session.config;
+    check_batches(session, Split::Train, train_order(session).batches(), config.train.batch)?;
+    if config.train.eval_every != Interval::Never {
+        check_batches(session, Split::Test, eval_order(session).batches(), eval_batch(session))?;
+    }
+    let check = |batch| oomph_model::check_training(&session.architecture, session.spec(), batch);
+    check_even_micro_batches(session)?;
+    let micro_batch = micro_batch(session);
+    check(micro_batch).map_err(|source| match config.device.devices.len() > 1 {
+        true => PlanError::Rest { samples: micro_batch, leaves: Leaves::Devices, source },
+        false => source.into(),
+    })?;
+    for (rest, leaves) in rests(session) {
+        check(rest).map_err(|source| PlanError::Rest { samples: rest, leaves, source })?;
+    }
+    Ok(())
+}
+
+/// The order in which this rank sees its part of the held-out set.
+pub fn eval_order(session: &Session) -> SampleOrder {
+    let samples = session.source.len(Split::Test);
+    let (rank, world) = (session.replicas.rank(), session.replicas.world_size());
+    let batch = eval_batch(session) * world;
+    let order = match session.source.is_continuous() {
+        // As many streams as a single device has. Each stream starts without carried state.
+        true => {
+            let streams = session.config.train.eval_batch.unwrap_or(batch);
+            SampleOrder::streams(samples, streams, LastBatch::Keep)
+        }
+        false => SampleOrder::eval(samples, batch),
+    };
+    order.shard(rank, world)
+}
+
+fn check_batches(session: &Session, split: Split, batches: usize, batch: usize) -> Result<(), PlanError> {
+    if batches > 0 {
+        return Ok(());
+    }
+    Err(PlanError::NoBatches { split, samples: session.source.len(split), batch })
+}
+
+/// Replicas share statistics in every micro-batch, so all must have the same number of micro-batches.
+fn check_even_micro_batches(session: &Session) -> Result<(), PlanError> {
+    let world = session.world_size();
+    match &session.config.device.sharing {
+        Sharing::Ddp(ddp) if ddp.sync_batch_norm && world > 1 => {}
+        _ => return Ok(()),
+    }
+    let (batch, order, micro_batch) =
+        (session.config.train.batch, train_order(session), micro_batch(session));
+    let whole = (order.len() >= batch).then_some(batch);
+    for samples in [whole, Some(order.len() % batch).filter(|rest| *rest > 0)].into_iter().flatten() {
+        let [most, least] = [samples.div_ceil(world), samples / world];
+        if least == 0 || most.div_ceil(micro_batch) != least.div_ceil(micro_batch) {
+            return Err(PlanError::Uneven { samples, world });
+        }
+    }
+    Ok(())
+}
+
+/// The sizes of the smaller last micro-batches: of every batch, and of the last batch of an epoch.
+fn rests(session: &Session) -> Vec<(usize, Leaves)> {
+    let (whole, micro_batch) = (session.config.train.batch, micro_batch(session));
+    let last = train_order(session).len() % whole;
+    if let Some(scatter) = session.scatter() {
+        let mut rests = Vec::new();
+        for (batch, leaves) in [(whole, Leaves::Devices), (last, Leaves::LastBatch)] {
+            let round = scatter.round(batch, micro_batch);
+            for samples in [round.min(batch), batch % round] {
+                let rows = scatter.rows(samples).into_iter().map(|rows| rows.len());
+                rests.extend(rows.filter(|rows| *rows > 0).map(|rows| (rows, leaves)));
+            }
+        }
+        return rests;
+    }
+    let batches = [(whole, Leaves::EveryBatch), (last, Leaves::LastBatch)];
+    // Some replicas have one sample more than others.
+    let shares = |samples: usize| [session.share_of(samples), samples / session.world_size()];
+    let rest = |(samples, leaves)| shares(samples).map(|share| (share % micro_batch, leaves));
+    batches.into_iter().flat_map(rest).filter(|(rest, _)| *rest > 0).collect()
+}

@@ -1,0 +1,197 @@
+use std::{ops::Range, path::PathBuf};
+
+use oomph_core::{Bytes, Phase};
+use oomph_engine::{
+    exhausted::{Exhausted, Shortage},
+    session::{Session, backend, bytes_of_smallest},
+};
+use oomph_memory::{Account, charge};
+use oomph_timeline::{SpanKind, Split, Timeline};
+
+use super::{
+    advice::Advised,
+    advisor::{Subject, advise_on},
+    error::OutOfMemory,
+    process_memory::ProcessMemory,
+    report::{Kept, OutOfMemoryReport},
+    write::write,
+};
+use crate::{
+    error::PlanError,
+    planning::{PlanOptions, plan, plan_cut},
+};
+
+/// The number of largest blocks in a report.
+const HOLDERS: usize = 5;
+
+/// The facts about an [`OutOfMemory`] that the session does not have.
+#[derive(Debug)]
+pub struct OomContext {
+    /// The kind of work that ran out of memory.
+    pub subject: Subject,
+    /// The number of the device, from 0.
+    pub device: usize,
+    /// The recorded timeline until memory ran out.
+    pub seen: Option<Timeline>,
+    /// Bytes that the GPU's allocator had reserved at the last reading.
+    pub reserved_bytes: Option<Bytes>,
+    /// The run directory of a training, and its saved state.
+    pub run: Option<(PathBuf, Kept)>,
+    /// The directory to write the report to. It is created; if the name is taken, a number is added.
+    pub directory: Option<PathBuf>,
+}
+
+/// Adds the report to an error: the memory in use, other memory on the device, and advice. Writes the report if a
+/// directory is given. Facts that cannot be found out are left out, and files that cannot be written are noted.
+pub fn explain(session: &Session, error: &mut OutOfMemory, known: OomContext) {
+    // The limit may be exceeded again while the error is returned: forget that. All memory from here on is host memory.
+    oomph_memory::take_crossing();
+    charge(Account::Host, || {
+        let Ok(planned) = planned_on(session, known.subject, known.device) else { return };
+        let mut report = report(session, error, &planned, &known);
+        let OomContext { seen, run, directory, .. } = known;
+        (report.run_dir, report.kept) = run.unzip();
+        if let Some(directory) = directory {
+            write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
+        }
+        error.report = Some(Box::new(report));
+    });
+}
+
+/// The planned timeline of the device.
+fn planned_on(session: &Session, subject: Subject, device: usize) -> Result<Timeline, PlanError> {
+    let options = PlanOptions::default();
+    let cut = if subject == Subject::Training { plan_cut(session, options)? } else { None };
+    match cut.and_then(|cut| cut.parts.into_iter().nth(device)) {
+        Some(part) => Ok(part.timeline),
+        None => subject.plan(session, options),
+    }
+}
+
+/// Plans the session's training, and refuses it if the planned peak exceeds the limit by more than the planner's error.
+/// Writes the report into `directory`, if one is given. Returns the planned peak.
+///
+/// # Errors
+/// [`PlanError::OutOfMemory`] with its report, and the errors of [`plan`].
+pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes, PlanError> {
+    let planned = plan(session, PlanOptions::default())?;
+    let peak = planned.peak();
+    let planned_peak_bytes = peak.categories.total();
+    let Some(limit_bytes) = session.limit_bytes else { return Ok(planned_peak_bytes) };
+    let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
+    if at_least <= limit_bytes.get() as f64 {
+        return Ok(planned_peak_bytes);
+    }
+    let (phase, stage) = planned.place_of(peak.event);
+    let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).unwrap_or_default();
+    let shortage = Shortage::Planned { planned_peak_bytes, limit_bytes };
+    let mut error = OutOfMemory::from(Exhausted::new(shortage, phase, stage.to_owned()));
+    let subject = Subject::Training;
+    let known = OomContext { subject, device: 0, seen: None, reserved_bytes: None, run: None, directory };
+    explain(session, &mut error, known);
+    Err(Box::new(error).into())
+}
+
+fn report(
+    session: &Session,
+    error: &OutOfMemory,
+    planned: &Timeline,
+    known: &OomContext,
+) -> OutOfMemoryReport {
+    let OomContext { subject, device, reserved_bytes, .. } = *known;
+    let seen = known.seen.as_ref();
+    let planned_peak = planned.peak();
+    let planned_peak_bytes = planned_peak.categories.total();
+    let (requested_bytes, limit_bytes, unplanned_bytes) = match error.shortage {
+        Shortage::Limit { requested_bytes, in_use_bytes, limit_bytes, .. } => {
+            (Some(requested_bytes), Some(limit_bytes), unplanned(error, in_use_bytes, planned))
+        }
+        Shortage::Planned { limit_bytes, .. } => (None, Some(limit_bytes), Bytes::default()),
+        Shortage::Device { requested_bytes, .. } => (requested_bytes, None, Bytes::default()),
+    };
+    let (in_use, holders) = match seen.and_then(|seen| Some((seen, above(seen, limit_bytes)?))) {
+        Some((seen, (event, in_use))) => (in_use, seen.holders(event, Some(planned), HOLDERS)),
+        None => (planned_peak.categories, planned.holders(planned_peak.event, None, HOLDERS)),
+    };
+    let mut process_memory = ProcessMemory::look(session, in_use.total(), reserved_bytes);
+    if matches!(error.shortage, Shortage::Planned { .. }) {
+        // The memory of this process now says nothing about the training.
+        (process_memory.reserved_bytes, process_memory.fragmentation_bytes) = (None, None);
+    }
+    let capacity = limit_bytes.or_else(|| Some(process_memory.reserved_bytes? + process_memory.free_bytes?));
+    let available_bytes = match capacity {
+        Some(capacity) => Bytes::new(capacity.get().saturating_sub(unplanned_bytes.get())),
+        // The GPU failed at an unknown level below the planned peak.
+        None => Bytes::new(planned_peak_bytes.get() / 4 * 3),
+    };
+    // Advice is for the fullest device, so bytes are scaled to it.
+    let available_bytes = bytes_of_smallest(session, device, available_bytes);
+    let Advised { levers, least } = advise_on(subject, session, available_bytes, backend(session));
+    OutOfMemoryReport {
+        message: error.to_string(),
+        title: planned.title.clone(),
+        device: planned.device.clone(),
+        phase: error.phase,
+        scope: error.scope.clone(),
+        step: error.step,
+        requested_bytes,
+        limit_bytes: capacity,
+        planned_peak_bytes,
+        unplanned_bytes,
+        in_use,
+        is_measured: seen.is_some(),
+        holders,
+        process_memory,
+        not_written: None,
+        run_dir: None,
+        kept: None,
+        levers,
+        least,
+        files: None,
+    }
+}
+
+/// The first of the last events above the limit, or else the highest of them, with the bytes in use.
+fn above(seen: &Timeline, limit_bytes: Option<Bytes>) -> Option<(u32, Split)> {
+    /// The number of last events to look at: threads claim an event before they change the level.
+    const CLAIMED: usize = 64;
+    let levels = seen.levels();
+    let last = levels.iter().enumerate().skip(levels.len().saturating_sub(CLAIMED));
+    let over = |level: &Split| limit_bytes.is_some_and(|limit| level.total() > limit);
+    let first = last.clone().find(|(_, level)| over(level));
+    let highest = || last.max_by_key(|(_, level)| level.total());
+    first.or_else(highest).map(|(event, level)| (event as u32, *level))
+}
+
+/// The bytes in use that the plan does not have at the same place.
+fn unplanned(error: &OutOfMemory, in_use_bytes: Bytes, planned: &Timeline) -> Bytes {
+    let there = planned_at(planned, error.phase, &error.scope);
+    let more = in_use_bytes.get().saturating_sub(there.get());
+    // Up to 2 % may be the planner's error.
+    let is_noise = (more as f64) < there.get() as f64 * 0.02;
+    Bytes::new(if is_noise { 0 } else { more })
+}
+
+/// The highest planned bytes in a phase, and in the stage of `scope` if the plan has it.
+fn planned_at(planned: &Timeline, phase: Phase, scope: &str) -> Bytes {
+    let phases: Vec<Range<u32>> = planned
+        .spans_of(SpanKind::Phase)
+        .filter(|span| planned.names.text(span.name) == phase.name())
+        .map(|span| span.start..span.end)
+        .collect();
+    let stages: Vec<Range<u32>> = planned
+        .spans_of(SpanKind::Stage)
+        .filter(|span| {
+            let rest = scope.strip_prefix(planned.names.text(span.name));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+        .filter(|span| phases.iter().any(|phase| phase.contains(&span.start)))
+        .map(|span| span.start..span.end)
+        .collect();
+    let within = if stages.is_empty() { &phases } else { &stages };
+    let levels = planned.levels();
+    let totals = within.iter().flat_map(|events| {
+        levels.get(events.start as usize..events.end as usize).unwrap_or_default().iter().map(Split::total)
+    });
+    totals.max().unwrap_or_else(|| planned.peak().categories.total())
+}

@@ -1,0 +1,91 @@
+use std::path::PathBuf;
+
+use oomph_core::{Bytes, Phase};
+use oomph_timeline::{Holder, Split};
+use serde::{Deserialize, Serialize};
+
+use super::{advice::Advice, process_memory::ProcessMemory};
+
+/// The report about a shortage of memory. Bytes are integers in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutOfMemoryReport {
+    /// The error as a sentence.
+    pub message: String,
+    /// The model and the batch: `resnet18 · batch 32`.
+    pub title: String,
+    /// The device.
+    pub device: String,
+    /// The phase in which memory ran out.
+    pub phase: Phase,
+    /// The stage or layer; empty outside of any.
+    pub scope: String,
+    /// The optimizer step, from 1.
+    pub step: Option<usize>,
+    /// Bytes of the allocation that failed, if known.
+    pub requested_bytes: Option<Bytes>,
+    /// The limit, if known.
+    pub limit_bytes: Option<Bytes>,
+    /// The planned peak of these settings.
+    pub planned_peak_bytes: Bytes,
+    /// Bytes in use that are not in the plan: tensors that user code keeps alive, or a leak.
+    pub unplanned_bytes: Bytes,
+    /// Bytes in use by category.
+    pub in_use: Split,
+    /// Whether `in_use` and `holders` were measured; otherwise they are those of the planned peak.
+    pub is_measured: bool,
+    /// The largest blocks, the largest first.
+    pub holders: Vec<Holder>,
+    /// Memory of the allocator and of other processes.
+    #[serde(rename = "surroundings")]
+    pub process_memory: ProcessMemory,
+    /// The run directory of the training.
+    pub run_dir: Option<PathBuf>,
+    /// The saved state of the training; `None` if nothing was trained.
+    pub kept: Option<Kept>,
+    /// Advice that makes it fit, the best first.
+    pub levers: Vec<Advice>,
+    /// The advice with the lowest planned peak, if none makes it fit.
+    pub least: Option<Advice>,
+    /// The files of the report.
+    pub files: Option<ReportFiles>,
+    /// The reason why a file could not be written.
+    pub not_written: Option<String>,
+}
+
+/// The saved state of a training that ran out of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Kept {
+    /// The last finished step was saved.
+    LastStep {
+        /// The number of finished optimizer steps.
+        step: usize,
+        /// The directory of the checkpoint.
+        checkpoint: PathBuf,
+    },
+    /// The newest checkpoint is from before: the memory of a failed device cannot be trusted, or saving failed.
+    Before {
+        /// The number of finished optimizer steps.
+        step: usize,
+        /// The directory of the checkpoint.
+        checkpoint: PathBuf,
+        /// Why no newer state was saved.
+        reason: String,
+    },
+    /// There is no checkpoint.
+    Nothing {
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// The files of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportFiles {
+    /// The report for people.
+    pub text: PathBuf,
+    /// The report for programs.
+    pub json: PathBuf,
+    /// The measured timeline as a page, or the planned one if nothing was recorded. `None` if it could not be written.
+    pub timeline: Option<PathBuf>,
+}

@@ -1,0 +1,254 @@
+//! The choice of `auto`: the micro-batch and the recomputed stages that fit the limit in the least time.
+
+use std::{iter::once, ops::Range};
+
+use oomph_config::{MicroBatch, Recompute};
+use oomph_core::{Bytes, Phase, is_within};
+use oomph_engine::{
+    micro_batches::micro_batches,
+    session::{
+        Session, SplitKey, StepSplit, backend, bytes_of_smallest, fixed_split, largest_train_batch,
+        stage_output_bytes,
+    },
+};
+use oomph_plan::{Backend, forward_costs};
+use oomph_timeline::{Category, SpanKind, Timeline};
+
+use super::{
+    cover::{Offer, cheapest_cover},
+    options::{PlanOptions, fits},
+    splitter::Splitter,
+};
+use crate::error::PlanError;
+
+/// How the session's steps are split: as configured, or as `auto` chooses.
+///
+/// Smaller micro-batches cost less time than recompute, so with both set to `auto` they are tried first. Without a
+/// limit `auto` saves nothing. If nothing fits, `auto` chooses the split with the lowest planned peak.
+///
+/// # Errors
+/// If the model cannot be split over the devices, or refuses every micro-batch.
+pub fn choose(session: &Session, key: SplitKey) -> Result<StepSplit, PlanError> {
+    let memory = &session.config.memory;
+    let is_auto = memory.recompute == Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto);
+    let fixed = fixed_split(session, key.batch);
+    let Some(limit_bytes) = key.limit_bytes.filter(|_| is_auto) else { return Ok(fixed) };
+    if let Some(known) = session.splits.get(&key) {
+        return Ok(known);
+    }
+    let chooser = Chooser { session, batch: key.batch, backend: key.backend, limit_bytes };
+    let split = chooser.choose(fixed)?;
+    session.splits.insert(key, split.clone());
+    Ok(split)
+}
+
+/// Samples of one forward and backward on one device, as configured or as `auto` chooses.
+pub fn micro_batch(session: &Session) -> usize {
+    micro_batch_of(session, session.config.train.batch)
+}
+
+/// Samples of one forward and backward on one device, for a batch of `batch` samples.
+pub fn micro_batch_of(session: &Session, batch: usize) -> usize {
+    let batch = session.share_of(batch);
+    let key = SplitKey { batch, backend: backend(session), limit_bytes: session.limit_bytes };
+    // Planning and training report the error of a batch that the model refuses.
+    choose(session, key).map_or(batch, |split| split.micro_batch)
+}
+
+/// Samples of an evaluation batch on one device.
+pub fn eval_batch(session: &Session) -> usize {
+    session.config.train.eval_batch.unwrap_or_else(|| micro_batch(session))
+}
+
+/// The splitter of the session's steps, with the micro-batch and the recomputed stages that `auto` chooses.
+///
+/// # Errors
+/// The errors of [`choose`].
+pub(super) fn chosen_splitter(session: &Session, options: PlanOptions) -> Result<Splitter<'_>, PlanError> {
+    let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
+    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(batch);
+    Ok(Splitter::new(session, batch, backend, split))
+}
+
+struct Chooser<'a> {
+    session: &'a Session,
+    /// Samples of a step on one device.
+    batch: usize,
+    backend: Backend,
+    /// The limit of the smallest device.
+    limit_bytes: Bytes,
+}
+
+/// The number of plans after which all stages recompute.
+const MOST_PLANS: usize = 12;
+
+impl<'a> Chooser<'a> {
+    /// Chooses from the split without a limit: the largest micro-batch, and no recompute if that is `auto`.
+    fn choose(&self, fixed: StepSplit) -> Result<StepSplit, PlanError> {
+        let memory = &self.session.config.memory;
+        let is_auto = memory.recompute == Recompute::Auto;
+        let StepSplit { micro_batch: whole, recompute: most } = fixed;
+        let least = if is_auto { self.all(true) } else { most.clone() };
+        let micro_batch = match memory.micro_batch {
+            Some(MicroBatch::Auto) => match self.largest_micro_batch(whole, &most) {
+                Some(micro_batch) => return Ok(StepSplit { micro_batch, recompute: most }),
+                None => self.largest_micro_batch(whole, &least).unwrap_or_else(|| self.smallest(whole)),
+            },
+            _ => whole,
+        };
+        let recompute = if is_auto { self.cheapest(micro_batch)? } else { least };
+        Ok(StepSplit { micro_batch, recompute })
+    }
+
+    fn all(&self, recompute: bool) -> Vec<bool> {
+        vec![recompute; self.session.stages.len()]
+    }
+
+    fn splitter(&self, micro_batch: usize, recompute: &[bool]) -> Splitter<'a> {
+        let split = StepSplit { micro_batch, recompute: recompute.to_vec() };
+        Splitter::new(self.session, self.batch, self.backend, split)
+    }
+
+    fn fits(&self, peak_bytes: Bytes) -> bool {
+        fits(peak_bytes, self.limit_bytes, self.backend)
+    }
+
+    /// The largest micro-batch that fits; `None` if none does. Peaks grow with the micro-batch.
+    fn largest_micro_batch(&self, whole: usize, recompute: &[bool]) -> Option<usize> {
+        let smaller = micro_batches(self.batch).filter(|size| *size < whole);
+        let sizes: Vec<usize> = once(whole).chain(smaller).collect();
+        first_that_fits(&sizes, |size| {
+            // The model may refuse a micro-batch, for example one whose rest is one sample.
+            self.splitter(size, recompute).peak_of_fullest().is_ok_and(|peak| self.fits(peak))
+        })
+    }
+
+    /// The smallest micro-batch that the model can be trained on.
+    fn smallest(&self, whole: usize) -> usize {
+        // Batch normalisation cannot be trained on one value per channel.
+        if self.splitter(1, &self.all(false)).peak_of_fullest().is_ok() { 1 } else { 2.min(whole) }
+    }
+
+    /// The stages whose recompute makes every device fit in the least time; all stages if no other choice fits. The
+    /// search uses the split points without recompute, and then those with recompute of all stages.
+    fn cheapest(&self, micro_batch: usize) -> Result<Vec<bool>, PlanError> {
+        let [none, all] = [false, true].map(|recompute| self.all(recompute));
+        let kept = self.splitter(micro_batch, &none).peak_of_fullest()?;
+        if self.fits(kept) {
+            return Ok(none);
+        }
+        // If parameters dominate the peak, recompute only adds to it.
+        let least = self.splitter(micro_batch, &all).peak_of_fullest()?;
+        if !self.fits(least) {
+            return Ok(if least < kept { all } else { none });
+        }
+        let mut before = Vec::new();
+        for recompute in [&none, &all] {
+            let stages = self.splitter(micro_batch, recompute).stages()?;
+            if stages == before {
+                break;
+            }
+            let mut chosen = none.clone();
+            for (device, part) in stages.iter().enumerate() {
+                let of_part = self.cheapest_of_part(micro_batch, part.clone(), device)?;
+                chosen[part.clone()].copy_from_slice(&of_part[part.clone()]);
+            }
+            // The choice may move the split points, so plan again.
+            if self.fits(self.splitter(micro_batch, &chosen).peak_of_fullest()?) {
+                return Ok(chosen);
+            }
+            before = stages;
+        }
+        Ok(all)
+    }
+
+    /// The stages of one device whose recompute makes the device fit in the least time.
+    fn cheapest_of_part(
+        &self,
+        micro_batch: usize,
+        part: Range<usize>,
+        device: usize,
+    ) -> Result<Vec<bool>, PlanError> {
+        let none = self.all(false);
+        let peak = |recompute: &[bool]| self.splitter(micro_batch, recompute).fullness(part.clone(), device);
+        let available = (self.limit_bytes.get() as f64 / (1.0 + self.backend.margin())) as u64;
+        let mut missing = peak(&none)?.get().saturating_sub(available);
+        if missing == 0 {
+            return Ok(none);
+        }
+        let offers = self.offers(micro_batch, part.clone(), device)?;
+        for _ in 0..MOST_PLANS {
+            let Some(chosen) = cheapest_cover(&offers, missing) else { break };
+            let peak = peak(&chosen)?.get();
+            if peak <= available {
+                return Ok(chosen);
+            }
+            // Offers count the bytes at the old peak. Recompute moves the peak, so the plan may still miss some bytes.
+            missing += (peak - available).max(missing / 64);
+        }
+        Ok((0..none.len()).map(|stage| part.contains(&stage)).collect())
+    }
+
+    /// The bytes that recompute of each stage of a device would free at the peak, and its time. The bytes are those of
+    /// the stage's activations of all micro-batches in flight, less its outputs, which the next stage keeps.
+    fn offers(&self, micro_batch: usize, part: Range<usize>, device: usize) -> Result<Vec<Offer>, PlanError> {
+        let names = &self.session.stages;
+        let splitter = self.splitter(micro_batch, &self.all(false));
+        let recording = splitter.recording(part, device)?;
+        let costs = forward_costs(&recording, self.backend);
+        let held = activations(&splitter.replayed(&recording, device), names);
+        let outputs = stage_output_bytes(self.session, micro_batch)?;
+        let in_flight = splitter.in_flight(device) as u64;
+        let offer = |stage: &String, held: u64, output: u64| {
+            let bytes = Bytes::new(held.saturating_sub(output.saturating_mul(in_flight)));
+            let bytes = bytes_of_smallest(self.session, device, bytes).get();
+            Offer { bytes, seconds: costs.get(stage).copied().unwrap_or_default() }
+        };
+        let stages = names.iter().zip(held).zip(outputs);
+        let mut offers: Vec<Offer> =
+            stages.map(|((stage, held), output)| offer(stage, held, output)).collect();
+        // Backward begins with the last stage, whose activations still exist. Recompute would save nothing.
+        if let Some(last) = offers.last_mut() {
+            last.bytes = 0;
+        }
+        Ok(offers)
+    }
+}
+
+/// The first size that fits, by bisection. `sizes` fall, and all sizes below one that fits are assumed to fit.
+fn first_that_fits(sizes: &[usize], fits: impl Fn(usize) -> bool) -> Option<usize> {
+    // No size before `from` fits; the size at `to` may.
+    let (mut from, mut to) = (0, sizes.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        if fits(sizes[middle]) { to = middle } else { from = middle + 1 }
+    }
+    sizes.get(to).copied()
+}
+
+/// Bytes of activations of each stage at the peak of the last step.
+fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
+    let last = timeline
+        .spans_of(SpanKind::Step)
+        .filter(|span| timeline.names.text(span.name) != "evaluation")
+        .last();
+    let peak = match last {
+        Some(step) => timeline.peak_within(step.start..step.end),
+        None => timeline.peak(),
+    };
+    let mut held = vec![0; stages.len()];
+    for index in timeline.alive_after(peak.event) {
+        let block = &timeline.blocks[index];
+        if block.category != Category::Activations || block.phase != Phase::Forward {
+            continue;
+        }
+        let scope = timeline.names.text(block.scope);
+        if let Some(stage) = stages.iter().position(|stage| is_within(scope, stage)) {
+            held[stage] += block.bytes;
+        }
+    }
+    held
+}

@@ -1,0 +1,333 @@
+//! Plans of several devices: the memory of each, and when each computes.
+
+use std::ops::Range;
+
+use oomph_config::{Cut, MicroBatch, Recompute};
+use oomph_core::Bytes;
+use oomph_engine::{
+    layout::{Role, Scatter},
+    session::{Session, SplitKey, StepSplit, backend, bytes_of_smallest, largest_train_batch},
+};
+use oomph_parallel::{PipelineTrace, Span, Work};
+use oomph_plan::{Backend, cost};
+use oomph_timeline::Timeline;
+
+use super::{
+    choice::{choose, chosen_splitter},
+    device_recording::{DeviceWork, STEPS, eval_batch, record, sizes},
+    one_device::plan,
+    options::{PlanOptions, check_shares},
+    splitter::{Splitter, timeline_of_device},
+};
+use crate::{describe::describe_split, error::PlanError};
+
+/// The plan of one of several devices that share a step.
+#[derive(Clone, Debug)]
+pub struct PlannedPart {
+    /// The device.
+    pub device: String,
+    /// The stages of the device.
+    pub stages: Range<usize>,
+    /// The names of its first and its last stage.
+    pub names: [String; 2],
+    /// The limit of the device, if it is known.
+    pub limit_bytes: Option<Bytes>,
+    /// The planned timeline of the device.
+    pub timeline: Timeline,
+    /// The estimated seconds of forward and backward of a micro-batch.
+    pub seconds: f64,
+}
+
+impl PlannedPart {
+    /// The planned peak of the device.
+    pub fn planned_peak_bytes(&self) -> Bytes {
+        self.timeline.peak().categories.total()
+    }
+}
+
+/// The plan of a step that several devices share.
+#[derive(Clone, Debug)]
+pub struct PlannedCut {
+    /// The plans of the devices, in order.
+    pub parts: Vec<PlannedPart>,
+    /// The memory policy in a few words, with the choice of `auto`.
+    pub policy: String,
+    /// Samples of a step.
+    pub batch: usize,
+    /// Samples of a micro-batch.
+    pub micro_batch: usize,
+    /// The number of micro-batches of a step.
+    pub micro_batches: usize,
+    /// The estimated work of each device over time. A forward counts as a third of forward and backward.
+    pub trace: PipelineTrace,
+}
+
+/// The number of steps and micro-batches to plan.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// As few as show the peak.
+    Telling,
+    /// This number of steps, with all their micro-batches.
+    Steps(usize),
+}
+
+/// Plans each device of a split model, or a coordinator and its replicas. `None` if all devices have the same work:
+/// then [`plan`] plans one of them.
+///
+/// # Errors
+/// If the model cannot be split over the devices, or refuses the batch.
+pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, PlanError> {
+    match (session.scatter(), session.is_split()) {
+        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.planned(options).map(Some),
+        (None, true) => planned_split(session, options).map(Some),
+        (None, false) => Ok(None),
+    }
+}
+
+/// As [`plan_cut`], with `steps` steps and all their micro-batches, and an evaluation batch. `None` if all devices have
+/// the same work.
+///
+/// # Errors
+/// The errors of [`plan_cut`].
+pub fn plan_parts(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+) -> Result<Option<Vec<PlannedPart>>, PlanError> {
+    let extent = Extent::Steps(steps);
+    match (session.scatter(), session.is_split()) {
+        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.parts(options, extent).map(Some),
+        (None, true) => split_parts(&chosen_splitter(session, options)?, session, options, extent).map(Some),
+        (None, false) => Ok(None),
+    }
+}
+
+/// The planned peak of the fullest device of the session. If limits differ, peaks are
+/// [scaled](oomph_engine::session::bytes_of_smallest), and the result compares with the smallest limit.
+///
+/// # Errors
+/// The errors of [`plan`] and [`plan_cut`].
+pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, PlanError> {
+    if session.is_split() {
+        return chosen_splitter(session, options)?.peak_of_fullest();
+    }
+    match plan_cut(session, options)? {
+        Some(PlannedCut { parts, .. }) => {
+            let peaks = parts.iter().map(PlannedPart::planned_peak_bytes).enumerate();
+            let scaled = peaks.map(|(device, peak)| bytes_of_smallest(session, device, peak));
+            Ok(scaled.max().unwrap_or_default())
+        }
+        None => Ok(plan(session, options)?.peak().categories.total()),
+    }
+}
+
+/// The sum of the planned peaks of all devices: the memory that a machine needs if all devices are shares of its CPU.
+///
+/// # Errors
+/// The errors of [`planned_peak`].
+pub fn planned_sum(session: &Session) -> Result<Bytes, PlanError> {
+    let options = PlanOptions::default();
+    match plan_cut(session, options)? {
+        Some(cut) => Ok(cut.parts.iter().map(PlannedPart::planned_peak_bytes).sum()),
+        None => {
+            let replicas = session.world_size() as u64;
+            Ok(Bytes::new(planned_peak(session, options)?.get().saturating_mul(replicas)))
+        }
+    }
+}
+
+/// As [`plan_cut`] without options. If `refuses`, it also checks that every device can hold its model part.
+///
+/// # Errors
+/// The errors of [`plan_cut`], and [`PlanError::TooLarge`] if `refuses` and a device cannot hold its model part.
+pub fn check_parts(session: &Session, refuses: bool) -> Result<Option<PlannedCut>, PlanError> {
+    let Some(cut) = plan_cut(session, PlanOptions::default())? else { return Ok(None) };
+    for (index, part) in cut.parts.iter().enumerate().filter(|_| refuses) {
+        let planned_peak_bytes = part.planned_peak_bytes();
+        let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
+        if let Some(limit_bytes) = part.limit_bytes
+            && at_least > limit_bytes.get() as f64
+        {
+            let device = part.device.clone();
+            return Err(PlanError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
+        }
+    }
+    Ok(Some(cut))
+}
+
+/// The stages of each device that the session's model is split over.
+///
+/// # Errors
+/// If a configured stage does not exist, if there are fewer stages than devices, or if the model refuses the batch.
+pub fn split_stages(session: &Session) -> Result<Vec<Range<usize>>, PlanError> {
+    chosen_splitter(session, PlanOptions::default())?.stages()
+}
+
+/// The best split of the session's model now, and the best split with few activations. One of them is good for any
+/// change of memory settings. Empty if the model is not split, or if the split points are configured.
+pub(crate) fn usual_splits(session: &Session) -> Vec<Vec<Range<usize>>> {
+    let (true, Some(Cut::Balanced(_))) = (session.is_split(), session.config.device.sharing.cut()) else {
+        return Vec::new();
+    };
+    let mut config = session.config.clone();
+    config.memory.micro_batch = Some(MicroBatch::Samples(2));
+    config.memory.recompute = Recompute::Stages;
+    // If a split cannot be planned, planning the session reports the error.
+    let now = split_stages(session).ok();
+    let with_few = split_stages(&session.with_config(config)).ok();
+    let with_few = with_few.filter(|stages| now.as_ref() != Some(stages));
+    now.into_iter().chain(with_few).collect()
+}
+
+/// Plans one device.
+fn planned_part(
+    session: &Session,
+    work: &DeviceWork,
+    backend: Backend,
+    options: PlanOptions,
+) -> Result<PlannedPart, PlanError> {
+    let DeviceWork { stages, device, batch, .. } = work.clone();
+    let name = |stage: usize| session.stages[stage].clone();
+    let recording = record(session, work, backend)?;
+    Ok(PlannedPart {
+        names: [name(stages.start), name(stages.end - 1)],
+        limit_bytes: session.limit_of(device).or(options.limit_bytes),
+        timeline: timeline_of_device(session, &recording, device, backend, batch),
+        seconds: work.seconds(session, backend)?,
+        device: session.config.device.devices[device].to_string(),
+        stages,
+    })
+}
+
+/// Plans each device of a split model.
+fn split_parts(
+    splitter: &Splitter<'_>,
+    session: &Session,
+    options: PlanOptions,
+    extent: Extent,
+) -> Result<Vec<PlannedPart>, PlanError> {
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let of = |(device, stages)| {
+        let mut work: DeviceWork = splitter.work(stages, device);
+        if let Extent::Steps(steps) = extent {
+            work.sizes = sizes(splitter.batch(), splitter.split().micro_batch, usize::MAX);
+            work.steps = steps;
+        }
+        planned_part(session, &work, backend, options)
+    };
+    splitter.stages()?.into_iter().enumerate().map(of).collect()
+}
+
+fn planned_split(session: &Session, options: PlanOptions) -> Result<PlannedCut, PlanError> {
+    let splitter = chosen_splitter(session, options)?;
+    let parts = split_parts(&splitter, session, options, Extent::Telling)?;
+    let seconds = |device: usize, work| {
+        let seconds: f64 = parts[device].seconds;
+        match work {
+            Work::Forward(_) => seconds / 3.0,
+            Work::Backward(_) => seconds * 2.0 / 3.0,
+        }
+    };
+    let (batch, micro_batches) = (splitter.batch(), splitter.micro_batches());
+    // A split model always has an order.
+    let order = session.pipeline_order().unwrap_or(oomph_parallel::PipelineOrder::Sequential);
+    let trace = PipelineTrace::play(order, parts.len(), micro_batches, seconds, 0.0);
+    let policy = describe_split(session, Some(splitter.split()));
+    Ok(PlannedCut { policy, batch, micro_batch: splitter.split().micro_batch, micro_batches, trace, parts })
+}
+
+/// The plan of a coordinator and its replicas.
+struct Coordinated<'a> {
+    session: &'a Session,
+    backend: Backend,
+    split: StepSplit,
+    scatter: Scatter,
+    /// Samples of a step.
+    batch: usize,
+    /// Samples of one round.
+    round: usize,
+}
+
+impl<'a> Coordinated<'a> {
+    /// The number of rounds to record. Later rounds repeat them.
+    const ALIKE: usize = 3;
+
+    fn new(session: &'a Session, options: PlanOptions, scatter: Scatter) -> Result<Self, PlanError> {
+        let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
+        check_shares(session, options)?;
+        let backend = options.backend.unwrap_or_else(|| backend(session));
+        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+        let largest = session.share_of(batch);
+        let split = choose(session, SplitKey { batch: largest, backend, limit_bytes })?;
+        let micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(largest);
+        let round = scatter.round(batch, micro_batch);
+        Ok(Self { session, backend, split, scatter, batch, round })
+    }
+
+    fn work(&self, device: usize, extent: Extent) -> DeviceWork {
+        let scatter = self.scatter;
+        let (steps, most_whole) = match extent {
+            Extent::Telling => (STEPS, Self::ALIKE),
+            Extent::Steps(steps) => (steps, usize::MAX),
+        };
+        DeviceWork {
+            device,
+            role: if device == 0 { Role::Coordinator(scatter) } else { Role::Replica { device, scatter } },
+            stages: 0..self.session.stages.len(),
+            recompute: self.split.recompute.clone(),
+            batch: self.batch,
+            sizes: sizes(self.batch, self.round, most_whole),
+            steps,
+            eval_batches: 1,
+            eval_batch: eval_batch(self.session, &self.split),
+        }
+    }
+
+    fn parts(&self, options: PlanOptions, extent: Extent) -> Result<Vec<PlannedPart>, PlanError> {
+        let of = |device| planned_part(self.session, &self.work(device, extent), self.backend, options);
+        (0..self.scatter.devices).map(of).collect()
+    }
+
+    /// The estimated seconds of the coordinator beyond forward and backward: the loss, the sums and the optimizer.
+    fn seconds_beside(&self) -> Result<f64, PlanError> {
+        let work = self.work(0, Extent::Telling);
+        let all = cost(&record(self.session, &work.first_micro_batch(), self.backend)?, self.backend);
+        Ok((all - work.seconds(self.session, self.backend)?).max(0.0))
+    }
+
+    fn planned(&self, options: PlanOptions) -> Result<PlannedCut, PlanError> {
+        let parts = self.parts(options, Extent::Telling)?;
+        let micro_batches = self.batch.div_ceil(self.round);
+        let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
+        let trace = self.trace(&seconds, micro_batches)?;
+        let policy = describe_split(self.session, Some(&self.split));
+        Ok(PlannedCut { policy, batch: self.batch, micro_batch: self.round, micro_batches, trace, parts })
+    }
+
+    /// The estimated work of each device over time. All devices run forward, the coordinator gathers the outputs and
+    /// computes the loss, and all devices run backward. The sums and the optimizer count as part of the coordinator's
+    /// last backward.
+    fn trace(&self, seconds: &[f64], micro_batches: usize) -> Result<PipelineTrace, PlanError> {
+        let mut trace = PipelineTrace { devices: vec![Vec::new(); seconds.len()] };
+        let mut free = vec![0.0; seconds.len()];
+        for index in 0..micro_batches {
+            let forward: Vec<f64> = free.iter().zip(seconds).map(|(start, of)| start + of / 3.0).collect();
+            let gathered = forward.iter().copied().fold(0.0, f64::max);
+            for (device, of) in seconds.iter().enumerate() {
+                let back = gathered + of * 2.0 / 3.0;
+                let span = |work, start_seconds, end_seconds| Span { work, start_seconds, end_seconds };
+                trace.devices[device].extend([
+                    span(Work::Forward(index), free[device], forward[device]),
+                    span(Work::Backward(index), gathered, back),
+                ]);
+                free[device] = back;
+            }
+        }
+        // Then the coordinator sums the gradients, and the replicas wait.
+        let all_done = free.iter().copied().fold(0.0, f64::max);
+        if let Some(last) = trace.devices[0].last_mut() {
+            last.end_seconds = all_done + self.seconds_beside()?;
+        }
+        Ok(trace)
+    }
+}

@@ -1,0 +1,24 @@
+//! Plans: the engine's steps recorded on a capture device, with the allocator replayed over the recording.
+
+mod capture;
+mod choice;
+mod cover;
+mod device_recording;
+mod devices;
+mod largest;
+mod one_device;
+mod options;
+mod speed;
+mod splitter;
+
+pub use choice::{choose, eval_batch, micro_batch, micro_batch_of};
+pub use device_recording::STEPS;
+pub(crate) use devices::usual_splits;
+pub use devices::{
+    PlannedCut, PlannedPart, check_parts, plan_cut, plan_parts, planned_peak, planned_sum, split_stages,
+};
+pub use largest::{LargestBatch, largest_batch};
+pub use one_device::{plan, plan_evaluation, plan_replicas, plan_steps};
+pub use options::{PlanOptions, check_shares, fits};
+pub use speed::{seconds_per_sample, slowdown};
+pub(crate) use splitter::with_split_points;

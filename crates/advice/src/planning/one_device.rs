@@ -1,0 +1,95 @@
+use oomph_core::{Bytes, Split};
+use oomph_engine::session::{Session, SplitKey, backend, largest_train_batch};
+use oomph_plan::{Backend, Recording};
+use oomph_timeline::Timeline;
+
+use super::{
+    choice::{choose, eval_batch},
+    device_recording::{DeviceWork, STEPS, record},
+    options::{PlanOptions, check_shares},
+    splitter::timeline_of_device,
+};
+use crate::error::PlanError;
+
+/// Plans three optimizer steps and an evaluation batch on one device. `step 1` creates the optimizer state. `step 3`
+/// and all later steps have all of it from the start. The plan executes nothing and allocates no tensors.
+///
+/// With replicas it plans a replica with the largest share of the batch.
+///
+/// # Errors
+/// If the model or the task refuses the batch, or if the batch has no sample for each replica.
+pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
+    check_shares(session, options)?;
+    plan_steps(session, options, STEPS, 1)
+}
+
+/// As [`plan`], with another number of steps, and of evaluation batches after them.
+///
+/// # Errors
+/// The errors of [`plan`].
+pub fn plan_steps(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+    eval_batches: usize,
+) -> Result<Timeline, PlanError> {
+    Ok(StepRecording::new(session, options, steps, eval_batches)?.replayed(session, false))
+}
+
+/// As [`plan_steps`], for the first replica and for any other. The first one uses the threads of the program; the
+/// others have their own.
+///
+/// # Errors
+/// The errors of [`plan`].
+pub fn plan_replicas(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+    eval_batches: usize,
+) -> Result<[Timeline; 2], PlanError> {
+    let mut recorded = StepRecording::new(session, options, steps, eval_batches)?;
+    Ok([false, true].map(|is_on_own_threads| recorded.replayed(session, is_on_own_threads)))
+}
+
+/// Plans one evaluation batch without any step before it.
+///
+/// # Errors
+/// The errors of [`plan`].
+pub fn plan_evaluation(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
+    let mut timeline = plan_steps(session, options, 0, 1)?;
+    let batch = eval_batch(session).min(session.source.len(Split::Test).max(1));
+    timeline.title = format!("{} · evaluation batch {batch}", session.architecture.name());
+    Ok(timeline)
+}
+
+/// The recording of a training on one device.
+struct StepRecording {
+    recording: Recording,
+    batch: usize,
+    backend: Backend,
+    limit_bytes: Option<Bytes>,
+}
+
+impl StepRecording {
+    fn new(
+        session: &Session,
+        options: PlanOptions,
+        steps: usize,
+        eval_batches: usize,
+    ) -> Result<Self, PlanError> {
+        let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
+        let backend = options.backend.unwrap_or_else(|| backend(session));
+        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+        let share = session.share_of(batch);
+        let mut split = choose(session, SplitKey { batch: share, backend, limit_bytes })?;
+        split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(share);
+        let work = DeviceWork { steps, eval_batches, ..DeviceWork::alone(session, share, split) };
+        Ok(Self { recording: record(session, &work, backend)?, batch, backend, limit_bytes })
+    }
+
+    fn replayed(&mut self, session: &Session, is_on_own_threads: bool) -> Timeline {
+        self.recording.is_on_own_threads = is_on_own_threads;
+        let timeline = timeline_of_device(session, &self.recording, 0, self.backend, self.batch);
+        Timeline { limit_bytes: self.limit_bytes, ..timeline }
+    }
+}

@@ -1,0 +1,117 @@
+use std::{fs, io, path::PathBuf};
+
+use clap::{ArgGroup, Args, ValueEnum};
+use oomph_config::Config;
+use oomph_trainer::measure::MeasureOptions;
+
+use super::optimizer::Chosen;
+use crate::{
+    configuration::{ConfigArguments, DeviceArguments, Flag},
+    error::CliError,
+};
+
+/// The warm-up and one more step, so that there is a median.
+const LEAST_STEPS: i64 = MeasureOptions::WARMUP as i64 + 1;
+
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean"]).required(true).multiple(true)),
+    after_help = "\
+Each combination trains in its own process, with the same seed and the same data in the same order.
+An optimizer that the config does not name uses its own defaults, including the learning rate;
+`--set optimizer.lr=…` applies to all. A combination that runs out of memory is a row of the table.
+
+Examples:
+  oomph compare --optimizers sgd,momentum,adam,adamw
+  oomph compare --optimizers adam+lr=0.001,adam+lr=0.01 --steps 100 --sort loss
+  oomph compare --config lstm --optimizers adamw,adan --batches 8,32,128 --html compare.html
+  oomph compare --config synthetic-resnet50 --batches 32,256,2048 --plan-only
+  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2 --lean true,false"
+)]
+pub(crate) struct CompareArguments {
+    /// Optimizers to compare: values of `optimizer.name`, or `momentum` for sgd with momentum 0.9;
+    /// `adam+lr=0.01` sets a key of one optimizer
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) optimizers: Vec<Chosen>,
+    /// Batches to compare (`train.batch`)
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) batches: Vec<u32>,
+    /// Micro-batches to compare (`memory.micro_batch`)
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) micro_batches: Vec<u32>,
+    /// Precisions to compare (`memory.precision`): fp32, bf16, fp16
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) precisions: Vec<String>,
+    /// What backward recomputes (`memory.recompute`): none, ops, stages, auto, or names of stages as
+    /// in `layer1+layer2`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) recompute: Vec<String>,
+    /// Whether layers keep fewer tensors for backward than Burn's layers (`memory.lean`)
+    #[arg(long, value_name = "BOOL,…", value_delimiter = ',')]
+    pub(super) lean: Vec<bool>,
+    /// Optimizer steps of each training; the first two are not timed
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(LEAST_STEPS..))]
+    pub(super) steps: u32,
+    /// Plan without training; allocates nothing, whatever the batch
+    #[arg(long, conflicts_with = "steps")]
+    pub(super) plan_only: bool,
+    /// Order of the rows: as given, or by planned peak, step time or loss
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Asked)]
+    pub(super) sort: Sort,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
+    /// Also write a page with bar charts to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The order of the rows, the least first. Rows without the value come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Sort {
+    Asked,
+    Peak,
+    Time,
+    Loss,
+}
+
+impl CompareArguments {
+    /// The configuration with more flags.
+    pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, CliError> {
+        let steps = self.steps.to_string();
+        let mut flags = self.device.flags().to_vec();
+        flags.push(Flag {
+            name: "--steps",
+            key: "train.steps",
+            value: Some(steps.as_str()).filter(|_| !self.plan_only),
+        });
+        flags.extend(more);
+        self.config.load(&flags)
+    }
+
+    /// Refuses misspelt optimizers before minutes of training.
+    pub(super) fn check_optimizers(&self, base: &Config) -> Result<(), CliError> {
+        self.optimizers.iter().try_for_each(|chosen| {
+            let settings = chosen.settings(base);
+            let flags =
+                settings.iter().map(|(key, value)| Flag { name: "--optimizers", key, value: Some(value) });
+            self.load(&flags.collect::<Vec<_>>()).map(drop).map_err(|error| chosen.explain(error))
+        })
+    }
+
+    /// Refuses a page that cannot be written, before minutes of training.
+    pub(super) fn check_page(&self) -> Result<(), CliError> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let found = match folder {
+            _ if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Some(folder) => fs::metadata(folder).map(drop),
+            None => Ok(()),
+        };
+        found.map_err(|source| CliError::File { path: path.clone(), source })
+    }
+}

@@ -1,0 +1,63 @@
+use clap::{Args, value_parser};
+use oomph_config::Config;
+
+use super::share::Share;
+use crate::{
+    configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
+    error::CliError,
+};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The search starts from the plan and tries batches in child processes. A try runs the first steps,
+the last batch of an epoch, an evaluation and the loading of a checkpoint. The search ends when a
+batch fits and the next larger one does not. Nothing is saved, and no run directory is changed.
+
+The exit code is 75 if not even the smallest batch fits; a report shows which settings would fit.
+The exit code is 1 if the smallest batch runs out of memory although its plan fits.
+
+Examples:
+  oomph find-batch --max 512
+  oomph find-batch --config my.toml --memory-limit 2GiB --write
+  oomph find-batch --config synthetic-resnet50 --devices cuda:0 --margin 5% --multiple-of 8
+  oomph find-batch --effective-batch 256 --memory-limit 1GiB
+  oomph find-batch --devices cuda:0,cuda:1 --strategy pipeline")]
+pub(crate) struct FindBatchArguments {
+    #[command(flatten)]
+    pub(super) config: ConfigArguments,
+    /// Largest batch of the search
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) max: u32,
+    /// Smallest batch of the search
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) min: u32,
+    /// Search only multiples of N
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) multiple_of: u32,
+    #[command(flatten)]
+    device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
+    /// Share of the memory limit to leave free
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub(super) margin: Share,
+    /// Keep this batch, and find the largest micro-batch that fits
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) effective_batch: Option<u32>,
+    /// Write the result into the config file; its comments are kept
+    #[arg(long)]
+    pub(super) write: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl FindBatchArguments {
+    /// The configuration with the flags.
+    pub(super) fn load(&self) -> Result<Config, CliError> {
+        let batch = self.effective_batch.map(|batch| batch.to_string());
+        let batch = Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() };
+        let [devices, limit] = self.device.flags();
+        self.config.load(&[devices, self.strategy.flag(), limit, batch])
+    }
+}

@@ -1,0 +1,110 @@
+//! `oomph monitor`: the memory of GPUs and host with the processes that use it, sampled repeatedly.
+
+mod interval;
+mod processors;
+mod report;
+mod sample;
+mod screen;
+
+use std::{
+    io,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use self::{interval::interval, report::report, sample::Sampler, screen::Screen};
+use crate::{error::CliError, exit::Exit, notices::Notices, output};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A process is stale if it holds GPU memory, has run no kernel for a minute, and has lost its parent.
+A crashed launcher leaves such processes behind. The report shows the command that ends a stale
+process; oomph never ends one itself.
+
+Ctrl-C stops the monitor.
+
+Examples:
+  oomph monitor
+  oomph monitor --once
+  oomph monitor --json --interval 10s >memory.jsonl")]
+pub(crate) struct MonitorArguments {
+    /// Print one sample and exit
+    #[arg(long, conflicts_with = "interval")]
+    once: bool,
+    /// Time between two samples, from 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
+    interval: Duration,
+    /// Print one JSON object per sample, each on a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
+    let signals = signals()?;
+    let mut sampler = Sampler::open();
+    // A terminal is redrawn; files and pipes get one report after the other.
+    let mut screen = if arguments.json || arguments.once { None } else { Screen::open() };
+    let mut noted = None;
+    loop {
+        let sample = sampler.sample();
+        if arguments.json {
+            output::print_json(&sample)?;
+        } else {
+            if sample.no_gpu != noted {
+                screen.iter_mut().try_for_each(Screen::clear)?;
+                note_missing_gpu(&sampler);
+                noted.clone_from(&sample.no_gpu);
+            }
+            match &mut screen {
+                Some(screen) => screen.draw(&report(&sample))?,
+                None => output::print(&between(&report(&sample), arguments.once))?,
+            }
+        }
+        if arguments.once {
+            return Ok(Exit::Success);
+        }
+        match signals.recv_timeout(arguments.interval) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(exit) => return Ok(exit),
+            // The signal thread lives as long as the process.
+            Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Success),
+        }
+    }
+}
+
+/// A report, with an empty line below if more reports follow.
+fn between(report: &str, once: bool) -> String {
+    if once { report.to_owned() } else { format!("{report}\n") }
+}
+
+/// Notes why there is no GPU, in the words of `oomph devices`.
+fn note_missing_gpu(sampler: &Sampler) {
+    let Some(reason) = sampler.no_gpu() else { return };
+    let notices = Notices::default();
+    notices.note(format!("no GPU: NVML: {reason}"));
+    if let Some(hint) = reason.hint() {
+        notices.line(format!("      {hint}"));
+    }
+}
+
+/// Receives the exit code after SIGINT or SIGTERM. SIGINT is the normal end of a monitor and no error.
+fn signals() -> Result<Receiver<Exit>, CliError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
+    let (sender, receiver) = channel();
+    let listen = move || {
+        for signal in signals.forever() {
+            let exit = if signal == SIGINT { Exit::Success } else { Exit::Terminated };
+            // Without a receiver the command has ended.
+            let _ = sender.send(exit);
+        }
+    };
+    let spawned: io::Result<_> = thread::Builder::new().name("oomph-signals".into()).spawn(listen);
+    spawned.map(|_| receiver).map_err(CliError::Signals)
+}

@@ -1,0 +1,87 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use oomph_config::{Config, DeviceName};
+use oomph_memory::gpu::{GpuMemory, MultiGpu};
+
+use crate::{
+    configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
+    error::CliError,
+};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Nothing is computed and no tensor is allocated: oomph records the operations of a step and simulates
+the allocator of the device.
+
+Examples:
+  oomph plan
+  oomph plan --config synthetic-resnet50 --batch 1,8,64,512 --gpu 24GiB
+  oomph plan --config synthetic-resnet50 --gpu \"RTX 4090\" --html plan.html
+  oomph plan --config synthetic-resnet50 --batch 64 --svg plan.svg
+  oomph plan --config synthetic-resnet50 --gpu \"4xRTX 4090\"
+  oomph plan --config synthetic-resnet50 --strategy pipeline --gpu 2x24GiB,1x16GiB")]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Batches to plan [default: 1, 8, 64, 512 and the config's batch]
+    // With a billion samples every product fits into 64 bits.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub(super) batch: Vec<u32>,
+    /// Plan for a GPU of this memory, as in `8GiB`, or of this name, as in `RTX 4090`; for several
+    /// GPUs with their number, as in `4x24GiB`, or as a list, as in `24GiB,16GiB`
+    #[arg(long, value_name = "GPUS", conflicts_with_all = ["memory_limit", "devices"])]
+    gpu: Option<String>,
+    #[command(flatten)]
+    device: DeviceArguments,
+    #[command(flatten)]
+    strategy: StrategyArguments,
+    /// Also write the memory timeline of the first batch of --batch, or of the config's batch, as a
+    /// page to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Also write the same timeline as a picture to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The configuration to plan, and the GPUs of `--gpu`.
+pub(super) struct Request {
+    pub(super) config: Config,
+    /// One GPU per device, or one GPU that stands for the only device; empty without `--gpu`.
+    pub(super) gpus: Vec<GpuMemory>,
+}
+
+impl PlanArguments {
+    /// Loads the configuration.
+    ///
+    /// If `--gpu` gives a number of GPUs, these are the devices. A single GPU stands for each configured device.
+    pub(super) fn load(&self) -> Result<Request, CliError> {
+        let [devices, limit] = self.device.flags();
+        let flags = [devices, self.strategy.flag(), limit];
+        let Some(gpus) = self.gpu.as_deref().map(str::parse::<MultiGpu>).transpose()? else {
+            return Ok(Request { config: self.config.load(&flags)?, gpus: Vec::new() });
+        };
+        let MultiGpu { each: mut gpus, is_counted } = gpus;
+        if !is_counted {
+            let config = self.config.load(&flags)?;
+            let configured = config.device.devices.len();
+            if configured == 1 {
+                return Ok(Request { config, gpus });
+            }
+            gpus = vec![gpus[0].clone(); configured];
+        }
+        let names: Vec<_> = (0..gpus.len()).map(|index| DeviceName::Cuda(index).to_string()).collect();
+        let names = names.join(",");
+        let counted = Flag { name: "--gpu", key: "device.devices", value: Some(&names) };
+        Ok(Request { config: self.config.load(&[counted, self.strategy.flag(), limit])?, gpus })
+    }
+
+    /// The batch of the timeline files.
+    pub(super) fn timeline_batch(&self, config: &Config) -> usize {
+        self.batch.first().map_or(config.train.batch, |batch| *batch as usize)
+    }
+}

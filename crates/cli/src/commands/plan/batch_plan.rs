@@ -1,0 +1,197 @@
+use std::{collections::BTreeSet, path::PathBuf, time::Instant};
+
+use oomph_advice::{
+    describe_policy,
+    out_of_memory::{Advice, advise},
+    planning::{LargestBatch, PlanOptions, fits, largest_batch, micro_batch},
+};
+use oomph_core::{Bytes, Split};
+use oomph_timeline::{Split as Categories, Timeline};
+use serde::Serialize;
+
+use super::{
+    arguments::PlanArguments,
+    planner::{Planner, Rules},
+};
+use crate::{commands::timeline_files, error::CliError};
+
+/// Plans of several batches, each the same for all devices; as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct BatchPlan {
+    pub(super) model: String,
+    pub(super) optimizer: String,
+    /// The memory policy in words.
+    pub(super) policy: String,
+    device: String,
+    /// How several devices share the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strategy: Option<&'static str>,
+    /// The number of replicas of the model.
+    pub(super) world_size: usize,
+    #[serde(flatten)]
+    pub(super) rules: Rules,
+    /// The memory limit of each device; the smallest one of several.
+    pub(super) limit_bytes: Option<Bytes>,
+    pub(super) micro_batch: usize,
+    pub(super) largest_batch: Option<usize>,
+    pub(super) largest_batch_planned_peak_bytes: Option<Bytes>,
+    /// Settings that make the config's batch fit, if it does not.
+    pub(super) levers: Vec<Advice>,
+    pub(super) batches: Vec<PlannedBatch>,
+    pub(super) plan_seconds: f64,
+    #[serde(skip)]
+    pub(super) text: TextOnly,
+}
+
+/// Values for the text alone.
+#[derive(Debug)]
+pub(super) struct TextOnly {
+    pub(super) sample: String,
+    pub(super) train_samples: usize,
+    /// The devices and their limits.
+    pub(super) place: String,
+    /// The config's batch.
+    pub(super) batch: usize,
+    /// Its samples per device.
+    pub(super) share: usize,
+    /// Samples per device of the largest batch.
+    pub(super) largest_share: Option<usize>,
+    /// The timeline files.
+    pub(super) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PlannedBatch {
+    pub(super) batch: usize,
+    /// Samples per device; the most of any device.
+    pub(super) samples_per_device: usize,
+    #[serde(flatten)]
+    pub(super) planned: Option<PlannedPeak>,
+    /// Why the batch cannot be planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PlannedPeak {
+    pub(super) planned_peak_bytes: Bytes,
+    pub(super) fits: Option<bool>,
+    pub(super) categories: Categories,
+    peak_phase: String,
+    peak_stage: String,
+    plan_seconds: f64,
+}
+
+/// Plans the batches of the command line, and writes the timeline files.
+pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<BatchPlan, CliError> {
+    let batches = planner.batches(arguments)?;
+    let largest = planner.largest()?;
+    let files = planner.write_timeline(arguments)?;
+    let (session, batch) = (&planner.session, planner.session.config.train.batch);
+    let is_own = |row: &&PlannedBatch| row.batch == batch;
+    let own = batches.iter().find(is_own).and_then(|row| row.planned.as_ref());
+    let does_not_fit = own.is_some_and(|own| own.fits == Some(false));
+    Ok(BatchPlan {
+        model: session.architecture.name().to_owned(),
+        optimizer: planner.optimizer(),
+        policy: describe_policy(session, planner.backend, planner.limit_bytes),
+        device: planner.names.join(","),
+        strategy: session.config.device.sharing.name(),
+        world_size: session.world_size(),
+        rules: planner.rules(),
+        limit_bytes: planner.limit_bytes,
+        micro_batch: micro_batch(session),
+        largest_batch: largest.map(|largest| largest.batch),
+        largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
+        levers: if does_not_fit { planner.levers() } else { Vec::new() },
+        batches,
+        plan_seconds: 0.0,
+        text: TextOnly {
+            sample: session.spec().input.to_string(),
+            train_samples: session.source.len(Split::Train),
+            place: planner.place(),
+            batch,
+            share: session.share_of(batch),
+            largest_share: largest.map(|largest| session.share_of(largest.batch)),
+            files,
+        },
+    })
+}
+
+impl Planner {
+    /// The batches of `--batch`; else the config's batch, and usual ones that the model can be trained on.
+    fn batches(&self, arguments: &PlanArguments) -> Result<Vec<PlannedBatch>, CliError> {
+        if !arguments.batch.is_empty() {
+            let asked: BTreeSet<usize> = arguments.batch.iter().map(|batch| *batch as usize).collect();
+            let alone = asked.len() == 1;
+            let refuse = |batch, error: CliError| match error {
+                CliError::Train(error) if !alone => Ok(self.refused(batch, error.to_string())),
+                error => Err(error),
+            };
+            return asked
+                .into_iter()
+                .map(|batch| self.batch(batch).or_else(|error| refuse(batch, error)))
+                .collect();
+        }
+        let own = self.session.config.train.batch;
+        let usual: BTreeSet<usize> = [1, 8, 64, 512, own].into();
+        let planned = usual.into_iter().map(|batch| (batch, self.batch(batch)));
+        planned
+            .filter(|(batch, planned)| *batch == own || planned.is_ok())
+            .map(|(_, planned)| planned)
+            .collect()
+    }
+
+    fn batch(&self, batch: usize) -> Result<PlannedBatch, CliError> {
+        let start = Instant::now();
+        let timeline = self.timeline(batch)?;
+        let peak = timeline.peak();
+        let planned_peak_bytes = peak.categories.total();
+        let (phase, stage) = timeline.place_of(peak.event);
+        let planned = PlannedPeak {
+            planned_peak_bytes,
+            fits: self.limit_bytes.map(|limit| fits(planned_peak_bytes, limit, self.backend)),
+            categories: peak.categories,
+            peak_phase: phase.to_owned(),
+            peak_stage: stage.to_owned(),
+            plan_seconds: start.elapsed().as_secs_f64(),
+        };
+        let samples_per_device = self.session.share_of(batch);
+        Ok(PlannedBatch { batch, samples_per_device, planned: Some(planned), refused: None })
+    }
+
+    fn refused(&self, batch: usize, reason: String) -> PlannedBatch {
+        let samples_per_device = self.session.share_of(batch);
+        PlannedBatch { batch, samples_per_device, planned: None, refused: Some(reason) }
+    }
+
+    fn timeline(&self, batch: usize) -> Result<Timeline, CliError> {
+        let options = PlanOptions { batch: Some(batch), ..self.options() };
+        let mut timeline = oomph_advice::planning::plan(&self.session, options)?;
+        timeline.device.clone_from(&self.names[0]);
+        Ok(timeline)
+    }
+
+    /// The largest batch that fits, of at most all training samples.
+    fn largest(&self) -> Result<Option<LargestBatch>, CliError> {
+        let Some(limit_bytes) = self.limit_bytes else { return Ok(None) };
+        Ok(largest_batch(&self.session, self.options(), limit_bytes, self.session.source.len(Split::Train))?)
+    }
+
+    fn write_timeline(&self, arguments: &PlanArguments) -> Result<Vec<PathBuf>, CliError> {
+        let (html, svg) = (arguments.html.as_deref(), arguments.svg.as_deref());
+        if html.or(svg).is_none() {
+            return Ok(Vec::new());
+        }
+        let timeline = self.timeline(arguments.timeline_batch(&self.session.config))?;
+        timeline_files::write(&timeline, html, svg)
+    }
+
+    /// Settings that make the config's batch fit.
+    fn levers(&self) -> Vec<Advice> {
+        let Some(limit) = self.limit_bytes else { return Vec::new() };
+        // The largest batch has a line of its own.
+        let keeps_batch = |advice: &Advice| advice.settings.iter().all(|(key, _)| key != "train.batch");
+        advise(&self.session, limit, self.backend).levers.into_iter().filter(keeps_batch).collect()
+    }
+}

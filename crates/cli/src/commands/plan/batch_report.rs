@@ -1,0 +1,134 @@
+use std::path::PathBuf;
+
+use oomph_core::Bytes;
+use oomph_timeline::Category;
+
+use super::{
+    batch_plan::{BatchPlan, PlannedBatch, PlannedPeak},
+    levers::{lever_table, margin, shortage},
+};
+use crate::{
+    numbers::grouped,
+    table::{Align, Table},
+};
+
+pub(super) fn report(plan: &BatchPlan) -> String {
+    let parts =
+        [Some(head(plan)), Some(table(plan).to_string()), Some(largest(plan)), levers(plan), files(plan)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// `resnet50 · image 3×224×224 · fp32 · sgd`, and the devices on a second line.
+fn head(plan: &BatchPlan) -> String {
+    let micro_batch = (plan.micro_batch < plan.text.share).then_some(plan.micro_batch);
+    let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
+    format!(
+        "{} · {} · {} · {}{}\n{} · planned in {:.0} ms\n",
+        plan.model,
+        plan.text.sample,
+        plan.policy,
+        plan.optimizer,
+        micro_batch.unwrap_or_default(),
+        plan.text.place,
+        plan.plan_seconds * 1000.0
+    )
+}
+
+fn table(plan: &BatchPlan) -> Table<11> {
+    let mut align = [Align::Right; 11];
+    align[10] = Align::Left;
+    let mut table = Table::new(align);
+    let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
+    table.heading([
+        "batch",
+        if plan.world_size > 1 { "per device" } else { "" },
+        "planned peak",
+        "parameters",
+        "gradients",
+        "optimizer state",
+        "activations",
+        "inputs",
+        "workspace",
+        "other",
+        &fits,
+    ]);
+    for batch in &plan.batches {
+        let row = match &batch.planned {
+            Some(planned) => row(plan, batch, planned),
+            None => refused(batch),
+        };
+        if batch.batch == plan.text.batch { table.strong(row) } else { table.row(row) }
+    }
+    if plan.world_size > 1 { table } else { table.without_column(1) }
+}
+
+/// A batch that the model cannot be trained on.
+fn refused(batch: &PlannedBatch) -> [String; 11] {
+    let mut row: [String; 11] = Default::default();
+    row[0] = grouped(batch.batch);
+    row[10] = batch.refused.clone().unwrap_or_default();
+    row
+}
+
+fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 11] {
+    let of = |category| match planned.categories.of(category) {
+        bytes if bytes == Bytes::default() => "–".to_owned(),
+        bytes => bytes.to_string(),
+    };
+    let verdict = match (planned.fits, plan.limit_bytes) {
+        (Some(true), _) => "fits".to_owned(),
+        (Some(false), Some(limit)) => shortage(plan.rules.margin, planned.planned_peak_bytes, limit),
+        _ => String::new(),
+    };
+    [
+        grouped(batch.batch),
+        grouped(batch.samples_per_device),
+        planned.planned_peak_bytes.to_string(),
+        of(Category::Parameters),
+        of(Category::Gradients),
+        of(Category::OptimizerState),
+        of(Category::Activations),
+        of(Category::Inputs),
+        of(Category::Workspace),
+        of(Category::Other),
+        verdict,
+    ]
+}
+
+fn largest(plan: &BatchPlan) -> String {
+    let Some(limit) = plan.limit_bytes else {
+        return "no memory limit is known; set one with `--gpu 24GiB` or `--memory-limit 24GiB`\n".into();
+    };
+    let margin = format!("{} margin", margin(plan.rules.margin));
+    match (plan.largest_batch, plan.largest_batch_planned_peak_bytes) {
+        (Some(batch), Some(peak)) if batch >= plan.text.train_samples => format!(
+            "largest batch that fits: all {} training samples  ({peak} of {limit}, {margin})\n",
+            grouped(batch)
+        ),
+        (Some(batch), Some(peak)) => {
+            let share = plan.text.largest_share.filter(|_| plan.world_size > 1);
+            let share = share.map(|share| format!(", {} per device", grouped(share))).unwrap_or_default();
+            format!("largest batch that fits: {}{share}  ({peak} of {limit}, {margin})\n", grouped(batch))
+        }
+        _ => format!("no batch fits {limit} with a {margin}\n"),
+    }
+}
+
+/// The settings that make the config's batch fit, if it does not.
+fn levers(plan: &BatchPlan) -> Option<String> {
+    if plan.levers.is_empty() {
+        return None;
+    }
+    let levers = lever_table(&plan.levers);
+    Some(format!(
+        "the config's batch of {} fits with one of these settings:\n{levers}",
+        grouped(plan.text.batch)
+    ))
+}
+
+/// The timeline files, one a line.
+fn files(plan: &BatchPlan) -> Option<String> {
+    let written = |path: &PathBuf| format!("timeline written to {}\n", path.display());
+    let files: String = plan.text.files.iter().map(written).collect();
+    (!files.is_empty()).then_some(files)
+}

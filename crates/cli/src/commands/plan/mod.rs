@@ -1,0 +1,46 @@
+//! `oomph plan`: the planned peak memory of training, and which batches fit.
+
+mod arguments;
+mod batch_plan;
+mod batch_report;
+mod levers;
+mod planner;
+mod split_plan;
+mod split_report;
+
+use std::time::Instant;
+
+use oomph_trainer::{Registry, open_to_plan};
+
+pub(crate) use self::arguments::PlanArguments;
+use self::{arguments::Request, planner::Planner};
+use crate::{error::CliError, exit::Exit, output};
+
+pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let start = Instant::now();
+    let Request { config, gpus } = arguments.load()?;
+    let planner = Planner::new(open_to_plan(config, registry)?, gpus);
+    if planner.session.has_uneven_devices() {
+        return run_split(&planner, arguments, start);
+    }
+    let mut plan = batch_plan::plan(&planner, arguments)?;
+    plan.plan_seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        output::print_json(&plan)?;
+    } else {
+        output::print(&batch_report::report(&plan))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Plans one batch of a model that is split over devices.
+fn run_split(planner: &Planner, arguments: &PlanArguments, start: Instant) -> Result<Exit, CliError> {
+    let Some(mut split) = split_plan::plan(planner, arguments)? else { return Ok(Exit::Success) };
+    split.plan.plan_seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        output::print_json(&split.plan)?;
+    } else {
+        output::print(&split_report::report(planner, &split))?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,100 @@
+use oomph_advice::planning::PlanOptions;
+use oomph_config::{DeviceName, OptimizerKind};
+use oomph_core::Bytes;
+use oomph_engine::session::backend;
+use oomph_memory::gpu::GpuMemory;
+use oomph_plan::Backend;
+use oomph_trainer::{Session, default_limit};
+use serde::Serialize;
+
+/// What all batches of a plan share.
+pub(super) struct Planner {
+    pub(super) session: Session,
+    /// The name of each device: that of its GPU if it was planned by name.
+    pub(super) names: Vec<String>,
+    pub(super) backend: Backend,
+    /// The memory limit of each device; the smallest one of several.
+    pub(super) limit_bytes: Option<Bytes>,
+    /// The source of a limit that the user did not set.
+    reserve: Option<String>,
+}
+
+/// The quality of the planner's rules for a device.
+#[derive(Debug, Serialize)]
+pub(super) struct Rules {
+    /// Whether measurements on such a device verified the rules.
+    rules_verified: bool,
+    /// The share of the limit that a plan must leave free to fit.
+    pub(super) margin: f64,
+}
+
+impl Planner {
+    pub(super) fn new(session: Session, gpus: Vec<GpuMemory>) -> Self {
+        let backend = if gpus.is_empty() { backend(&session) } else { Backend::Cuda };
+        let devices = session.config.device.devices.iter().enumerate();
+        let named = |(index, device): (usize, &DeviceName)| match gpus.get(index) {
+            Some(GpuMemory { name: Some(name), .. }) => (*name).to_owned(),
+            Some(_) if gpus.len() == 1 => "cuda".to_owned(),
+            _ => device.to_string(),
+        };
+        let names = devices.map(named).collect();
+        // Without a limit, a plan for the CPU is compared with the available memory of this machine.
+        let default = match (backend, session.config.memory.limit) {
+            (Backend::Cpu { .. }, None) => default_limit(&session.config),
+            _ => None,
+        };
+        let session = match (gpus.is_empty(), default) {
+            (false, _) => session.with_limits(gpus.iter().map(|gpu| gpu.limit_bytes).collect()),
+            (true, Some(default)) => session.with_limits(vec![default.bytes]),
+            (true, None) => session,
+        };
+        let limit_bytes = session.limit_bytes;
+        Self { session, names, backend, limit_bytes, reserve: default.map(|limit| limit.reason.to_string()) }
+    }
+
+    /// `on RTX 4090 with 23.0 GiB`, `ddp over 4 devices with 24.0 GiB each`.
+    pub(super) fn place(&self) -> String {
+        let session = &self.session;
+        let count = session.config.device.devices.len();
+        let limits: Vec<_> = (0..count).filter_map(|device| session.limit_of(device)).collect();
+        let are_alike = limits.windows(2).all(|pair| pair[0] == pair[1]);
+        let each = if count > 1 { " each" } else { "" };
+        let with = match limits.first() {
+            None => String::new(),
+            Some(limit) if are_alike => format!(" with {limit}{each}"),
+            Some(_) => format!(" with {}", listed(&limits)),
+        };
+        let reason = self.reserve.as_ref().map(|reason| format!(" ({reason}, less a reserve)"));
+        let reason = reason.unwrap_or_default();
+        let rules = if self.backend.is_verified() { "" } else { " · CUDA plan unverified" };
+        match session.config.device.sharing.name().filter(|_| count > 1) {
+            Some(strategy) => format!("{strategy} over {count} devices{with}{reason}{rules}"),
+            None => format!("on {}{with}{reason}{rules}", self.names[0]),
+        }
+    }
+
+    pub(super) fn options(&self) -> PlanOptions {
+        PlanOptions { backend: Some(self.backend), limit_bytes: self.limit_bytes, ..PlanOptions::default() }
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        Rules { rules_verified: self.backend.is_verified(), margin: self.backend.margin() }
+    }
+
+    /// `sgd momentum 0.9`, `adamw`: the settings that determine the optimizer state.
+    pub(super) fn optimizer(&self) -> String {
+        match &self.session.config.optimizer.kind {
+            OptimizerKind::Sgd { momentum, .. } if *momentum > 0.0 => format!("sgd momentum {momentum}"),
+            other => other.name().to_owned(),
+        }
+    }
+}
+
+/// `24.0 GiB, 24.0 GiB and 16.0 GiB`.
+fn listed(limits: &[Bytes]) -> String {
+    let limits: Vec<_> = limits.iter().map(Bytes::to_string).collect();
+    match limits.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => limits.concat(),
+    }
+}

@@ -1,0 +1,113 @@
+use std::{collections::HashSet, path::PathBuf};
+
+use oomph_config::{Balance, Cut};
+use oomph_parallel::diagram;
+use oomph_timeline::Category;
+
+use super::{
+    levers::{lever_table, shortage},
+    planner::Planner,
+    split_plan::{Split, SplitPlan},
+};
+use crate::{
+    numbers::{grouped, percent},
+    table::{Align, Table},
+};
+
+pub(super) fn report(planner: &Planner, split: &Split) -> String {
+    let Split { plan, planned, files } = split;
+    let count = match plan.micro_batches {
+        1 => "1 micro-batch".to_owned(),
+        count => format!("{} micro-batches", grouped(count)),
+    };
+    let head = format!(
+        "{} · {} · {} · {}\n{count} of {} · planned in {:.0} ms\n",
+        plan.model,
+        plan.policy,
+        plan.optimizer,
+        planner.place(),
+        grouped(plan.micro_batch),
+        plan.plan_seconds * 1000.0
+    );
+    // The maximum width of help texts.
+    const WIDTH: usize = 100;
+    let parts = planned.parts.iter().enumerate();
+    let names: Vec<String> = parts.map(|(index, _)| format!("{index} {}", planner.names[index])).collect();
+    let drawn = diagram(&planned.trace, &names, WIDTH);
+    let idle = format!("idle for about {} of forward and backward\n", percent(plan.idle_share));
+    let advice = (plan.fits == Some(false)).then(|| advice(planner, plan));
+    let files = files.as_ref().map(|files| {
+        let written =
+            |path: &PathBuf| format!("timeline of device {} written to {}\n", files.device, path.display());
+        files.paths.iter().map(written).collect()
+    });
+    let parts = [Some(head), Some(table(plan).to_string()), Some(format!("{drawn}\n{idle}")), advice, files];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// What the user can do if the part of a device does not fit.
+fn advice(planner: &Planner, plan: &SplitPlan) -> String {
+    let why = match planner.session.config.device.sharing.cut() {
+        Some(Cut::Balanced(Balance::Memory)) => "no split of the model fits all devices",
+        Some(Cut::Balanced(Balance::Time)) => {
+            "`device.balance=memory` chooses the split with the lowest peak of the fullest device"
+        }
+        None => "the first device also coordinates; `device.coordinator_share` sets its share of the batch",
+        Some(Cut::At(_)) => {
+            "without `device.split_points` the planner chooses the split with the lowest peak of the fullest device"
+        }
+    };
+    let fix = match plan.levers.is_empty() {
+        true => "no setting makes it fit; use more devices, or larger ones\n".to_owned(),
+        false => format!("it fits with one of these settings:\n{}", lever_table(&plan.levers)),
+    };
+    format!("it does not fit: {why}\n{fix}")
+}
+
+fn table(plan: &SplitPlan) -> Table<11> {
+    use Align::{Left, Right};
+    let mut table = Table::new([Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Left]);
+    let limits: HashSet<_> = plan.devices.iter().filter_map(|device| device.limit_bytes).collect();
+    // A common limit is the heading of the verdict.
+    let are_alike = limits.len() < 2;
+    let fits = plan.limit_bytes.filter(|_| are_alike).map(|limit| limit.to_string()).unwrap_or_default();
+    let heading = [
+        "",
+        "device",
+        "stages",
+        "planned peak",
+        "parameters",
+        "gradients",
+        "optimizer state",
+        "activations",
+        "idle",
+        "limit",
+        &fits,
+    ];
+    table.heading(heading);
+    for (index, device) in plan.devices.iter().enumerate() {
+        let [first, last] = &device.stages;
+        let stages = if first == last { first.clone() } else { format!("{first} … {last}") };
+        let of = |category| device.categories.of(category).to_string();
+        let limit = device.limit_bytes.filter(|_| !are_alike).map(|limit| limit.to_string());
+        let fits = match (device.fits, device.limit_bytes) {
+            (Some(true), _) => "fits".to_owned(),
+            (Some(false), Some(limit)) => shortage(plan.rules.margin, device.planned_peak_bytes, limit),
+            _ => String::new(),
+        };
+        table.row([
+            index.to_string(),
+            device.device.clone(),
+            stages,
+            device.planned_peak_bytes.to_string(),
+            of(Category::Parameters),
+            of(Category::Gradients),
+            of(Category::OptimizerState),
+            of(Category::Activations),
+            percent(device.idle_share),
+            limit.unwrap_or_default(),
+            fits,
+        ]);
+    }
+    table.without_empty_columns()
+}

@@ -1,0 +1,47 @@
+//! `oomph predict`: classifies images or continues a text with a trained model.
+
+mod arguments;
+mod images;
+mod scores;
+mod text;
+
+use oomph_config::{Config, Entry, Origin};
+use oomph_data::SourceRecord;
+use oomph_trainer::Registry;
+
+pub(crate) use self::arguments::PredictArguments;
+use self::arguments::TrainedModel;
+use crate::{error::CliError, exit::Exit, notices::Notices};
+
+pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let (config, found) = arguments.find()?;
+    for warning in found.warnings() {
+        Notices::default().warning(warning);
+    }
+    let checkpoint = found.checkpoint;
+    let source = checkpoint.source()?;
+    let inputs = if source.level.is_some() { "a text is" } else { "images are" };
+    for key in without_effect(&config) {
+        Notices::default().warning(format!("`{key}` has no effect: {inputs} read as in training"));
+    }
+    if arguments.run.is_none() {
+        let step = checkpoint.progress().step;
+        let path = checkpoint.path().display();
+        Notices::default().note(format!("using the checkpoint `{path}` of step {step}"));
+    }
+    // The training data decides the kind of input.
+    let model = TrainedModel { config, checkpoint, source };
+    match (&arguments.text.prompt, &model.source) {
+        (Some(prompt), SourceRecord { level: Some(_), .. }) => text::run(arguments, prompt, registry, model),
+        (None, SourceRecord { images: Some(_), .. }) => images::run(arguments, registry, model),
+        _ => Err(model.unsupported_input()),
+    }
+}
+
+/// The keys of `[data]` set on the command line that do not affect a prediction. The loader's settings may be set.
+fn without_effect(config: &Config) -> Vec<String> {
+    let is_set = |entry: &Entry| entry.origin == Origin::Set && entry.key.starts_with("data.");
+    let works = |key: &str| matches!(key, "data.workers" | "data.prefetch");
+    let set = config.resolved().into_iter().filter(is_set).map(|entry| entry.key);
+    set.filter(|key| !works(key)).collect()
+}

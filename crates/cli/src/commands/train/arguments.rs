@@ -1,0 +1,89 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use oomph_config::Config;
+use oomph_runs::{
+    Adapted, RunDirectory,
+    state::{Checkpoint, StateError},
+};
+use oomph_trainer::{Resume, Session, TrainOptions, adapt};
+
+use crate::{
+    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
+    error::CliError,
+    output,
+};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Ctrl-C finishes the step, saves a checkpoint and exits with 130 (SIGTERM: 143); a second one exits
+at once. SIGUSR1 saves a checkpoint, and SIGUSR2 writes a page of the memory timeline into the run
+directory; the training continues after both. Training does not start if its plan exceeds the memory
+limit. If memory runs out, the exit code is 75, and a report shows which settings would fit.
+
+Examples:
+  oomph train
+  oomph train --config lstm --set optimizer.lr=0.002
+  oomph train --config resnet-folder --set data.path=photos --devices cuda:0
+  oomph train --resume runs/resnet
+  oomph train --memory-limit 8GiB --set memory.on_oom=adapt")]
+pub(crate) struct TrainArguments {
+    #[command(flatten)]
+    pub(super) config: ConfigArguments,
+    #[command(flatten)]
+    pub(super) device: DeviceArguments,
+    #[command(flatten)]
+    pub(super) strategy: StrategyArguments,
+    /// Continue a run from its newest checkpoint, or from the start without one. PATH is a run
+    /// directory or a checkpoint, used with its own config unless --config is given; without PATH it
+    /// is the config's run directory
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    pub(super) resume: Option<Option<PathBuf>>,
+    /// Train even if the plan exceeds the memory limit
+    #[arg(long)]
+    pub(super) no_plan_check: bool,
+    /// Print only warnings and errors
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// Print events as JSON lines; the last one is `done` or `error`
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl TrainArguments {
+    pub(super) fn load(&self) -> Result<Config, CliError> {
+        let [devices, limit] = self.device.flags();
+        let flags = [devices, self.strategy.flag(), limit];
+        match &self.resume {
+            Some(Some(path)) if self.config.config.is_none() => match Checkpoint::find(path) {
+                // Without a checkpoint the run starts anew with its own config.
+                Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
+                    self.config.load_for_run(path, &flags)
+                }
+                found => self.config.load_for(&found?.checkpoint, &flags),
+            },
+            _ => self.config.load(&flags),
+        }
+    }
+
+    /// Adapts a session that does not fit, if `memory.on_oom` allows it.
+    pub(super) fn adapted(&self, session: Session) -> Result<(Session, Option<Adapted>), CliError> {
+        if self.no_plan_check {
+            return Ok((session, None));
+        }
+        Ok(match adapt(&session)? {
+            Some((session, adapted)) => (session, Some(adapted)),
+            None => (session, None),
+        })
+    }
+
+    pub(super) fn options(&self, session: &Session, adapted: Option<Adapted>) -> TrainOptions {
+        let resume = match &self.resume {
+            None => Resume::No,
+            Some(None) => Resume::Latest,
+            Some(Some(path)) => Resume::From(path.clone()),
+        };
+        let report = Some(output::report_directory(session.config.name()));
+        TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted, report }
+    }
+}

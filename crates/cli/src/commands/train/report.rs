@@ -1,0 +1,83 @@
+use oomph_runs::{Done, Ended};
+use oomph_trainer::{Session, steps, steps_per_epoch};
+
+use crate::{
+    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
+    table::{Align, Table, pairs},
+};
+
+/// The table at the end of a training.
+pub(super) fn report(done: &Done, session: &Session) -> String {
+    let epochs = done.step as f64 / steps_per_epoch(session).max(1) as f64;
+    let ended = match done.ended {
+        Ended::Complete => None,
+        Ended::EarlyStopping => Some("early stopping: the evaluation loss stopped improving".into()),
+        Ended::Interrupted => Some("interrupted (SIGINT)".into()),
+        Ended::Terminated => Some("terminated (SIGTERM)".into()),
+    };
+    let best = done.best_eval_loss.zip(done.best_step);
+    let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
+    let skipped = (done.skipped_samples > 0).then(|| plural(done.skipped_samples, "training sample"));
+    let overflowed = done.skipped_steps.filter(|skipped| *skipped > 0);
+    let overflowed =
+        overflowed.map(|skipped| format!("{} with overflowed gradients", plural(skipped, "step")));
+    let steps = format!("{} of {}", grouped(done.step), plural(steps(session), "step"));
+    let table = pairs([
+        ("ended", ended),
+        ("trained", Some(format!("{steps}, {}", in_epochs(epochs)))),
+        ("train loss", done.loss.map(decimal)),
+        ("eval loss", done.eval_loss.map(decimal)),
+        ("eval perplexity", done.eval_perplexity.map(decimal)),
+        ("eval accuracy", done.eval_accuracy.map(percent)),
+        ("best eval loss", best),
+        ("unreadable", skipped),
+        ("skipped", overflowed),
+        ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
+        ("peak in use", Some(measured(done.peak_in_use_bytes))),
+        ("time", Some(elapsed(done.seconds))),
+        ("run directory", Some(done.run_dir.display().to_string())),
+        ("checkpoint", Some(done.checkpoint.display().to_string())),
+    ]);
+    match devices(done) {
+        Some(devices) => format!("{table}\n{devices}"),
+        None => table,
+    }
+}
+
+/// The table of devices, if there are several.
+fn devices(done: &Done) -> Option<Table<5>> {
+    let missing = || "–".to_owned();
+    let mut table = Table::new([Align::Right, Align::Left, Align::Left, Align::Right, Align::Right]);
+    table.heading(["", "device", "stages", "peak in use", "idle"]);
+    for (index, device) in done.devices.iter().enumerate() {
+        let stages = device.stages.as_ref().map(|[first, last]| match first == last {
+            true => first.clone(),
+            false => format!("{first} … {last}"),
+        });
+        table.row([
+            index.to_string(),
+            device.device.clone(),
+            stages.unwrap_or_default(),
+            device.peak_in_use_bytes.map_or_else(missing, |bytes| bytes.to_string()),
+            device.idle_share.map(percent).unwrap_or_default(),
+        ]);
+    }
+    (!done.devices.is_empty()).then(|| table.without_empty_columns())
+}
+
+/// `1 epoch`, `2.5 epochs`.
+fn in_epochs(epochs: f64) -> String {
+    let text = format!("{epochs:.1}");
+    match text.strip_suffix(".0").unwrap_or(&text) {
+        "1" => "1 epoch".into(),
+        count => format!("{count} epochs"),
+    }
+}
+
+/// The command that resumes a stopped training.
+pub(super) fn how_to_resume(done: &Done) -> Option<String> {
+    let stopped = matches!(done.ended, Ended::Interrupted | Ended::Terminated);
+    stopped.then(|| {
+        format!("checkpoint saved; `oomph train --resume {}` continues the run", done.run_dir.display())
+    })
+}

@@ -1,0 +1,145 @@
+use std::path::PathBuf;
+
+use oomph_core::Bytes;
+use toml::de::DeValue;
+
+use crate::{
+    config::{Config, OPEN_SECTIONS},
+    error::ConfigError,
+    origin::Origin,
+    section::Section,
+    sections::{
+        memory::{MicroBatch, Precision, Recompute},
+        optimizer::OptimizerName,
+    },
+    setting::Setting,
+    value::Value,
+};
+
+/// A change of one key, such as a lever against running out of memory.
+///
+/// [`Config::changed`] applies it; [`setting`](Self::setting) is the `--set` that a user types for it.
+///
+/// ```
+/// use oomph_config::{Change, Config, MicroBatch, OptimizerName};
+///
+/// let config = Config::from_toml("my.toml", "[optimizer]\nmomentum = 0.9\nnesterov = true")?;
+/// let changes = [Change::MicroBatch(MicroBatch::Samples(8)), Change::Optimizer(OptimizerName::AdamW)];
+/// let changed = config.changed(&changes)?;
+/// // The keys of another optimizer are set aside, and the new one has its own defaults.
+/// assert_eq!((changed.optimizer.kind.name(), changed.optimizer.lr), ("adamw", 1e-3));
+/// assert_eq!(changes[0].setting(), ("memory.micro_batch".to_owned(), "8".to_owned()));
+/// # Ok::<(), oomph_config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// `train.batch`: samples of one optimizer step.
+    Batch(usize),
+    /// `train.eval_batch`: samples of one forward pass of evaluation.
+    EvalBatch(usize),
+    /// `memory.micro_batch`: samples of one forward and backward pass on one device.
+    MicroBatch(MicroBatch),
+    /// `memory.lean`.
+    Lean(bool),
+    /// `memory.recompute`.
+    Recompute(Recompute),
+    /// `memory.precision`.
+    Precision(Precision),
+    /// `memory.limit`.
+    Limit(Bytes),
+    /// `optimizer.name`. Keys that both optimizers have stay as they are given, the new one's others get its defaults.
+    Optimizer(OptimizerName),
+    /// `optimizer.momentum`.
+    Momentum(f64),
+    /// `optimizer.nesterov`.
+    Nesterov(bool),
+    /// `run.directory`.
+    RunDirectory(PathBuf),
+}
+
+impl Change {
+    /// The full key, such as `train.batch`.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Batch(_) => "train.batch",
+            Self::EvalBatch(_) => "train.eval_batch",
+            Self::MicroBatch(_) => "memory.micro_batch",
+            Self::Lean(_) => "memory.lean",
+            Self::Recompute(_) => "memory.recompute",
+            Self::Precision(_) => "memory.precision",
+            Self::Limit(_) => "memory.limit",
+            Self::Optimizer(_) => "optimizer.name",
+            Self::Momentum(_) => "optimizer.momentum",
+            Self::Nesterov(_) => "optimizer.nesterov",
+            Self::RunDirectory(_) => "run.directory",
+        }
+    }
+
+    /// The value that the key gets.
+    pub fn value(&self) -> Value {
+        match self {
+            Self::Batch(samples) | Self::EvalBatch(samples) => Value::from(*samples),
+            Self::MicroBatch(micro_batch) => Value::from(*micro_batch),
+            Self::Lean(on) | Self::Nesterov(on) => Value::from(*on),
+            Self::Recompute(recompute) => Value::from(recompute.clone()),
+            Self::Precision(precision) => Value::from(precision.name()),
+            Self::Limit(bytes) => Value::from(*bytes),
+            Self::Optimizer(name) => Value::from(name.as_str()),
+            Self::Momentum(momentum) => Value::from(*momentum),
+            Self::RunDirectory(path) => Value::from(path.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// The key and the value as text, for `--set key=value`. A string has quotes only where it needs them.
+    pub fn setting(&self) -> (String, String) {
+        let text = match self.value() {
+            Value::String(text) if is_typed_plainly(&text) => text,
+            value => value.to_string(),
+        };
+        (self.key().to_owned(), text)
+    }
+}
+
+/// Whether `--set` reads this text as the string that it is.
+fn is_typed_plainly(text: &str) -> bool {
+    !text.is_empty()
+        && text.trim() == text
+        && !text.starts_with(['[', '{', '"', '\''])
+        && DeValue::parse(text).is_err()
+}
+
+impl Config {
+    /// The configuration with some values changed, as if the last `--set` had given them: choices set keys of the same
+    /// or lower layers aside, and all checks of [`load`](Self::load) hold. Of two changes of one key the later one
+    /// counts.
+    ///
+    /// `[model]` and `[data]` are shared with this configuration. `device` is a copy of its field, as no change is about
+    /// it; other fields come from the settings, even if a caller assigned to them.
+    ///
+    /// # Errors
+    /// A value is out of range, or contradicts another.
+    pub fn changed(&self, changes: &[Change]) -> Result<Self, ConfigError> {
+        let setting = |change: &Change| Setting {
+            key: change.key().to_owned(),
+            value: change.value(),
+            origin: Origin::Change,
+        };
+        let sections = self.sections.each_ref().map(|section| {
+            if OPEN_SECTIONS.contains(&section.name()) {
+                return section.clone();
+            }
+            let mut given = section.ledger.all_given().clone();
+            for change in changes {
+                if let Some((name, key)) = change.key().split_once('.')
+                    && name == section.name()
+                {
+                    given.insert(key.to_owned(), setting(change));
+                }
+            }
+            Section::new(section.name(), given)
+        });
+        let mut changed = Self::of_sections(self.name().to_owned(), sections)?;
+        changed.device = self.device.clone();
+        Ok(changed)
+    }
+}

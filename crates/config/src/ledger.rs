@@ -1,0 +1,149 @@
+//! The given keys of a section, the keys that its readers asked for, and the checks on both.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    entry::Entry, error::ConfigError, nearest::nearest, origin::Origin, setting::Setting, value::Value,
+};
+
+/// The memory of a [`Section`](crate::Section). Its methods take keys without the section's name.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    name: String,
+    given: BTreeMap<String, Setting>,
+    reads: Mutex<Reads>,
+}
+
+/// The traces of readers in a section.
+#[derive(Debug, Default)]
+struct Reads {
+    /// Every key asked for, in the order of the first time.
+    asked: Vec<AskedKey>,
+    /// Keys that a choice of a higher layer made void, each with that choice.
+    set_aside: BTreeMap<String, Setting>,
+}
+
+#[derive(Debug)]
+struct AskedKey {
+    key: String,
+    expected: String,
+    value: Option<Value>,
+    origin: Origin,
+}
+
+impl Ledger {
+    pub(crate) fn new(name: &str, given: BTreeMap<String, Setting>) -> Self {
+        Self { name: name.to_owned(), given, reads: Mutex::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All keys that are given, those set aside too.
+    pub(crate) fn all_given(&self) -> &BTreeMap<String, Setting> {
+        &self.given
+    }
+
+    /// The setting in force: the given one, or the default once a reader asked for the key.
+    pub(crate) fn setting(&self, key: &str) -> Option<Setting> {
+        self.given(key).or_else(|| {
+            let reads = self.reads();
+            let asked = reads.asked.iter().find(|asked| asked.key == key)?;
+            Some(Setting { key: self.full(key), value: asked.value.clone()?, origin: asked.origin.clone() })
+        })
+    }
+
+    /// The setting in force, with `value` as its default.
+    pub(crate) fn setting_or(&self, key: &str, value: Value) -> Setting {
+        self.setting(key).unwrap_or_else(|| Setting { key: self.full(key), value, origin: Origin::Default })
+    }
+
+    /// The key if it is given and was not set aside.
+    pub(crate) fn given(&self, key: &str) -> Option<Setting> {
+        let setting = self.given.get(key)?;
+        (!self.reads().set_aside.contains_key(key)).then(|| setting.clone())
+    }
+
+    /// Makes a key void because of a choice in a higher layer.
+    pub(crate) fn set_aside(&self, key: &str, by: Setting) {
+        self.reads().set_aside.insert(key.to_owned(), by);
+    }
+
+    /// The keys that choices of a higher layer made void, each with that choice.
+    pub(crate) fn void(&self) -> Vec<(Setting, Setting)> {
+        let reads = self.reads();
+        let with_choice = |(key, by): (&String, &Setting)| Some((self.given.get(key)?.clone(), by.clone()));
+        reads.set_aside.iter().filter_map(with_choice).collect()
+    }
+
+    /// The keys asked for so far.
+    pub(crate) fn known(&self) -> Vec<String> {
+        self.reads().asked.iter().map(|asked| asked.key.clone()).collect()
+    }
+
+    /// The keys that are given and that no reader asked for.
+    pub(crate) fn unread(&self) -> Vec<Setting> {
+        let known = self.known();
+        let unread = |key: &String| !known.contains(key) && self.given(key).is_some();
+        self.given.iter().filter(|(key, _)| unread(key)).map(|(_, setting)| setting.clone()).collect()
+    }
+
+    /// Refuses a given key that no reader asked for. `elsewhere` maps a key to the full key of another section that may
+    /// have been meant.
+    pub(crate) fn check_all_read(
+        &self,
+        elsewhere: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), ConfigError> {
+        let Some(setting) = self.unread().into_iter().next() else { return Ok(()) };
+        let known = self.known();
+        let key = setting.key.split_once('.').map_or("", |(_, key)| key);
+        let near = || nearest(key, known.iter().map(String::as_str)).map(|near| self.full(near));
+        let nearest = elsewhere(key).or_else(near);
+        Err(ConfigError::UnknownKey { setting: Box::new(setting), nearest, known })
+    }
+
+    /// All keys: those asked for in the order of asking, then those that no reader has asked for yet.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        let reads = self.reads();
+        let asked = reads.asked.iter().map(|asked| Entry {
+            key: self.full(&asked.key),
+            value: asked.value.clone(),
+            origin: asked.origin.clone(),
+            expected: Some(asked.expected.clone()),
+        });
+        let unread = self.given.iter().filter(|(key, _)| {
+            !reads.set_aside.contains_key(*key) && !reads.asked.iter().any(|asked| asked.key == **key)
+        });
+        let unread = unread.map(|(_, setting)| Entry {
+            key: setting.key.clone(),
+            value: Some(setting.value.clone()),
+            origin: setting.origin.clone(),
+            expected: None,
+        });
+        asked.chain(unread).collect()
+    }
+
+    /// Records that a reader asked for a key, with its value or default.
+    pub(crate) fn record(&self, key: &str, expected: &str, value: Option<Value>, origin: Origin) {
+        let asked = AskedKey { key: key.to_owned(), expected: expected.to_owned(), value, origin };
+        let mut reads = self.reads();
+        match reads.asked.iter_mut().find(|earlier| earlier.key == key) {
+            Some(earlier) => *earlier = asked,
+            None => reads.asked.push(asked),
+        }
+    }
+
+    /// The key with the name of the section.
+    pub(crate) fn full(&self, key: &str) -> String {
+        format!("{}.{key}", self.name)
+    }
+
+    /// A reader that panicked left complete records behind, so a poisoned lock is usable.
+    fn reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

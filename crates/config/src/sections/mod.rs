@@ -1,0 +1,10 @@
+//! The sections with keys that oomph itself knows, one per file.
+
+pub mod device;
+pub mod memory;
+pub mod optimizer;
+pub mod run;
+pub mod schedule;
+pub mod sharing;
+pub mod strategy;
+pub mod train;

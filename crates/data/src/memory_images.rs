@@ -1,0 +1,203 @@
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
+
+use crate::{
+    Flaw, FormatProblem, ImageReader, OnCorrupt, Sample, SampleError, Source, Target, Values,
+    transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
+};
+
+/// Images in memory, in the layout of their file: the first at byte `first`, the next ones every `stride` bytes.
+pub(crate) struct PixelBlock {
+    pub(crate) file: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) first: usize,
+    pub(crate) stride: usize,
+    pub(crate) count: usize,
+}
+
+/// The images of one part with their classes.
+#[derive(Default)]
+pub(crate) struct ImagePart {
+    blocks: Vec<PixelBlock>,
+    /// The index of the first image of each block.
+    starts: Vec<usize>,
+    classes: Vec<u8>,
+    /// The skipped images, by index.
+    unusable: BTreeMap<usize, SampleError>,
+}
+
+impl ImagePart {
+    /// Adds images, each with its class.
+    fn push(&mut self, block: PixelBlock, classes: impl IntoIterator<Item = u8>) {
+        self.starts.push(self.classes.len());
+        self.classes.extend(classes.into_iter().take(block.count));
+        self.blocks.push(block);
+    }
+
+    /// Leaves out an image because of `error`.
+    fn leave_out(&mut self, index: usize, error: SampleError) {
+        self.unusable.insert(index, error);
+    }
+
+    fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The block of an image, and its place in the block.
+    fn place(&self, index: usize) -> (&PixelBlock, usize) {
+        let block = self.starts.partition_point(|&start| start <= index) - 1;
+        (&self.blocks[block], index - self.starts[block])
+    }
+
+    fn pixels(&self, index: usize, shape: ImageShape) -> &[u8] {
+        let (block, place) = self.place(index);
+        &block.bytes[block.first + place * block.stride..][..shape.elements()]
+    }
+
+    fn host_bytes(&self) -> Bytes {
+        let blocks: usize = self.blocks.iter().map(|block| block.bytes.capacity()).sum();
+        Bytes::new((blocks + self.classes.capacity()) as u64)
+    }
+}
+
+/// Images of one size in memory, in two parts.
+pub(crate) struct MemoryImages {
+    spec: SampleSpec,
+    class_names: Option<Vec<String>>,
+    train: ImagePart,
+    test: ImagePart,
+    shape: ImageShape,
+    transform: ImageTransform,
+    /// `None` unless images have 1 or 3 channels, as image files have.
+    reader: Option<ImageReader>,
+}
+
+/// The classes of images.
+pub(crate) struct Classes {
+    pub(crate) count: usize,
+    pub(crate) names: Option<Vec<String>>,
+}
+
+impl MemoryImages {
+    pub(crate) fn open(
+        train: ImagePart,
+        test: ImagePart,
+        shape: ImageShape,
+        classes: Classes,
+        settings: &TransformSettings,
+    ) -> Arc<dyn Source> {
+        let compute = || {
+            let mut sums = PixelSums::new(shape);
+            let usable = (0..train.len()).filter(|index| !train.unusable.contains_key(index));
+            usable.for_each(|index| sums.add(train.pixels(index, shape)));
+            Ok::<_, std::convert::Infallible>(sums.statistics(u8::MAX))
+        };
+        let Ok(statistics) = settings.normalize.statistics(compute);
+        Arc::new(Self {
+            spec: SampleSpec { input: shape.into(), target: TargetSpec::Class { count: classes.count } },
+            class_names: classes.names,
+            transform: ImageTransform::new(shape, settings, &statistics, u8::MAX),
+            reader: matches!(shape.channels, 1 | 3).then(|| ImageReader::new(shape, statistics)),
+            train,
+            test,
+            shape,
+        })
+    }
+
+    fn part(&self, split: Split) -> &ImagePart {
+        match split {
+            Split::Train => &self.train,
+            Split::Test => &self.test,
+        }
+    }
+}
+
+impl Source for MemoryImages {
+    fn spec(&self) -> &SampleSpec {
+        &self.spec
+    }
+
+    fn class_names(&self) -> Option<&[String]> {
+        self.class_names.as_deref()
+    }
+
+    fn image_reader(&self) -> Option<ImageReader> {
+        self.reader.clone()
+    }
+
+    fn len(&self, split: Split) -> usize {
+        self.part(split).len()
+    }
+
+    fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
+        let part = self.part(split);
+        if let Some(error) = part.unusable.get(&index) {
+            return Err(error.clone());
+        }
+        Ok(Sample {
+            input: Values::Floats(self.transform.apply(part.pixels(index, self.shape), augment)),
+            target: Target::Class(part.classes[index].into()),
+        })
+    }
+
+    fn sample_name(&self, split: Split, index: usize) -> String {
+        let (block, place) = self.part(split).place(index);
+        format!("image {place} of `{}`", block.file)
+    }
+
+    fn host_bytes(&self) -> Bytes {
+        self.train.host_bytes() + self.test.host_bytes()
+    }
+}
+
+/// Labels with their places in a file: the first at `first_byte`, the next ones every `stride` bytes.
+pub(crate) struct Labels<'a> {
+    /// The name of the file in messages.
+    pub(crate) file: &'a str,
+    pub(crate) first_byte: usize,
+    pub(crate) stride: usize,
+    pub(crate) labels: Vec<u8>,
+}
+
+/// The valid labels, and the treatment of images with other labels.
+#[derive(Clone, Copy)]
+pub(crate) struct LabelRule {
+    /// The label of the first class.
+    pub(crate) first: usize,
+    pub(crate) classes: usize,
+    pub(crate) on_corrupt: OnCorrupt,
+}
+
+impl ImagePart {
+    /// Adds images with their labels. By the rule, an image with an invalid label is an error or skipped.
+    pub(crate) fn push_labelled(
+        &mut self,
+        block: PixelBlock,
+        labels: Labels<'_>,
+        rule: LabelRule,
+    ) -> Result<(), Flaw> {
+        let LabelRule { first, classes, on_corrupt } = rule;
+        let start = self.len();
+        let class = |label: u8| usize::from(label).checked_sub(first).filter(|class| *class < classes);
+        for (index, &label) in labels.labels.iter().enumerate() {
+            if class(label).is_some() {
+                continue;
+            }
+            let problem = FormatProblem::Label { label: label.into(), first, classes };
+            let flaw = Flaw::new(labels.first_byte + index * labels.stride, problem);
+            if on_corrupt == OnCorrupt::Fail {
+                return Err(flaw);
+            }
+            self.leave_out(start + index, SampleError::new(labels.file, flaw));
+        }
+        // Skipped images have no class; any number will do.
+        self.push(block, labels.labels.iter().map(|&label| class(label).unwrap_or(0) as u8));
+        Ok(())
+    }
+}
+
+/// The name of a file in messages, without its folder.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).display().to_string()
+}

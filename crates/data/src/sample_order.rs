@@ -1,0 +1,291 @@
+use oomph_core::{Generator, Key};
+
+/// The treatment of a last batch of an epoch that is smaller than the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LastBatch {
+    /// The smaller batch is used.
+    #[default]
+    Keep,
+    /// The smaller batch is left out. Its samples differ from epoch to epoch, like the order.
+    Drop,
+}
+
+/// The samples of each batch, as a function of (seed, epoch, batch) alone.
+///
+/// In training every epoch visits every sample once (but for [`LastBatch::Drop`]) in its own order. Evaluation keeps the
+/// order of the source. Both read consecutive samples of continuous data as [`streams`](Self::streams).
+///
+/// ```
+/// use oomph_data::{LastBatch, SampleOrder};
+///
+/// let order = SampleOrder::train(10, 4, 42, LastBatch::Keep);
+/// let mut seen: Vec<_> = (0..order.batches()).flat_map(|batch| order.indices(0, batch)).collect();
+/// seen.sort();
+/// assert_eq!(seen, (0..10).collect::<Vec<_>>());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleOrder {
+    samples: usize,
+    batch: usize,
+    last_batch: LastBatch,
+    arrangement: SampleArrangement,
+    rank: usize,
+    world: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SampleArrangement {
+    /// The order of the source.
+    AsTheyAre,
+    /// A new shuffle in each epoch, by this seed.
+    Shuffled(u64),
+    /// Consecutive samples at the same place of consecutive batches.
+    Streams,
+}
+
+impl SampleOrder {
+    /// The shuffled order of training on `samples` samples in batches of `batch` (0 counts as 1).
+    pub fn train(samples: usize, batch: usize, seed: u64, last_batch: LastBatch) -> Self {
+        Self::new(samples, batch, last_batch, SampleArrangement::Shuffled(seed))
+    }
+
+    /// The order of evaluation: the order of the source, with the last batch.
+    pub fn eval(samples: usize, batch: usize) -> Self {
+        Self::new(samples, batch, LastBatch::Keep, SampleArrangement::AsTheyAre)
+    }
+
+    /// Continuous data cut into `batch` streams: the samples at one place of consecutive batches are consecutive. The
+    /// order is the same in every epoch.
+    ///
+    /// The lengths of streams differ by at most one sample. The first ones are longer, so that they keep their places in
+    /// a smaller last batch. With [`LastBatch::Drop`] all have the same length, and the last samples are left out.
+    ///
+    /// ```
+    /// use oomph_data::{LastBatch, SampleOrder};
+    ///
+    /// let order = SampleOrder::streams(7, 3, LastBatch::Keep);
+    /// let batches: Vec<_> = (0..order.batches()).map(|batch| order.indices(0, batch)).collect();
+    /// assert_eq!(batches, [vec![0, 3, 5], vec![1, 4, 6], vec![2]]);
+    /// ```
+    pub fn streams(samples: usize, batch: usize, last_batch: LastBatch) -> Self {
+        Self::new(samples, batch, last_batch, SampleArrangement::Streams)
+    }
+
+    fn new(samples: usize, batch: usize, last_batch: LastBatch, arrangement: SampleArrangement) -> Self {
+        Self { samples, batch: batch.max(1), last_batch, arrangement, rank: 0, world: 1 }
+    }
+
+    /// The part of every batch for `rank` of `world` processes.
+    ///
+    /// Each rank takes a consecutive piece of the batch. The sizes of pieces differ by at most one sample, and together
+    /// they are the batch. A rank keeps its streams in a smaller last batch, where its piece may be empty. A `world` of 0
+    /// counts as 1; a rank that is not below `world` gets nothing.
+    #[must_use]
+    pub fn shard(self, rank: usize, world: usize) -> Self {
+        Self { rank, world: world.max(1), ..self }
+    }
+
+    /// Number of batches of one epoch. 0 without samples, or with fewer samples than a batch and [`LastBatch::Drop`].
+    pub fn batches(&self) -> usize {
+        match self.last_batch {
+            LastBatch::Keep => self.samples.div_ceil(self.batch),
+            LastBatch::Drop => self.samples / self.batch,
+        }
+    }
+
+    /// Number of samples that one epoch visits on all ranks together.
+    pub fn len(&self) -> usize {
+        self.samples.min(self.batches() * self.batch)
+    }
+
+    /// Whether an epoch visits no sample.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The indices of the samples of batch `batch` of epoch `epoch`; empty beyond the last batch.
+    ///
+    /// Each call shuffles the whole epoch; a [`Loader`](crate::Loader) shuffles once per epoch.
+    pub fn indices(&self, epoch: usize, batch: usize) -> Vec<usize> {
+        self.epoch(epoch).indices(batch)
+    }
+
+    /// The order within one epoch.
+    pub(crate) fn epoch(&self, epoch: usize) -> EpochOrder {
+        let shuffled = match self.arrangement {
+            SampleArrangement::Shuffled(seed) => {
+                let mut indices: Vec<_> = (0..self.samples).collect();
+                Generator::at(Key::new(seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
+                Some(indices)
+            }
+            SampleArrangement::AsTheyAre | SampleArrangement::Streams => None,
+        };
+        EpochOrder { order: self.clone(), shuffled }
+    }
+}
+
+/// An [`SampleOrder`] within one epoch.
+pub(crate) struct EpochOrder {
+    order: SampleOrder,
+    shuffled: Option<Vec<usize>>,
+}
+
+impl EpochOrder {
+    pub(crate) fn batches(&self) -> usize {
+        self.order.batches()
+    }
+
+    /// Whether each sample follows the one at the same place of the previous batch.
+    pub(crate) fn continues(&self, batch: usize) -> bool {
+        self.order.arrangement == SampleArrangement::Streams && batch > 0
+    }
+
+    pub(crate) fn indices(&self, batch: usize) -> Vec<usize> {
+        let SampleOrder { batch: size, rank, world, arrangement, .. } = self.order;
+        if batch >= self.batches() || rank >= world {
+            return Vec::new();
+        }
+        let first = batch * size;
+        let count = size.min(self.order.len() - first);
+        let piece = |of: usize| of * rank / world..of * (rank + 1) / world;
+        match (arrangement, &self.shuffled) {
+            (SampleArrangement::Streams, _) => {
+                let places = piece(size);
+                let places = places.start.min(count)..places.end.min(count);
+                places.map(|place| self.start_of_stream(place) + batch).collect()
+            }
+            (_, Some(shuffled)) => piece(count).map(|place| shuffled[first + place]).collect(),
+            (_, None) => piece(count).map(|place| first + place).collect(),
+        }
+    }
+
+    /// The first sample of the stream at this place of the batch.
+    fn start_of_stream(&self, place: usize) -> usize {
+        let SampleOrder { samples, batch, last_batch, .. } = self.order;
+        let longer = match last_batch {
+            LastBatch::Keep => place.min(samples % batch),
+            LastBatch::Drop => 0,
+        };
+        place * (samples / batch) + longer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn orders() -> impl Strategy<Value = SampleOrder> {
+        let train = (0usize..200, 1usize..40, any::<u64>(), any::<bool>()).prop_map(
+            |(samples, batch, seed, drop)| {
+                SampleOrder::train(samples, batch, seed, if drop { LastBatch::Drop } else { LastBatch::Keep })
+            },
+        );
+        let eval = (0usize..200, 1usize..40).prop_map(|(samples, batch)| SampleOrder::eval(samples, batch));
+        prop_oneof![train, eval, streams()]
+    }
+
+    fn streams() -> impl Strategy<Value = SampleOrder> {
+        (0usize..200, 1usize..40, any::<bool>()).prop_map(|(samples, batch, drop)| {
+            SampleOrder::streams(samples, batch, if drop { LastBatch::Drop } else { LastBatch::Keep })
+        })
+    }
+
+    fn visited(order: &SampleOrder, epoch: usize) -> Vec<usize> {
+        (0..order.batches()).flat_map(|batch| order.indices(epoch, batch)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_epoch_visits_no_sample_twice_and_loses_none(order in orders(), epoch in 0usize..5) {
+            let mut seen = visited(&order, epoch);
+            prop_assert_eq!(seen.len(), order.len());
+            seen.sort_unstable();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), order.len());
+            prop_assert!(seen.iter().all(|&index| index < order.samples));
+            if order.last_batch == LastBatch::Keep {
+                prop_assert_eq!(seen.len(), order.samples);
+            }
+        }
+
+        #[test]
+        fn only_the_last_batch_may_be_smaller_and_not_when_dropped(order in orders(), epoch in 0usize..5) {
+            for batch in 0..order.batches() {
+                let size = order.indices(epoch, batch).len();
+                let may_be_smaller = order.last_batch == LastBatch::Keep && batch + 1 == order.batches();
+                prop_assert!(size == order.batch || may_be_smaller && size > 0);
+            }
+            prop_assert!(order.indices(epoch, order.batches()).is_empty());
+        }
+
+        #[test]
+        fn any_batch_can_be_asked_for_first(order in orders(), epoch in 0usize..5, asked in vec(0usize..40, 1..5)) {
+            let straight: Vec<_> = (0..order.batches()).map(|batch| order.indices(epoch, batch)).collect();
+            for batch in asked.into_iter().filter(|&batch| batch < order.batches()) {
+                prop_assert_eq!(&order.indices(epoch, batch), &straight[batch]);
+            }
+        }
+
+        #[test]
+        fn the_shards_of_a_batch_make_the_batch(order in orders(), epoch in 0usize..3, world in 1usize..9) {
+            for batch in 0..order.batches() {
+                let shards: Vec<_> =
+                    (0..world).map(|rank| order.clone().shard(rank, world).indices(epoch, batch)).collect();
+                let sizes = shards.iter().map(Vec::len);
+                let whole = order.indices(epoch, batch).len() == order.batch;
+                if whole || order.arrangement != SampleArrangement::Streams {
+                    prop_assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
+                }
+                prop_assert_eq!(shards.concat(), order.indices(epoch, batch));
+            }
+        }
+
+        #[test]
+        fn streams_go_on_at_their_places_on_every_rank(order in streams(), world in 1usize..9) {
+            for rank in 0..world {
+                let epoch = order.clone().shard(rank, world).epoch(0);
+                for batch in 1..order.batches() {
+                    prop_assert!(epoch.continues(batch));
+                    let (before, now) = (epoch.indices(batch - 1), epoch.indices(batch));
+                    prop_assert!(now.len() <= before.len());
+                    prop_assert!(now.iter().zip(&before).all(|(now, before)| *now == before + 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_streams_continue() {
+        let orders = [SampleOrder::train(10, 2, 0, LastBatch::Keep), SampleOrder::eval(10, 2)];
+        assert!(orders.iter().all(|order| !order.epoch(0).continues(1)));
+        assert!(!SampleOrder::streams(10, 2, LastBatch::Keep).epoch(0).continues(0));
+    }
+
+    #[test]
+    fn epochs_and_seeds_have_different_orders() {
+        let order = |seed, epoch| visited(&SampleOrder::train(100, 10, seed, LastBatch::Keep), epoch);
+        assert_eq!(order(1, 0), order(1, 0));
+        assert_ne!(order(1, 0), order(1, 1));
+        assert_ne!(order(1, 0), order(2, 0));
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_the_size_of_a_batch() {
+        let order = |batch| visited(&SampleOrder::train(100, batch, 7, LastBatch::Keep), 3);
+        assert_eq!(order(1), order(64));
+    }
+
+    #[test]
+    fn evaluation_keeps_the_order_of_the_source() {
+        assert_eq!(visited(&SampleOrder::eval(10, 4), 5), (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_order_never_changes_between_versions() {
+        // A later version that resumes a run must continue with the unseen samples, so these are frozen.
+        assert_eq!(visited(&SampleOrder::train(8, 3, 42, LastBatch::Keep), 1), FROZEN);
+    }
+    const FROZEN: [usize; 8] = [1, 4, 5, 7, 0, 6, 2, 3];
+}

@@ -1,0 +1,28 @@
+//! Checks a machine, its driver and its libraries for training, and explains low-level errors.
+//!
+//! - [`Check`]: the result of one check: its [state](CheckState), its finding and its hint.
+//! - [`health`]: checks of processor, memory, limits, disk, driver and cards.
+//! - [`installation`]: checks of the [libraries that CUDA needs](CudaLibraries).
+//! - [`explain`]: the meaning of low-level error messages of drivers, libraries and the system.
+//!
+//! ```
+//! use oomph_doctor::{Check, CheckState, explain};
+//!
+//! let check = Check::warning("open files", "at most 256", "run `ulimit -n 4096` before oomph");
+//! assert_eq!(check.unless_needed(false).state, CheckState::Warning);
+//! assert!(explain("Too many open files (os error 24)").is_some_and(|it| it.hint.contains("ulimit")));
+//! ```
+//!
+//! It opens no device and reads no environment variables: callers pass them in.
+
+mod check;
+mod explain;
+pub mod health;
+mod installation;
+
+pub use check::{Check, CheckState};
+pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
+pub use installation::{CudaDriver, CudaLibraries, Nccl, Nvrtc, installation};
+
+/// Whether this build includes CUDA.
+pub const HAS_CUDA: bool = cfg!(feature = "cuda");

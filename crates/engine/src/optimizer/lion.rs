@@ -1,0 +1,70 @@
+use burn::tensor::{Device, Tensor};
+use burn_optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
+
+/// Lion (Chen et al. 2023, <https://arxiv.org/abs/2302.06675>, algorithm 2). Every step has the same size, in the
+/// direction of the sign of a momentum. It keeps one value per parameter.
+///
+/// ```text
+/// u = sign(β₁ m + (1 − β₁) g)
+/// p = p (1 − lr λ) − lr u
+/// m = β₂ m + (1 − β₂) g
+/// ```
+#[derive(Clone, Debug)]
+pub(super) struct Lion {
+    /// β₁: the weight of the momentum in the direction.
+    pub(super) beta1: f64,
+    /// β₂: the decay of the momentum.
+    pub(super) beta2: f64,
+    /// λ, decoupled weight decay.
+    pub(super) weight_decay: f64,
+}
+
+/// The momentum of one parameter.
+#[derive(Clone, Debug)]
+pub(super) struct LionState<const D: usize> {
+    momentum: Tensor<D>,
+}
+
+impl Optimizer for Lion {
+    type State<const D: usize> = LionState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Self::State<D>>,
+    ) -> (Tensor<D>, Option<Self::State<D>>) {
+        let Self { beta1, beta2, weight_decay } = *self;
+        let momentum = state.map(|state| state.momentum);
+        // Without momentum the sign of the sum is the sign of the gradient.
+        let direction = match momentum.clone() {
+            Some(momentum) => momentum.mul_scalar(beta1) + grad.clone().mul_scalar(1.0 - beta1),
+            None => grad.clone(),
+        };
+        let update = direction.sign().mul_scalar(lr);
+        let tensor = if weight_decay > 0.0 { tensor.mul_scalar(1.0 - lr * weight_decay) } else { tensor };
+        let tensor = tensor - update;
+        let newest = grad.mul_scalar(1.0 - beta2);
+        let momentum = match momentum {
+            Some(momentum) => momentum.mul_scalar(beta2) + newest,
+            None => newest,
+        };
+        (tensor, Some(LionState { momentum }))
+    }
+
+    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
+        LionState { momentum: state.momentum.to_device(device) }
+    }
+}
+
+// Burn's derive macro emits paths that exist only in its own crate.
+impl<const D: usize> RecordState for LionState<D> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        out.push_tensor(prefix, "momentum", self.momentum.clone().into_data());
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+        Some(Self { momentum: Tensor::from_data(src.take_tensor(prefix, "momentum")?, device) })
+    }
+}

@@ -1,0 +1,211 @@
+//! Optimizers: those of Burn, `Lion` and `Adafactor`, which Burn lacks and which keep little state, and SGD and
+//! Adam in place on the CPU.
+
+mod adafactor;
+mod in_place;
+mod lion;
+
+use burn::tensor::Device;
+use burn_optim::{
+    AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, DynOptimizer, DynState, RmsPropConfig, SgdConfig,
+    StateSink, StateSource, decay::WeightDecayConfig, momentum::MomentumConfig,
+};
+use oomph_config::{Moments, Optimizer as OptimizerSettings, OptimizerKind};
+use oomph_core::{Bytes, scope};
+use oomph_kernels::{AdamStep, SgdStep};
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Kernels, Named, Stages};
+
+use crate::{
+    host_tensor::HostTensor,
+    record::{OptimizerRecord, Scalar},
+    record_error::RecordError,
+};
+
+use adafactor::Adafactor;
+use lion::Lion;
+
+/// An optimizer with its state by parameter name.
+///
+/// It updates one parameter at a time. Burn's `ModuleOptimizer` is not used, since it keys its state by identities that
+/// change with every process.
+pub struct Optimizer {
+    rule: Box<dyn DynOptimizer>,
+    states: Named<DynState>,
+}
+
+impl std::fmt::Debug for Optimizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Optimizer").field("states", &self.states.len()).finish_non_exhaustive()
+    }
+}
+
+impl Optimizer {
+    /// The optimizer of the settings, without state. All `kernels` give the same results.
+    pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
+        let own = (kernels == Kernels::Own).then(|| rule_in_place(settings)).flatten();
+        Self { rule: own.unwrap_or_else(|| rule(settings)), states: Named::new() }
+    }
+
+    /// Updates every parameter that has a gradient, with learning rate `lr`.
+    pub fn step(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
+        let Self { rule, states } = self;
+        model.map(&mut |info, parameter| {
+            let Some(gradient) = gradients.remove(info.name) else { return parameter };
+            let _scope = scope(info.name);
+            let before = parameter.device().gradient_checkpointing_strategy();
+            let (rank, tensor) = parameter.inner().into_parts();
+            let (_, gradient) = gradient.into_parts();
+            let state = states.remove(info.name);
+            let (tensor, state) = rule.step_dyn(rank, lr, tensor, gradient, state);
+            if let Some(state) = state {
+                // The name is host memory; the state is on the device.
+                states.insert(charge(Account::Host, || info.name.to_owned()), state);
+            }
+            AnyTensor::from_parts(rank, tensor).tracked_as(true, before)
+        });
+    }
+
+    /// Copies the state to the host, for a checkpoint.
+    ///
+    /// # Errors
+    /// [`RecordError::NotFloats`] if a tensor of the state does not consist of 32-bit floats.
+    pub fn record(&self) -> Result<OptimizerRecord, RecordError> {
+        let mut record = OptimizerRecord::default();
+        for (name, state) in &self.states {
+            let mut sink = StateSink::default();
+            self.rule.state_flatten(name, state, &mut sink);
+            for (leaf, data) in sink.tensors {
+                record.tensors.insert(leaf.clone(), HostTensor::from_data(&leaf, data)?);
+            }
+            record.scalars.extend(sink.scalars.into_iter().map(|(leaf, value)| (leaf, Scalar::from(value))));
+            record.ranks.insert(name.clone(), state.rank());
+        }
+        Ok(record)
+    }
+
+    /// Whether the optimizer has state of earlier steps.
+    pub fn has_state(&self) -> bool {
+        !self.states.is_empty()
+    }
+
+    /// Bytes of the state of the parameters whose names `of` accepts.
+    pub fn state_bytes(&self, of: impl Fn(&str) -> bool) -> Bytes {
+        let bytes_of = |name: &str, state: &DynState| {
+            // Burn gives access to state tensors only as copies on the host. One parameter is copied at a time.
+            let mut sink = StateSink::default();
+            self.rule.state_flatten(name, state, &mut sink);
+            sink.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>()
+        };
+        let states = self.states.iter().filter(|(name, _)| of(name));
+        Bytes::new(charge(Account::Host, || states.map(|(name, state)| bytes_of(name, state)).sum()))
+    }
+
+    /// Replaces the state with a recorded one, on `device`.
+    ///
+    /// # Errors
+    /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
+    pub fn restore(&mut self, record: OptimizerRecord, device: &Device) -> Result<(), RecordError> {
+        let scalars = record.scalars.into_iter().map(|(leaf, value)| (leaf, value.into())).collect();
+        let mut source = StateSource::new(scalars);
+        for (leaf, tensor) in record.tensors {
+            source.insert_tensor(leaf, tensor.into_data());
+        }
+        self.states.clear();
+        for (name, rank) in record.ranks {
+            let state = self.rule.state_unflatten(rank, &name, &mut source, device);
+            let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
+            self.states.insert(name, state);
+        }
+        Ok(())
+    }
+}
+
+/// The optimizer with a kernel of oomph, if there is one.
+fn rule_in_place(settings: &OptimizerSettings) -> Option<Box<dyn DynOptimizer>> {
+    let OptimizerSettings { weight_decay, .. } = *settings;
+    let adam = |moments: Moments, decoupled| {
+        let betas = [moments.beta1 as f32, moments.beta2 as f32];
+        let epsilon = moments.epsilon as f32;
+        in_place::Adam(AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 })
+    };
+    Some(match settings.kind {
+        OptimizerKind::Sgd { momentum, dampening, nesterov } => Box::new(in_place::Sgd(SgdStep {
+            lr: 0.0,
+            weight_decay: weight_decay as f32,
+            momentum: momentum as f32,
+            dampening,
+            nesterov,
+        })),
+        OptimizerKind::Adam(moments) if !moments.amsgrad => Box::new(adam(moments, false)),
+        OptimizerKind::AdamW(moments) if !moments.amsgrad => Box::new(adam(moments, true)),
+        _ => return None,
+    })
+}
+
+/// The optimizer composed from Burn's operations.
+fn rule(settings: &OptimizerSettings) -> Box<dyn DynOptimizer> {
+    let decay =
+        (settings.weight_decay > 0.0).then_some(WeightDecayConfig { penalty: settings.weight_decay as f32 });
+    match settings.kind {
+        OptimizerKind::Sgd { momentum, dampening, nesterov } => {
+            let momentum = (momentum > 0.0).then(|| {
+                MomentumConfig::new()
+                    .with_momentum(momentum)
+                    .with_dampening(dampening)
+                    .with_nesterov(nesterov)
+            });
+            Box::new(SgdConfig::new().with_weight_decay(decay).with_momentum(momentum).build())
+        }
+        OptimizerKind::Adam(Moments { beta1, beta2, epsilon, amsgrad }) => Box::new(
+            AdamConfig::new()
+                .with_beta_1(beta1 as f32)
+                .with_beta_2(beta2 as f32)
+                .with_epsilon(epsilon as f32)
+                .with_amsgrad(amsgrad)
+                .with_weight_decay(decay)
+                .build(),
+        ),
+        OptimizerKind::AdamW(Moments { beta1, beta2, epsilon, amsgrad }) => Box::new(
+            AdamWConfig::new()
+                .with_beta_1(beta1 as f32)
+                .with_beta_2(beta2 as f32)
+                .with_epsilon(epsilon as f32)
+                .with_amsgrad(amsgrad)
+                .with_weight_decay(settings.weight_decay as f32)
+                .build(),
+        ),
+        OptimizerKind::RmsProp { alpha, epsilon, momentum, centered } => Box::new(
+            RmsPropConfig::new()
+                .with_alpha(alpha as f32)
+                .with_epsilon(epsilon as f32)
+                .with_momentum(momentum as f32)
+                .with_centered(centered)
+                .with_weight_decay(decay)
+                .build(),
+        ),
+        OptimizerKind::AdaGrad { lr_decay, epsilon } => Box::new(
+            AdaGradConfig::new()
+                .with_lr_decay(lr_decay)
+                .with_epsilon(epsilon as f32)
+                .with_weight_decay(decay)
+                .build(),
+        ),
+        OptimizerKind::Adan { beta1, beta2, beta3, epsilon } => Box::new(
+            AdanConfig::new()
+                .with_beta_1(beta1 as f32)
+                .with_beta_2(beta2 as f32)
+                .with_beta_3(beta3 as f32)
+                .with_epsilon(epsilon as f32)
+                .with_weight_decay(settings.weight_decay as f32)
+                .build(),
+        ),
+        OptimizerKind::Lion { beta1, beta2 } => {
+            Box::new(Lion { beta1, beta2, weight_decay: settings.weight_decay })
+        }
+        OptimizerKind::Adafactor { beta2_decay, epsilon1, epsilon2, d } => {
+            let weight_decay = settings.weight_decay;
+            Box::new(Adafactor { beta2_decay, epsilon1, epsilon2, d, weight_decay })
+        }
+    }
+}

@@ -1,0 +1,85 @@
+use burn::tensor::Tensor;
+use oomph_model::{AnyTensor, Pass, Stages, autodiff};
+
+use crate::{
+    EngineError, exhausted,
+    layout::{DeviceSlot, Layout},
+    task::{DeviceTargets, Task},
+};
+
+/// Runs the forward pass of `stages` in order, and checks the memory limit after each.
+///
+/// `is_last` says that `stages` end with the last stage of the model. Its output is widened to 32 bits.
+///
+/// # Errors
+/// The first error of a stage, [`EngineError::Exhausted`] if memory runs out, [`EngineError::Device`] if the device
+/// fails.
+pub fn evaluate_stages(
+    stages: &Stages,
+    input: AnyTensor,
+    pass: &mut Pass,
+    is_last: bool,
+) -> Result<AnyTensor, EngineError> {
+    stages.lend(pass);
+    let mut activation = input;
+    for stage in 0..stages.len() {
+        activation = stages.forward_stage(stage, activation, pass)?;
+        exhausted::check()?;
+    }
+    Ok(if is_last { activation.widened(pass.policy().kernels) } else { activation })
+}
+
+/// Runs the forward pass of a model on the devices of `layout`. `input` makes the input on the first device. `last`
+/// receives the output on the last device, and its result is returned.
+///
+/// # Errors
+/// The errors of [`evaluate_stages`] and of `last`.
+pub fn evaluate_placed<T: Send>(
+    layout: &Layout,
+    model: &Stages,
+    input: impl FnOnce(&DeviceSlot) -> AnyTensor + Send,
+    pass: &mut Pass,
+    last: impl FnOnce(&DeviceSlot, AnyTensor) -> Result<T, EngineError> + Send,
+) -> Result<T, EngineError> {
+    let mut slot = layout.first();
+    let mut activation = slot.run(|| input(slot));
+    exhausted::check()?;
+    if !layout.is_split() {
+        let output = slot.run_here(|| evaluate_stages(model, activation, pass, true))?;
+        return slot.run(|| last(slot, output));
+    }
+    let slots = layout.slots();
+    for (index, stages) in layout.split(model.clone()).into_iter().enumerate() {
+        slot = &slots[index];
+        let (pass_here, is_last) = (&mut *pass, index + 1 == slots.len());
+        activation = slot.run(move || {
+            let here = if index == 0 { activation } else { activation.moved(&slot.plain()) };
+            evaluate_stages(&stages, here, pass_here, is_last)
+        })?;
+    }
+    slot.run(|| last(slot, activation))
+}
+
+/// The loss of an evaluation batch, still on the device.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// The sum of the losses of the samples, `[1]`.
+    pub loss: Tensor<1>,
+    /// The number of correctly predicted samples, `[1]`, if the task counts them.
+    pub correct: Option<Tensor<1>>,
+}
+
+/// Computes the loss of an evaluation batch of `samples` samples.
+///
+/// # Errors
+/// The error of the task.
+pub fn compare_evaluated(
+    task: &dyn Task,
+    output: &AnyTensor,
+    targets: &DeviceTargets,
+    samples: usize,
+) -> Result<Evaluated, EngineError> {
+    let loss = task.loss(output, targets)?.mul_scalar(samples as f32);
+    let correct = task.correct(output, targets).map(autodiff::inner);
+    Ok(Evaluated { loss: autodiff::inner(loss), correct })
+}

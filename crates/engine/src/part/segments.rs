@@ -1,0 +1,281 @@
+//! Forward and backward through consecutive stages, some of which are recomputed in backward.
+
+use std::ops::Range;
+
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
+use oomph_core::{Generator, Phase, phase};
+use oomph_model::{
+    AnyTensor, Named, Pass, Policy, Stages,
+    autodiff::{self, Awaiting, BackwardOutcome},
+};
+
+use crate::{EngineError, exhausted, gradients::accumulate, watch::Watch};
+
+/// Consecutive stages whose graphs exist at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StageSegment {
+    pub(crate) stages: Range<usize>,
+    pub(crate) kind: SegmentKind,
+}
+
+/// How forward treats a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentKind {
+    /// Forward records the graph.
+    Kept,
+    /// Forward records no graph, and backward runs the segment again (Chen et al. 2016,
+    /// <https://arxiv.org/abs/1604.06174>).
+    Recomputed,
+    /// Forward records no graph, and backward does not reach the segment: frozen stages before the first trained stage.
+    Frozen,
+}
+
+/// The segments of the stages on one device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segments {
+    segments: Vec<StageSegment>,
+    /// For each stage: whether it is recomputed, by itself or as a segment.
+    recompute: Vec<bool>,
+    /// The device whose generator is seeded before each stage. Layers such as Burn's dropout draw from it. Seeding
+    /// makes a resumed run equal to an uninterrupted one, and recompute equal to the first forward.
+    seeded: Option<Device>,
+    position: Position,
+}
+
+/// The position of the stages in the whole model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The number of stages before.
+    pub(crate) first_stage: usize,
+    /// Whether some of those stages are trained, so that they need the gradient of the input.
+    pub(crate) continues: bool,
+    /// Whether stages follow, on another device.
+    pub(crate) is_continued: bool,
+}
+
+/// The tensor that backward starts from.
+#[derive(Debug)]
+pub(crate) enum Root {
+    /// The loss.
+    Loss(Tensor<1>),
+    /// The gradient of the last stage's output, from the stages that follow on another device.
+    Gradient(AnyTensor),
+}
+
+/// The tensors of a segment that forward keeps for backward; none for frozen segments.
+#[derive(Default)]
+struct SegmentTrail {
+    /// The input: on the graph if it needs a gradient, without graph if the segment is recomputed.
+    input: Option<AnyTensor>,
+    /// The output; `None` for a recomputed segment, and for the last one, whose graph the loss holds.
+    output: Option<Awaiting>,
+}
+
+/// Called after backward of a segment, with its index and all gradients so far.
+pub(crate) type Passed<'a> = dyn FnMut(usize, &mut Named<AnyTensor>) -> Result<(), EngineError> + 'a;
+
+/// The tensors of all segments that forward keeps for backward.
+pub(crate) struct Trail {
+    left: Vec<SegmentTrail>,
+    /// The checkpointing strategy of the graph. All its tensors must use the same one.
+    strategy: GradientCheckpointingStrategy,
+}
+
+impl Segments {
+    /// Groups the stages of `model`. `recompute` says for each stage whether it is recomputed. `ends` are the last
+    /// stages of gradient buckets; a segment ends with each.
+    ///
+    /// The last stage of the whole model is never recomputed: backward begins with it, while its activations still
+    /// exist.
+    pub(crate) fn new(
+        model: &Stages,
+        mut recompute: Vec<bool>,
+        policy: &Policy,
+        seeded: Option<Device>,
+        ends: &[usize],
+        position: Position,
+    ) -> Self {
+        if let Some(last) = recompute.last_mut().filter(|_| !position.is_continued) {
+            *last = *last && model.recomputes_itself(model.len() - 1, policy);
+        }
+        // The gradient of the input passes through frozen stages too.
+        let frozen = if position.continues { 0 } else { model.leading_frozen() };
+        // Frozen stages keep no activations, so there is nothing to recompute.
+        recompute.iter_mut().take(frozen).for_each(|recompute| *recompute = false);
+        let mut segments: Vec<StageSegment> = Vec::new();
+        for (stage, recompute) in recompute.iter().enumerate() {
+            let kind = match *recompute && !model.recomputes_itself(stage, policy) {
+                _ if stage < frozen => SegmentKind::Frozen,
+                true => SegmentKind::Recomputed,
+                false => SegmentKind::Kept,
+            };
+            match segments.last_mut() {
+                Some(segment)
+                    if kind == segment.kind
+                        && kind != SegmentKind::Recomputed
+                        && !ends.contains(&(stage - 1)) =>
+                {
+                    segment.stages.end = stage + 1;
+                }
+                _ => segments.push(StageSegment { stages: stage..stage + 1, kind }),
+            }
+        }
+        Self { segments, recompute, seeded, position }
+    }
+
+    /// The stages of each segment.
+    pub(crate) fn stages_of_each(&self) -> impl Iterator<Item = Range<usize>> {
+        self.segments.iter().map(|segment| segment.stages.clone())
+    }
+
+    /// Runs the forward pass, and checks the memory limit after each stage. Returns the output on the graph, and the
+    /// tensors that backward needs.
+    ///
+    /// # Errors
+    /// The first error of a stage, and [`EngineError::Exhausted`].
+    pub(crate) fn forward(
+        &self,
+        model: &Stages,
+        input: AnyTensor,
+        pass: &mut Pass,
+        mut watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<(AnyTensor, Trail), EngineError> {
+        let plain_model =
+            self.segments.iter().any(|segment| segment.kind != SegmentKind::Kept).then(|| model.inference());
+        let strategy = input.device().gradient_checkpointing_strategy();
+        let mut left = Vec::new();
+        let mut activation = input;
+        // Only the last stage borrows parameters, and it always runs on the graph. So it borrows from the tracked
+        // model.
+        model.lend(pass);
+        for (index, segment) in self.segments.iter().enumerate() {
+            let (kept, output) = match (&plain_model, segment.kind) {
+                (Some(plain_model), SegmentKind::Frozen) => {
+                    let input = activation.inner();
+                    let output = self.stages(plain_model, segment, input, pass, watch.as_deref_mut())?;
+                    (SegmentTrail::default(), output)
+                }
+                (Some(plain_model), SegmentKind::Recomputed) => {
+                    let input = activation.inner();
+                    let output =
+                        self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
+                    (SegmentTrail { input: Some(input), output: None }, output)
+                }
+                _ => {
+                    let leaf = |activation: &AnyTensor| activation.clone().inner().tracked_as(true, strategy);
+                    let input = self.wants_gradient(index).then(|| leaf(&activation));
+                    let from = match &input {
+                        Some(input) => input.clone(),
+                        None if index > 0 => activation.tracked_as(false, strategy),
+                        None => activation,
+                    };
+                    let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
+                    // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
+                    let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
+                    (
+                        SegmentTrail { input, output: (!is_last).then(|| Awaiting::new(output.clone())) },
+                        output,
+                    )
+                }
+            };
+            left.push(kept);
+            activation = output;
+        }
+        let output = match self.position.is_continued {
+            true => activation.inner(),
+            false => activation.widened(pass.policy().kernels),
+        };
+        Ok((output, Trail { left, strategy }))
+    }
+
+    /// Whether the input of a segment needs a gradient. Data and the outputs of leading frozen stages do not.
+    fn wants_gradient(&self, index: usize) -> bool {
+        self.position.continues
+            || self.segments[..index].iter().any(|segment| segment.kind != SegmentKind::Frozen)
+    }
+
+    /// Runs the stages of one segment.
+    fn stages(
+        &self,
+        model: &Stages,
+        segment: &StageSegment,
+        input: AnyTensor,
+        pass: &mut Pass,
+        mut watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<AnyTensor, EngineError> {
+        let mut activation = input;
+        for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
+            pass.set_recompute(self.recompute[stage]);
+            if let Some(device) = &self.seeded {
+                device.seed(
+                    Generator::at(
+                        pass.key().with_name("burn").with((self.position.first_stage + stage) as u64),
+                    )
+                    .bits(),
+                );
+            }
+            activation = model.forward_stage(stage, activation, pass)?;
+            exhausted::check()?;
+            if let Some(watch) = &mut watch {
+                watch.boundary(name);
+            }
+        }
+        Ok(activation)
+    }
+
+    /// Backpropagates segment by segment, last to first. Returns the gradients of the parameters, and the gradient of
+    /// the input if it is needed.
+    ///
+    /// A recomputed segment runs with [`again`](Pass::again), the pass of its first forward. It therefore draws the
+    /// same random numbers, uses the same statistics and starts from the same carried state.
+    ///
+    /// `passed` is called after each segment, and may take gradients.
+    ///
+    /// # Errors
+    /// The first error of a stage or of `passed`, and [`EngineError::Exhausted`].
+    pub(crate) fn backward(
+        &self,
+        model: &Stages,
+        trail: Trail,
+        root: Root,
+        again: &Pass,
+        passed: &mut Passed<'_>,
+    ) -> Result<BackwardOutcome, EngineError> {
+        let Trail { mut left, strategy } = trail;
+        let (mut loss, mut gradient) = match root {
+            Root::Loss(loss) => (Some(loss), None),
+            Root::Gradient(gradient) => (None, Some(gradient)),
+        };
+        let mut gradients = Named::new();
+        while let Some(kept) = left.pop() {
+            let segment = &self.segments[left.len()];
+            let (input, output) = match kept.input {
+                Some(input) if segment.kind == SegmentKind::Recomputed => {
+                    let _phase = phase(Phase::Forward);
+                    let wants_gradient = self.wants_gradient(left.len());
+                    let input = input.tracked_as(wants_gradient, strategy);
+                    let mut pass = again.again();
+                    let output = self.stages(model, segment, input.clone(), &mut pass, None)?;
+                    (wants_gradient.then_some(input), Some(Awaiting::new(output)))
+                }
+                // Frozen segments have no tensors here, and backward ends at them.
+                input => (input, kept.output),
+            };
+            let loss = match (loss.take(), gradient.take(), output) {
+                (Some(loss), _, _) => loss,
+                (None, Some(gradient), Some(output)) => output.resume(gradient),
+                // No earlier stage is trained.
+                _ => {
+                    gradient = None;
+                    break;
+                }
+            };
+            let BackwardOutcome { gradients: of_segment, input } = autodiff::backward_to(loss, model, input);
+            accumulate(&mut gradients, of_segment);
+            passed(left.len(), &mut gradients)?;
+            gradient = input;
+            exhausted::check()?;
+        }
+        Ok(BackwardOutcome { gradients, input: gradient })
+    }
+}

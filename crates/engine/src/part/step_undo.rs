@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use burn::module::ParamId;
+use burn::tensor::Device;
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Stages};
+
+use crate::{host_tensor::HostTensor, record_error::RecordError};
+
+/// The running statistics that a step replaced. Restoring them undoes a failed or skipped step, so that the model is
+/// the one after the last finished step.
+#[derive(Debug)]
+pub(crate) struct StepUndo {
+    how: UndoMode,
+    before: BTreeMap<ParamId, Before>,
+}
+
+/// How the replaced tensors are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoMode {
+    /// Not at all: a failed step cannot be undone.
+    Nothing,
+    /// As copies in host memory. Device memory stays the same, but each copy waits for the device.
+    Copies,
+    /// As references to the old tensors on the device: no copy and no wait, but the old tensors stay alive.
+    References,
+}
+
+/// A replaced tensor.
+#[derive(Debug)]
+enum Before {
+    Copy(HostTensor),
+    Reference(Box<AnyTensor>),
+}
+
+impl StepUndo {
+    /// The state before a step changes anything.
+    pub(crate) fn new(how: UndoMode) -> Self {
+        Self { how, before: BTreeMap::new() }
+    }
+
+    /// Keeps the tensors that `updates` will replace for the first time in this step.
+    ///
+    /// # Errors
+    /// If the device fails while a tensor is copied.
+    pub(crate) fn keep(
+        &mut self,
+        model: &Stages,
+        updates: &[(ParamId, AnyTensor)],
+    ) -> Result<(), RecordError> {
+        let Self { how, before } = self;
+        if *how == UndoMode::Nothing {
+            return Ok(());
+        }
+        charge(Account::Host, || {
+            let mut failed = None;
+            model.visit(&mut |info, tensor| {
+                let is_new = updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id);
+                if is_new {
+                    match Before::of(tensor, *how) {
+                        Ok(tensor) => drop(before.insert(info.id, tensor)),
+                        Err(error) => failed = failed.take().or(Some(error)),
+                    }
+                }
+            });
+            failed.map_or(Ok(()), Err)
+        })
+    }
+
+    /// Restores the kept tensors into `model`, on `device`.
+    pub(crate) fn take_back(&mut self, model: &mut Stages, device: &Device) {
+        let before = std::mem::take(&mut self.before).into_iter();
+        model.apply(before.map(|(id, tensor)| (id, tensor.into_tensor(device))).collect());
+    }
+}
+
+impl Before {
+    fn of(tensor: AnyTensor, how: UndoMode) -> Result<Self, RecordError> {
+        match how {
+            UndoMode::Copies => HostTensor::from_tensor(&tensor).map(Self::Copy),
+            UndoMode::Nothing | UndoMode::References => Ok(Self::Reference(Box::new(tensor.inner()))),
+        }
+    }
+
+    fn into_tensor(self, device: &Device) -> AnyTensor {
+        match self {
+            Self::Copy(tensor) => tensor.to_tensor(device),
+            Self::Reference(tensor) => *tensor,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::module::Module;
+    use oomph_model::{Init, ModelError, Pass, Stage, layers::BatchNorm};
+
+    use super::*;
+    use crate::record::model_record;
+
+    #[derive(Module, Debug)]
+    struct Norm {
+        norm: BatchNorm,
+    }
+
+    impl Stage for Norm {
+        fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+            let x = pass.float::<4>(input)?;
+            Ok(self.norm.forward(x, pass)?.into())
+        }
+    }
+
+    #[test]
+    fn a_tensor_replaced_twice_is_restored_to_its_first_value() {
+        let device = Device::flex().autodiff();
+        for how in [UndoMode::Copies, UndoMode::References] {
+            let mut model = Stages::single(Norm { norm: BatchNorm::new(&Init::new(&device, 1), 3) });
+            let before = model_record(&model).expect("the CPU does not fail");
+            let mut undo = StepUndo::new(how);
+            for value in [f32::INFINITY, f32::NAN] {
+                let mut updates = Vec::new();
+                model.visit(&mut |info, tensor| {
+                    if !info.trainable {
+                        updates.push((info.id, tensor.inner().scale(value)));
+                    }
+                });
+                undo.keep(&model, &updates).expect("the CPU does not fail");
+                model.apply(updates);
+            }
+            let broken = model_record(&model).expect("the CPU does not fail");
+            assert!(broken.values().flat_map(|tensor| &tensor.values).any(|value| value.is_nan()));
+            undo.take_back(&mut model, &device);
+            assert_eq!(model_record(&model).expect("the CPU does not fail"), before, "{how:?}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use burn::tensor::{DType, Device, Tensor};
+use oomph_memory::{
+    Account, charge,
+    record::{track, track_was, transfer},
+};
+use oomph_model::{AnyTensor, Named};
+use oomph_parallel::group::{Pending, Reduced};
+use oomph_timeline::{Category, TrackKind};
+
+use super::{Replicas, bucket::Bucket, collective::Underway, replicas::WAITING};
+use crate::{
+    EngineError,
+    transport::{arrived, left_device},
+    watch::Watch,
+};
+
+/// The all-reduce of the gradients of a step. It starts bucket by bucket while backward runs.
+///
+/// With a [`Collective`](super::Collective) the devices reduce among themselves. Otherwise gradients go through host
+/// memory: starting a bucket copies it to the host, and finishing the step copies the sums back. A parameter without a
+/// gradient sends zeros and a mark of 0.
+pub(crate) struct Reduction {
+    replicas: Replicas,
+    buckets: Arc<[Bucket]>,
+    device: Device,
+    /// The number of buckets that were not started yet. The last of them is next.
+    left: usize,
+    started: Vec<(usize, StartedSum)>,
+    /// Whether operations execute. Otherwise they are recorded for a plan, without other ranks.
+    executes: bool,
+    /// With a collective: 1 for each parameter with a gradient on this rank, else 0, in the order of the start.
+    marks: Vec<f64>,
+}
+
+/// The name of the all-reduce on tracks.
+const GRADIENTS: &str = "gradients";
+
+enum StartedSum {
+    /// The all-reduce and its start.
+    ThroughHost(Pending, Instant),
+    BetweenDevices(Underway),
+    /// Which parameters of the bucket had a gradient.
+    Recorded(Vec<bool>),
+}
+
+/// How long gradients were in flight, and how long this rank waited for them; `None` with a collective.
+pub(crate) type Times = Option<[Duration; 2]>;
+
+impl Reduction {
+    /// The all-reduce of a step of the replica on `device`.
+    pub(crate) fn new(replicas: Replicas, buckets: Arc<[Bucket]>, device: Device) -> Self {
+        let left = buckets.len();
+        Self { replicas, buckets, device, left, started: Vec::new(), executes: true, marks: Vec::new() }
+    }
+
+    /// A reduction through host memory that is recorded: gradients leave the device and come back as blanks.
+    pub(crate) fn recorded(replicas: Replicas, buckets: Arc<[Bucket]>, device: Device) -> Self {
+        Self { executes: false, ..Self::new(replicas, buckets, device) }
+    }
+
+    /// Starts the all-reduce of all buckets from the last down to the one at `index`, after the backward of its
+    /// segment. Takes the gradients out of `newest`, adds those of earlier micro-batches from `sums`, and tells the watch.
+    ///
+    /// # Errors
+    /// If the device fails while a gradient is copied to the host.
+    pub(crate) fn pass(
+        &mut self,
+        index: usize,
+        sums: &mut Named<AnyTensor>,
+        newest: &mut Named<AnyTensor>,
+        mut watch: Option<&mut (dyn Watch + 'static)>,
+    ) -> Result<(), EngineError> {
+        while self.left > index {
+            self.left -= 1;
+            let buckets = self.buckets.clone();
+            let bucket = &buckets[self.left];
+            if bucket.is_empty() {
+                continue;
+            }
+            let _track = self.executes.then(|| track(TrackKind::Communication, GRADIENTS, Some(self.left)));
+            let gradients = bucket.iter().map(|(name, shape)| {
+                let gradient = match (sums.remove(name), newest.remove(name)) {
+                    (Some(sum), Some(newest)) => Some(sum.add(newest)),
+                    (one, other) => one.or(other),
+                };
+                if let (Some(watch), Some(gradient)) = (&mut watch, &gradient) {
+                    watch.holds(Category::Gradients, name, gradient);
+                }
+                (gradient, shape)
+            });
+            let started = match self.replicas.collective() {
+                _ if !self.executes => {
+                    let sent = |(gradient, _): (Option<AnyTensor>, _)| gradient.map(left_device).is_some();
+                    StartedSum::Recorded(gradients.map(sent).collect())
+                }
+                Some(collective) => {
+                    let flat = flat(gradients, &self.device, &mut self.marks);
+                    StartedSum::BetweenDevices(collective.start(flat))
+                }
+                None => self.through_host(bucket, gradients)?,
+            };
+            self.started.push((self.left, started));
+        }
+        Ok(())
+    }
+
+    fn through_host<'g>(
+        &self,
+        bucket: &Bucket,
+        gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
+    ) -> Result<StartedSum, EngineError> {
+        let mut values = charge(Account::Host, || Vec::with_capacity(length(bucket)));
+        for (gradient, shape) in gradients {
+            charge(Account::Host, || write(gradient, shape, &mut values))?;
+        }
+        let start = Instant::now();
+        let pending = charge(Account::Host, || self.replicas.group().start_all_reduce(values));
+        Ok(StartedSum::ThroughHost(pending, start))
+    }
+
+    /// Starts the remaining buckets, waits for all, and returns the sums.
+    ///
+    /// # Errors
+    /// If a rank or a device fails.
+    pub(crate) fn finish(
+        mut self,
+        mut sums: Named<AnyTensor>,
+    ) -> Result<(Named<AnyTensor>, Times), EngineError> {
+        self.pass(0, &mut sums, &mut Named::new(), None)?;
+        let mut marks = match self.replicas.collective() {
+            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks.
+            Some(_) => self.replicas.sum(&self.marks)?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        let (mut reduced, mut times) = (Named::new(), None);
+        let mut before: Option<Instant> = None;
+        for (index, started) in self.started {
+            let _track = self.executes.then(|| track(TrackKind::Communication, GRADIENTS, Some(index)));
+            let bucket = &self.buckets[index];
+            match started {
+                StartedSum::ThroughHost(pending, start) => {
+                    let Reduced { values, took, finished, blocked, .. } = awaited(pending, index, start)?;
+                    // While several all-reduces are in flight, time counts once.
+                    let since = |before| took.min(finished.saturating_duration_since(before));
+                    let alone = before.map_or(took, since);
+                    before = Some(finished);
+                    let [way, waited] = times.unwrap_or_default();
+                    times = Some([way + alone, waited + blocked]);
+                    read(bucket, &values, &self.device, &mut reduced);
+                }
+                StartedSum::Recorded(had) => {
+                    let had = bucket.iter().zip(had).filter(|(_, had)| *had);
+                    let blank = |shape: &[usize]| arrived(shape, DType::F32, &self.device);
+                    reduced.extend(had.map(|((name, shape), _)| (name.clone(), blank(shape))));
+                }
+                StartedSum::BetweenDevices(underway) => {
+                    parted(bucket, underway.wait(), &mut marks, &mut reduced)
+                }
+            }
+        }
+        Ok((reduced, times))
+    }
+}
+
+/// Waits for an all-reduce that was started at `start`. This rank is idle until all ranks have joined.
+fn awaited(pending: Pending, index: usize, start: Instant) -> Result<Reduced, EngineError> {
+    let waits = Instant::now();
+    let reduced = pending.wait()?;
+    transfer(GRADIENTS, Some(index), start, reduced.took);
+    let met = start + reduced.took.saturating_sub(reduced.moving);
+    if met > waits {
+        track_was(TrackKind::Idle, WAITING, None, [waits, met]);
+    }
+    Ok(reduced)
+}
+
+/// Copies the gradients of a bucket from sums in host memory to the device.
+fn read(bucket: &Bucket, values: &[f32], device: &Device, reduced: &mut Named<AnyTensor>) {
+    let mut values = values;
+    for (name, shape) in bucket {
+        let (gradient, rest) = values.split_at(shape.iter().product());
+        let (mark, rest) = rest.split_at(1);
+        values = rest;
+        if mark[0] > 0.0 {
+            let gradient = AnyTensor::floats(gradient.to_vec(), shape, device);
+            reduced.insert(charge(Account::Host, || name.clone()), gradient);
+        }
+    }
+}
+
+/// The gradients of a bucket as one tensor `[elements]`, with zeros for missing gradients.
+fn flat<'g>(
+    gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
+    device: &Device,
+    marks: &mut Vec<f64>,
+) -> Tensor<1> {
+    let mut parts = Vec::new();
+    for (gradient, shape) in gradients {
+        charge(Account::Host, || marks.push(f64::from(gradient.is_some())));
+        parts.push(match gradient {
+            Some(gradient) => gradient.flattened(),
+            None => Tensor::zeros([shape.iter().product::<usize>()], device),
+        });
+    }
+    Tensor::cat(parts, 0)
+}
+
+/// The gradients of a bucket from such a tensor, for parameters with a gradient on any rank.
+fn parted(
+    bucket: &Bucket,
+    sums: Tensor<1>,
+    marks: &mut dyn Iterator<Item = f64>,
+    reduced: &mut Named<AnyTensor>,
+) {
+    let mut start = 0;
+    for ((name, shape), mark) in bucket.iter().zip(marks) {
+        let length: usize = shape.iter().product();
+        if mark > 0.0 {
+            let gradient = AnyTensor::from(sums.clone().narrow(0, start, length)).shaped(shape);
+            reduced.insert(charge(Account::Host, || name.clone()), gradient);
+        }
+        start += length;
+    }
+}
+
+/// The number of values and marks of a bucket.
+fn length(bucket: &Bucket) -> usize {
+    bucket.iter().map(|(_, shape)| shape.iter().product::<usize>() + 1).sum()
+}
+
+fn write(gradient: Option<AnyTensor>, shape: &[usize], values: &mut Vec<f32>) -> Result<(), EngineError> {
+    match gradient {
+        Some(gradient) => {
+            values.extend(gradient.to_host()?);
+            values.push(1.0);
+        }
+        None => values.resize(values.len() + shape.iter().product::<usize>() + 1, 0.0),
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+use std::{fmt, sync::Arc};
+
+use oomph_memory::{
+    Account, charge,
+    record::{TrackGuard, track},
+};
+use oomph_model::{AnyTensor, Carried, Peers, Stages};
+use oomph_parallel::group::{Alone, Group};
+use oomph_timeline::TrackKind;
+use sha2::{Digest, Sha256};
+
+use super::collective::Collective;
+use crate::{EngineError, host_tensor::HostTensor, record_error::RecordError, tensor_file};
+
+/// The name of the time on tracks in which a rank waits for others.
+pub(super) const WAITING: &str = "waits for other ranks";
+
+/// The replicas that train together, seen from one rank. A single replica exchanges nothing.
+#[derive(Clone)]
+pub struct Replicas {
+    group: Arc<dyn Group>,
+    /// The collective of their GPUs, if they have one.
+    collective: Option<Collective>,
+}
+
+impl Replicas {
+    /// A single replica.
+    pub fn alone() -> Self {
+        Self::new(Arc::new(Alone), None)
+    }
+
+    /// The replicas of `group`. With a `collective` the devices reduce gradients among themselves.
+    pub fn new(group: Arc<dyn Group>, collective: Option<Collective>) -> Self {
+        Self { group, collective }
+    }
+
+    /// The collective of the devices, if they have one.
+    pub fn collective(&self) -> Option<&Collective> {
+        self.collective.as_ref()
+    }
+
+    /// Whether gradients are reduced: there are other ranks, or there is a collective.
+    pub fn reduce(&self) -> bool {
+        !self.is_alone() || self.collective.is_some()
+    }
+
+    /// The group of ranks.
+    pub fn group(&self) -> &dyn Group {
+        &*self.group
+    }
+
+    /// The number of this rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.group.rank()
+    }
+
+    /// The number of ranks.
+    pub fn world_size(&self) -> usize {
+        self.group.world_size()
+    }
+
+    /// Whether this is the only rank.
+    pub fn is_alone(&self) -> bool {
+        self.world_size() == 1
+    }
+
+    /// The samples of all ranks together, of which this rank has `here`.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn samples(&self, here: usize) -> Result<usize, EngineError> {
+        // Whole numbers up to 2⁵³ are exact.
+        Ok(self.sum(&[here as f64])?[0] as usize)
+    }
+
+    /// The element-wise sums over all ranks.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn sum(&self, values: &[f64]) -> Result<Vec<f64>, EngineError> {
+        if self.is_alone() {
+            return Ok(values.to_vec());
+        }
+        let _track = waiting();
+        Ok(self.group.all_reduce_f64(values)?)
+    }
+
+    /// The other ranks, as layers use them to share statistics; `None` for a single rank.
+    pub fn peers(&self) -> Option<Arc<dyn Peers>> {
+        (!self.is_alone()).then(|| Arc::new(OtherReplicas(self.group.clone())) as Arc<dyn Peers>)
+    }
+
+    /// Broadcasts a text from rank 0 to all ranks. Other ranks pass `None`.
+    ///
+    /// # Errors
+    /// If another rank failed, and [`EngineError::OtherVersion`] if rank 0 did not send text.
+    pub fn broadcast_text(&self, text: Option<&str>) -> Result<String, EngineError> {
+        let bytes = self.group.broadcast(0, text.unwrap_or_default().as_bytes().to_vec())?;
+        String::from_utf8(bytes).map_err(|_| EngineError::OtherVersion { rank: self.rank() })
+    }
+
+    /// Broadcasts the running statistics of rank 0 to all ranks. Checkpoints have those of rank 0 too. Running
+    /// statistics differ between ranks if each rank normalises over its own samples.
+    ///
+    /// # Errors
+    /// If a rank or a device failed.
+    pub fn share_statistics(&self, model: &mut Stages) -> Result<(), EngineError> {
+        let mut has_any = false;
+        model.visit(&mut |info, _| has_any |= !info.trainable && !info.frozen);
+        if self.is_alone() || !has_any {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        if self.rank() == 0 {
+            let mut failed = None;
+            model.visit(&mut |info, tensor| {
+                if info.trainable || info.frozen {
+                    return;
+                }
+                match tensor.inner().to_host() {
+                    Ok(values) => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+                    Err(error) => failed = Some(error),
+                }
+            });
+            failed.map_or(Ok(()), Err)?;
+        }
+        let bytes = charge(Account::Host, || self.group.broadcast(0, bytes))?;
+        if self.rank() == 0 {
+            return Ok(());
+        }
+        let mut values = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        model.map(&mut |info, tensor| {
+            if info.trainable || info.frozen {
+                return tensor;
+            }
+            let shared = values.by_ref().take(tensor.elements()).collect();
+            AnyTensor::floats(shared, &tensor.dims(), &tensor.device().inner()).tracked_like(&tensor, false)
+        });
+        Ok(())
+    }
+
+    /// Gathers the carried state of all ranks on rank 0, in the order of ranks.
+    ///
+    /// # Errors
+    /// If a rank or a device failed.
+    pub fn gather_carried(&self, carried: &Carried) -> Result<Carried, EngineError> {
+        if self.is_alone() {
+            return Ok(carried.clone());
+        }
+        charge(Account::Host, || {
+            let device = carried.tensors().values().next().map(AnyTensor::device);
+            let tensors = carried
+                .tensors()
+                .iter()
+                .map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
+            let tensors = tensors.collect::<Result<_, RecordError>>()?;
+            let bytes = tensor_file::encode(&tensors)?;
+            let gathered = self.group.all_gather(bytes)?;
+            let Some(device) = device.filter(|_| self.rank() == 0) else { return Ok(Carried::new()) };
+            let part = |bytes: &Vec<u8>| -> Result<Carried, EngineError> {
+                let tensors = tensor_file::decode(bytes)?;
+                Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.to_tensor(&device))).collect())
+            };
+            Ok(Carried::joined(gathered.iter().map(part).collect::<Result<_, _>>()?))
+        })
+    }
+
+    /// Checks that all ranks have bit-identical parameters. `step` is the number of finished steps.
+    ///
+    /// # Errors
+    /// [`EngineError::ReplicasDiffer`] if they differ, and an error if a rank or a device failed.
+    pub fn check(&self, model: &Stages, step: usize) -> Result<(), EngineError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let digest = charge(Account::Host, || digest(model))?;
+        let digests = self.group.all_gather(digest)?;
+        let differing: Vec<_> = (1..digests.len()).filter(|rank| digests[*rank] != digests[0]).collect();
+        match differing.is_empty() {
+            true => Ok(()),
+            false => Err(EngineError::ReplicasDiffer { step, ranks: differing }),
+        }
+    }
+}
+
+/// Marks this rank as idle on its track, until the guard is dropped: it waits for other ranks.
+pub fn waiting() -> TrackGuard {
+    track(TrackKind::Idle, WAITING, None)
+}
+
+/// The other replicas, as layers see them.
+#[derive(Debug)]
+struct OtherReplicas(Arc<dyn Group>);
+
+impl Peers for OtherReplicas {
+    fn sum(&self, values: &mut [f64]) {
+        let _track = track(TrackKind::Communication, "statistics", None);
+        // A failed group stays failed, so the step ends with the error of the group.
+        if let Ok(sums) = self.0.all_reduce_f64(values) {
+            values.copy_from_slice(&sums);
+        }
+    }
+}
+
+/// The SHA-256 of all trained parameters.
+fn digest(model: &Stages) -> Result<Vec<u8>, EngineError> {
+    let mut digest = Sha256::new();
+    let mut failed = None;
+    model.visit(&mut |info, tensor| {
+        if !info.trainable || failed.is_some() {
+            return;
+        }
+        match tensor.inner().to_host() {
+            Ok(values) => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
+            Err(error) => failed = Some(error),
+        }
+    });
+    failed.map_or(Ok(()), Err)?;
+    Ok(digest.finalize().to_vec())
+}
+
+impl fmt::Debug for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Replicas").field(&self.group).finish()
+    }
+}

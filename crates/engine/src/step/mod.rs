@@ -1,0 +1,11 @@
+//! Optimizer steps: forward and backward on all devices, then overflow check, clipping and the optimizer.
+
+mod finish;
+mod outcome;
+mod run;
+mod settings;
+mod stepper;
+
+pub use outcome::{DeviceUse, StepOutcome};
+pub use settings::StepSettings;
+pub use stepper::{GradientHook, Stepper};

@@ -1,0 +1,145 @@
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use oomph_model::{AnyTensor, Carried, Named, Stages};
+use oomph_parallel::PipelineTrace;
+
+use crate::{
+    EngineError,
+    layout::{DeviceSlot, Layout, Role},
+    part::{PartOutcome, StepUndo},
+};
+
+/// The result of one step. Its tensors are still on the device, so reading them waits for the device.
+#[derive(Clone, Debug)]
+pub struct StepOutcome {
+    /// The mean loss over the samples, `[1]`. `None` for a batch without samples.
+    pub loss: Option<Tensor<1>>,
+    /// The number of correctly predicted samples, `[1]`, if the task counts them.
+    pub correct: Option<Tensor<1>>,
+    /// Samples of the batch over all ranks.
+    pub samples: usize,
+    /// Whether the step was skipped because a gradient was not finite. A skipped step changes only the loss scale, and
+    /// its loss may not be finite.
+    pub is_skipped: bool,
+}
+
+impl StepOutcome {
+    /// The outcome of a step without samples.
+    pub(super) fn nothing(samples: usize) -> Self {
+        Self { loss: None, correct: None, samples, is_skipped: false }
+    }
+}
+
+/// The share of time that one of several devices was idle.
+#[derive(Clone, Debug)]
+pub struct DeviceUse {
+    /// The stages of the device, if the model is split.
+    pub stages: Option<Range<usize>>,
+    /// The idle share of forward and backward, from 0 to 1.
+    pub idle_share: f64,
+}
+
+/// The results of all devices of a step.
+pub(super) struct DevicesOutcome {
+    /// The whole model, also if a device failed.
+    pub(super) model: Stages,
+    /// One for each owner of parameters.
+    pub(super) undo: Vec<StepUndo>,
+    pub(super) result: Result<ForwardBackward, EngineError>,
+}
+
+/// The results of forward and backward of all micro-batches.
+pub(super) struct ForwardBackward {
+    /// One for each owner of parameters.
+    pub(super) gradients: Vec<Named<AnyTensor>>,
+    pub(super) loss: Option<Tensor<1>>,
+    pub(super) correct: Option<Tensor<1>>,
+    /// The carried state after the batch.
+    pub(super) left: Carried,
+    pub(super) trace: PipelineTrace,
+}
+
+impl DevicesOutcome {
+    /// Combines the results of the devices of `layout`.
+    pub(super) fn collect(layout: &Layout, parts: Vec<PartOutcome>, sizes: &[usize]) -> Self {
+        match &layout.first().role {
+            Role::Stages { .. } => Self::of_stages(layout, parts),
+            Role::Coordinator(_) | Role::Replica { .. } => Self::of_replicas(layout, parts, sizes),
+        }
+    }
+
+    fn of_stages(layout: &Layout, parts: Vec<PartOutcome>) -> Self {
+        let (mut models, mut undo, mut gradients) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut loss, mut correct, mut left) = (None, None, Carried::new());
+        let mut spans = Vec::new();
+        for (slot, part) in layout.slots().iter().zip(parts) {
+            models.push(part.model);
+            undo.push(part.undo);
+            gradients.push(part.gradients);
+            loss = loss.or(part.loss);
+            correct = correct.or(part.correct);
+            left.extend(slot.run_here(|| Carried::joined(part.left)));
+            spans.push(part.spans);
+        }
+        let result = traced(layout.slots(), spans).map(|trace| ForwardBackward {
+            gradients,
+            loss,
+            correct,
+            left,
+            trace,
+        });
+        Self { model: Layout::joined(models), undo, result }
+    }
+
+    /// The coordinator has the model, the gradients and the loss. The carried state is that of all devices, in the
+    /// order of the samples.
+    fn of_replicas(layout: &Layout, parts: Vec<PartOutcome>, sizes: &[usize]) -> Self {
+        let plain = layout.first().plain();
+        let mut left: Vec<Vec<Carried>> = vec![Vec::new(); sizes.len()];
+        let (mut first, mut spans) = (None, Vec::new());
+        for (slot, mut part) in layout.slots().iter().zip(parts) {
+            let rounds = (0..sizes.len()).filter(|round| !slot.role.rows(sizes[*round]).is_empty());
+            for (round, carried) in rounds.zip(std::mem::take(&mut part.left)) {
+                left[round].push(if slot.index == 0 { carried } else { carried.moved(&plain) });
+            }
+            spans.push(std::mem::replace(&mut part.spans, Ok(Vec::new())));
+            first.get_or_insert(part);
+        }
+        // A layout has a first device.
+        let PartOutcome { model, undo, gradients, loss, correct, .. } = first.expect("a coordinator");
+        let left = Carried::joined(left.into_iter().flatten().collect());
+        let result = traced(layout.slots(), spans).map(|trace| ForwardBackward {
+            gradients: vec![gradients],
+            loss,
+            correct,
+            left,
+            trace,
+        });
+        Self { model, undo: vec![undo], result }
+    }
+}
+
+/// The spans of all devices. If devices failed: the first error that another device's failure did not cause.
+fn traced(
+    slots: &[DeviceSlot],
+    spans: Vec<Result<Vec<oomph_parallel::Span>, EngineError>>,
+) -> Result<PipelineTrace, EngineError> {
+    let (mut trace, mut causes, mut consequences) = (PipelineTrace::default(), Vec::new(), Vec::new());
+    for (slot, spans) in slots.iter().zip(spans) {
+        match spans {
+            Ok(spans) => trace.devices.push(spans),
+            Err(error @ EngineError::Neighbour { .. }) => consequences.push((slot, error)),
+            Err(error) => causes.push((slot, error)),
+        }
+    }
+    match causes.into_iter().chain(consequences).next() {
+        None => Ok(trace),
+        Some((slot, error)) if slot.index == 0 => Err(error),
+        Some((slot, error)) => Err(EngineError::OnDevice {
+            index: slot.index,
+            device: slot.name.clone(),
+            source: Box::new(error),
+        }),
+    }
+}

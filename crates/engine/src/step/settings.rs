@@ -1,0 +1,73 @@
+use oomph_config::{Clip, DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
+use oomph_core::{Bytes, Key};
+use oomph_model::{Kernels, Policy};
+
+use crate::{
+    part::UndoMode,
+    session::{Session, StepSplit},
+};
+
+/// The settings that all steps of a training share.
+#[derive(Clone, Debug)]
+pub struct StepSettings {
+    /// Precision and kernels.
+    pub(crate) policy: Policy,
+    /// The optimizer with its settings, and clipping.
+    pub(crate) optimizer: OptimizerSettings,
+    /// The micro-batch, and the stages that recompute.
+    pub(crate) split: StepSplit,
+    /// The number of frozen stages before the first trained stage.
+    pub(crate) leading_frozen: usize,
+    /// The size of gradient buckets, if there are other ranks.
+    pub(crate) bucket_bytes: Option<Bytes>,
+    /// Whether batch normalisation shares its statistics with the other ranks.
+    pub(crate) shares_statistics: bool,
+    /// Whether recurrent layers carry their state from step to step.
+    pub(crate) is_continuous: bool,
+    /// How a failed or skipped step is undone.
+    pub(crate) undo: UndoMode,
+    /// The key of the random numbers of all steps.
+    pub(crate) key: Key,
+}
+
+impl StepSettings {
+    /// The settings of a session with the precision and kernels of `policy`.
+    pub fn new(session: &Session, policy: Policy, split: StepSplit) -> Self {
+        let (config, rank) = (&session.config, session.replicas.rank());
+        let ddp = match &config.device.sharing {
+            Sharing::Ddp(ddp) => Some(ddp),
+            _ => None,
+        };
+        let has_ranks = session.world_size() > 1 || session.replicas.reduce();
+        let key = Key::new(config.train.seed).with_name("step");
+        Self {
+            policy,
+            optimizer: config.optimizer.clone(),
+            split,
+            leading_frozen: session.leading_frozen,
+            bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),
+            shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),
+            is_continuous: session.source.is_continuous(),
+            undo: undo_mode(config.device.devices[0], policy.precision),
+            // Rank 0 draws the same random numbers as a single device.
+            key: if rank == 0 { key } else { key.with_name("rank").with(rank as u64) },
+        }
+    }
+
+    pub(crate) fn clip(&self) -> Option<Clip> {
+        self.optimizer.clip
+    }
+
+    pub(crate) fn kernels(&self) -> Kernels {
+        self.policy.kernels
+    }
+}
+
+fn undo_mode(device: DeviceName, precision: Precision) -> UndoMode {
+    match device {
+        DeviceName::Cpu => UndoMode::Copies,
+        // The memory of a failed GPU cannot be trusted. After an overflow it can, so references suffice.
+        DeviceName::Cuda(_) if precision == Precision::Fp16 => UndoMode::References,
+        DeviceName::Cuda(_) => UndoMode::Nothing,
+    }
+}

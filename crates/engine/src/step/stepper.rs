@@ -1,0 +1,456 @@
+use std::{collections::HashSet, sync::Arc, time::Instant};
+
+use burn::tensor::{Device, Tensor};
+use oomph_config::Precision;
+use oomph_core::{Bytes, Phase, on_device, phase};
+use oomph_data::Batch;
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Carried, ModelError, Named, Peers, Stages};
+use oomph_parallel::PipelineTrace;
+use oomph_timeline::Category;
+
+use super::{
+    outcome::{DeviceUse, DevicesOutcome, StepOutcome},
+    run::StepRun,
+    settings::StepSettings,
+};
+use crate::{
+    EngineError, exhausted,
+    layout::{Layout, SegmentOptions},
+    loss_scale::LossScale,
+    optimizer::Optimizer,
+    part::{ModelPart, PartOutcome, PartSetup, Segments, StepContext, StepUndo, UndoMode},
+    ranks::{Bucket, Reduction, Replicas, bucket_ends, buckets},
+    task::Task,
+    transport::{Transport, arrived, left_device},
+    watch::Watch,
+};
+
+/// Receives the gradients of a step, unscaled and before clipping: one call for each device that has parameters.
+pub type GradientHook = Box<dyn FnMut(&Named<AnyTensor>) -> Result<(), ModelError>>;
+
+/// A step, for error messages.
+#[derive(Clone, Copy)]
+pub(super) struct StepNumber {
+    /// The number of the step, from 0.
+    pub(super) step: usize,
+    pub(super) lr: f64,
+}
+
+/// Runs optimizer steps: forward and backward of micro-batches, clipping, the optimizer.
+pub struct Stepper {
+    /// The model, on the autodiff device.
+    pub model: Stages,
+    /// The optimizer with its state.
+    pub optimizer: Optimizer,
+    /// The loss scale; `None` unless `memory.precision = "fp16"`.
+    pub loss_scale: Option<LossScale>,
+    /// The state that recurrent layers carry into the next step; `None` unless batches are continuous.
+    pub carried: Option<Carried>,
+    pub(super) settings: StepSettings,
+    pub(super) layout: Layout,
+    /// One for each slot of the layout.
+    segments: Vec<Segments>,
+    ranks: StepperRanks,
+    /// Whether operations are executed; otherwise they are recorded for a plan.
+    pub(super) executes: bool,
+    pub(super) watch: Option<Box<dyn Watch>>,
+    pub(super) gradient_hook: Option<GradientHook>,
+    usage: Usage,
+}
+
+/// The all-reduce and shared statistics with other ranks.
+struct StepperRanks {
+    replicas: Replicas,
+    /// The ranks that batch normalisation shares its statistics with.
+    peers: Option<Arc<dyn Peers>>,
+    /// The gradients that are reduced together, one bucket per segment.
+    buckets: Arc<[Bucket]>,
+    /// Seconds in which gradients were in flight, and seconds in which this rank waited for them.
+    all_reduce_seconds: Option<[f64; 2]>,
+}
+
+/// How long the devices of a layout were busy.
+#[derive(Default)]
+struct Usage {
+    /// Seconds of each device.
+    busy_seconds: Vec<f64>,
+    /// Seconds of all forwards and backwards.
+    seconds: f64,
+}
+
+impl Usage {
+    fn count(&mut self, trace: &PipelineTrace) {
+        self.seconds += trace.seconds();
+        charge(Account::Host, || self.busy_seconds.resize(trace.devices.len(), 0.0));
+        for (device, busy) in self.busy_seconds.iter_mut().enumerate() {
+            *busy += trace.busy_seconds(device);
+        }
+    }
+}
+
+impl Stepper {
+    /// A stepper of `model` on the devices of `layout`, with an optimizer without state.
+    ///
+    /// The model parts are copied into the memory of their devices.
+    pub fn new(settings: StepSettings, layout: Layout, model: Stages, replicas: Replicas) -> Self {
+        let model = layout.placed(model);
+        Self::with_ranks(settings, layout, model, Some(replicas))
+    }
+
+    /// A stepper that records its steps for a plan. `layout` has one slot, the planned device.
+    pub fn recorded(settings: StepSettings, layout: Layout, model: Stages) -> Self {
+        // Each rank has a plan of its own.
+        Self::with_ranks(settings, layout, model, None)
+    }
+
+    fn with_ranks(settings: StepSettings, layout: Layout, model: Stages, replicas: Option<Replicas>) -> Self {
+        let executes = replicas.is_some();
+        let bucket_ends = charge(Account::Host, || {
+            settings.bucket_bytes.map(|bytes| bucket_ends(&model, bytes)).unwrap_or_default()
+        });
+        let options = SegmentOptions {
+            recompute: &settings.split.recompute,
+            policy: &settings.policy,
+            leading_frozen: settings.leading_frozen,
+            bucket_ends: &bucket_ends,
+            seeds: executes,
+        };
+        let segments = layout.segments(&model, options);
+        let replicas = replicas.unwrap_or_else(Replicas::alone);
+        let ranks = StepperRanks {
+            peers: replicas.peers().filter(|_| settings.shares_statistics),
+            buckets: buckets(&model, segments[0].stages_of_each()).into(),
+            replicas,
+            all_reduce_seconds: None,
+        };
+        Self {
+            model,
+            optimizer: Optimizer::new(&settings.optimizer, settings.kernels()),
+            loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
+            carried: settings.is_continuous.then(Carried::new),
+            settings,
+            layout,
+            segments,
+            ranks,
+            executes,
+            watch: None,
+            gradient_hook: None,
+            usage: Usage::default(),
+        }
+    }
+
+    /// Calls `hook` with the gradients of every step from now on; `None` removes the hook.
+    pub fn hook_gradients(&mut self, hook: Option<GradientHook>) {
+        self.gradient_hook = hook;
+    }
+
+    /// Reports the tensors of every step to `watch` from now on; `None` removes it.
+    pub fn watch(&mut self, watch: Option<Box<dyn Watch>>) {
+        self.watch = watch;
+    }
+
+    /// Seconds in which gradients were in flight to other ranks, and seconds of them in which this rank waited. `None`
+    /// if gradients were not reduced through host memory.
+    pub fn all_reduce_seconds(&self) -> Option<[f64; 2]> {
+        self.ranks.all_reduce_seconds
+    }
+
+    /// The devices and where the model is placed.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Copies restored parameters into the memory of their devices.
+    pub fn place_model(&mut self) {
+        self.model = self.layout.placed(std::mem::take(&mut self.model));
+    }
+
+    /// Sets the carried state, and copies it into the memory of the devices. Does nothing unless batches are
+    /// continuous.
+    pub fn place_carried(&mut self, carried: Carried) {
+        let placed = self.layout.placed_carried(carried, &self.model);
+        self.carried = self.carried.take().map(|_| placed);
+    }
+
+    /// Reports all parameters to `watch`, each on its device.
+    pub fn tell_parameters(&self, watch: &mut dyn Watch) {
+        let owners = self.layout.owners();
+        let first = self.layout.first().stages.start;
+        self.model.visit(&mut |info, tensor| {
+            let slot = owners.iter().find(|slot| slot.stages.contains(&(first + info.stage)));
+            on_device(slot.unwrap_or(&owners[0]).metered_as, || {
+                watch.holds(Category::Parameters, info.name, &tensor);
+            });
+        });
+    }
+
+    /// Bytes of optimizer state on the first device.
+    pub fn state_bytes_here(&self) -> Bytes {
+        charge(Account::Host, || {
+            let stages = &self.layout.first().stages;
+            let mut here = HashSet::new();
+            self.model.visit(&mut |info, _| {
+                if stages.contains(&info.stage) {
+                    here.insert(info.name.to_owned());
+                }
+            });
+            self.optimizer.state_bytes(|name| here.contains(name))
+        })
+    }
+
+    /// The idle share of each device; empty for a single device.
+    pub fn device_use(&self) -> Vec<DeviceUse> {
+        let slots = self.layout.slots();
+        if slots.len() == 1 {
+            return Vec::new();
+        }
+        let Usage { busy_seconds, seconds } = &self.usage;
+        let of = |slot: &crate::layout::DeviceSlot| {
+            let busy = busy_seconds.get(slot.index).copied().unwrap_or_default();
+            DeviceUse {
+                stages: self.layout.is_split().then(|| slot.stages.clone()),
+                idle_share: if *seconds > 0.0 { 1.0 - busy / seconds } else { 0.0 },
+            }
+        };
+        slots.iter().map(of).collect()
+    }
+
+    /// Trains on one batch. `step` is the number of the step, from 0, and selects its random numbers. `lr` is the
+    /// learning rate.
+    ///
+    /// The loss is the mean over the whole batch: each micro-batch is weighted by its number of samples.
+    /// Batch normalisation uses the statistics of each micro-batch.
+    ///
+    /// In fp16 the loss is multiplied by the [loss scale](Self::loss_scale), and the gradients are divided by it before
+    /// clipping. A step with a gradient that is not finite is skipped: parameters, running statistics and optimizer
+    /// state keep every bit.
+    ///
+    /// On the CPU a step that ends in an error leaves the model unchanged. The one exception: if the optimizer exceeds
+    /// the limit, the step is finished and the error is returned.
+    ///
+    /// # Errors
+    /// If a stage refuses its input, if the task refuses the output, if memory runs out, if a device or rank fails, and
+    /// if gradients overflow at the smallest loss scale.
+    pub fn step(
+        &mut self,
+        batch: Batch,
+        step: usize,
+        lr: f64,
+        task: &dyn Task,
+    ) -> Result<StepOutcome, EngineError> {
+        let outcome = self.step_unchecked(batch, step, lr, task)?;
+        exhausted::check()?;
+        Ok(outcome)
+    }
+
+    /// As [`step`](Self::step), without the last check of the memory limit. The caller counts the finished step first
+    /// and checks afterwards whether the optimizer exceeded the limit.
+    ///
+    /// # Errors
+    /// The errors of [`step`](Self::step), except an optimizer that exceeds the limit.
+    pub fn step_unchecked(
+        &mut self,
+        batch: Batch,
+        step: usize,
+        lr: f64,
+        task: &dyn Task,
+    ) -> Result<StepOutcome, EngineError> {
+        let samples = self.ranks.replicas.samples(batch.size)?;
+        if samples == 0 {
+            return Ok(StepOutcome::nothing(samples));
+        }
+        let continues = batch.continues;
+        let micro_batches = self.layout.micro_batches(batch, self.settings.split.micro_batch);
+        let sizes: Vec<usize> =
+            charge(Account::Host, || micro_batches.iter().map(|piece| piece.size).collect());
+        let peers = self.ranks.peers.clone();
+        let context =
+            StepContext { peers: peers.as_ref(), ..self.context(step, samples, continues, task, &sizes) };
+        let mut reduction = self.ranks.reduction(&self.layout);
+        let run = StepRun {
+            layout: &self.layout,
+            segments: &self.segments,
+            micro_batches: &micro_batches,
+            undo: self.settings.undo,
+            carried: self.carried.as_ref(),
+            watch: self.watch.as_deref_mut(),
+            reduction: reduction.as_mut(),
+        };
+        let done = run.run(std::mem::take(&mut self.model), context);
+        charge(Account::Host, || drop(micro_batches));
+        self.conclude(done, reduction, samples, StepNumber { step, lr })
+    }
+
+    fn context<'a>(
+        &self,
+        step: usize,
+        samples: usize,
+        continues: bool,
+        task: &'a dyn Task,
+        sizes: &'a [usize],
+    ) -> StepContext<'a> {
+        StepContext {
+            key: self.settings.key.with(step as u64),
+            policy: self.settings.policy,
+            task,
+            samples,
+            continues,
+            loss_scale: self.loss_scale.map(|loss_scale| loss_scale.scale()),
+            peers: None,
+            sizes,
+            start: Instant::now(),
+        }
+    }
+
+    /// Reduces the gradients over all ranks and ends the step. A failed or skipped step is undone.
+    fn conclude(
+        &mut self,
+        done: DevicesOutcome,
+        reduction: Option<Reduction>,
+        samples: usize,
+        number: StepNumber,
+    ) -> Result<StepOutcome, EngineError> {
+        let DevicesOutcome { model, undo, result } = done;
+        self.model = model;
+        let finished = result.and_then(|done| {
+            let mut outcome =
+                StepOutcome { loss: done.loss, correct: done.correct, ..StepOutcome::nothing(samples) };
+            let mut gradients = done.gradients;
+            if let Some(reduction) = reduction {
+                let sums = gradients.pop().unwrap_or_default();
+                gradients.push(self.ranks.reduced(reduction, sums)?);
+                // A rank without samples has no loss.
+                let plain = self.layout.first().plain();
+                outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &plain));
+            }
+            let _phase = phase(Phase::Step);
+            outcome.is_skipped = !self.finish(gradients, done.left, number)?;
+            self.usage.count(&done.trace);
+            Ok(outcome)
+        });
+        if finished.as_ref().map_or(true, |outcome| outcome.is_skipped) {
+            self.take_back(undo);
+        }
+        if finished.is_ok() {
+            let _phase = phase(Phase::Step);
+            self.tell_step_end();
+        }
+        finished
+    }
+
+    fn take_back(&mut self, undo: Vec<StepUndo>) {
+        for (mut undo, slot) in undo.into_iter().zip(self.layout.owners()) {
+            undo.take_back(&mut self.model, &slot.tracked);
+        }
+    }
+
+    fn tell_step_end(&mut self) {
+        let Some(mut watch) = self.watch.take() else { return };
+        self.tell_parameters(watch.as_mut());
+        watch.boundary("");
+        self.watch = Some(watch);
+    }
+
+    /// Records a step of the one device of the layout, over a transport of blank tensors. It calls the functions that
+    /// execution calls.
+    ///
+    /// `number` is the number of the step, from 0. `sizes` are the samples of its micro-batches, `samples` those of the
+    /// whole batch.
+    ///
+    /// # Errors
+    /// If a stage refuses its input, or the task the output.
+    pub fn record_step<T: Transport>(
+        &mut self,
+        transport: T,
+        number: usize,
+        samples: usize,
+        sizes: &[usize],
+        task: &dyn Task,
+    ) -> Result<(), EngineError> {
+        const LR: f64 = 0.1;
+        let context = self.context(number, samples, number > 0, task, sizes);
+        let setup = PartSetup {
+            slot: self.layout.first(),
+            segments: &self.segments[0],
+            model: std::mem::take(&mut self.model),
+            undo: StepUndo::new(UndoMode::Nothing),
+            carried: self.carried.clone(),
+        };
+        let (plain, has_optimizer) = {
+            let slot = self.layout.first();
+            (slot.plain(), slot.role.has_optimizer())
+        };
+        let mut reduction = self.settings.bucket_bytes.map(|_| {
+            Reduction::recorded(self.ranks.replicas.clone(), self.ranks.buckets.clone(), plain.clone())
+        });
+        let part = ModelPart::new(setup).with_listeners(self.watch.as_deref_mut(), reduction.as_mut());
+        let PartOutcome { model, mut gradients, left, spans, .. } = part.run(transport, context);
+        self.model = model;
+        spans?;
+        if let Some(reduction) = reduction {
+            (gradients, _) = reduction.finish(gradients)?;
+        }
+        if has_optimizer {
+            let left = carried_of_all(left, samples, &plain);
+            let _phase = phase(Phase::Step);
+            self.finish(vec![gradients], left, StepNumber { step: number, lr: LR })?;
+            self.tell_step_end();
+        } else {
+            // It goes to the coordinator. What stays tells the shapes.
+            left.iter().flat_map(|left| left.tensors().values().cloned()).for_each(left_device);
+            self.carried = self.carried.take().map(|_| left.into_iter().next().unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// The carried state of all samples of a step: what the recorded micro-batches left, and blanks for the samples of
+/// replicas and of micro-batches that are not recorded.
+fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Carried {
+    let rows = |carried: &Carried| carried.tensors().values().next().map_or(0, |tensor| tensor.dims()[0]);
+    let missing = samples.saturating_sub(left.iter().map(rows).sum());
+    if missing > 0 {
+        let blank = |(name, tensor): (&String, &AnyTensor)| {
+            let mut shape = tensor.dims();
+            shape[0] = missing;
+            (name.clone(), arrived(&shape, tensor.dtype(), device))
+        };
+        let blanks = left.first().map(|left| left.tensors().iter().map(blank).collect());
+        left.extend(blanks);
+    }
+    Carried::joined(left)
+}
+
+impl StepperRanks {
+    /// The all-reduce of a step, if there are other ranks.
+    fn reduction(&self, layout: &Layout) -> Option<Reduction> {
+        self.replicas
+            .reduce()
+            .then(|| Reduction::new(self.replicas.clone(), self.buckets.clone(), layout.first().plain()))
+    }
+
+    /// The gradients, summed over all ranks.
+    fn reduced(
+        &mut self,
+        reduction: Reduction,
+        sums: Named<AnyTensor>,
+    ) -> Result<Named<AnyTensor>, EngineError> {
+        let (reduced, times) = reduction.finish(sums)?;
+        if let Some(times) = times {
+            let before = self.all_reduce_seconds.unwrap_or_default();
+            self.all_reduce_seconds = Some([0, 1].map(|of| before[of] + times[of].as_secs_f64()));
+        }
+        Ok(reduced)
+    }
+}
+
+impl std::fmt::Debug for Stepper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stepper")
+            .field("model", &self.model)
+            .field("optimizer", &self.optimizer)
+            .field("loss_scale", &self.loss_scale)
+            .finish_non_exhaustive()
+    }
+}

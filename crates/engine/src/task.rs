@@ -1,0 +1,247 @@
+//! Tasks: the loss between the output of a model and the targets.
+
+use burn::tensor::{Int, Tensor, activation::log_softmax};
+use oomph_core::TargetSpec;
+use oomph_model::{AnyTensor, Kernels, cross_entropy};
+
+/// Targets of a batch, on the device.
+#[derive(Clone, Debug)]
+pub enum DeviceTargets {
+    /// One class index per sample, `[B]`.
+    Classes(Tensor<1, Int>),
+    /// One row of values per sample, `[B, F]`.
+    Values(Tensor<2>),
+    /// One token per time step, `[B, T]`.
+    Tokens(Tensor<2, Int>),
+}
+
+/// Computes the loss between the output of a model and the targets.
+pub trait Task: Send + Sync {
+    /// The mean loss over the samples, `[1]`, on the device. Training differentiates this loss.
+    ///
+    /// # Errors
+    /// If the output and the targets have different shapes or kinds.
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError>;
+
+    /// Checks before training that the task accepts targets of this kind. The default accepts all.
+    ///
+    /// # Errors
+    /// [`TaskError::Targets`] if the task does not accept them.
+    fn check(&self, _target: &TargetSpec) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// The number of correctly predicted samples, `[1]`, on the device. The accuracy is this number divided by the
+    /// number of samples. `None` if the task has no notion of a correct prediction.
+    fn correct(&self, _output: &AnyTensor, _targets: &DeviceTargets) -> Option<Tensor<1>> {
+        None
+    }
+
+    /// Whether the loss is the mean of −log p per token. The perplexity is then its exponential.
+    fn has_perplexity(&self, _target: &TargetSpec) -> bool {
+        false
+    }
+}
+
+/// An output or targets that a task does not accept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// The output has the wrong shape.
+    #[error("task `{task}` takes an output of {expected}, got {found:?}")]
+    Output {
+        /// The task's name.
+        task: &'static str,
+        /// The expected shape.
+        expected: String,
+        /// The shape of the output.
+        found: Vec<usize>,
+    },
+    /// An error of a task outside this crate.
+    #[error("task `{task}`: {reason}")]
+    Other {
+        /// The task's name.
+        task: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The targets are of the wrong kind.
+    #[error("task `{task}` takes {expected} as targets, got {found}")]
+    Targets {
+        /// The task's name.
+        task: &'static str,
+        /// The kinds that the task accepts.
+        expected: &'static str,
+        /// The kind of the targets.
+        found: &'static str,
+    },
+}
+
+const CLASSES: &str = "classes";
+const VALUES: &str = "values";
+const TOKENS: &str = "tokens";
+
+impl DeviceTargets {
+    /// The name of the kind, for messages.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Classes(_) => CLASSES,
+            Self::Values(_) => VALUES,
+            Self::Tokens(_) => TOKENS,
+        }
+    }
+}
+
+/// The kind of the targets of a source.
+fn kind_of(target: &TargetSpec) -> &'static str {
+    match target {
+        TargetSpec::Class { .. } => CLASSES,
+        TargetSpec::Values { .. } => VALUES,
+        TargetSpec::Tokens { .. } => TOKENS,
+    }
+}
+
+/// Cross-entropy, −Σ q log softmax(logits), of logits `[B, K]` with one class per sample, or of logits `[B, T, V]` with
+/// one token per time step.
+///
+/// With label smoothing ε, q is 1 − ε + ε/K for the true class and ε/K for the others (Szegedy et al. 2016,
+/// arXiv:1512.00567).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Classification {
+    /// Label smoothing ε, 0 ≤ ε < 1.
+    pub label_smoothing: f64,
+    /// The kernels of [`oomph_model::cross_entropy`], which keeps only the logits for backward. `None` composes the
+    /// loss from Burn's operations.
+    pub lean: Option<Kernels>,
+}
+
+impl Classification {
+    const NAME: &str = "classification";
+
+    /// Logits `[N, K]` and classes `[N]`, where N counts the samples, or all time steps of all samples.
+    fn rows(output: &AnyTensor, targets: &DeviceTargets) -> Result<(Tensor<2>, Tensor<1, Int>), TaskError> {
+        let wrong = |expected: &str| TaskError::Output {
+            task: Self::NAME,
+            expected: expected.into(),
+            found: output.dims(),
+        };
+        match targets {
+            DeviceTargets::Classes(classes) => {
+                let logits = output.clone().float::<2>().ok_or_else(|| wrong("[B, classes]"))?;
+                Ok((logits, classes.clone()))
+            }
+            DeviceTargets::Tokens(tokens) => {
+                let [batch, steps] = tokens.dims();
+                let logits =
+                    output.clone().float::<3>().filter(|logits| logits.dims()[..2] == [batch, steps]);
+                let logits = logits.ok_or_else(|| wrong("[B, T, tokens]"))?;
+                let [_, _, count] = logits.dims();
+                let rows = batch * steps;
+                Ok((logits.reshape([rows, count]), tokens.clone().reshape([rows])))
+            }
+            DeviceTargets::Values(_) => {
+                Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: targets.kind() })
+            }
+        }
+    }
+
+    const TARGETS: &str = "classes or tokens";
+}
+
+impl Task for Classification {
+    fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
+        match target {
+            TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Ok(()),
+            TargetSpec::Values { .. } => {
+                Err(TaskError::Targets { task: Self::NAME, expected: Self::TARGETS, found: kind_of(target) })
+            }
+        }
+    }
+
+    fn has_perplexity(&self, target: &TargetSpec) -> bool {
+        matches!(target, TargetSpec::Tokens { .. }) && self.label_smoothing == 0.0
+    }
+
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
+        let (logits, classes) = Self::rows(output, targets)?;
+        if let Some(kernels) = self.lean {
+            return Ok(cross_entropy(logits, classes, self.label_smoothing, kernels));
+        }
+        let [batch, count] = logits.dims();
+        let log_probabilities = log_softmax(logits, 1);
+        let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1]));
+        let loss = picked.reshape([batch]).mean_dim(0).neg();
+        if self.label_smoothing == 0.0 {
+            return Ok(loss);
+        }
+        let spread = log_probabilities.reshape([batch * count]).mean_dim(0).neg();
+        Ok(loss.mul_scalar(1.0 - self.label_smoothing) + spread.mul_scalar(self.label_smoothing))
+    }
+
+    fn correct(&self, output: &AnyTensor, targets: &DeviceTargets) -> Option<Tensor<1>> {
+        let logits = output.clone();
+        // Reshape the predicted indices, not the logits: reshaped logits would be one more node of the graph, and it
+        // could keep the logits alive until the end of backward.
+        match targets {
+            DeviceTargets::Classes(classes) => {
+                let logits = logits.float::<2>()?;
+                let [rows, _] = logits.dims();
+                Some(equal(logits.argmax(1).reshape([rows]), classes.clone()))
+            }
+            DeviceTargets::Tokens(tokens) => {
+                let [batch, steps] = tokens.dims();
+                let logits = logits.float::<3>().filter(|logits| logits.dims()[..2] == [batch, steps])?;
+                let predicted = logits.argmax(2).reshape([batch * steps]);
+                // A sample counts by the share of its tokens that are correct.
+                Some(equal(predicted, tokens.clone().reshape([batch * steps])).div_scalar(steps as f32))
+            }
+            DeviceTargets::Values(_) => None,
+        }
+    }
+}
+
+/// The number of equal elements, `[1]`.
+fn equal(predicted: Tensor<1, Int>, classes: Tensor<1, Int>) -> Tensor<1> {
+    predicted.equal(classes).float().sum_dim(0)
+}
+
+/// The mean squared error between an output `[B, F]` and target values `[B, F]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regression;
+
+impl Regression {
+    const NAME: &str = "regression";
+}
+
+impl Task for Regression {
+    fn check(&self, target: &TargetSpec) -> Result<(), TaskError> {
+        match target {
+            TargetSpec::Values { .. } => Ok(()),
+            _ => Err(TaskError::Targets { task: Self::NAME, expected: VALUES, found: kind_of(target) }),
+        }
+    }
+
+    fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
+        let DeviceTargets::Values(values) = targets else {
+            return Err(TaskError::Targets { task: Self::NAME, expected: VALUES, found: targets.kind() });
+        };
+        let expected = values.dims();
+        let output =
+            output.clone().float::<2>().filter(|output| output.dims() == expected).ok_or_else(|| {
+                TaskError::Output {
+                    task: Self::NAME,
+                    expected: format!("{expected:?}"),
+                    found: output.dims(),
+                }
+            })?;
+        let difference = output - values.clone();
+        Ok(difference.square().reshape([expected[0] * expected[1]]).mean_dim(0))
+    }
+}
+
+/// The name of the default task for a kind of target.
+pub fn default_task(target: &TargetSpec) -> &'static str {
+    match target {
+        TargetSpec::Class { .. } | TargetSpec::Tokens { .. } => Classification::NAME,
+        TargetSpec::Values { .. } => Regression::NAME,
+    }
+}

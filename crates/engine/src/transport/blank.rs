@@ -1,0 +1,132 @@
+use std::ops::Range;
+
+use burn::tensor::{DType, Device, Tensor};
+use oomph_core::{SampleSpec, TargetSpec};
+use oomph_model::{AnyTensor, Carried, Named, blank_input};
+
+use super::{Expected, LinkTensor, Peer, Transport};
+use crate::{EngineError, task::DeviceTargets};
+
+/// The shapes of the tensors that cross the links of a device.
+#[derive(Clone, Debug, Default)]
+pub struct BlankShapes {
+    /// The number of samples in `input` and `output`.
+    pub samples: usize,
+    /// The shape of the input of the device's stages.
+    pub input: Vec<usize>,
+    /// The shape of their output.
+    pub output: Vec<usize>,
+}
+
+impl BlankShapes {
+    fn of(&self, Expected { crossing, samples }: Expected) -> Vec<usize> {
+        let mut shape = match crossing {
+            LinkTensor::Input => self.input.clone(),
+            LinkTensor::Output => self.output.clone(),
+        };
+        if let Some(rows) = shape.first_mut() {
+            // An output may have several rows per sample.
+            *rows = *rows / self.samples.max(1) * samples;
+        }
+        shape
+    }
+}
+
+/// A transport that returns blank tensors of the expected shapes. The planner records a device with it.
+#[derive(Clone, Debug)]
+pub struct BlankTransport<'a> {
+    /// The shapes of inputs and targets.
+    pub spec: &'a SampleSpec,
+    /// Samples of each micro-batch.
+    pub sizes: Vec<usize>,
+    /// The shapes of the tensors that cross links.
+    pub shapes: &'a BlankShapes,
+    /// The format of activations.
+    pub dtype: DType,
+}
+
+impl BlankTransport<'_> {
+    /// A blank tensor of the expected shape.
+    pub fn blank(&self, expected: Expected, device: &Device) -> AnyTensor {
+        arrived(&self.shapes.of(expected), self.dtype, device)
+    }
+}
+
+/// A blank for data that comes from host memory: the backend adopts its storage, so it is recorded as one allocation.
+/// Zeros are two for a moment.
+pub(crate) fn arrived(shape: &[usize], dtype: DType, device: &Device) -> AnyTensor {
+    let elements = shape.iter().product::<usize>();
+    AnyTensor::from(Tensor::<1>::ones([elements], (device, dtype))).shaped(shape)
+}
+
+/// Shows in the recording that a tensor lives until now, when its copy leaves the device.
+pub fn left_device(tensor: AnyTensor) {
+    if tensor.elements() > 0 {
+        drop(tensor.rows(0..1));
+    }
+}
+
+/// Targets of `samples` samples, all zero.
+pub fn blank_targets(spec: &SampleSpec, samples: usize, device: &Device) -> DeviceTargets {
+    match spec.target {
+        TargetSpec::Class { .. } => DeviceTargets::Classes(Tensor::zeros([samples], device)),
+        TargetSpec::Values { features } => DeviceTargets::Values(Tensor::zeros([samples, features], device)),
+        TargetSpec::Tokens { steps, .. } => DeviceTargets::Tokens(Tensor::zeros([samples, steps], device)),
+    }
+}
+
+impl Transport for BlankTransport<'_> {
+    type Handed = ();
+
+    const EXECUTES: bool = false;
+
+    fn input(&mut self, _index: usize, rows: Range<usize>, device: &Device) -> AnyTensor {
+        blank_input(self.spec, rows.len(), device)
+    }
+
+    fn targets(&mut self, index: usize, device: &Device) -> DeviceTargets {
+        blank_targets(self.spec, self.sizes[index], device)
+    }
+
+    fn wait(
+        &mut self,
+        _peer: Peer,
+        _awaited: &'static str,
+        _index: Option<usize>,
+    ) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn unpack(&mut self, (): (), expected: Expected, device: &Device) -> Option<AnyTensor> {
+        Some(self.blank(expected, device))
+    }
+
+    fn unpack_gradients(
+        &mut self,
+        (): (),
+        shapes: &[(String, Vec<usize>)],
+        device: &Device,
+        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        shapes.iter().try_for_each(|(name, shape)| each(name.clone(), arrived(shape, DType::F32, device)))
+    }
+
+    fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried {
+        let blank = |tensor: &AnyTensor| {
+            let mut shape = tensor.dims();
+            shape[0] = rows.len();
+            arrived(&shape, tensor.dtype(), device)
+        };
+        carried.tensors().iter().map(|(name, tensor)| (name.clone(), blank(tensor))).collect()
+    }
+
+    fn send(&mut self, _peer: Peer, tensor: Option<AnyTensor>) -> Result<(), EngineError> {
+        tensor.into_iter().for_each(left_device);
+        Ok(())
+    }
+
+    fn send_gradients(&mut self, _peer: Peer, gradients: Named<AnyTensor>) -> Result<(), EngineError> {
+        gradients.into_values().for_each(left_device);
+        Ok(())
+    }
+}

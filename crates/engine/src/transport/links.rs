@@ -1,0 +1,133 @@
+use std::{ops::Range, time::Duration};
+
+use burn::tensor::Device;
+use oomph_data::Batch;
+use oomph_memory::{Account, charge};
+use oomph_model::{AnyTensor, Carried, Named};
+use oomph_timeline::TrackKind;
+
+use super::{
+    Expected, Peer, Transport,
+    link::{DeviceLink, LinkMessage, link, onto},
+};
+use crate::{
+    EngineError,
+    task::DeviceTargets,
+    upload::{upload_input, upload_targets},
+};
+
+/// The links of one device.
+#[derive(Default)]
+pub(crate) struct Links {
+    before: Option<DeviceLink>,
+    after: Option<DeviceLink>,
+    /// The links of the coordinator to the replicas, in the order of devices.
+    replicas: Vec<DeviceLink>,
+}
+
+/// The links of a chain of devices, in the order of devices.
+pub(crate) fn chain_links(devices: usize) -> Vec<Links> {
+    let mut links: Vec<_> = charge(Account::Host, || (0..devices).map(|_| Links::default()).collect());
+    for index in 1..devices {
+        let (after, before) = link(index - 1, index);
+        (links[index - 1].after, links[index].before) = (Some(after), Some(before));
+    }
+    links
+}
+
+/// The links between a coordinator, which is the first device, and its replicas.
+pub(crate) fn star_links(devices: usize) -> Vec<Links> {
+    let mut links: Vec<_> = charge(Account::Host, || (0..devices).map(|_| Links::default()).collect());
+    for index in 1..devices {
+        let (coordinator, replica) = link(0, index);
+        charge(Account::Host, || links[0].replicas.push(coordinator));
+        links[index].after = Some(replica);
+    }
+    links
+}
+
+/// A transport over real links, with the batch in host memory.
+pub(crate) struct LinkTransport<'a> {
+    links: Links,
+    micro_batches: &'a [Batch],
+    timeout: Duration,
+}
+
+impl<'a> LinkTransport<'a> {
+    pub(crate) fn new(links: Links, micro_batches: &'a [Batch], timeout: Duration) -> Self {
+        Self { links, micro_batches, timeout }
+    }
+
+    /// # Panics
+    /// Panics if the role of the device asks for a peer that its layout does not have: a bug of the engine.
+    fn link(&self, peer: Peer) -> &DeviceLink {
+        let link = match peer {
+            Peer::Before => self.links.before.as_ref(),
+            Peer::After => self.links.after.as_ref(),
+            Peer::Replica(device) => self.links.replicas.get(device - 1),
+        };
+        // Roles and links come from the same layout.
+        link.expect("the layout has a link to the peer")
+    }
+}
+
+impl Transport for LinkTransport<'_> {
+    type Handed = LinkMessage;
+
+    const EXECUTES: bool = true;
+
+    fn input(&mut self, index: usize, rows: Range<usize>, device: &Device) -> AnyTensor {
+        let batch = &self.micro_batches[index];
+        if rows.len() == batch.size {
+            return upload_input(batch, device);
+        }
+        let own = charge(Account::Host, || batch.rows(rows));
+        let input = upload_input(&own, device);
+        charge(Account::Host, || drop(own));
+        input
+    }
+
+    fn targets(&mut self, index: usize, device: &Device) -> DeviceTargets {
+        upload_targets(&self.micro_batches[index], device)
+    }
+
+    fn wait(
+        &mut self,
+        peer: Peer,
+        awaited: &'static str,
+        index: Option<usize>,
+    ) -> Result<LinkMessage, EngineError> {
+        let _track = self.track(TrackKind::Idle, awaited, index);
+        self.link(peer).receive(self.timeout)
+    }
+
+    fn unpack(&mut self, handed: LinkMessage, _expected: Expected, device: &Device) -> Option<AnyTensor> {
+        match handed {
+            LinkMessage::Tensor(data) => data.map(|data| onto(&data, device)),
+            LinkMessage::Gradients(_) => None,
+        }
+    }
+
+    fn unpack_gradients(
+        &mut self,
+        handed: LinkMessage,
+        _shapes: &[(String, Vec<usize>)],
+        device: &Device,
+        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let LinkMessage::Gradients(gradients) = handed else { return Ok(()) };
+        gradients.into_iter().try_for_each(|(name, data)| each(name, onto(&data, device)))
+    }
+
+    fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried {
+        carried.rows(rows).moved(device)
+    }
+
+    fn send(&mut self, peer: Peer, tensor: Option<AnyTensor>) -> Result<(), EngineError> {
+        self.link(peer).send(LinkMessage::tensor(tensor)?)
+    }
+
+    fn send_gradients(&mut self, peer: Peer, gradients: Named<AnyTensor>) -> Result<(), EngineError> {
+        self.link(peer).send(LinkMessage::gradients(gradients)?)
+    }
+}

@@ -1,0 +1,43 @@
+//! Copies of batches from host memory to a device.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use oomph_data::{Batch, Targets, Values};
+use oomph_model::AnyTensor;
+
+use crate::task::DeviceTargets;
+
+/// Copies a batch from host memory to the device.
+///
+/// The CPU device copies too: a batch of the loader is host memory, and its copy counts as in use on the device.
+pub fn upload(batch: &Batch, device: &Device) -> (AnyTensor, DeviceTargets) {
+    (upload_input(batch, device), upload_targets(batch, device))
+}
+
+/// Copies only the inputs to the device: `[B, …]`.
+pub fn upload_input(batch: &Batch, device: &Device) -> AnyTensor {
+    match &batch.input {
+        Values::Floats(values) => AnyTensor::floats(values.clone(), &batch.shape, device),
+        Values::Tokens(tokens) => {
+            let shape = [batch.shape[0], batch.shape[1..].iter().product()];
+            Tensor::<2, Int>::from_data(TensorData::new(tokens.clone(), shape), device).into()
+        }
+    }
+}
+
+/// Copies only the targets to the device.
+pub fn upload_targets(batch: &Batch, device: &Device) -> DeviceTargets {
+    match &batch.targets {
+        Targets::Classes(classes) => {
+            let data = TensorData::new(classes.clone(), [classes.len()]);
+            DeviceTargets::Classes(Tensor::from_data(data, device))
+        }
+        Targets::Values { data, features } => {
+            let shape = [data.len() / (*features).max(1), *features];
+            DeviceTargets::Values(Tensor::from_data(TensorData::new(data.clone(), shape), device))
+        }
+        Targets::Tokens { data, steps } => {
+            let shape = [data.len() / (*steps).max(1), *steps];
+            DeviceTargets::Tokens(Tensor::from_data(TensorData::new(data.clone(), shape), device))
+        }
+    }
+}

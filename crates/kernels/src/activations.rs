@@ -1,0 +1,84 @@
+//! The activations of LSTM gates, as loops that the compiler can vectorise.
+
+use crate::simd::multiply_add;
+
+/// eˣ within 2 units in the last place. x is clamped to where eˣ is a normal number. The polynomial is that of Cephes'
+/// `expf`, <https://www.netlib.org/cephes/>.
+#[inline(always)]
+fn exp<const FUSED: bool>(x: f32) -> f32 {
+    // Adding this rounds to a whole number in the lowest bits.
+    const ROUNDING: f32 = 12_582_912.0;
+    let x = x.clamp(-87.0, 88.0);
+    let shifted = multiply_add::<FUSED>(x, std::f32::consts::LOG2_E, ROUNDING);
+    let whole = shifted - ROUNDING;
+    // ln 2 in two parts. The first has few digits, so that its product is exact.
+    let rest = multiply_add::<FUSED>(whole, -0.693_359_4, x);
+    let rest = multiply_add::<FUSED>(whole, 2.121_944_4e-4, rest);
+    let mut sum = 1.987_569_2e-4;
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_65, 0.5] {
+        sum = multiply_add::<FUSED>(sum, rest, coefficient);
+    }
+    let sum = multiply_add::<FUSED>(sum, rest * rest, rest) + 1.0;
+    sum * f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
+}
+
+/// 1 / (1 + e⁻ˣ).
+#[inline(always)]
+pub(crate) fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
+    1.0 / (1.0 + exp::<FUSED>(-x))
+}
+
+/// tanh x by e²ˣ. Near 0, where that would lose digits, by a polynomial (Cephes' `tanhf`).
+#[inline(always)]
+pub(crate) fn tanh<const FUSED: bool>(x: f32) -> f32 {
+    let square = x * x;
+    let mut sum = -5.704_988_7e-3;
+    for coefficient in [2.063_908_8e-2, -5.373_971_5e-2, 0.133_314_42, -0.333_332_8] {
+        sum = multiply_add::<FUSED>(sum, square, coefficient);
+    }
+    let near = multiply_add::<FUSED>(sum * square, x, x);
+    let far = 1.0 - 2.0 / (exp::<FUSED>(2.0 * x) + 1.0);
+    if x.abs() < 0.625 { near } else { far }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{SimdLoops, vectorised};
+
+    /// Sigmoids and hyperbolic tangents of values.
+    struct Both<'a>(&'a mut [f32], &'a mut [f32]);
+
+    impl SimdLoops for Both<'_> {
+        fn run<const FUSED: bool>(self) {
+            self.0.iter_mut().for_each(|value| *value = sigmoid::<FUSED>(*value));
+            self.1.iter_mut().for_each(|value| *value = tanh::<FUSED>(*value));
+        }
+    }
+
+    fn both(values: &[f32]) -> [Vec<f32>; 2] {
+        let [mut sigmoids, mut tangents] = [values.to_vec(), values.to_vec()];
+        vectorised(Both(&mut sigmoids, &mut tangents));
+        [sigmoids, tangents]
+    }
+
+    #[test]
+    fn sigmoid_and_tanh_are_right_to_the_last_digits() {
+        let values: Vec<f32> = (-40_000..=40_000).map(|index| index as f32 / 2000.0).collect();
+        let [sigmoids, tangents] = both(&values);
+        for ((value, sigmoid), tangent) in values.iter().zip(sigmoids).zip(tangents) {
+            let exact = f64::from(*value);
+            let error = |found: f32, right: f64| ((f64::from(found) - right) / right.abs().max(1e-30)).abs();
+            assert!(error(sigmoid, 1.0 / (1.0 + (-exact).exp())) < 4e-7, "σ({value}) = {sigmoid}");
+            assert!(error(tangent, exact.tanh()) < 4e-7, "tanh({value}) = {tangent}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_so_or_is_the_limit() {
+        let [sigmoids, tangents] = both(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+        assert!(sigmoids[0].is_nan() && tangents[0].is_nan());
+        assert_eq!((sigmoids[1], tangents[1], tangents[2]), (1.0, 1.0, -1.0));
+        assert!(sigmoids[2] < 1e-37);
+    }
+}

@@ -1,0 +1,59 @@
+use burn::tensor::{FloatDType, Tensor};
+use burn_backend::DType;
+
+use crate::{
+    any_tensor::{AnyTensor, ranked, with_rank},
+    blocks::change_rows,
+    custom_op::CustomOp,
+    differentiable::differentiable,
+    graph,
+    kernels::Kernels,
+    stored_float::BLOCK,
+};
+
+/// A plain tensor in another float format, rounded to the nearest.
+///
+/// Burn's own cast on the CPU converts every element by way of 64 bits.
+pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
+    if tensor.dtype() == dtype {
+        return tensor;
+    }
+    match (kernels, dtype) {
+        (Kernels::Own, _) => {
+            let operation = CustomOp {
+                name: "cast",
+                outputs: vec![(tensor.dims().to_vec(), dtype)],
+                inputs: vec![tensor.into()],
+                in_place: 0,
+            };
+            operation.run_one(|mut inputs| change_rows(inputs.swap_remove(0), dtype, BLOCK, |_, _| {}))
+        }
+        (Kernels::Composed, DType::BF16) => tensor.cast(FloatDType::BF16),
+        (Kernels::Composed, DType::F16) => tensor.cast(FloatDType::F16),
+        (Kernels::Composed, _) => tensor.cast(FloatDType::F32),
+    }
+}
+
+/// A cast in the autodiff graph: the gradient is cast back to the format of `tensor`.
+pub fn cast_in_graph<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
+    let before = tensor.dtype();
+    if before == dtype {
+        return tensor;
+    }
+    let output = cast(graph::inner(tensor.clone()), dtype, kernels);
+    let output = differentiable([tensor.into()], output.into(), move |gradient, _| {
+        [gradient.float::<D>().map(|gradient| cast(gradient, before, kernels).into())]
+    });
+    ranked(output)
+}
+
+impl AnyTensor {
+    /// The tensor in 32 bits, the format in which losses are computed. Integers are returned as they are.
+    #[must_use]
+    pub fn widened(self, kernels: Kernels) -> Self {
+        if !self.is_float() {
+            return self;
+        }
+        with_rank!(self, tensor => cast_in_graph(tensor, DType::F32, kernels).into())
+    }
+}

@@ -1,0 +1,208 @@
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+
+use super::{
+    blocking::Gather,
+    grid::{Grid, Panel},
+};
+use crate::{
+    conv::{
+        product::ConvTask,
+        window::{Axis, PixelRun},
+    },
+    stored_float::StoredFloat,
+    tile::{RightMatrix, TileColumn},
+};
+
+/// Writes the rows of a task.
+#[inline(always)]
+pub(super) fn compute<E: StoredFloat>(
+    gather: &Gather,
+    weights: &[f32],
+    source: &[E],
+    task: &mut ConvTask<'_, E>,
+    workspace: &mut [f32],
+) {
+    let [copy, panel, _] = gather.parts_of_workspace();
+    let (copy, rest) = workspace.split_at_mut(copy);
+    let (panel, sums) = rest.split_at_mut(panel);
+    for grid in &gather.grids {
+        let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
+        for first in (0..grid.axes[0].grid).step_by(grid.height) {
+            for channel in (0..gather.product.channels).step_by(grid.at_once) {
+                let channels = channel..(channel + grid.at_once).min(gather.product.channels);
+                let images = task.first_image..task.first_image + task.images.len();
+                let offsets = &offsets[..channels.len() * grid.taps()];
+                let rows = task.first_row..task.first_row + task.rows;
+                let height = grid.height.min(grid.axes[0].grid - first);
+                let columns = images.len() * height * grid.axes[1].grid;
+                let products = BlockProducts { gather, grid, weights, offsets, channel, columns };
+                if grid.direct {
+                    let start = images.start * grid.steps[0] + channel * grid.steps[1];
+                    let start = start + first * grid.axes[1].grid;
+                    products.add(rows, &source[start..], copy, panel, sums);
+                } else {
+                    grid.copy(gather, source, images, channels, first, copy);
+                    products.add(rows, copy, copy, panel, sums);
+                }
+            }
+            grid.put(gather, task, first, sums);
+        }
+    }
+}
+
+impl Grid {
+    /// Copies the pixels of some channels that a block reads: the block of rows of pixels from `first` on.
+    #[inline(always)]
+    fn copy<S: StoredFloat>(
+        &self,
+        gather: &Gather,
+        source: &[S],
+        images: Range<usize>,
+        channels: Range<usize>,
+        first: usize,
+        copy: &mut [f32],
+    ) {
+        let [down, across] = &self.axes;
+        let [height, width] = gather.product.source;
+        let length = self.lines[1].length(across);
+        let (rows, runs) =
+            charge(Account::Host, || (self.lines[0].runs(down, first), self.lines[1].runs(across, 0)));
+        let whole: usize = rows.iter().map(|run| run.length).sum::<usize>()
+            * runs.iter().map(|run| run.length).sum::<usize>();
+        let lies_as_copied = self.axes.iter().all(Axis::reads_as_it_lies);
+        for (index, channel) in channels.enumerate() {
+            for (place, image) in images.clone().enumerate() {
+                let plane = &mut copy[(index * gather.images + place) * self.plane..][..self.plane];
+                if whole < self.plane {
+                    plane.fill(0.0);
+                }
+                let source =
+                    &source[(image * gather.product.channels + channel) * height * width..][..height * width];
+                if lies_as_copied {
+                    let source = &source[first * width..];
+                    plane.iter_mut().zip(source).for_each(|(to, from)| *to = from.widened());
+                    continue;
+                }
+                for row in &rows {
+                    for (i, line) in plane[row.at * length..].chunks_mut(length).take(row.length).enumerate()
+                    {
+                        let source = &source[(row.source + i * row.step) * width..][..width];
+                        // A closure would be compiled as a function of its own, without vectors.
+                        for run in &runs {
+                            place_run(*run, source, line);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the sums of a block to the target.
+    #[inline(always)]
+    fn put<T: StoredFloat>(&self, gather: &Gather, task: &mut ConvTask<'_, T>, first: usize, sums: &[f32]) {
+        let [down, across] = &self.axes;
+        let [height, width] = gather.product.target;
+        let rows = first..(first + self.height).min(down.grid);
+        let columns = self.panels.len() * gather.tile.columns;
+        let [[top, under], [left, step]] = [down.target, across.target];
+        for (image, elements) in task.images.iter_mut().enumerate() {
+            let of_rows = elements.chunks_exact_mut((height * width).max(1)).zip(sums.chunks_exact(columns));
+            for (target, sums) in of_rows {
+                let sums = &sums[image * self.height * across.grid..];
+                if [under, step] == [1, 1] && across.grid == width {
+                    // Source and target both hold the rows of pixels one behind the other.
+                    let target = &mut target[(top + rows.start) * width..(top + rows.end) * width];
+                    target.iter_mut().zip(sums).for_each(|(to, sum)| {
+                        to.write(T::rounded(*sum));
+                    });
+                    continue;
+                }
+                for (row, sums) in rows.clone().zip(sums.chunks_exact(across.grid)) {
+                    let target = &mut target[(top + row * under) * width..][..width];
+                    if step == 1 {
+                        target.iter_mut().zip(sums).for_each(|(to, sum)| {
+                            to.write(T::rounded(*sum));
+                        });
+                    } else {
+                        let target = target[left..].iter_mut().step_by(step);
+                        target.zip(sums).for_each(|(to, sum)| {
+                            to.write(T::rounded(*sum));
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn place_run<S: StoredFloat>(run: PixelRun, source: &[S], line: &mut [f32]) {
+    let line = &mut line[run.at..][..run.length];
+    if run.length == 0 {
+        return;
+    }
+    let source = &source[run.source..];
+    match run.step {
+        1 => line.iter_mut().zip(source).for_each(|(to, from)| *to = from.widened()),
+        2 => line.iter_mut().zip(source.iter().step_by(2)).for_each(|(to, from)| *to = from.widened()),
+        step => line.iter_mut().zip(source.iter().step_by(step)).for_each(|(to, from)| *to = from.widened()),
+    }
+}
+
+/// The products of the weights of some channels with a block of those channels.
+struct BlockProducts<'a> {
+    gather: &'a Gather,
+    grid: &'a Grid,
+    weights: &'a [f32],
+    offsets: &'a [u32],
+    /// The first channel.
+    channel: usize,
+    /// Columns of the block; the last block may have fewer than others.
+    columns: usize,
+}
+
+impl BlockProducts<'_> {
+    /// Adds the products to `sums`. Scattered columns are read from `scattered`, contiguous ones from `copy`.
+    #[inline(always)]
+    fn add<E: StoredFloat>(
+        &self,
+        rows: Range<usize>,
+        scattered: &[E],
+        copy: &[f32],
+        panel: &mut [f32],
+        sums: &mut [f32],
+    ) {
+        let Self { gather, grid, offsets, .. } = self;
+        let (tile, depth) = (gather.tile, offsets.len());
+        let before = grid.weights + self.channel * grid.taps() * tile.padded_rows(gather.product.rows);
+        let tiles = before + rows.start * depth..before + tile.padded_rows(rows.end) * depth;
+        let stride = grid.panels.len() * tile.columns;
+        let packed = charge(Account::Host, || tile.panel_offsets(depth));
+        let used = self.columns.div_ceil(tile.columns);
+        for (index, columns) in grid.panels.iter().take(used).enumerate() {
+            let right = match columns {
+                Panel::Contiguous(runs) => RightMatrix { elements: copy, runs: *runs, offsets },
+                Panel::Scattered(pieces) => {
+                    let panel = &mut panel[..depth * tile.columns];
+                    let columns = self.columns - index * tile.columns;
+                    let pieces = &grid.pieces[pieces.clone()];
+                    // A closure would be compiled as a function of its own, without vectors.
+                    for piece in pieces {
+                        piece.copy(scattered, offsets, panel, tile, columns);
+                    }
+                    RightMatrix { elements: panel, runs: [0, tile.run()], offsets: &packed }
+                }
+            };
+            let column = TileColumn {
+                left: &self.weights[tiles.clone()],
+                right,
+                sums: &mut sums[index * tile.columns..],
+                stride,
+                add: self.channel > 0,
+            };
+            column.compute();
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The layout of the copies that a convolution reads. Zeros surround the pixels, so that each tap is at a fixed distance
+//! from its pixel.
+
+/// One dimension of a convolution. Pixel i of its grid reads the source at i·stride + low + t for tap t.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Axis {
+    /// Pixels of the grid.
+    pub(super) grid: usize,
+    /// In the target: the index of the grid's pixel 0, and the distance between its pixels.
+    pub(super) target: [usize; 2],
+    /// Pixels of the source.
+    pub(super) source: usize,
+    pub(super) stride: usize,
+    pub(super) low: isize,
+    /// The index in the kernel of each tap.
+    pub(super) taps: Vec<usize>,
+}
+
+impl Axis {
+    /// A convolution of `source` pixels with `kernel` taps.
+    pub(super) fn forward(source: usize, kernel: usize, stride: usize, padding: usize) -> Self {
+        Self {
+            grid: (source + 2 * padding).saturating_sub(kernel) / stride + 1,
+            target: [0, 1],
+            source,
+            stride,
+            low: -(padding as isize),
+            taps: (0..kernel).collect(),
+        }
+    }
+
+    /// The way back to the input, to those of its pixels that are `first` behind a multiple of the stride.
+    ///
+    /// Pixel p was read by pixel (p + padding − tap) / stride of the output, where that is a whole number.
+    pub(super) fn backward(&self, first: usize) -> Self {
+        let (stride, padding) = (self.stride as isize, -self.low);
+        let reached = |tap: &usize| (first as isize + padding - *tap as isize) % stride == 0;
+        // The last tap reads the lowest pixel.
+        let taps: Vec<usize> = self.taps.iter().copied().filter(reached).rev().collect();
+        let low = taps.first().map_or(0, |tap| (first as isize + padding - *tap as isize) / stride);
+        Self {
+            grid: self.source.saturating_sub(first).div_ceil(self.stride),
+            target: [first, self.stride],
+            source: self.grid,
+            stride: 1,
+            low,
+            taps,
+        }
+    }
+
+    /// Whether it has three taps, and every pixel reads the source at its own index and its two neighbours.
+    pub(super) fn reads_three_around(&self) -> bool {
+        self.taps.len() == 3 && self.stride == 1 && self.low == -1 && self.grid == self.source
+    }
+
+    /// Whether there is one tap, and every pixel reads the source at its own index.
+    pub(super) fn reads_as_it_lies(&self) -> bool {
+        self.taps.len() == 1 && self.stride == 1 && self.low == 0 && self.grid == self.source
+    }
+
+    /// The source pixels between two neighbours of one tap that any tap reads.
+    fn phases(&self) -> usize {
+        self.stride.min(self.taps.len())
+    }
+}
+
+/// The grids of the way back through a convolution with these axes.
+pub(super) fn backward_grids([down, across]: &[Axis; 2]) -> Vec<[Axis; 2]> {
+    let firsts = (0..down.stride).flat_map(|y| (0..across.stride).map(move |x| [y, x]));
+    let grids = firsts.map(|[y, x]| [down.backward(y), across.backward(x)]);
+    grids.filter(|axes| axes.iter().all(|axis| axis.grid > 0 && !axis.taps.is_empty())).collect()
+}
+
+/// A copy of a source along an axis, with zeros where it ends, for some neighbouring pixels of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// The elements that one tap reads for neighbouring pixels are contiguous.
+    ByTap {
+        /// Elements of each phase.
+        length: usize,
+    },
+    /// The elements that one pixel reads are contiguous.
+    ByPixel {
+        /// Pixels of the grid.
+        pixels: usize,
+    },
+}
+
+impl Line {
+    pub(super) fn by_tap(axis: &Axis, pixels: usize) -> Self {
+        Self::ByTap { length: pixels + (axis.taps.len().max(1) - 1) / axis.stride }
+    }
+
+    pub(super) fn by_pixel(pixels: usize) -> Self {
+        Self::ByPixel { pixels }
+    }
+
+    /// Elements.
+    pub(super) fn length(self, axis: &Axis) -> usize {
+        match self {
+            Self::ByTap { length } => axis.phases() * length,
+            Self::ByPixel { pixels } => (pixels.max(1) - 1) * axis.phases() + axis.taps.len(),
+        }
+    }
+
+    /// The position of a pixel's first element.
+    pub(super) fn pixel(self, axis: &Axis, pixel: usize) -> usize {
+        match self {
+            Self::ByTap { .. } => pixel,
+            Self::ByPixel { .. } => pixel * axis.phases(),
+        }
+    }
+
+    /// The distance from a pixel's first element to its element for a tap.
+    pub(super) fn tap(self, axis: &Axis, tap: usize) -> usize {
+        match self {
+            Self::ByTap { length } => tap % axis.stride * length + tap / axis.stride,
+            Self::ByPixel { .. } => tap,
+        }
+    }
+
+    /// The runs of source pixels in a line that begins with pixel `from` of the grid. All other elements are zero.
+    pub(super) fn runs(self, axis: &Axis, from: usize) -> Vec<PixelRun> {
+        let begin = (from * axis.stride) as isize + axis.low;
+        match self {
+            Self::ByTap { length } => (0..axis.phases())
+                .map(|phase| {
+                    PixelRun::within(axis, phase * length, length, begin + phase as isize, axis.stride)
+                })
+                .collect(),
+            Self::ByPixel { pixels } if axis.phases() < axis.stride => {
+                let taps = axis.taps.len();
+                let of_pixel = |pixel| begin + (pixel * axis.stride) as isize;
+                (0..pixels)
+                    .map(|pixel| PixelRun::within(axis, pixel * taps, taps, of_pixel(pixel), 1))
+                    .collect()
+            }
+            Self::ByPixel { .. } => vec![PixelRun::within(axis, 0, self.length(axis), begin, 1)],
+        }
+    }
+}
+
+/// Elements of a line that are pixels of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PixelRun {
+    /// The index of its first pixel in the line.
+    pub(super) at: usize,
+    pub(super) length: usize,
+    /// The index of its first pixel in the source.
+    pub(super) source: usize,
+    /// The distance between its pixels in the source.
+    pub(super) step: usize,
+}
+
+impl PixelRun {
+    /// The part within the source of `length` elements at `at`, which hold the pixels from `first` on.
+    fn within(axis: &Axis, at: usize, length: usize, first: isize, step: usize) -> Self {
+        let before = usize::try_from(-first).unwrap_or(0).div_ceil(step).min(length);
+        let begin = (first + (before * step) as isize).max(0) as usize;
+        let inside = axis.source.saturating_sub(begin).div_ceil(step);
+        Self { at: at + before, length: inside.min(length - before), source: begin, step }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Source pixels by place in the line, `None` for zeros.
+    fn held(line: Line, axis: &Axis, from: usize) -> Vec<Option<usize>> {
+        let mut held = vec![None; line.length(axis)];
+        for run in line.runs(axis, from) {
+            (0..run.length).for_each(|i| held[run.at + i] = Some(run.source + i * run.step));
+        }
+        held
+    }
+
+    fn check(axis: &Axis) {
+        for pixels in 1..=axis.grid {
+            for line in [Line::by_tap(axis, pixels), Line::by_pixel(pixels)] {
+                for from in 0..=axis.grid - pixels {
+                    let held = held(line, axis, from);
+                    for pixel in 0..pixels {
+                        for tap in 0..axis.taps.len() {
+                            let source = ((from + pixel) * axis.stride + tap) as isize + axis.low;
+                            let right = usize::try_from(source).ok().filter(|source| *source < axis.source);
+                            let found = held[line.pixel(axis, pixel) + line.tap(axis, tap)];
+                            assert_eq!(found, right, "{axis:?} {line:?} from {from}: {pixel}, {tap}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_tap_of_every_pixel_finds_what_it_reads() {
+        for kernel in [1, 2, 3, 5, 7] {
+            for stride in [1, 2, 3] {
+                for padding in 0..=3 {
+                    for source in [1, 2, 5, 8, 9] {
+                        if source + 2 * padding >= kernel {
+                            let axis = Axis::forward(source, kernel, stride, padding);
+                            check(&axis);
+                            (0..stride).for_each(|first| check(&axis.backward(first)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_way_back_leads_to_what_was_read() {
+        for (source, kernel, stride, padding) in [(8, 3, 2, 1), (9, 7, 2, 3), (5, 1, 2, 0), (6, 3, 1, 1)] {
+            let forward = Axis::forward(source, kernel, stride, padding);
+            let mut pairs = Vec::new();
+            for pixel in 0..forward.grid {
+                for tap in 0..kernel {
+                    let read = (pixel * stride + tap) as isize - padding as isize;
+                    if (0..source as isize).contains(&read) {
+                        pairs.push((read as usize, tap, pixel));
+                    }
+                }
+            }
+            let mut back = Vec::new();
+            for first in 0..stride {
+                let axis = forward.backward(first);
+                for pixel in 0..axis.grid {
+                    for (tap, kernel) in axis.taps.iter().enumerate() {
+                        let read = pixel as isize + axis.low + tap as isize;
+                        if (0..forward.grid as isize).contains(&read) {
+                            back.push((first + pixel * stride, *kernel, read as usize));
+                        }
+                    }
+                }
+            }
+            pairs.sort_unstable();
+            back.sort_unstable();
+            assert_eq!(pairs, back);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Sizes of the algorithm, and where it pays.
+
+use super::blocks::Blocks;
+use crate::{
+    conv::{product::ConvProduct, window::Axis},
+    tile::Tile,
+};
+
+/// Pixels of a patch down and across.
+pub(super) const PATCH: usize = 2;
+
+/// Points of a window.
+pub(super) const POINTS: usize = 16;
+
+/// Elements of a kernel.
+pub(super) const TAPS: usize = 9;
+
+/// The least and the most patches that are computed at once.
+pub(super) const COLUMNS: [usize; 2] = [64, 128];
+
+/// The most channels that are multiplied at once. With the same number of patches their points take 0.6 MiB of the
+/// second-level cache.
+pub(super) const CHANNELS: usize = 64;
+
+/// The least and the most rows of a task. The points of its windows are computed once for all of them.
+pub(super) const ROWS: [usize; 2] = [64, 256];
+
+/// The approximate number of rows times patches per block: the products of their points take 1 MiB of the second-level
+/// cache.
+pub(super) const PRODUCTS: usize = 16 << 10;
+
+/// Elements of a cache line. Rows that are read together are a power of two and one line apart, so that they do not evict
+/// each other.
+pub(super) const LINE: usize = 16;
+
+/// The approximate number of vertical point elements that are computed together.
+const TOGETHER: usize = 8 << 10;
+
+/// A 3×3 convolution by Winograd's algorithm.
+pub(in crate::conv) struct Winograd {
+    pub(super) tile: Tile,
+    pub(super) product: ConvProduct,
+    /// Whether kernels are rotated by 180°: backward, their last element belongs to the first pixel.
+    pub(super) turned: bool,
+    pub(super) blocks: Blocks,
+    /// Channels that are multiplied at once.
+    pub(super) at_once: usize,
+}
+
+impl Winograd {
+    /// The algorithm for a convolution with these `grids`; `None` if it cannot compute that, or if plain products are
+    /// faster.
+    pub(in crate::conv) fn where_it_pays(product: ConvProduct, grids: &[[Axis; 2]]) -> Option<Self> {
+        let [axes] = grids else { return None };
+        if product.kernel != [3; 2] || !axes.iter().all(Axis::reads_three_around) {
+            return None;
+        }
+        let made = Self::new(product, axes);
+        // One row of patches of a wider image does not fit into the cache.
+        (made.blocks.columns() <= COLUMNS[1] && made.pays()).then_some(made)
+    }
+
+    pub(in crate::conv) fn new(product: ConvProduct, axes: &[Axis; 2]) -> Self {
+        let tile = Tile::of_this_processor();
+        let patches = product.target.map(|pixels| pixels.div_ceil(PATCH));
+        let rows = tile.padded_rows(product.rows).clamp(1, ROWS[1]);
+        let most = (PRODUCTS / rows).min(COLUMNS[1]);
+        let blocks = Blocks::new(tile, product.batch, patches, [COLUMNS[0], most]);
+        // The parts are as even as possible.
+        let at_once = product.channels.div_ceil(product.channels.div_ceil(CHANNELS).max(1)).max(1);
+        let turned = !axes[0].taps.is_sorted();
+        Self { tile, product, turned, blocks, at_once }
+    }
+
+    /// Estimates whether the algorithm is faster than plain products, in cycles of a processor with vectors of 16, which adds
+    /// 32 products in a cycle. The other costs of a column, for each channel and row, and of a kernel were measured there. The
+    /// choice is the same on other processors and for any number of threads.
+    fn pays(&self) -> bool {
+        const OF_CHANNEL: usize = 20;
+        const OF_ROW: usize = 16;
+        const OF_KERNEL: usize = 32;
+        let ConvProduct { batch, channels, rows, target, .. } = self.product;
+        let pixels = batch * target[0] * target[1];
+        let columns = self.blocks.computed();
+        let parts = rows.div_ceil(ROWS[1]);
+        let kernels = channels * rows;
+        let products = POINTS * kernels * columns / 32;
+        let beside = columns * (channels * parts * OF_CHANNEL + rows * OF_ROW) + kernels * OF_KERNEL;
+        products + beside < TAPS * kernels * pixels / 32
+    }
+
+    /// Elements from a row of a block to the next one.
+    pub(super) fn stride(&self) -> usize {
+        self.blocks.columns() + LINE
+    }
+
+    /// Elements from a point of `rows` rows of a block to the next one.
+    pub(super) fn point(&self, rows: usize) -> usize {
+        rows * self.stride() + LINE
+    }
+
+    /// Elements of a task's points, of its products, and of the memory between those and pixels.
+    pub(super) fn parts_of_workspace(&self) -> [usize; 3] {
+        let rows = self.tile.padded_rows(self.product.rows.min(ROWS[1]));
+        [
+            POINTS * self.point(self.at_once),
+            POINTS * self.point(rows),
+            self.elements_before_points().max(self.elements_behind_products()),
+        ]
+    }
+
+    /// Elements of the points down of one channel's windows.
+    pub(super) fn line(&self) -> usize {
+        PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
+    }
+
+    /// Channels whose points are computed together: channels of an image are contiguous.
+    pub(super) fn together(&self) -> usize {
+        (TOGETHER / (4 * self.line()).max(1)).max(1)
+    }
+
+    /// Elements of the memory between pixels and points.
+    pub(super) fn elements_before_points(&self) -> usize {
+        // The even and the odd elements of a line too, with one element before and one behind.
+        (4 * self.together() + 1) * self.line() + 2
+    }
+
+    /// Elements of the memory between products and pixels: sums down, the even and the odd pixels of a row of patches, and
+    /// all pixels.
+    pub(super) fn elements_behind_products(&self) -> usize {
+        let [sums, phases, pixels] = [4, 1, 2];
+        (sums + phases + pixels) * PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
+    }
+}

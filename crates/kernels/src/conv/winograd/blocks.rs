@@ -1,0 +1,82 @@
+//! The patches that are computed at once.
+
+use crate::tile::Tile;
+
+/// Patches of all images, cut into blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    tile: Tile,
+    batch: usize,
+    /// Patches of an image down and across.
+    pub(super) patches: [usize; 2],
+    /// Images of a block.
+    pub(super) images: usize,
+    /// Rows of patches of a block.
+    pub(super) height: usize,
+}
+
+impl Blocks {
+    /// Blocks of `least` to `most` patches, or of one row of patches if that has more, or of all patches if there are fewer.
+    /// They are chosen such that few columns of the last tile are unused.
+    pub(super) fn new(tile: Tile, batch: usize, patches: [usize; 2], [least, most]: [usize; 2]) -> Self {
+        let [rows, width] = patches.map(|patches| patches.max(1));
+        let batch = batch.max(1);
+        let blocks = |images: usize| {
+            let heights = 1..=(most / (images * width)).clamp(1, rows);
+            heights.map(move |height| Self { tile, batch, patches: [rows, width], images, height })
+        };
+        let all = (1..=(most / width).clamp(1, batch)).flat_map(blocks);
+        let fewest = all.clone().map(|blocks| blocks.computed()).min().unwrap_or_default();
+        let good = all.filter(|blocks| blocks.computed() * 98 <= fewest * 100);
+        let least = least.min(batch * rows * width);
+        let enough = good.clone().find(|blocks| blocks.of_each() >= least);
+        let found = enough.or_else(|| good.max_by_key(|blocks| blocks.of_each()));
+        found.unwrap_or(Self { tile, batch, patches: [rows, width], images: 1, height: 1 })
+    }
+
+    /// Patches of a block.
+    fn of_each(&self) -> usize {
+        self.images * self.height * self.patches[1]
+    }
+
+    /// Columns of a block.
+    pub(super) fn columns(&self) -> usize {
+        self.tile.padded_columns(self.of_each())
+    }
+
+    /// Columns of all blocks; the last blocks have fewer than others.
+    pub(super) fn computed(&self) -> usize {
+        let [rows, width] = self.patches;
+        let of_images = |images: usize| {
+            let computed = |height: usize| self.tile.padded_columns(images * height * width);
+            rows / self.height * computed(self.height) + computed(rows % self.height)
+        };
+        self.batch / self.images * of_images(self.images) + of_images(self.batch % self.images)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_of_the_columns_is_unused() {
+        let tile = Tile { rows: 8, columns: 32 };
+        // Image counts and sizes as in the stages of ResNets.
+        for (batch, patches) in
+            [(32, [16, 16]), (32, [8, 8]), (32, [4, 4]), (32, [2, 2]), (8, [28, 28]), (8, [14, 14])]
+        {
+            let blocks = Blocks::new(tile, batch, patches, [64, 128]);
+            assert!((64..=128).contains(&blocks.columns()), "{blocks:?}");
+            let patches = batch * patches[0] * patches[1];
+            assert!((patches..=patches + patches / 7).contains(&blocks.computed()), "{blocks:?}");
+        }
+    }
+
+    #[test]
+    fn few_or_wide_patches_make_a_block_too() {
+        let tile = Tile { rows: 8, columns: 32 };
+        let columns = |batch, patches| Blocks::new(tile, batch, patches, [64, 128]).columns();
+        assert_eq!([columns(1, [1, 1]), columns(0, [1, 1]), columns(3, [2, 150])], [32, 32, 160]);
+    }
+}

@@ -1,0 +1,94 @@
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+
+use super::{
+    blocking::{POINTS, TAPS, Winograd},
+    pieces::{difference, lanes, lanes_mut, sum},
+};
+use crate::{interleave::interleave, simd::SimdLoops, stored_float::StoredFloat, uninit::UninitSlice};
+
+/// Rows that are transformed at once: at least those of a tile.
+const ROWS: usize = 8;
+
+/// Channels that are transformed at once.
+const CHANNELS: usize = 16;
+
+/// One element of the kernels of some rows, or one of their points.
+type PackedRows = [f32; ROWS];
+
+/// Computes the points of the kernels of some channels, for at most a tile's rows.
+pub(super) struct WinogradPacking<'a, E> {
+    pub(super) winograd: &'a Winograd,
+    pub(super) weights: &'a [E],
+    pub(super) channels: Range<usize>,
+    pub(super) rows: Range<usize>,
+    /// A tile for each point.
+    pub(super) points: Vec<UninitSlice<'a>>,
+}
+
+impl<E: StoredFloat> SimdLoops for WinogradPacking<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { winograd, weights, channels, rows, points } = self;
+        let [of_row, of_channel] = winograd.product.weights;
+        let of_tile = winograd.tile.rows;
+        let mut points: Vec<&mut [f32]> =
+            charge(Account::Host, || points.into_iter().map(UninitSlice::zeroed).collect());
+        // Rows beyond the last stay zeros.
+        let mut kernels = [0.0; CHANNELS * TAPS * ROWS];
+        for first in channels.clone().step_by(CHANNELS) {
+            let count = CHANNELS.min(channels.end - first);
+            if of_channel == TAPS {
+                // The kernels of a row are contiguous over channels.
+                let row = |row: usize| &weights[(rows.start + row) * of_row + first * TAPS..][..count * TAPS];
+                interleave(rows.len(), row, 0..count * TAPS, &mut kernels, ROWS);
+            } else {
+                for (index, kernels) in kernels.chunks_exact_mut(TAPS * ROWS).take(count).enumerate() {
+                    let row = |row: usize| {
+                        &weights[(rows.start + row) * of_row + (first + index) * of_channel..][..TAPS]
+                    };
+                    interleave(rows.len(), row, 0..TAPS, kernels, ROWS);
+                }
+            }
+            for (index, kernel) in kernels.chunks_exact(TAPS * ROWS).take(count).enumerate() {
+                let to = (first - channels.start + index) * of_tile;
+                let made = match winograd.turned {
+                    false => of_kernel(|tap| lanes(kernel, tap * ROWS)),
+                    true => of_kernel(|tap| lanes(kernel, (TAPS - 1 - tap) * ROWS)),
+                };
+                for (points, made) in points.iter_mut().zip(&made) {
+                    match of_tile {
+                        ROWS => *lanes_mut(points, to) = *made,
+                        _ => points[to..][..of_tile].copy_from_slice(&made[..of_tile]),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The points of kernels: across and then down.
+#[inline(always)]
+fn of_kernel<'a>(tap: impl Fn(usize) -> &'a PackedRows) -> [PackedRows; POINTS] {
+    let mut across = [[[0.0; ROWS]; 4]; 3];
+    for (row, across) in across.iter_mut().enumerate() {
+        *across = of_three(tap(3 * row), tap(3 * row + 1), tap(3 * row + 2));
+    }
+    let mut made = [[0.0; ROWS]; POINTS];
+    for column in 0..4 {
+        let down = of_three(&across[0][column], &across[1][column], &across[2][column]);
+        for (row, down) in down.into_iter().enumerate() {
+            made[4 * row + column] = down;
+        }
+    }
+    made
+}
+
+/// The points of three elements.
+#[inline(always)]
+fn of_three(first: &PackedRows, second: &PackedRows, third: &PackedRows) -> [PackedRows; 4] {
+    let (mut ends, mut middle) = (sum(first, third), *second);
+    ends.iter_mut().chain(&mut middle).for_each(|number| *number *= 0.5);
+    [*first, sum(&ends, &middle), difference(&ends, &middle), *third]
+}

@@ -1,0 +1,55 @@
+//! Flex tensors from values, and the values of Flex tensors.
+
+use burn::tensor::{bf16, f16};
+use burn_backend::{DType, Shape};
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use crate::stored_float::{StoredFloat, StoredFloats};
+
+/// The elements of a contiguous 32-bit tensor.
+pub(crate) fn floats(tensor: &FlexTensor) -> &[f32] {
+    match StoredFloats::of(tensor) {
+        StoredFloats::F32(values) => values,
+        StoredFloats::Bf16(_) | StoredFloats::F16(_) => {
+            // The callers of these kernels widen their inputs.
+            unreachable!("the inputs of these kernels have 32 bits")
+        }
+    }
+}
+
+/// A vector of zeros. A large one is written by all threads, since one thread would keep the others waiting.
+pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
+    const TASK: usize = 16 << 10;
+    /// Elements that are written at once. A count that is no multiple would allocate too much.
+    const PIECE: usize = 256;
+    if count < 64 * TASK || !count.is_multiple_of(PIECE) {
+        return vec![E::ZERO; count];
+    }
+    let pieces = (0..count / PIECE).into_par_iter().with_min_len(TASK / PIECE);
+    pieces.map(|_| [E::ZERO; PIECE]).collect::<Vec<_>>().into_flattened()
+}
+
+/// A tensor of zeros.
+pub(crate) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
+    fn filled<E: StoredFloat>(shape: Shape) -> FlexTensor {
+        E::tensor(zeros(shape.num_elements()), shape)
+    }
+    let shape = Shape::from(shape.to_vec());
+    match dtype {
+        DType::BF16 => filled::<bf16>(shape),
+        DType::F16 => filled::<f16>(shape),
+        _ => filled::<f32>(shape),
+    }
+}
+
+/// A tensor of 32-bit values in row-major order.
+pub(crate) fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
+    f32::tensor(values, Shape::from(shape.to_vec()))
+}
+
+/// A tensor of rank 1.
+pub(crate) fn vector(values: Vec<f32>) -> FlexTensor {
+    let shape = [values.len()];
+    tensor(values, &shape)
+}

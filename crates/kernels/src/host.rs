@@ -1,0 +1,43 @@
+//! Tensors to host memory and back.
+
+use burn::tensor::{Device, TensorData};
+
+use crate::{
+    any_tensor::{AnyTensor, with_rank},
+    device_error::DeviceError,
+    graph,
+};
+
+impl AnyTensor {
+    /// The elements of a float tensor in host memory, in their own format: the inverse of
+    /// [`from_data`](Self::from_data).
+    ///
+    /// # Errors
+    /// The device's own error, such as one left by an earlier kernel.
+    pub fn into_data(self) -> Result<TensorData, DeviceError> {
+        with_rank!(self, tensor => graph::inner(tensor).try_into_data())
+            .map_err(|error| DeviceError::of(&error))
+    }
+
+    /// All elements of a float tensor in host memory, in row-major order.
+    ///
+    /// # Errors
+    /// The device's own error, such as one left by an earlier kernel.
+    pub fn to_host(&self) -> Result<Vec<f32>, DeviceError> {
+        let data = self.clone().into_data()?;
+        data.convert::<f32>().try_to_vec().map_err(|error| DeviceError::of(&error))
+    }
+
+    /// A copy on `device`, which may be the tensor's own; the copy is charged to the calling thread. A tensor of a capture
+    /// device is returned as it is.
+    #[must_use]
+    pub fn moved(self, device: &Device) -> Self {
+        if !self.is_float() {
+            return self;
+        }
+        match self.clone().into_data() {
+            Ok(data) => Self::from_data(data.clone(), device),
+            Err(_) => self,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Tensor operations with CPU kernels of our own.
+//!
+//! A kernel makes one pass over memory where Burn's operations make several, and allocates nothing but its outputs and
+//! a declared workspace. Every operation has a twin composed of Burn's operations, for other backends: see [`Kernels`].
+//! On a capture device an operation is recorded as one, with the memory that its kernel allocates.
+//!
+//! - [`AnyTensor`]: a tensor whose rank is known at run time.
+//! - [`graph`]: the way into and out of Burn's autodiff graph; [`differentiable`] adds a hand-written backward pass to
+//!   it.
+//! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`] and the operations below: forward and backward of layers, on plain
+//!   tensors.
+//! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass.
+//!
+//! ```
+//! use burn::tensor::{DType, Device, Tensor};
+//! use oomph_kernels::{Kernels, cast};
+//!
+//! let thirds = Tensor::<1>::from_floats([1.0 / 3.0, 2.0 / 3.0], &Device::flex());
+//! let rounded = cast(thirds, DType::BF16, Kernels::Own);
+//! assert_eq!(rounded.dtype(), DType::BF16);
+//! ```
+//!
+//! This crate knows no models, layers or parameters: those are `oomph-model`'s.
+
+mod accumulate;
+mod activations;
+mod any_tensor;
+mod backends;
+mod blocks;
+mod cast;
+pub mod conv;
+pub mod cross_entropy;
+mod custom_op;
+mod device_error;
+mod differentiable;
+mod dropout;
+mod flex_tensor;
+pub mod graph;
+mod host;
+mod interleave;
+mod kernels;
+pub mod lstm;
+pub mod norm;
+mod optimizer_step;
+mod panels;
+mod peers;
+mod sequence;
+mod simd;
+mod storage;
+mod stored_float;
+mod tile;
+mod uninit;
+mod workers;
+mod workspace;
+
+pub use accumulate::{RowSums, RowTerms, StepRange};
+pub use any_tensor::{AnyTensor, ranked};
+pub use cast::{cast, cast_in_graph};
+pub use device_error::DeviceError;
+pub use differentiable::{SecondOutput, differentiable};
+pub use dropout::{DropoutMask, dropped};
+pub use kernels::Kernels;
+pub use optimizer_step::{AdamStep, SgdStep};
+pub use peers::Peers;
+pub use sequence::{place_steps, zeros};
+pub use storage::Storage;

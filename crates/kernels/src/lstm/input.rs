@@ -1,0 +1,103 @@
+use std::ops::Range;
+
+use burn::tensor::{Tensor, bf16, f16};
+use burn_backend::DType;
+
+use super::{matrix::LstmMatrix, tasks::ROWS};
+use crate::{
+    any_tensor::ranked,
+    custom_op::CustomOp,
+    flex_tensor::floats,
+    panels::{OutputRows, Panels},
+    simd::{SimdLoops, vectorised},
+    stored_float::StoredFloat,
+    workers,
+    workspace::Workspace,
+};
+
+/// Writes the input gradient by our own kernel: in place, if nobody else holds the sequence.
+pub(super) fn backward(
+    whole: Tensor<3>,
+    gates: Tensor<3>,
+    steps: &Range<usize>,
+    of_input: &LstmMatrix,
+) -> Tensor<3> {
+    let dims @ [batch, all_steps, features] = whole.dims();
+    let dtype = whole.dtype();
+    let samples = (ROWS / steps.len().max(1)).clamp(1, batch.max(1));
+    let rows = samples * steps.len();
+    let workspace = Workspace {
+        of_each: of_input.sizes().elements_beside(rows) + rows * features,
+        tasks: batch.div_ceil(samples),
+        ..Workspace::default()
+    };
+    let operation = CustomOp {
+        name: "lstm_input_backward",
+        inputs: vec![whole.into(), gates.into(), of_input.panels().into()],
+        outputs: vec![(dims.to_vec(), dtype)],
+        in_place: 1,
+    };
+    let run = InputRun { all_steps, steps: steps.clone(), samples, of_input, workspace };
+    let mut made = operation.run_within(workspace, |mut inputs| {
+        let rest = inputs.split_off(1);
+        let [gates, panels] = [0, 1].map(|index| floats(&rest[index]));
+        match dtype {
+            DType::BF16 => run.on::<bf16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
+            DType::F16 => run.on::<f16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
+            _ => run.on::<f32>(StoredFloat::storage(&mut inputs[0]), gates, panels),
+        }
+        inputs
+    });
+    // The operation has one output.
+    ranked(made.pop().expect("the sequence is the operation's output"))
+}
+
+struct InputRun<'a> {
+    all_steps: usize,
+    steps: Range<usize>,
+    /// Samples of a task.
+    samples: usize,
+    of_input: &'a LstmMatrix,
+    workspace: Workspace,
+}
+
+impl InputRun<'_> {
+    fn on<E: StoredFloat>(&self, whole: &mut [E], gates: &[f32], panels: &[f32]) {
+        let (features, steps) = (self.of_input.columns, self.steps.len());
+        let panels = &Panels::new(panels, self.of_input.sizes());
+        let gates = gates.chunks((self.samples * steps * self.of_input.inner).max(1));
+        let tasks = whole.chunks_mut((self.samples * self.all_steps * features).max(1)).zip(gates);
+        workers::each(tasks, self.workspace, |(whole, gates), workspace| {
+            vectorised(InputSamples { panels, whole, gates, run: self, workspace });
+        });
+    }
+}
+
+/// Some samples.
+struct InputSamples<'a, E> {
+    panels: &'a Panels<'a>,
+    /// All steps of the samples.
+    whole: &'a mut [E],
+    /// The gradients of the gates of the run.
+    gates: &'a [f32],
+    run: &'a InputRun<'a>,
+    workspace: &'a mut [f32],
+}
+
+impl<E: StoredFloat> SimdLoops for InputSamples<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { panels, whole, gates, run, workspace } = self;
+        let LstmMatrix { inner, columns: features, .. } = *run.of_input;
+        let (count, steps) = (gates.len() / inner, run.steps.len());
+        let (sums, beside) = workspace.split_at_mut(run.samples * steps * features);
+        let sums = &mut sums[..count * features];
+        let put = panels.sizes().put_rows_of(|row| &gates[row * inner..][..inner]);
+        panels.multiply(count, put, OutputRows { elements: &mut *sums, stride: features }, beside, false);
+        let samples = whole.chunks_exact_mut(run.all_steps * features);
+        for (sample, sums) in samples.zip(sums.chunks_exact(steps * features)) {
+            let to = &mut sample[run.steps.start * features..];
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to = E::rounded(*sum));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A run of time steps of an LSTM layer, forward and backward.
+//!
+//! Letters: B batch, T steps of the sequence, k of the run, I features of the input, U hidden units. Gates are i, f, g, o
+//! side by side, U each.
+
+mod backward;
+mod cell;
+mod composed;
+mod forward;
+mod input;
+mod matrix;
+mod run;
+mod tasks;
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+
+use crate::{cast::cast, kernels::Kernels, sequence::place_steps};
+
+pub use matrix::LstmMatrix;
+pub use run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps};
+
+/// Runs k steps forward. `of_input` are the weights of the inputs, and `recurrent` those of the hidden units.
+pub fn lstm_forward(
+    start: LstmStart,
+    of_input: &LstmMatrix,
+    recurrent: &LstmMatrix,
+    kernels: Kernels,
+) -> LstmSteps {
+    let made = match kernels {
+        Kernels::Own => forward::own(start, of_input, recurrent),
+        Kernels::Composed => composed::forward(start, of_input, recurrent),
+    };
+    // The gates are rounded to this format already, so that backward computes the same cells again.
+    LstmSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
+}
+
+/// Goes backward through the steps of a run. `recurrent` is the matrix whose transpose forward multiplied by.
+pub fn lstm_backward(end: LstmEnd, recurrent: &LstmMatrix, kernels: Kernels) -> LstmGradients {
+    let end = LstmEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
+    match kernels {
+        Kernels::Own => backward::own(end, recurrent),
+        Kernels::Composed => composed::backward(end, recurrent),
+    }
+}
+
+/// Writes the input gradient of a run of steps into `whole`, `[B, T, I]`, and returns `whole`. The gradient is that of
+/// `gates`, `[B, k, 4U]`, times the weights. It is written in place, if nobody else holds `whole`.
+pub fn lstm_input_backward(
+    mut whole: Tensor<3>,
+    gates: Tensor<3>,
+    steps: &Range<usize>,
+    of_input: &LstmMatrix,
+    kernels: Kernels,
+) -> Tensor<3> {
+    match kernels {
+        Kernels::Own => input::backward(whole, gates, steps, of_input),
+        Kernels::Composed => {
+            let [batch, count, width] = gates.dims();
+            let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
+            let features = whole.dims()[2];
+            let part = gates.matmul(of_input.tensor()).reshape([batch, count, features]);
+            place_steps(&mut whole, part, steps.start, kernels);
+            whole
+        }
+    }
+}

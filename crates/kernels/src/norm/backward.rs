@@ -1,0 +1,75 @@
+use burn_backend::DType;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use super::{affine::Affine, channel_rows::ChannelRows, vectors::sum};
+use crate::{
+    blocks::change_rows,
+    simd::by_vectors,
+    stored_float::{BLOCK, StoredFloats},
+};
+
+/// The backward kernel of a normalisation.
+pub(super) struct NormBackward<'a> {
+    pub(super) shape: ChannelRows,
+    pub(super) input: StoredFloats<'a>,
+    pub(super) affine: Affine<'a>,
+    pub(super) inverse: &'a [f32],
+    pub(super) rectified: bool,
+}
+
+impl NormBackward<'_> {
+    /// Masks `gradient` by the ReLU: 0 where the normalised value is not above 0.
+    #[inline]
+    fn masked(&self, channel: usize, values: &[f32], gradient: &mut [f32]) {
+        if self.rectified {
+            let affine = self.affine.of_channel(channel);
+            for (gradient, value) in gradient.iter_mut().zip(values) {
+                *gradient = if affine(*value) > 0.0 { *gradient } else { 0.0 };
+            }
+        }
+    }
+
+    /// The gradients of weight and shift.
+    pub(super) fn sums(&self, gradient: StoredFloats<'_>) -> (Vec<f32>, Vec<f32>) {
+        let of = |channel: usize| {
+            let (mut buffer, mut read) = ([0.0; BLOCK], [0.0; BLOCK]);
+            let mut masked = [0.0; BLOCK];
+            let (mut weight, mut shift) = (0.0, 0.0);
+            let mean = self.affine.mean[channel];
+            self.shape.blocks(channel, |block| {
+                let masked = &mut masked[..block.len()];
+                masked.copy_from_slice(gradient.read(block.clone(), &mut read));
+                let values = self.input.read(block, &mut buffer);
+                self.masked(channel, values, masked);
+                shift += sum(masked);
+                masked.iter_mut().zip(values).for_each(|(product, value)| *product *= value - mean);
+                weight += sum(masked);
+            });
+            ((weight * f64::from(self.inverse[channel])) as f32, shift as f32)
+        };
+        (0..self.shape.channels).into_par_iter().map(|channel| by_vectors(|| of(channel))).unzip()
+    }
+
+    pub(super) fn input_gradient(
+        &self,
+        gradient: FlexTensor,
+        dtype: DType,
+        weight: &[f32],
+        shift: &[f32],
+    ) -> FlexTensor {
+        let count = self.shape.count() as f32;
+        change_rows(gradient, dtype, self.shape.row, |at, gradient| {
+            let channel = self.shape.channel(at);
+            let mut buffer = [0.0; BLOCK];
+            let values = self.input.read(at..at + gradient.len(), &mut buffer);
+            self.masked(channel, values, gradient);
+            let (mean, scale) = (self.affine.mean[channel], self.affine.scale[channel]);
+            let slope = self.inverse[channel] * weight[channel] / count;
+            let constant = shift[channel] / count;
+            for (gradient, value) in gradient.iter_mut().zip(values) {
+                *gradient = scale * (*gradient - constant - (value - mean) * slope);
+            }
+        })
+    }
+}

@@ -1,0 +1,54 @@
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+
+use crate::{cast::cast, kernels::Kernels, stored_float::BLOCK};
+
+/// The tensor as `[B, C, S]`, in 32 bits.
+pub(super) fn rows_of(tensor: Tensor<4>) -> Tensor<3> {
+    let [batch, channels, height, width] = tensor.dims();
+    cast(tensor, DType::F32, Kernels::Composed).reshape([batch, channels, height * width])
+}
+
+/// A vector over channels, broadcast over `[B, C, S]`.
+pub(super) fn over_rows(vector: Tensor<1>) -> Tensor<3> {
+    let [channels] = vector.dims();
+    vector.reshape([1, channels, 1])
+}
+
+/// The rows of `[B, C, H, W]`: one channel of one sample each.
+#[derive(Clone, Copy)]
+pub(super) struct ChannelRows {
+    pub(super) batch: usize,
+    pub(super) channels: usize,
+    /// Elements of a row.
+    pub(super) row: usize,
+}
+
+impl ChannelRows {
+    pub(super) fn of(tensor: &Tensor<4>) -> Self {
+        let [batch, channels, height, width] = tensor.dims();
+        Self { batch, channels, row: height * width }
+    }
+
+    /// Values of each channel.
+    pub(super) fn count(self) -> f64 {
+        (self.batch * self.row) as f64
+    }
+
+    pub(super) fn channel(self, element: usize) -> usize {
+        element / self.row.max(1) % self.channels
+    }
+
+    /// Calls `visit` with all blocks of a channel.
+    #[inline]
+    pub(super) fn blocks(self, channel: usize, mut visit: impl FnMut(Range<usize>)) {
+        for sample in 0..self.batch {
+            let start = (sample * self.channels + channel) * self.row;
+            for at in (start..start + self.row).step_by(BLOCK) {
+                visit(at..(at + BLOCK).min(start + self.row));
+            }
+        }
+    }
+}

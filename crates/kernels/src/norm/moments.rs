@@ -1,0 +1,56 @@
+use burn::tensor::Tensor;
+use burn_backend::DType;
+use rayon::prelude::*;
+
+use super::{
+    channel_rows::{ChannelRows, rows_of},
+    vectors::{sum, vectors},
+};
+use crate::{
+    custom_op::CustomOp,
+    flex_tensor::vector,
+    kernels::Kernels,
+    simd::by_vectors,
+    stored_float::{BLOCK, StoredFloats},
+};
+
+/// Mean and biased variance of each channel of `[B, C, H, W]`, as `[C]` in 32 bits.
+pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
+    let shape @ ChannelRows { channels, .. } = ChannelRows::of(input);
+    if kernels == Kernels::Composed {
+        // Over space and then over the batch: the sums keep one order, whatever the number of threads.
+        let flat = rows_of(input.clone());
+        let mean = flat.clone().mean_dim(2).mean_dim(0);
+        let variance = (flat - mean.clone()).square().mean_dim(2).mean_dim(0);
+        return [mean.reshape([channels]), variance.reshape([channels])];
+    }
+    let operation = CustomOp {
+        name: "channel_moments",
+        inputs: vec![input.clone().into()],
+        outputs: vec![(vec![channels], DType::F32); 2],
+        in_place: 0,
+    };
+    vectors(operation.run(|inputs| {
+        let of = |channel| by_vectors(|| own_moments(StoredFloats::of(&inputs[0]), shape, channel));
+        let moments = (0..channels).into_par_iter().map(of);
+        let (mean, variance) = moments.unzip();
+        vec![vector(mean), vector(variance)]
+    }))
+}
+
+#[inline]
+fn own_moments(values: StoredFloats<'_>, shape: ChannelRows, channel: usize) -> (f32, f32) {
+    let mut buffer = [0.0; BLOCK];
+    let mut total = 0.0;
+    shape.blocks(channel, |block| total += sum(values.read(block, &mut buffer)));
+    let mean = (total / shape.count()) as f32;
+    let (mut squares, mut squared) = (0.0, [0.0; BLOCK]);
+    shape.blocks(channel, |block| {
+        let values = values.read(block, &mut buffer);
+        for (square, value) in squared.iter_mut().zip(values) {
+            *square = (value - mean) * (value - mean);
+        }
+        squares += sum(&squared[..values.len()]);
+    });
+    (mean, (squares / shape.count()) as f32)
+}

@@ -1,0 +1,76 @@
+//! Sequences that are written part by part.
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+use burn_flex::FlexTensor;
+
+use crate::{
+    any_tensor::AnyTensor,
+    blocks::change_part,
+    cast::cast,
+    custom_op::CustomOp,
+    flex_tensor::blank,
+    kernels::Kernels,
+    stored_float::{BLOCK, StoredFloats},
+};
+
+/// A tensor of zeros on the device of `like`, to be overwritten part by part.
+pub fn zeros<const D: usize>(
+    shape: [usize; D],
+    dtype: DType,
+    like: impl Into<AnyTensor>,
+    kernels: Kernels,
+) -> Tensor<D> {
+    let like = like.into();
+    if kernels == Kernels::Composed {
+        return Tensor::zeros(shape, (&like.device(), dtype));
+    }
+    // Burn allocates its zeros twice for a moment.
+    let outputs = vec![(shape.to_vec(), dtype)];
+    let operation = CustomOp { name: "zeros", inputs: vec![like], outputs, in_place: 0 };
+    operation.run_one(|_| blank(&shape, dtype))
+}
+
+/// Writes the time steps `part`, `[B, k, F]`, into `whole`, `[B, T, F]`, from step `at` on, in the format of `whole`: in
+/// place, if nobody else holds `whole`.
+pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: Kernels) {
+    let dims @ [batch, steps, features] = whole.dims();
+    let [_, count, _] = part.dims();
+    let dtype = whole.dtype();
+    // A placeholder until the result exists.
+    let before = std::mem::replace(whole, part.clone());
+    *whole = match kernels {
+        Kernels::Composed => {
+            before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
+        }
+        Kernels::Own => {
+            let operation = CustomOp {
+                name: "place_steps",
+                inputs: vec![before.into(), part.into()],
+                outputs: vec![(dims.to_vec(), dtype)],
+                in_place: 1,
+            };
+            operation.run_one(|inputs| {
+                placed(inputs, [batch, steps * features], [at * features, count * features])
+            })
+        }
+    };
+}
+
+/// `inputs`: the whole and the part, of `batch` rows each. The part begins at element `start` of a row and has `width`
+/// elements.
+fn placed(mut inputs: Vec<FlexTensor>, [batch, row]: [usize; 2], [start, width]: [usize; 2]) -> FlexTensor {
+    let part = inputs.split_off(1);
+    let part = StoredFloats::of(&part[0]);
+    // The whole is the only input left.
+    let mut whole = inputs.swap_remove(0);
+    for sample in 0..batch {
+        let from = sample * row + start;
+        change_part(&mut whole, from..from + width, |at, values| {
+            let mut buffer = [0.0; BLOCK];
+            let at = sample * width + at;
+            values.copy_from_slice(part.read(at..at + values.len(), &mut buffer));
+        });
+    }
+    whole
+}

@@ -1,0 +1,144 @@
+//! The floats that tensors store, in 32 or 16 bits. Kernels compute in 32 bits.
+
+use std::{mem::MaybeUninit, ops::Range};
+
+use burn::tensor::{Bytes, bf16, f16};
+use burn_backend::{DType, Shape};
+use burn_flex::{FlexTensor, Layout};
+
+/// Elements that are converted at once: 16-bit rows pass through buffers of this size on the stack.
+pub(crate) const BLOCK: usize = 512;
+
+/// A buffer for converted elements of a 16-bit row.
+pub(crate) type Buffer = [f32; BLOCK];
+
+/// A float type that a tensor stores.
+pub(crate) trait StoredFloat: Copy + Send + Sync {
+    const ZERO: Self;
+    fn widened(self) -> f32;
+    fn rounded(value: f32) -> Self;
+    fn values(tensor: &FlexTensor) -> &[Self];
+    fn storage(tensor: &mut FlexTensor) -> &mut [Self];
+    fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor;
+
+    /// Writes `values`, changed by `change`, to `to`, which has the same length: at most [`BLOCK`].
+    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
+        let mut buffer = [0.0; BLOCK];
+        let buffer = &mut buffer[..to.len()];
+        buffer.copy_from_slice(values);
+        change(buffer);
+        for (to, value) in to.iter_mut().zip(buffer) {
+            to.write(Self::rounded(*value));
+        }
+    }
+
+    /// Changes `values`, at most [`BLOCK`], by way of 32 bits.
+    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        let mut buffer = [0.0; BLOCK];
+        let buffer = &mut buffer[..values.len()];
+        for (wide, value) in buffer.iter_mut().zip(&*values) {
+            *wide = value.widened();
+        }
+        change(buffer);
+        for (value, wide) in values.iter_mut().zip(buffer) {
+            *value = Self::rounded(*wide);
+        }
+    }
+}
+
+macro_rules! value {
+    ($value:ty, $dtype:expr, $zero:expr, $widened:expr, $rounded:expr $(, $own:item)*) => {
+        impl StoredFloat for $value {
+            const ZERO: Self = $zero;
+
+            #[inline]
+            fn widened(self) -> f32 {
+                $widened(self)
+            }
+
+            #[inline]
+            fn rounded(value: f32) -> Self {
+                $rounded(value)
+            }
+
+            fn values(tensor: &FlexTensor) -> &[Self] {
+                tensor.storage()
+            }
+
+            fn storage(tensor: &mut FlexTensor) -> &mut [Self] {
+                tensor.storage_mut()
+            }
+
+            fn tensor(values: Vec<Self>, shape: Shape) -> FlexTensor {
+                FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), $dtype)
+            }
+
+            $($own)*
+        }
+    };
+}
+
+value!(bf16, DType::BF16, bf16::ZERO, bf16::to_f32, bf16::from_f32);
+value!(f16, DType::F16, f16::ZERO, f16::to_f32, f16::from_f32);
+value!(
+    f32,
+    DType::F32,
+    0.0,
+    |value| value,
+    |value| value,
+    fn write(to: &mut [MaybeUninit<Self>], values: &[f32], change: impl FnOnce(&mut [f32])) {
+        change(to.write_copy_of_slice(values));
+    },
+    fn change(values: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        change(values);
+    }
+);
+
+/// The elements of a contiguous tensor of 32- or 16-bit floats.
+#[derive(Clone, Copy)]
+pub(crate) enum StoredFloats<'a> {
+    F32(&'a [f32]),
+    Bf16(&'a [bf16]),
+    F16(&'a [f16]),
+}
+
+impl<'a> StoredFloats<'a> {
+    /// # Panics
+    /// Panics if the tensor holds floats of 64 bits, or no floats.
+    pub(crate) fn of(tensor: &'a FlexTensor) -> Self {
+        match tensor.dtype() {
+            DType::BF16 => Self::Bf16(tensor.storage()),
+            DType::F16 => Self::F16(tensor.storage()),
+            _ => Self::F32(tensor.storage()),
+        }
+    }
+
+    /// At most [`BLOCK`] elements as 32 bits; 16-bit elements are converted into `buffer`.
+    #[inline]
+    pub(crate) fn read<'b>(self, range: Range<usize>, buffer: &'b mut Buffer) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::F32(values) => &values[range],
+            Self::Bf16(values) => widened(&values[range], buffer),
+            Self::F16(values) => widened(&values[range], buffer),
+        }
+    }
+}
+
+fn widened<'b, E: StoredFloat>(values: &[E], buffer: &'b mut Buffer) -> &'b [f32] {
+    for (wide, value) in buffer.iter_mut().zip(values) {
+        *wide = value.widened();
+    }
+    &buffer[..values.len()]
+}
+
+/// Rounds values to the nearest that `dtype` can hold.
+pub(crate) fn round(values: &mut [f32], dtype: DType) {
+    match dtype {
+        DType::BF16 => values.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32()),
+        DType::F16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
+        _ => {}
+    }
+}

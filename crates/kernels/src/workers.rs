@@ -1,0 +1,69 @@
+//! Tasks that the threads of the pool take one by one, so that a thread on a slower core takes fewer.
+
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::workspace::Workspace;
+
+/// Runs all `tasks`, at most [`Workspace::tasks`] at once. Each thread allocates its own workspace, so that it lies in the
+/// cache of its core; the elements left by the thread's previous task stand in it.
+///
+/// # Panics
+/// Panics if there are tasks and the workspace allows none: their outputs would stay unwritten.
+pub(crate) fn each<T>(
+    tasks: impl Iterator<Item = T> + Send,
+    workspace: Workspace,
+    work: impl Fn(T, &mut [f32]) + Sync,
+) {
+    let threads = (0..workspace.tasks.min(rayon::current_num_threads())).into_par_iter();
+    let workspaces = threads.map(|_| vec![0.0; workspace.of_each]);
+    share(tasks, workspaces, |task, workspace| work(task, workspace));
+}
+
+/// Runs all `tasks`, which are `count`.
+pub(crate) fn all<T>(count: usize, tasks: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
+    let threads = (0..count.min(rayon::current_num_threads())).into_par_iter();
+    share(tasks, threads, |task, _| work(task));
+}
+
+/// Runs all `tasks`, one per workspace at a time.
+fn share<T, W>(
+    tasks: impl Iterator<Item = T> + Send,
+    workspaces: impl ParallelIterator<Item = W>,
+    work: impl Fn(T, &mut W) + Sync,
+) {
+    let tasks = Mutex::new(tasks);
+    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    workspaces.for_each(|mut workspace| {
+        while let Some(task) = next() {
+            work(task, &mut workspace);
+        }
+    });
+    assert!(next().is_none(), "every task is done");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once() {
+        for count in [0, 1, 2, 3, 100] {
+            let mut done = vec![0; count];
+            all(count, done.iter_mut(), |done| *done += 1);
+            let workspace = Workspace { of_each: 2, tasks: count, ..Workspace::default() };
+            each(done.iter_mut(), workspace, |done, workspace| {
+                assert_eq!(workspace.len(), 2);
+                *done += 1;
+            });
+            assert_eq!(done, vec![2; count]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "every task is done")]
+    fn tasks_without_a_workspace_are_noticed() {
+        each(0..2, Workspace::default(), |_, _| ());
+    }
+}

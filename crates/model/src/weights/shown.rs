@@ -1,0 +1,28 @@
+//! Names from a file of weights, as messages show them.
+
+/// A name from a file as messages show it: one short line.
+pub(crate) fn shown(name: &str) -> String {
+    const MOST: usize = 80;
+    let mut shown = String::new();
+    for character in name.chars().take(MOST) {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    if name.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The first few names, and the number of the others.
+pub(crate) fn names<T: AsRef<str>>(names: &[T]) -> String {
+    const MOST: usize = 8;
+    let quoted: Vec<_> = names.iter().take(MOST).map(|name| format!("`{}`", shown(name.as_ref()))).collect();
+    match names.len().saturating_sub(MOST) {
+        0 => quoted.join(", "),
+        more => format!("{} and {more} more", quoted.join(", ")),
+    }
+}

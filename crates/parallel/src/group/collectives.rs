@@ -1,0 +1,89 @@
+use std::fmt;
+
+use super::{Exchange, GroupError, Pending};
+
+/// One rank's end of a group.
+///
+/// Every implementation sums each value in the order of ranks, `((first + second) + third) + …`. All ranks get the same
+/// bits, from threads as from processes.
+///
+/// A group that failed stays failed: pending and later collectives return the same [`GroupError`]. A rank that drops its
+/// end leaves; ranks that still need it get [`GroupError::Gone`]. An end that a panic drops fails the others too, like
+/// [`abort`](Self::abort).
+pub trait Group: fmt::Debug + Send + Sync {
+    /// The number of this rank, from 0.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks.
+    fn world_size(&self) -> usize;
+
+    /// Starts to sum `values` over all ranks and returns at once. The sum proceeds in the background. Any number may be
+    /// pending; ranks match them by the order of starting.
+    fn start_all_reduce(&self, values: Vec<f32>) -> Pending;
+
+    /// The primitive of the other collectives: every rank gives bytes and gets the bytes of all, in the order of ranks.
+    /// It takes no memory beyond the bytes given and received.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    fn exchange(&self, what: Exchange, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, GroupError>;
+
+    /// Fails all pending and later collectives of the other ranks with an error that names this rank and `reason`. The
+    /// ranks themselves keep running and handle the error.
+    fn abort(&self, reason: &str);
+
+    /// The sum of `values` over all ranks.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    fn all_reduce(&self, values: Vec<f32>) -> Result<Vec<f32>, GroupError> {
+        self.start_all_reduce(values).wait().map(|reduced| reduced.values)
+    }
+
+    /// The sum of a few `values` over all ranks, such as losses and counts. Each rank receives the values of all.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    fn all_reduce_f64(&self, values: &[f64]) -> Result<Vec<f64>, GroupError> {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let gathered = self.exchange(Exchange::AllReduce { length: values.len() }, bytes)?;
+        let mut ranks = gathered.iter().map(|bytes| {
+            let (values, _) = bytes.as_chunks();
+            values.iter().map(|value| f64::from_le_bytes(*value))
+        });
+        let mut sums: Vec<f64> = ranks.next().into_iter().flatten().collect();
+        for rank in ranks {
+            sums.iter_mut().zip(rank).for_each(|(sum, value)| *sum += value);
+        }
+        Ok(sums)
+    }
+
+    /// The bytes of all ranks, in the order of ranks. Their lengths may differ.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    fn all_gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, GroupError> {
+        self.exchange(Exchange::AllGather, bytes)
+    }
+
+    /// The bytes of rank `root`. The bytes of other ranks are ignored.
+    ///
+    /// # Errors
+    /// A `root` that is not a rank; see [`GroupError`].
+    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>, GroupError> {
+        let world_size = self.world_size();
+        if root >= world_size {
+            return Err(GroupError::NoSuchRank { root, world_size });
+        }
+        let bytes = if self.rank() == root { bytes } else { Vec::new() };
+        Ok(self.exchange(Exchange::Broadcast { root }, bytes)?.swap_remove(root))
+    }
+
+    /// Waits for all ranks.
+    ///
+    /// # Errors
+    /// See [`GroupError`].
+    fn barrier(&self) -> Result<(), GroupError> {
+        self.exchange(Exchange::Barrier, Vec::new()).map(drop)
+    }
+}

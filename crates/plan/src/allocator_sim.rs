@@ -1,0 +1,330 @@
+use std::collections::{HashMap, HashSet};
+
+use burn_backend::DType;
+use burn_ir::{OperationIr, TensorIr, TensorStatus};
+use oomph_core::{Phase, is_within};
+use oomph_timeline::{Block, Name, Names};
+
+use crate::{checkpointing::Graph, layout::Layout};
+
+/// One counted reference to a storage, with the layout of its tensor. [`AllocatorSim::release`] or
+/// [`AllocatorSim::output`] consumes it; it has no `Drop` because counting needs the simulator.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    storage: usize,
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+}
+
+/// Storage that tensors share by counted references, as in a backend.
+#[derive(Debug)]
+struct Storage {
+    bytes: u64,
+    references: usize,
+    block: usize,
+}
+
+/// A tensor after its last read, if that read did not consume it.
+#[derive(Debug)]
+struct Lingering {
+    handle: Handle,
+    phase: Phase,
+    holder: Holder,
+}
+
+/// The owner of a tensor after its last read.
+#[derive(Debug)]
+enum Holder {
+    /// A variable that lives to the end of its function. A recording does not contain that moment; for a layer's variable
+    /// it is at the latest the end of this scope.
+    Scope(String),
+    /// The autodiff graph of this number, until its backward begins. Number 0 is that of a forward within backward, which
+    /// ends with its phase.
+    Graph(u64),
+}
+
+/// Which of the graphs in flight a backward ends.
+#[derive(Debug, Default)]
+pub(crate) struct GraphOrder {
+    /// Whether forwards of several micro-batches come before the backward of the first. A backward then ends the oldest
+    /// graph, else all of them.
+    pub(crate) is_pipelined: bool,
+    begun: u64,
+    ended: u64,
+    /// In a forward within backward, which computes a stage again.
+    is_within_backward: bool,
+}
+
+impl GraphOrder {
+    fn enter(&mut self, before: Phase, phase: Phase) {
+        match (before, phase) {
+            (Phase::Forward, Phase::Forward) | (Phase::Backward, Phase::Backward) => {}
+            (Phase::Backward, Phase::Forward) => self.is_within_backward = true,
+            (_, Phase::Backward) if self.is_within_backward => self.is_within_backward = false,
+            (_, Phase::Backward) if self.is_pipelined => self.ended = self.begun.min(self.ended + 1),
+            (_, Phase::Backward) => self.ended = self.begun,
+            _ => {
+                self.is_within_backward = false;
+                self.begun += u64::from(phase == Phase::Forward);
+            }
+        }
+    }
+
+    /// The number of the graph that forward builds.
+    fn current(&self) -> u64 {
+        if self.is_within_backward { 0 } else { self.begun }
+    }
+}
+
+/// Where the replay is: later blocks and events get this phase and scope.
+#[derive(Debug)]
+struct Position {
+    phase: Phase,
+    scope: String,
+    /// The name of the scope.
+    name: Name,
+}
+
+/// Simulates a backend's allocator: storage is allocated, shared and freed.
+#[derive(Debug)]
+pub(crate) struct AllocatorSim {
+    storages: Vec<Storage>,
+    tensors: HashMap<u64, Handle>,
+    /// Tensors that later operations read.
+    needed: HashSet<u64>,
+    pub(crate) blocks: Vec<Block>,
+    /// The time of each event.
+    pub(crate) times: Vec<u64>,
+    pub(crate) points: Vec<(Phase, Name)>,
+    pub(crate) names: Names,
+    /// Tensors still held after their last read.
+    lingering: Vec<Lingering>,
+    /// References of the graph beyond those that backward reads.
+    pub(crate) graph: Option<Graph>,
+    pub(crate) graph_order: GraphOrder,
+    operation: Name,
+    position: Position,
+    time: u64,
+    next_address: u64,
+    /// Allocations are rounded up to a multiple of this.
+    alignment: u64,
+}
+
+/// Bytes per element. Burn's quantised types do not occur in training.
+pub(crate) fn element_bytes(dtype: DType) -> u64 {
+    dtype.size() as u64
+}
+
+impl AllocatorSim {
+    pub(crate) fn new(alignment: u64) -> Self {
+        Self {
+            storages: Vec::new(),
+            tensors: HashMap::new(),
+            needed: HashSet::new(),
+            blocks: Vec::new(),
+            times: vec![0],
+            points: vec![(Phase::Init, Name::NONE)],
+            names: Names::default(),
+            lingering: Vec::new(),
+            graph: None,
+            graph_order: GraphOrder::default(),
+            operation: Name::NONE,
+            position: Position { phase: Phase::Init, scope: String::new(), name: Name::NONE },
+            time: 0,
+            next_address: 0x1000,
+            alignment,
+        }
+    }
+
+    /// Enters a phase and scope. Tensors held only by the previous scope are freed.
+    pub(crate) fn go(&mut self, phase: Phase, scope: &str) {
+        self.graph_order.enter(self.position.phase, phase);
+        let order = &self.graph_order;
+        let is_left = |held: &Lingering| match &held.holder {
+            Holder::Scope(of) => held.phase != phase || !is_within(scope, of),
+            Holder::Graph(0) => held.phase != phase,
+            Holder::Graph(number) => *number <= order.ended,
+        };
+        let (left, stay) = std::mem::take(&mut self.lingering).into_iter().partition(is_left);
+        self.lingering = stay;
+        for Lingering { handle, .. } in left {
+            self.release(handle);
+        }
+        if phase != Phase::Forward
+            && let Some(graph) = &mut self.graph
+        {
+            graph.end_forward();
+        }
+        self.position = Position { phase, scope: scope.to_owned(), name: self.names.of(scope) };
+    }
+
+    /// Whether tensors currently come from the host.
+    pub(crate) fn is_uploading(&self) -> bool {
+        matches!(self.position.phase, Phase::Init | Phase::Data)
+    }
+
+    /// Begins an operation. `needed` are its tensors that are read later.
+    pub(crate) fn begin(&mut self, operation: &str, needed: HashSet<u64>) {
+        self.operation = self.names.of(operation);
+        self.needed = needed;
+        self.time += 1;
+    }
+
+    /// The number of the next event.
+    pub(crate) fn next_event(&self) -> u32 {
+        self.times.len() as u32
+    }
+
+    /// The address of a tensor's storage; `None` if the tensor is not alive.
+    pub(crate) fn address(&self, tensor: u64) -> Option<u64> {
+        let handle = self.tensors.get(&tensor)?;
+        Some(self.blocks[self.storages[handle.storage].block].address)
+    }
+
+    fn event(&mut self) -> u32 {
+        self.times.push(self.time);
+        self.points.push((self.position.phase, self.position.name));
+        (self.times.len() - 1) as u32
+    }
+
+    /// An input of an operation: the tensor's own reference if the operation consumes it, else another one.
+    ///
+    /// A tensor that the recording does not create existed before or comes from the host. It is allocated here.
+    pub(crate) fn input(&mut self, ir: &TensorIr) -> Handle {
+        let id = ir.id.value();
+        if !self.tensors.contains_key(&id) {
+            let handle = self.allocate(&ir.shape[..], ir.dtype);
+            self.tensors.insert(id, handle);
+        }
+        match self.tensors.remove(&id) {
+            Some(handle) if ir.status == TensorStatus::ReadWrite => handle,
+            // Even at its last read, its owner still holds it while this operation runs. So it is not written in place,
+            // and is freed at the operation's end, the earliest certain moment.
+            Some(handle) => {
+                let more = self.share(&handle);
+                self.tensors.insert(id, handle);
+                more
+            }
+            // Unreachable: it was inserted above.
+            None => self.allocate(&ir.shape[..], ir.dtype),
+        }
+    }
+
+    /// Another reference to the same storage.
+    pub(crate) fn share(&mut self, handle: &Handle) -> Handle {
+        self.storages[handle.storage].references += 1;
+        Handle { storage: handle.storage, layout: handle.layout.clone(), dtype: handle.dtype }
+    }
+
+    /// Whether this is the only reference to the storage: only then may it be written in place.
+    pub(crate) fn is_unique(&self, handle: &Handle) -> bool {
+        self.storages[handle.storage].references == 1
+    }
+
+    /// Whether the tensor covers its whole storage.
+    pub(crate) fn is_whole(&self, handle: &Handle) -> bool {
+        self.storages[handle.storage].bytes == handle.layout.elements() as u64 * element_bytes(handle.dtype)
+    }
+
+    /// A new contiguous tensor.
+    pub(crate) fn allocate(&mut self, shape: &[usize], dtype: DType) -> Handle {
+        self.allocate_as(Layout::contiguous(shape), dtype)
+    }
+
+    /// A new tensor whose layout fills its storage.
+    pub(crate) fn allocate_as(&mut self, layout: Layout, dtype: DType) -> Handle {
+        let bytes = layout.elements() as u64 * element_bytes(dtype);
+        self.born(bytes, layout, dtype)
+    }
+
+    /// A kernel's workspace.
+    pub(crate) fn workspace(&mut self, bytes: u64) -> Handle {
+        self.born(bytes, Layout::contiguous(&[bytes as usize]), DType::U8)
+    }
+
+    /// A buffer that the backend never frees.
+    pub(crate) fn keep(&mut self, bytes: u64, what: &str) -> Handle {
+        let operation = std::mem::replace(&mut self.operation, Name::NONE);
+        self.operation = self.names.of(what);
+        let handle = self.workspace(bytes);
+        self.operation = operation;
+        handle
+    }
+
+    fn born(&mut self, bytes: u64, layout: Layout, dtype: DType) -> Handle {
+        let born = self.event();
+        let Position { phase, name: scope, .. } = self.position;
+        let dtype_name = self.names.of(&format!("{dtype:?}").to_lowercase());
+        let allocated = bytes.next_multiple_of(self.alignment);
+        self.storages.push(Storage { bytes, references: 1, block: self.blocks.len() });
+        self.blocks.push(Block {
+            phase,
+            scope,
+            operation: self.operation,
+            shape: layout.shape.clone(),
+            dtype: dtype_name,
+            ..Block::new(self.next_address, allocated, born)
+        });
+        // At least one byte: no two storages share an address.
+        self.next_address += allocated.max(1);
+        Handle { storage: self.storages.len() - 1, layout, dtype }
+    }
+
+    /// Drops a reference; the last one frees the storage.
+    pub(crate) fn release(&mut self, handle: Handle) {
+        let storage = &mut self.storages[handle.storage];
+        storage.references -= 1;
+        if storage.references == 0 {
+            let block = storage.block;
+            let event = self.event();
+            self.blocks[block].died = Some(event);
+        }
+    }
+
+    /// Makes `handle` an output of an operation.
+    pub(crate) fn output(&mut self, ir: &TensorIr, mut handle: Handle) {
+        handle.dtype = ir.dtype;
+        self.tensors.insert(ir.id.value(), handle);
+    }
+
+    /// Adds an operation of forward to the graph.
+    pub(crate) fn record(&mut self, operation: &OperationIr) {
+        if self.position.phase == Phase::Forward
+            && let Some(graph) = &mut self.graph
+        {
+            graph.run(operation);
+        }
+    }
+
+    /// Ends an operation. Tensors after their last read are freed, at once or at the end of their scope.
+    pub(crate) fn end<'a>(&mut self, tensors: impl Iterator<Item = &'a TensorIr>) {
+        for ir in tensors {
+            let id = ir.id.value();
+            if self.needed.contains(&id) {
+                continue;
+            }
+            let Some(handle) = self.tensors.remove(&id) else { continue };
+            match self.holder(ir) {
+                Some(holder) => self.lingering.push(Lingering { handle, phase: self.position.phase, holder }),
+                None => self.release(handle),
+            }
+        }
+    }
+
+    /// The owner of a tensor after its last read, if any.
+    fn holder(&self, ir: &TensorIr) -> Option<Holder> {
+        if ir.status != TensorStatus::ReadOnly {
+            return None;
+        }
+        let is_referred = || self.graph.as_ref().is_some_and(|graph| graph.refers_to(ir.id.value()));
+        match self.position.phase {
+            Phase::Forward if is_referred() => Some(Holder::Graph(self.graph_order.current())),
+            // Variables of an optimizer's rule live to the rule's end. Elsewhere the last read nearly always moves the
+            // tensor: plans match the measurements of docs/reference/planning-accuracy.md without holding it.
+            Phase::Step if !self.position.scope.is_empty() => {
+                Some(Holder::Scope(self.position.scope.clone()))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The state of a run on disk.
+//!
+//! - [`state`]: checkpoints. On disk they are complete or absent.
+//! - [`RunDirectory`]: the directory of a run, locked by one process. [`RunSummary`]: a run, read from its log.
+//! - [`Event`]: an event of a run, a line of `metrics.jsonl`.
+//! - [`tensorboard`]: event files that TensorBoard reads.
+//!
+//! ```
+//! use oomph_runs::RunDirectory;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let run = RunDirectory::create(&folder.path().join("digits"))?;
+//! assert!(run.checkpoints().newest()?.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate trains nothing and prints nothing.
+
+mod early_stopping;
+mod event;
+#[doc(hidden)]
+pub mod parsers;
+mod run;
+pub mod state;
+pub mod tensorboard;
+
+pub use early_stopping::EarlyStopping;
+pub use event::{
+    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer,
+    Quiet, Saved, Started, StepMetrics, Tick,
+};
+pub use run::{
+    RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary, WeightsFile, environment, host_name,
+};

@@ -1,0 +1,194 @@
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Seek, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::RunError;
+use crate::state::{CheckpointStore, StateError, write_file};
+
+const LOCK: &str = "lock";
+pub(super) const METRICS: &str = "metrics.jsonl";
+pub(super) const CONFIG: &str = "config.toml";
+
+/// The directory of a run, locked by this process until it is dropped.
+///
+/// It holds `config.toml` (resolved), `environment.json`, `metrics.jsonl` and `checkpoints/`.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    metrics: File,
+    /// The lock. The system releases it when the process ends.
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Locks `path` for a new run, and makes the directory if it is missing.
+    ///
+    /// # Errors
+    /// Where it holds a run, or another process holds it.
+    pub fn create(path: &Path) -> Result<Self, RunError> {
+        let run = Self::resume(path)?;
+        if run.holds_run() { Err(RunError::Exists { path: path.to_owned() }) } else { Ok(run) }
+    }
+
+    /// Locks `path` to continue its run, or for a new run if it has none.
+    ///
+    /// # Errors
+    /// Where another process holds it.
+    pub fn resume(path: &Path) -> Result<Self, RunError> {
+        fs::create_dir_all(path).map_err(StateError::io("create", path))?;
+        let lock = lock(path)?;
+        let file = path.join(METRICS);
+        let metrics = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&file)
+            .map_err(StateError::io("open", &file))?;
+        cut_torn_line(&file, &metrics).map_err(StateError::io("read", &file))?;
+        Ok(Self { path: path.to_owned(), metrics, _lock: lock })
+    }
+
+    /// Locks `runs/<name>` for a new run, or `runs/<name>-2` and so on where a run exists.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn next(name: &str) -> Result<Self, RunError> {
+        for path in candidates(name) {
+            match Self::create(&path) {
+                Err(RunError::Exists { .. } | RunError::InUse { .. }) => {}
+                result => return result,
+            }
+        }
+        // `candidates` is endless.
+        Err(RunError::Exists { path: Path::new("runs").join(name) })
+    }
+
+    /// The newest of `runs/<name>`, `runs/<name>-2` … with a checkpoint. Without checkpoints the newest directory, or else
+    /// `runs/<name>`.
+    pub fn last(name: &str) -> PathBuf {
+        let runs = Path::new("runs");
+        let number = |entry: &str| match entry.strip_prefix(name)? {
+            "" => Some(1),
+            rest => rest.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 1),
+        };
+        let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+        let numbered = entries.filter_map(|entry| {
+            let path = runs.join(entry.file_name());
+            Some((path.join(CheckpointStore::DIRECTORY).is_dir(), number(entry.file_name().to_str()?)?, path))
+        });
+        numbered.max().map_or_else(|| runs.join(name), |(.., path)| path)
+    }
+
+    /// Whether a run has begun here.
+    pub fn holds_run(&self) -> bool {
+        Self::is_run(&self.path)
+    }
+
+    /// Whether a run has begun in the directory `path`.
+    pub fn is_run(path: &Path) -> bool {
+        path.join(CONFIG).is_file()
+    }
+
+    /// Whether a process trains in the directory `path`.
+    pub fn is_held(path: &Path) -> bool {
+        let lock = File::open(path.join(LOCK));
+        // A shared lock succeeds unless a run holds the exclusive one. Closing the file releases it.
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The checkpoints.
+    pub fn checkpoints(&self) -> CheckpointStore {
+        CheckpointStore::at(self.path.join(CheckpointStore::DIRECTORY))
+    }
+
+    /// Writes the resolved configuration and the environment.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn describe(&self, config: &str, environment: &serde_json::Value) -> Result<(), RunError> {
+        let environment = format!("{environment:#}\n");
+        write_file(&self.path.join("environment.json"), environment.as_bytes())?;
+        // The configuration is last, since it marks the directory as taken.
+        Ok(write_file(&self.path.join(CONFIG), config.as_bytes())?)
+    }
+
+    /// Appends a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn log(&mut self, event: &impl Serialize) -> Result<(), RunError> {
+        let path = self.path.join(METRICS);
+        let mut append = || {
+            let mut line = serde_json::to_vec(event)?;
+            line.push(b'\n');
+            self.metrics.write_all(&line)
+        };
+        Ok(append().map_err(StateError::io("write", path))?)
+    }
+}
+
+/// Cuts off an incomplete last line, left by a full disk or a kill.
+fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
+    let bytes = fs::read(path)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if whole < bytes.len() { metrics.set_len(whole as u64) } else { Ok(()) }
+}
+
+fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {
+    let runs = Path::new("runs");
+    let later = (2usize..).map({
+        let name = name.to_owned();
+        move |number| runs.join(format!("{name}-{number}"))
+    });
+    std::iter::once(runs.join(name)).chain(later)
+}
+
+/// Locks a file, with retries: [`RunDirectory::is_held`] takes a shared lock for a moment.
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            result => return result,
+        }
+    }
+    file.try_lock()
+}
+
+fn lock(directory: &Path) -> Result<File, RunError> {
+    let path = directory.join(LOCK);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(StateError::io("open", &path))?;
+    match try_lock(&file) {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&path).ok().filter(|text| !text.is_empty());
+            let holder = holder.map_or("another process".into(), |id| format!("process {}", id.trim()));
+            return Err(RunError::InUse { path: directory.to_owned(), holder });
+        }
+        Err(TryLockError::Error(error)) => return Err(StateError::io("lock", &path)(error).into()),
+    }
+    let mut sign = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    sign().map_err(StateError::io("write", &path))?;
+    Ok(file)
+}

@@ -1,0 +1,345 @@
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use oomph_config::Value;
+use oomph_core::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    RunError,
+    directory::{CONFIG, METRICS, RunDirectory},
+};
+use crate::{event::Ended, state::StateError};
+
+/// A run, read from its directory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// The directory.
+    pub run_dir: PathBuf,
+    /// The model's name.
+    pub model: String,
+    /// The data source's name.
+    pub source: String,
+    /// The status of the run.
+    pub status: RunStatus,
+    /// Optimizer steps done.
+    pub step: usize,
+    /// Optimizer steps that the run planned, if it logged its start.
+    pub steps: Option<usize>,
+    /// Mean training loss at the last reading.
+    pub loss: Option<f64>,
+    /// The evaluation with the lowest loss.
+    pub best: Option<RunEvaluation>,
+    /// The last evaluation.
+    pub last: Option<RunEvaluation>,
+    /// The peak in use on the device, if measured.
+    pub peak_in_use_bytes: Option<Bytes>,
+    /// Samples per second of the last process.
+    pub samples_per_second: Option<f64>,
+    /// Seconds of all processes of the run.
+    pub seconds: f64,
+    /// When its last process started.
+    pub started_unix_seconds: Option<u64>,
+    /// The error that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The values of its configuration by key.
+    #[serde(skip)]
+    pub config: BTreeMap<String, Value>,
+}
+
+/// The status of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// A process trains in it.
+    Running,
+    /// All steps are done, or evaluation stopped improving.
+    Finished,
+    /// A signal stopped the run, which saved its state.
+    Stopped,
+    /// An error ended it.
+    Failed,
+    /// The process was killed, or the machine went down.
+    Killed,
+}
+
+/// An evaluation of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RunEvaluation {
+    /// Optimizer steps done.
+    pub step: usize,
+    /// Mean loss over the held-out samples.
+    pub eval_loss: f64,
+    /// The share of correct predictions.
+    pub eval_accuracy: Option<f64>,
+    /// The exponential of the loss, for language models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_perplexity: Option<f64>,
+}
+
+/// The fields of a line of `metrics.jsonl` that a summary needs. Numbers that are not finite are `null`.
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum LogLine {
+    Started {
+        steps: usize,
+        first_step: usize,
+        metered: bool,
+    },
+    Step {
+        step: usize,
+        loss: Option<f64>,
+        samples_per_second: f64,
+        peak_in_use_bytes: Bytes,
+        seconds: f64,
+    },
+    Eval {
+        step: usize,
+        eval_loss: Option<f64>,
+        eval_accuracy: Option<f64>,
+        eval_perplexity: Option<f64>,
+    },
+    Done {
+        step: usize,
+        loss: Option<f64>,
+        samples_per_second: f64,
+        peak_in_use_bytes: Bytes,
+        seconds: f64,
+        ended: Ended,
+    },
+    Error {
+        message: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl RunSummary {
+    /// Reads the run in the directory `path`, without changing it.
+    ///
+    /// # Errors
+    /// Where there is no run, or a file is damaged.
+    pub fn read(path: &Path) -> Result<Self, RunError> {
+        let file = path.join(CONFIG);
+        if !RunDirectory::is_run(path) {
+            return Err(RunError::NotARun { path: path.to_owned() });
+        }
+        let text = fs::read_to_string(&file).map_err(StateError::io("read", &file))?;
+        let config = oomph_config::values(&file.display().to_string(), &text)?;
+        let named = |key: &str| config.get(key).map_or_else(String::new, Value::shown);
+        let mut read = LogReader::default();
+        // The lock is checked before the log is read, so a run that ends in between counts as ended.
+        let is_running = RunDirectory::is_held(path);
+        read.file(&path.join(METRICS))?;
+        Ok(Self {
+            run_dir: path.to_owned(),
+            model: named("model.name"),
+            source: named("data.source"),
+            status: read.status(is_running),
+            step: read.step,
+            steps: read.steps,
+            loss: read.loss,
+            best: read.best(),
+            last: read.evaluations.last().copied(),
+            peak_in_use_bytes: read.peak_in_use_bytes.filter(|_| read.is_metered),
+            samples_per_second: read.samples_per_second,
+            seconds: read.earlier_seconds + read.seconds,
+            started_unix_seconds: started(path),
+            error: read.error,
+            config,
+        })
+    }
+}
+
+/// When the last process of the run in a directory started, by its `environment.json`.
+fn started(path: &Path) -> Option<u64> {
+    let file = path.join("environment.json");
+    let text = file.is_file().then(|| fs::read(file).ok())??;
+    serde_json::from_slice::<serde_json::Value>(&text).ok()?["started_unix_seconds"].as_u64()
+}
+
+fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
+    // The message ends with a position that counts from the start of this line.
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+    RunError::Damaged { path: path.to_owned(), line, column: error.column(), reason }
+}
+
+/// Reads a log line by line.
+#[derive(Default)]
+struct LogReader {
+    step: usize,
+    steps: Option<usize>,
+    is_metered: bool,
+    loss: Option<f64>,
+    evaluations: Vec<RunEvaluation>,
+    peak_in_use_bytes: Option<Bytes>,
+    samples_per_second: Option<f64>,
+    earlier_seconds: f64,
+    /// Seconds of the current process.
+    seconds: f64,
+    ended: Option<Ended>,
+    error: Option<String>,
+}
+
+impl LogReader {
+    fn file(&mut self, path: &Path) -> Result<(), RunError> {
+        let refused = || StateError::io("read", path);
+        // Checked before opening: opening a pipe blocks.
+        if !fs::metadata(path).map_err(refused())?.is_file() {
+            return Err(refused()(io::Error::other("it is not a file")).into());
+        }
+        let mut lines = BufReader::new(File::open(path).map_err(refused())?);
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            lines.read_until(b'\n', &mut line).map_err(refused())?;
+            // A last line without an end is incomplete.
+            if line.pop() != Some(b'\n') {
+                break;
+            }
+            let read = serde_json::from_slice(&line).map_err(|error| damaged(path, number, &error))?;
+            self.line(read);
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: LogLine) {
+        match line {
+            LogLine::Started { steps, first_step, metered } => {
+                self.steps = Some(steps);
+                self.step = first_step;
+                self.is_metered = metered;
+                self.earlier_seconds += std::mem::take(&mut self.seconds);
+                (self.ended, self.error) = (None, None);
+                // The resumed run repeats the evaluations after its checkpoint.
+                self.evaluations.retain(|evaluation| evaluation.step <= first_step);
+            }
+            LogLine::Step { step, loss, samples_per_second, peak_in_use_bytes, seconds } => {
+                self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);
+            }
+            LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity } => {
+                let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
+                self.evaluations.push(evaluation);
+            }
+            LogLine::Done { step, loss, samples_per_second, peak_in_use_bytes, seconds, ended } => {
+                self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);
+                self.ended = Some(ended);
+            }
+            LogLine::Error { message } => self.error = Some(message),
+            LogLine::Eval { eval_loss: None, .. } | LogLine::Other => {}
+        }
+    }
+
+    fn trained(&mut self, step: usize, loss: Option<f64>, rate: f64, peak: Bytes, seconds: f64) {
+        self.step = step;
+        self.loss = loss.or(self.loss);
+        // A process without steps has no rate.
+        self.samples_per_second = Some(rate).filter(|rate| *rate > 0.0).or(self.samples_per_second);
+        self.peak_in_use_bytes = self.peak_in_use_bytes.max(Some(peak));
+        self.seconds = seconds;
+    }
+
+    fn status(&self, is_running: bool) -> RunStatus {
+        match (is_running, self.ended, &self.error) {
+            (true, ..) => RunStatus::Running,
+            (_, Some(Ended::Complete | Ended::EarlyStopping), _) => RunStatus::Finished,
+            (_, Some(Ended::Interrupted | Ended::Terminated), _) => RunStatus::Stopped,
+            (_, None, Some(_)) => RunStatus::Failed,
+            (_, None, None) => RunStatus::Killed,
+        }
+    }
+
+    /// The evaluation with the lowest loss; the first of equals.
+    fn best(&self) -> Option<RunEvaluation> {
+        self.evaluations.iter().copied().min_by(|one, other| one.eval_loss.total_cmp(&other.eval_loss))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STARTED: &str = r#"{"event":"started","steps":6,"first_step":0,"metered":true}"#;
+
+    fn step(step: usize, peak: u64) -> String {
+        format!(
+            r#"{{"event":"step","step":{step},"loss":0.5,"samples_per_second":9.0,"peak_in_use_bytes":{peak},"seconds":{step}.0}}"#
+        )
+    }
+
+    fn eval(step: usize, loss: &str) -> String {
+        format!(r#"{{"event":"eval","step":{step},"eval_loss":{loss},"eval_accuracy":0.5}}"#)
+    }
+
+    fn summary(lines: &[&str], end: &str) -> Result<RunSummary, RunError> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let write = |name: &str, text: String| fs::write(directory.path().join(name), text).expect("a file");
+        write("config.toml", "[model]\nname = 'lstm'\n[data]\nsource = 'digits'\n".to_owned());
+        write("environment.json", r#"{"started_unix_seconds": 17}"#.to_owned());
+        write("metrics.jsonl", lines.iter().map(|line| format!("{line}\n")).collect::<String>() + end);
+        RunSummary::read(directory.path())
+    }
+
+    #[test]
+    fn a_log_summarizes_its_run() {
+        let warning = r#"{"event":"warning","message":"new in a later version"}"#;
+        let lines = [
+            STARTED,
+            &step(2, 70),
+            &eval(2, "0.4"),
+            warning,
+            &step(4, 90),
+            &eval(4, "0.6"),
+            &eval(5, "null"),
+        ];
+        let run = summary(&lines, "{\"event\":\"st").expect("a run");
+        assert_eq!((run.model.as_str(), run.source.as_str()), ("lstm", "digits"));
+        assert_eq!((run.status, run.step, run.steps), (RunStatus::Killed, 4, Some(6)));
+        assert_eq!((run.best.map(|best| best.step), run.last.map(|last| last.step)), (Some(2), Some(4)));
+        assert_eq!((run.peak_in_use_bytes, run.seconds), (Some(Bytes::new(90)), 4.0));
+        assert_eq!(run.started_unix_seconds, Some(17));
+    }
+
+    #[test]
+    fn repeated_evaluations_after_a_resume_count_once() {
+        let resumed = STARTED.replace("\"first_step\":0", "\"first_step\":2");
+        let done = r#"{"event":"done","step":3,"loss":0.1,"samples_per_second":7.0,"peak_in_use_bytes":80,"seconds":1.5,"ended":"interrupted"}"#;
+        let lines = [
+            STARTED,
+            &step(2, 70),
+            &eval(2, "0.4"),
+            &step(4, 90),
+            &eval(4, "0.1"),
+            &resumed,
+            &eval(3, "0.3"),
+            done,
+        ];
+        let run = summary(&lines, "").expect("a run");
+        assert_eq!((run.status, run.step), (RunStatus::Stopped, 3));
+        assert_eq!((run.best.map(|best| best.step), run.last.map(|last| last.step)), (Some(3), Some(3)));
+        assert_eq!((run.seconds, run.samples_per_second), (5.5, Some(7.0)));
+    }
+
+    #[test]
+    fn an_error_at_the_end_is_a_failure_and_one_before_a_resume_is_not() {
+        let error = r#"{"event":"error","message":"the disk is full"}"#;
+        let run = summary(&[STARTED, error], "").expect("a run");
+        assert_eq!((run.status, run.error.as_deref()), (RunStatus::Failed, Some("the disk is full")));
+        let run = summary(&[STARTED, error, STARTED], "").expect("a run");
+        assert_eq!((run.status, run.error), (RunStatus::Killed, None));
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        match summary(&[STARTED, "{\"event\":", STARTED], "") {
+            Err(RunError::Damaged { line: 2, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use oomph_data::{Source, SourceRecord};
+use oomph_engine::{HostTensor, record::OptimizerRecord};
+use oomph_model::Named;
+
+use super::{
+    StateError, TrainProgress, TrainState,
+    disk::{sync_directory, write_durably},
+    manifest::{FORMAT_VERSION, Manifest, sha256},
+    weight_file::{decode, encode, encode_source},
+};
+
+const MODEL: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+/// Absent without carried state.
+const CARRIED: &str = "carried.safetensors";
+const CONFIG: &str = "config.toml";
+/// Absent in older checkpoints.
+const SOURCE: &str = "source.json";
+/// The directory of checkpoints in a run directory.
+pub(super) const DIRECTORY: &str = "checkpoints";
+pub(super) const STATE: &str = "state.json";
+
+/// What a checkpoint records beside the training state.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The resolved configuration.
+    pub config: &'a str,
+    /// The record of the data that predictions need, if known.
+    pub source: Option<&'a SourceRecord>,
+}
+
+/// A checkpoint on disk. All its files are present and verified.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    manifest: Manifest,
+}
+
+impl Checkpoint {
+    /// Opens the checkpoint in the directory `path` and verifies every file.
+    ///
+    /// # Errors
+    /// Where a file is missing, damaged or has another format.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        let file = path.join(STATE);
+        let bytes = fs::read(&file).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(path, STATE),
+            _ => StateError::io("read", &file)(error),
+        })?;
+        let checkpoint = Self { path: path.to_owned(), manifest: Manifest::decode(&bytes, &file)? };
+        let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
+        for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others) {
+            checkpoint.read(name)?;
+        }
+        Ok(checkpoint)
+    }
+
+    /// Writes a checkpoint into the new directory `path` and flushes it to the disk.
+    pub(crate) fn write(path: &Path, state: &TrainState, about: About<'_>) -> Result<(), StateError> {
+        fs::create_dir(path).map_err(StateError::io("create", path))?;
+        let mut files = BTreeMap::new();
+        let mut put = |name: &str, bytes: &[u8]| {
+            files.insert(name.to_owned(), sha256(bytes));
+            write_durably(&path.join(name), bytes)
+        };
+        put(MODEL, &encode(&state.model, &path.join(MODEL))?)?;
+        put(OPTIMIZER, &encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
+        if !state.carried.is_empty() {
+            put(CARRIED, &encode(&state.carried, &path.join(CARRIED))?)?;
+        }
+        put(CONFIG, about.config.as_bytes())?;
+        if let Some(source) = about.source {
+            put(SOURCE, encode_source(source, &path.join(SOURCE))?.as_bytes())?;
+        }
+        let manifest = Manifest {
+            format_version: FORMAT_VERSION,
+            oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
+            progress: state.progress.clone(),
+            optimizer_scalars: state.optimizer.scalars.clone(),
+            optimizer_ranks: state.optimizer.ranks.clone(),
+            loss_scale: state.loss_scale,
+            files,
+        };
+        let file = path.join(STATE);
+        write_durably(&file, &manifest.encode(&file)?)?;
+        sync_directory(path)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run directory of the checkpoint: the directory above `checkpoints/`, if there is one.
+    pub fn run_directory(&self) -> Option<PathBuf> {
+        let above = |path: &Path| {
+            let store = path.parent().filter(|store| store.ends_with(DIRECTORY))?;
+            Some(store.parent()?.to_owned()).filter(|run| !run.as_os_str().is_empty())
+        };
+        // The given path decides, unless it is `.` or a link.
+        above(&self.path).or_else(|| above(&self.path.canonicalize().ok()?))
+    }
+
+    /// How far the training had come.
+    pub fn progress(&self) -> &TrainProgress {
+        &self.manifest.progress
+    }
+
+    /// The resolved configuration of the training.
+    ///
+    /// # Errors
+    /// Where the file was damaged after the checkpoint was opened.
+    pub fn config(&self) -> Result<String, StateError> {
+        let bytes = self.read(CONFIG)?;
+        String::from_utf8(bytes).map_err(|error| StateError::Malformed {
+            path: self.path.join(CONFIG),
+            reason: error.to_string(),
+        })
+    }
+
+    /// The record of the data that predictions need.
+    ///
+    /// # Errors
+    /// Where the checkpoint has no record, or the file was damaged after the checkpoint was opened.
+    pub fn source(&self) -> Result<SourceRecord, StateError> {
+        let path = self.path.join(SOURCE);
+        if !self.has_source() {
+            return Err(StateError::NoSource { checkpoint: self.path.clone() });
+        }
+        serde_json::from_slice(&self.read(SOURCE)?)
+            .map_err(|error| StateError::Malformed { path, reason: error.to_string() })
+    }
+
+    /// Whether it has a record of the data. Older checkpoints have none.
+    pub fn has_source(&self) -> bool {
+        self.has(SOURCE)
+    }
+
+    /// Checks that `source` has the classes of the training, in the same order. A checkpoint without a record of its classes
+    /// passes.
+    ///
+    /// # Errors
+    /// [`StateError::ClassesChanged`] with the first class that differs.
+    pub fn check_classes(&self, source: &dyn Source) -> Result<(), StateError> {
+        if !self.has_source() {
+            return Ok(());
+        }
+        match self.source()?.first_other_class(source) {
+            Some(class) => Err(StateError::ClassesChanged { checkpoint: self.path.clone(), class }),
+            None => Ok(()),
+        }
+    }
+
+    /// Parameters and running statistics by name.
+    ///
+    /// # Errors
+    /// Where the file was damaged after the checkpoint was opened.
+    pub fn model(&self) -> Result<Named<HostTensor>, StateError> {
+        decode(&self.read(MODEL)?, &self.path.join(MODEL))
+    }
+
+    /// The whole training state.
+    ///
+    /// # Errors
+    /// Where a file was damaged after the checkpoint was opened.
+    pub fn state(&self) -> Result<TrainState, StateError> {
+        let optimizer = OptimizerRecord {
+            tensors: decode(&self.read(OPTIMIZER)?, &self.path.join(OPTIMIZER))?,
+            scalars: self.manifest.optimizer_scalars.clone(),
+            ranks: self.manifest.optimizer_ranks.clone(),
+        };
+        let Manifest { progress, loss_scale, .. } = self.manifest.clone();
+        let carried = match self.has(CARRIED) {
+            true => decode(&self.read(CARRIED)?, &self.path.join(CARRIED))?,
+            false => Named::new(),
+        };
+        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried })
+    }
+
+    /// Whether the checkpoint has a file.
+    fn has(&self, name: &str) -> bool {
+        self.manifest.files.contains_key(name)
+    }
+
+    /// Reads a file and verifies its checksum.
+    fn read(&self, name: &str) -> Result<Vec<u8>, StateError> {
+        let path = self.path.join(name);
+        let expected = self.manifest.files.get(name).ok_or_else(|| missing(&self.path, name))?;
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(&self.path, name),
+            _ => StateError::io("read", &path)(error),
+        })?;
+        if sha256(&bytes) == *expected { Ok(bytes) } else { Err(StateError::Checksum { path }) }
+    }
+}
+
+fn missing(checkpoint: &Path, file: &str) -> StateError {
+    StateError::MissingFile { checkpoint: checkpoint.to_owned(), file: file.to_owned() }
+}

@@ -1,0 +1,56 @@
+//! Durable writes: a crash or a power cut at any moment leaves the old file or the new file, complete.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
+
+use super::StateError;
+
+/// Writes a new file and flushes it to the disk.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(StateError::io("write", path))
+}
+
+/// Flushes the entries of a directory to the disk.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StateError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(StateError::io("flush", path))
+}
+
+/// Writes a file under another name and renames it: readers see the old contents or the new.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.tmp"));
+    write_durably(&beside, bytes)?;
+    rename_durably(&beside, path)
+}
+
+/// Gives a file that was written beside its name that name, on the disk too.
+pub(crate) fn rename_durably(beside: &Path, path: &Path) -> Result<(), StateError> {
+    let rename = || {
+        File::open(beside)?.sync_all()?;
+        fs::rename(beside, path)
+    };
+    rename().map_err(StateError::io("write", path))?;
+    let folder =
+        path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    folder.map_or(Ok(()), sync_directory)
+}
+
+/// Makes `link` a symbolic link to `target`, replacing the one that is there in one step.
+pub(crate) fn replace_link(link: &Path, target: &str) -> Result<(), StateError> {
+    let name = link.file_name().unwrap_or_default().to_string_lossy();
+    let beside = link.with_file_name(format!(".{name}.tmp"));
+    if beside.symlink_metadata().is_ok() {
+        fs::remove_file(&beside).map_err(StateError::io("remove", &beside))?;
+    }
+    std::os::unix::fs::symlink(target, &beside).map_err(StateError::io("write", &beside))?;
+    fs::rename(&beside, link).map_err(StateError::io("write", link))?;
+    link.parent().map_or(Ok(()), sync_directory)
+}

@@ -1,0 +1,23 @@
+//! Checkpoints: a training state on disk, complete or absent.
+//!
+//! A checkpoint is a directory with `model.safetensors`, `optimizer.safetensors`, the resolved `config.toml`,
+//! `source.json` (the record of the data that predictions need) and `state.json`, which holds the progress and the
+//! SHA-256 of all files, its own included. A checkpoint is written under a temporary name, flushed to disk and renamed.
+//! Only then `latest` moves. A crash at any moment leaves the checkpoint before, and readers verify every file.
+
+mod checkpoint;
+mod disk;
+mod error;
+mod manifest;
+mod store;
+mod train_state;
+pub mod weight_file;
+
+pub use checkpoint::{About, Checkpoint};
+pub use disk::write_file;
+pub use error::StateError;
+pub use manifest::TrainProgress;
+pub use store::{CheckpointStore, FoundCheckpoint, Which};
+pub use train_state::TrainState;
+
+pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

@@ -1,0 +1,125 @@
+//! Weight files: safetensors files, whose errors name the file.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use oomph_data::SourceRecord;
+use oomph_engine::{
+    HostTensor,
+    record::RecordError,
+    tensor_file::{self, bytes},
+};
+use oomph_model::Named;
+use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
+
+use super::{StateError, disk::rename_durably};
+
+/// Encodes tensors as a safetensors file. Errors name `path`.
+pub(super) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
+    tensor_file::encode(tensors).map_err(|error| of_file(path, error))
+}
+
+/// Decodes the safetensors file `path`.
+pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, StateError> {
+    tensor_file::decode(bytes).map_err(|error| of_file(path, error))
+}
+
+fn of_file(path: &Path, error: RecordError) -> StateError {
+    match error {
+        RecordError::Malformed { reason } => StateError::Malformed { path: path.to_owned(), reason },
+        error => error.into(),
+    }
+}
+
+/// Encodes a record of the data as JSON. Errors name `path`.
+pub fn encode_source(source: &SourceRecord, path: &Path) -> Result<String, StateError> {
+    serde_json::to_string_pretty(source)
+        .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// A tensor of a weight file.
+pub enum WeightTensor<'a> {
+    /// A parameter or a running statistic.
+    Floats(&'a HostTensor),
+    /// A 64-bit integer.
+    Count(i64),
+}
+
+/// A note in the metadata of a weight file.
+#[derive(Clone, Debug)]
+pub struct FileNote {
+    /// The metadata key.
+    pub key: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+/// Writes a safetensors file, tensor by tensor, with a note beside PyTorch's. The file is complete or absent.
+///
+/// # Errors
+/// Where the system refuses, or the library refuses the tensors.
+pub fn write(
+    tensors: &BTreeMap<String, WeightTensor<'_>>,
+    note: Option<FileNote>,
+    path: &Path,
+) -> Result<(), StateError> {
+    let metadata = Some(ordered(note));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let written = serialize_to_file(tensors.iter(), metadata, &beside)
+        .map_err(|error| match error {
+            SafeTensorError::IoError(error) => StateError::io("write", path)(error),
+            error => StateError::Malformed { path: path.to_owned(), reason: error.to_string() },
+        })
+        .and_then(|()| rename_durably(&beside, path));
+    written.inspect_err(|_| {
+        // Half a file is useless. If it cannot be removed either, the first error is reported.
+        let _ = std::fs::remove_file(&beside);
+    })
+}
+
+/// PyTorch's note and ours, in a map that iterates in this order: the library writes them in the map's order, and equal
+/// weights must give equal bytes. A new map of two has the right order every second time.
+fn ordered(note: Option<FileNote>) -> HashMap<String, String> {
+    const FIRST: &str = "format";
+    loop {
+        let mut notes = HashMap::from([(FIRST.to_owned(), "pt".to_owned())]);
+        notes.extend(note.clone().map(|FileNote { key, text }| (key.to_owned(), text)));
+        if notes.keys().next().is_some_and(|key| key == FIRST) {
+            return notes;
+        }
+    }
+}
+
+impl View for &WeightTensor<'_> {
+    fn dtype(&self) -> Dtype {
+        match self {
+            WeightTensor::Floats(_) => Dtype::F32,
+            WeightTensor::Count(_) => Dtype::I64,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            WeightTensor::Floats(tensor) => &tensor.shape,
+            WeightTensor::Count(_) => &[],
+        }
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        match self {
+            WeightTensor::Floats(tensor) => bytes(tensor).into(),
+            WeightTensor::Count(count) => count.to_le_bytes().to_vec().into(),
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        match self {
+            WeightTensor::Floats(tensor) => tensor.values.len() * size_of::<f32>(),
+            WeightTensor::Count(_) => size_of::<i64>(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The messages of an event file in the encoding of Protocol Buffers: the few that are needed, by field number, as in
+//! TensorFlow's `util/event.proto` and `framework/summary.proto`.
+
+use super::Histogram;
+
+/// The version that readers know.
+const VERSION: &str = "brain.Event:2";
+/// `SessionLog.START`.
+const START: u64 = 1;
+
+/// One record of an event file.
+#[derive(Clone, Debug)]
+pub(super) struct EventRecord {
+    /// Seconds since 1970.
+    pub(super) wall_time: f64,
+    /// Optimizer steps done.
+    pub(super) step: u64,
+    pub(super) what: What,
+}
+
+/// What a record says.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// The head of a file.
+    Version,
+    /// A process begins with this step. What earlier files have of it and later ones does not count any more.
+    Start,
+    /// Numbers by tag.
+    Scalars(Vec<(String, f64)>),
+    /// The distribution of a tensor's values.
+    Histogram(String, Histogram),
+}
+
+impl EventRecord {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut event = Encoder::default();
+        event.double(1, self.wall_time);
+        // Zero is what a missing number stands for.
+        if self.step > 0 {
+            event.integer(2, self.step);
+        }
+        match &self.what {
+            What::Version => event.bytes(3, VERSION.as_bytes()),
+            What::Start => event.message(7, |log| log.integer(1, START)),
+            What::Scalars(scalars) => event.message(5, |summary| {
+                for (tag, value) in scalars {
+                    summary.message(1, |entry| {
+                        entry.bytes(1, tag.as_bytes());
+                        entry.float(2, *value as f32);
+                    });
+                }
+            }),
+            What::Histogram(tag, histogram) => event.message(5, |summary| {
+                summary.message(1, |entry| {
+                    entry.bytes(1, tag.as_bytes());
+                    entry.message(5, |message| encode_histogram(histogram, message));
+                });
+            }),
+        }
+        event.0
+    }
+}
+
+fn encode_histogram(histogram: &Histogram, message: &mut Encoder) {
+    let (limits, counts): (Vec<f64>, Vec<f64>) =
+        histogram.buckets().map(|(limit, count)| (limit, count as f64)).unzip();
+    message.double(1, histogram.min);
+    message.double(2, histogram.max);
+    message.double(3, histogram.count as f64);
+    message.double(4, histogram.sum);
+    message.double(5, histogram.sum_of_squares);
+    message.doubles(6, &limits);
+    message.doubles(7, &counts);
+}
+
+/// Writes fields one after the other.
+#[derive(Debug, Default)]
+struct Encoder(Vec<u8>);
+
+/// How the bytes of a field are delimited.
+#[derive(Clone, Copy)]
+enum Wire {
+    Varint = 0,
+    Eight = 1,
+    Delimited = 2,
+    Four = 5,
+}
+
+impl Encoder {
+    fn key(&mut self, field: u64, wire: Wire) {
+        self.varint(field << 3 | wire as u64);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn integer(&mut self, field: u64, value: u64) {
+        self.key(field, Wire::Varint);
+        self.varint(value);
+    }
+
+    fn double(&mut self, field: u64, value: f64) {
+        self.key(field, Wire::Eight);
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn float(&mut self, field: u64, value: f32) {
+        self.key(field, Wire::Four);
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        self.key(field, Wire::Delimited);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    /// Packed.
+    fn doubles(&mut self, field: u64, values: &[f64]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.bytes(field, &bytes);
+    }
+
+    fn message(&mut self, field: u64, write: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        write(&mut inner);
+        self.bytes(field, &inner.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the protobuf library of tensorboard 2.21 writes for the same message.
+    #[track_caller]
+    fn check(step: u64, what: What, expected: &str) {
+        let bytes = EventRecord { wall_time: 1.5, step, what }.encode();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected);
+    }
+
+    #[test]
+    fn messages_are_those_of_the_protobuf_library() {
+        check(300, What::Version, "09000000000000f83f10ac021a0d627261696e2e4576656e743a32");
+        check(301, What::Start, "09000000000000f83f10ad023a020801");
+        check(
+            300,
+            What::Scalars(vec![("loss/train".to_owned(), 0.25)]),
+            "09000000000000f83f10ac022a130a110a0a6c6f73732f747261696e150000803e",
+        );
+    }
+
+    #[test]
+    fn a_step_of_zero_is_left_out() {
+        check(0, What::Version, "09000000000000f83f1a0d627261696e2e4576656e743a32");
+    }
+
+    #[test]
+    fn a_histogram_has_its_fields_in_order() {
+        let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+        let histogram = Histogram::of(&[-1.0, 2.0, 0.5]).expect("finite values");
+        let (limits, counts): (Vec<f64>, Vec<f64>) =
+            histogram.buckets().map(|(limit, count)| (limit, count as f64)).unzip();
+        let mut encoder = Encoder::default();
+        encode_histogram(&histogram, &mut encoder);
+        let mut expected = Vec::new();
+        for (key, value) in [(0x09, -1.0), (0x11, 2.0), (0x19, 3.0), (0x21, 1.5), (0x29, 5.25)] {
+            expected.push(key);
+            expected.extend(bytes(&[value]));
+        }
+        for (key, values) in [(0x32, limits), (0x3a, counts)] {
+            expected.push(key);
+            let mut length = Encoder::default();
+            length.varint(8 * values.len() as u64);
+            expected.extend(length.0);
+            expected.extend(bytes(&values));
+        }
+        assert_eq!(encoder.0, expected);
+    }
+}

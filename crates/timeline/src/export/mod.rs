@@ -1,0 +1,39 @@
+//! Timelines as files for other programs.
+//!
+//! | function | output | opened by |
+//! |---|---|---|
+//! | [`html`] | one interactive page of a timeline and its plan, for one or several devices | any browser, offline |
+//! | [`svg`] | a picture of a timeline by category | any browser, READMEs, reports |
+//! | [`snapshot`] | a memory snapshot in PyTorch's pickle format | PyTorch's `memory_viz`, `_memory_viz.py` |
+//! | [`perfetto`] | a Chrome trace: counters by category, slices for steps, phases and stages | Perfetto, `chrome://tracing` |
+//! | [`json_lines`] | one object per line | `jq`, scripts |
+//! | [`chart`] | a page of bars that compares plans and runs | any browser, offline |
+//!
+//! Each of them writes the content of a [`Timeline`](crate::Timeline) and nothing else. [`write_file`] opens the file and
+//! writes it completely or not at all. Texts of the data are escaped: a tensor may be called `</script>`.
+
+mod align;
+mod chart;
+mod columns;
+mod document;
+mod file;
+mod header;
+mod html;
+mod json_lines;
+mod page;
+mod perfetto;
+mod pickle;
+mod placement;
+#[cfg(test)]
+mod sample;
+mod snapshot;
+mod svg;
+
+pub use chart::{Comparison, ComparisonRow, chart};
+pub use file::write_file;
+pub use html::html;
+pub use json_lines::json_lines;
+pub use page::{Page, PageDevice};
+pub use perfetto::perfetto;
+pub use snapshot::snapshot;
+pub use svg::svg;

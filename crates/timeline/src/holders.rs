@@ -1,0 +1,109 @@
+//! The largest blocks at a moment.
+
+use oomph_core::{Bytes, Phase};
+use serde::{Deserialize, Serialize};
+
+use crate::{block::Block, category::Category, names::Name, timeline::Timeline};
+
+/// Equal blocks of memory and their contents. Unknown texts are empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The number of equal blocks: 2 for the two moments of Adam.
+    pub count: usize,
+    /// Bytes of each block.
+    pub bytes: Bytes,
+    /// Their category.
+    pub category: Category,
+    /// The tensor in them, if known: `layer1.0.conv1.weight`.
+    pub tensor: String,
+    /// The tensor's shape, if known.
+    pub shape: Vec<usize>,
+    /// The operation that allocated them, from the plan; or `before the recording`.
+    pub operation: String,
+    /// Their stage, layer or scope within one.
+    pub scope: String,
+    /// The phase they were allocated in.
+    pub phase: Phase,
+}
+
+impl Holder {
+    /// Bytes of all blocks together.
+    pub fn total_bytes(&self) -> Bytes {
+        Bytes::new(self.bytes.get().saturating_mul(self.count as u64))
+    }
+
+    /// Their size in reports: `2 × 4.50 MiB`.
+    pub fn size(&self) -> String {
+        if self.count > 1 { format!("{} × {}", self.count, self.bytes) } else { self.bytes.to_string() }
+    }
+
+    /// Their contents in reports: `conv1.weight 64×3×3×3`, `conv2d 32×64×32×32`, `–`.
+    pub fn what(&self) -> String {
+        let name = if self.tensor.is_empty() { &self.operation } else { &self.tensor };
+        let shape = self.shape.iter().map(usize::to_string).collect::<Vec<_>>().join("×");
+        let known: Vec<_> = [name, &shape].into_iter().filter(|word| !word.is_empty()).cloned().collect();
+        if known.is_empty() { "–".into() } else { known.join(" ") }
+    }
+
+    /// Their phase and scope in reports: `forward of layer1.0.conv1`.
+    pub fn place(&self) -> String {
+        if self.scope.is_empty() {
+            self.phase.to_string()
+        } else {
+            format!("{} of {}", self.phase, self.scope)
+        }
+    }
+}
+
+impl Timeline {
+    /// The largest blocks after `event`, at most `most` holders. `plan` adds operations and shapes to the blocks of a
+    /// measurement, which records sizes, phases and scopes only.
+    pub fn holders(&self, event: u32, plan: Option<&Timeline>, most: usize) -> Vec<Holder> {
+        let mut found: Vec<Holder> = Vec::with_capacity(most);
+        for index in self.alive_after(event) {
+            let holder = self.described(&self.blocks[index], plan);
+            let is_alike = |known: &Holder| Holder { count: 1, ..known.clone() } == holder;
+            match found.iter().position(is_alike) {
+                Some(known) => found[known].count += 1,
+                None if found.len() < most => found.push(holder),
+                // A smaller block equals none of these.
+                None if found.last().is_some_and(|last| holder.bytes < last.bytes) => break,
+                None => {}
+            }
+        }
+        found
+    }
+
+    fn described(&self, block: &Block, plan: Option<&Timeline>) -> Holder {
+        let scope = self.names.text(block.scope);
+        let like = plan.and_then(|plan| Some((plan, like(block, scope, plan)?)));
+        Holder {
+            count: 1,
+            bytes: Bytes::new(block.bytes),
+            category: block.category,
+            tensor: self.names.text(block.tensor).to_owned(),
+            shape: like.map_or(&block.shape, |(_, like)| &like.shape).clone(),
+            operation: match like {
+                Some((plan, like)) => plan.names.text(like.operation).to_owned(),
+                None => self.names.text(block.operation).to_owned(),
+            },
+            scope: scope.to_owned(),
+            phase: block.phase,
+        }
+    }
+}
+
+/// The planned block that corresponds to `block`, if all planned blocks of that scope, size and category agree.
+fn like<'a>(block: &Block, scope: &str, plan: &'a Timeline) -> Option<&'a Block> {
+    if block.tensor != Name::NONE || scope.is_empty() {
+        return None;
+    }
+    let is_like = |other: &&Block| {
+        (other.bytes, other.category, other.phase) == (block.bytes, block.category, block.phase)
+            && plan.names.text(other.scope) == scope
+    };
+    let mut candidates = plan.blocks.iter().filter(is_like);
+    let first = candidates.next()?;
+    let is_same = |other: &Block| other.operation == first.operation && other.shape == first.shape;
+    candidates.all(is_same).then_some(first)
+}

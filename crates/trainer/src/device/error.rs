@@ -1,0 +1,81 @@
+use burn_backend::InstallMemoryPoolsError;
+use oomph_config::DeviceName;
+
+/// Why a device cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenDeviceError {
+    /// The program was built without CUDA.
+    #[error("device `{device}` needs CUDA, which this build of oomph does not include")]
+    NoCudaInBuild {
+        /// The requested device.
+        device: DeviceName,
+    },
+    /// A library that CUDA needs cannot be loaded.
+    #[error("device `{device}` needs `{library}`, which cannot be loaded: {reason}")]
+    Library {
+        /// The requested device.
+        device: DeviceName,
+        /// The file name of the library.
+        library: &'static str,
+        /// The loader's message.
+        reason: String,
+    },
+    /// The driver is installed but fails.
+    #[error("device `{device}`: the CUDA driver failed with code {code}")]
+    Driver {
+        /// The requested device.
+        device: DeviceName,
+        /// The `CUresult` of `cuInit` or of a query.
+        code: i32,
+    },
+    /// The allocator refused the pool layout.
+    #[error("device `{device}` refused the pool layout of `memory.pool`: {reason}")]
+    Pools {
+        /// The requested device.
+        device: DeviceName,
+        /// The allocator's reason.
+        reason: InstallMemoryPoolsError,
+    },
+    /// No GPU has that index.
+    #[error("device `{device}` does not exist; {}", counted(*count))]
+    NoSuchGpu {
+        /// The requested device.
+        device: DeviceName,
+        /// The GPUs that the driver sees.
+        count: usize,
+    },
+}
+
+fn counted(count: usize) -> String {
+    match count {
+        0 => "the CUDA driver sees no GPU".into(),
+        1 => "the CUDA driver sees one GPU, `cuda:0`".into(),
+        _ => format!("the CUDA driver sees {count} GPUs, `cuda:0` to `cuda:{}`", count - 1),
+    }
+}
+
+impl OpenDeviceError {
+    /// A command or a setting that helps.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoCudaInBuild { .. } => {
+                "build with `--features cuda`, as in `cargo run --release --features cuda -- train …`, \
+                 or use `--devices cpu`"
+                    .into()
+            }
+            Self::Library { library: "libcuda.so.1", .. } => {
+                "install the NVIDIA driver, which has it, or use `--devices cpu`".into()
+            }
+            Self::Library { library, .. } => {
+                format!(
+                    "install the CUDA toolkit, which has it, and add the folder of `{library}` to `LD_LIBRARY_PATH`"
+                )
+            }
+            Self::Pools { .. } => "remove `memory.pool` to use Burn's default pool layout".into(),
+            Self::Driver { .. } => "run `nvidia-smi` for details; restarting the machine may help".into(),
+            Self::NoSuchGpu { .. } => {
+                "run `oomph devices` to list the GPUs; `CUDA_VISIBLE_DEVICES` may hide some".into()
+            }
+        })
+    }
+}

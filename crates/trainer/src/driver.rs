@@ -1,0 +1,116 @@
+use std::time::Instant;
+
+use oomph_data::Batch;
+use oomph_engine::{
+    session::{Session, mark_step},
+    step::{StepOutcome, Stepper},
+};
+use oomph_memory::{Account, charge, record::StepKind};
+
+use oomph_runs::Observer;
+
+use crate::{
+    LrSchedule, Stop, TrainError,
+    evaluate::{Evaluation, PlacedModel, evaluate_batches},
+    lr_schedule::lr_schedule,
+    ranks::{RankCommand, command, command_glance},
+};
+
+/// Drives a stepper, for training, following rank 0, rehearsing, measuring and profiling.
+///
+/// A driver marks each step on all devices, sends the command to the other ranks, sets the learning rate and counts steps.
+pub(crate) struct Driver<'a> {
+    session: &'a Session,
+    pub(crate) stepper: Stepper,
+    schedule: LrSchedule,
+    /// Steps done.
+    steps: usize,
+    /// Whether the other ranks follow this one.
+    leads: bool,
+}
+
+/// A step that was done.
+pub(crate) struct DrivenStep {
+    /// The number of the step, from 1.
+    pub(crate) number: usize,
+    pub(crate) lr: f64,
+    pub(crate) outcome: StepOutcome,
+    /// Samples of the batch on this rank.
+    pub(crate) samples: usize,
+    /// When it began.
+    pub(crate) begun: Instant,
+}
+
+/// How much of the held-out data is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EvalExtent {
+    /// All of it.
+    Whole,
+    /// The first batches alone, at most so many.
+    First(usize),
+}
+
+impl<'a> Driver<'a> {
+    /// A driver of rank 0, or of the only rank, after `steps` steps.
+    pub(crate) fn leading(session: &'a Session, stepper: Stepper, steps: usize) -> Self {
+        Self { session, stepper, schedule: lr_schedule(session), steps, leads: true }
+    }
+
+    /// A driver of a rank that follows rank 0.
+    pub(crate) fn following(session: &'a Session, stepper: Stepper, steps: usize) -> Self {
+        Self { leads: false, ..Self::leading(session, stepper, steps) }
+    }
+
+    /// The learning rate of a step, from 0.
+    pub(crate) fn lr(&self, step: usize) -> f64 {
+        self.schedule.lr(step)
+    }
+
+    /// Trains on one batch. The other ranks get `rank_command`.
+    ///
+    /// The caller checks afterwards whether the optimizer exceeded the limit.
+    ///
+    /// # Errors
+    /// As those of [`Stepper::step_unchecked`].
+    pub(crate) fn step(&mut self, batch: Batch, rank_command: RankCommand) -> Result<DrivenStep, TrainError> {
+        let (session, step) = (self.session, self.steps);
+        mark_step(session, step as u64 + 1, StepKind::Train);
+        if self.leads {
+            command(&session.replicas, rank_command)?;
+        }
+        let (samples, lr, begun) = (batch.size, self.lr(step), Instant::now());
+        let task = session.task.as_ref();
+        let outcome = charge(Account::Device, || self.stepper.step_unchecked(batch, step, lr, task))?;
+        self.steps += 1;
+        Ok(DrivenStep { number: self.steps, lr, outcome, samples, begun })
+    }
+
+    /// Evaluates on all ranks, with the running statistics of rank 0. `None` where `stop` ended the evaluation early.
+    ///
+    /// # Errors
+    /// As those of [`evaluate`](crate::evaluate).
+    pub(crate) fn evaluate(
+        &mut self,
+        extent: EvalExtent,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Result<Option<Evaluation>, TrainError> {
+        let replicas = &self.session.replicas;
+        let most = match extent {
+            EvalExtent::Whole => {
+                if self.leads {
+                    command(replicas, RankCommand::Evaluate)?;
+                }
+                usize::MAX
+            }
+            EvalExtent::First(batches) => {
+                if self.leads {
+                    command_glance(replicas, batches)?;
+                }
+                batches
+            }
+        };
+        replicas.share_statistics(&mut self.stepper.model)?;
+        evaluate_batches(self.session, PlacedModel::of(&self.stepper), most, observer, stop)
+    }
+}

@@ -1,0 +1,126 @@
+use std::f64::consts::PI;
+
+use oomph_config::{Anneal, Drops, Schedule as ScheduleSettings, ScheduleKind, Warmup};
+use oomph_engine::session::{Session, train_order};
+
+/// The learning rate as a function of the step alone.
+#[derive(Clone, Debug)]
+pub struct LrSchedule {
+    settings: ScheduleSettings,
+    lr: f64,
+    steps: usize,
+    steps_per_epoch: usize,
+}
+
+impl LrSchedule {
+    /// The schedule of a run of `steps` optimizer steps, with `lr` from the optimizer's settings.
+    pub fn new(settings: &ScheduleSettings, lr: f64, steps: usize, steps_per_epoch: usize) -> Self {
+        let (steps, steps_per_epoch) = (steps.max(1), steps_per_epoch.max(1));
+        Self { settings: settings.clone(), lr, steps, steps_per_epoch }
+    }
+
+    /// The learning rate of step `step`, counted from 0.
+    pub fn lr(&self, step: usize) -> f64 {
+        let Some(Warmup { steps: warmup, start }) = self.settings.warmup else {
+            return self.proper(step, 0);
+        };
+        if step < warmup {
+            return self.lr * (start + (1.0 - start) * step as f64 / warmup as f64);
+        }
+        self.proper(step, warmup)
+    }
+
+    /// The schedule after `warmup` steps. Epochs count from the start of the run, steps from the end of the warm-up.
+    fn proper(&self, step: usize, warmup: usize) -> f64 {
+        match &self.settings.kind {
+            ScheduleKind::Constant => self.lr,
+            ScheduleKind::Cosine { final_lr } => {
+                let steps = self.steps.saturating_sub(warmup).max(1);
+                let progress = ((step - warmup) as f64 / steps as f64).min(1.0);
+                final_lr + (self.lr - final_lr) * 0.5 * (1.0 + (PI * progress).cos())
+            }
+            ScheduleKind::Step { at, gamma } => {
+                let drops = match at {
+                    Drops::EverySteps(every) => (step - warmup) / every,
+                    Drops::EveryEpochs(every) => step / self.steps_per_epoch / every,
+                    Drops::AfterEpochs(epochs) => {
+                        let epoch = step / self.steps_per_epoch;
+                        epochs.iter().filter(|milestone| epoch >= **milestone).count()
+                    }
+                };
+                self.lr * gamma.powi(drops as i32)
+            }
+            &ScheduleKind::OneCycle { warmup_fraction, div, final_div, anneal } => {
+                let (first, last) = (self.lr / div, self.lr / div / final_div);
+                // PyTorch's `OneCycleLR`: the peak is reached at step fraction × total − 1, the end at total − 1.
+                let steps = self.steps as f64;
+                let (peak, end) = (warmup_fraction * steps - 1.0, steps - 1.0);
+                let step = (step as f64).min(end);
+                if step <= peak {
+                    between(first, self.lr, step / peak, anneal)
+                } else {
+                    between(self.lr, last, (step - peak) / (end - peak), anneal)
+                }
+            }
+        }
+    }
+}
+
+/// The learning rate over the session's whole run.
+pub fn lr_schedule(session: &Session) -> LrSchedule {
+    let lr = session.config.optimizer.lr;
+    LrSchedule::new(&session.config.schedule, lr, steps(session), steps_per_epoch(session))
+}
+
+/// Optimizer steps of an epoch.
+pub fn steps_per_epoch(session: &Session) -> usize {
+    train_order(session).batches()
+}
+
+/// Optimizer steps of the session's whole run.
+pub fn steps(session: &Session) -> usize {
+    let length = session.config.train.length;
+    let by_epochs = length.epochs.map(|epochs| epochs.saturating_mul(steps_per_epoch(session)));
+    // The configuration sets at least one of both.
+    by_epochs.into_iter().chain(length.steps).min().unwrap_or(0)
+}
+
+/// Interpolates from `from` to `to` as `progress` goes from 0 to 1. An empty interval (0 / 0) counts as 1.
+fn between(from: f64, to: f64, progress: f64, anneal: Anneal) -> f64 {
+    let progress = if progress.is_finite() { progress } else { 1.0 };
+    match anneal {
+        Anneal::Cosine => to + (from - to) * 0.5 * (1.0 + (PI * progress).cos()),
+        Anneal::Linear => from + (to - from) * progress,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oomph_config::Config;
+
+    use super::*;
+
+    fn schedule(text: &str) -> LrSchedule {
+        let text = format!("optimizer = {{ lr = 1.0 }}\n[schedule]\n{text}");
+        LrSchedule::new(&Config::from_toml("test", &text).unwrap().schedule, 1.0, 40, 5)
+    }
+
+    #[test]
+    fn drops_after_epochs_fall_on_epochs_with_and_without_warm_up() {
+        let step = "name = 'step'\nmilestones_epochs = [2, 4]\ngamma = 0.5";
+        for text in [step.to_owned(), format!("{step}\nwarmup_steps = 3")] {
+            let schedule = schedule(&text);
+            let rates = [9, 10, 19, 20].map(|step| schedule.lr(step));
+            assert_eq!(rates, [1.0, 0.5, 0.5, 0.25], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cosine_goes_over_what_warm_up_leaves() {
+        let schedule = schedule("name = 'cosine'\nwarmup_steps = 10");
+        let rates = [0, 5, 10, 25].map(|step| schedule.lr(step));
+        assert_eq!(rates[..3], [0.0, 0.5, 1.0]);
+        assert!((rates[3] - 0.5).abs() < 1e-12);
+        assert!(schedule.lr(39) < 0.01);
+    }
+}

@@ -1,0 +1,160 @@
+use oomph_advice::check_training;
+use oomph_config::DeviceName;
+use oomph_core::Bytes;
+use oomph_engine::{session::Session, step::Stepper};
+use oomph_memory::{
+    Account, charge, is_installed, read,
+    record::{self, Notes, StepKind},
+    restart_peak,
+};
+use oomph_runs::{Observer, Tick};
+use oomph_timeline::Category;
+
+use super::{
+    MeasureError, PlannedStep, check_alone, plan_step,
+    planned::per_parameter,
+    speed::{Speed, TimedStep, WARMUP},
+};
+use crate::{
+    TrainError,
+    batches::Batches,
+    driver::Driver,
+    memory_log,
+    open::{SessionError, new_stepper},
+    ranks::RankCommand,
+    tensor_log::TensorLog,
+};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasureOptions {
+    /// Optimizer steps. The first [`WARMUP`](Self::WARMUP) steps count for memory and loss, but not for the step time.
+    pub steps: usize,
+}
+
+impl MeasureOptions {
+    /// Warm-up steps. They make the optimizer state and the backend's lasting buffers, so they take longer than later
+    /// steps.
+    pub const WARMUP: usize = WARMUP;
+}
+
+/// The measured needs of some training steps, beside the plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    /// The plan.
+    pub planned: PlannedStep,
+    /// Optimizer steps done.
+    pub steps: usize,
+    /// The peak in use. `None` without the meter, and on devices that the meter does not count.
+    pub peak_in_use_bytes: Option<Bytes>,
+    /// Bytes of the category `optimizer state` after the warm-up, from recorded allocations: tensors that share memory
+    /// count once. `None` where `peak_in_use_bytes` is `None`, and where a step overflows the recording.
+    pub state_bytes: Option<Bytes>,
+    /// Seconds of the first step.
+    pub first_step_seconds: f64,
+    /// The median step time after the warm-up. Where there are warm-up steps only, they count.
+    pub step_seconds: f64,
+    /// Samples per second over the same steps. A smaller last batch of an epoch counts with its own size.
+    pub samples_per_second: f64,
+    /// The loss of the first step, before the first update. It may not be finite.
+    pub loss_first: f64,
+    /// The loss of the last step, on its own batch. It may not be finite.
+    pub loss_last: f64,
+}
+
+impl Measurement {
+    /// Bytes of optimizer state for each parameter.
+    pub fn state_bytes_per_parameter(&self) -> Option<f64> {
+        Some(per_parameter(self.state_bytes?, self.planned.parameters))
+    }
+}
+
+/// Plans a training and does its first steps under the meter. Nothing is saved or evaluated.
+///
+/// The steps equal those of [`train`](crate::train): the same parameters, batches, learning rates and randomness.
+/// The backend's buffers outlive a measurement, so comparisons run each measurement in its own process. `observer` gets a
+/// tick after every step.
+///
+/// # Errors
+/// Where training fails or memory runs out, where no sample can be read, and on several devices.
+pub fn measure(
+    session: &Session,
+    options: MeasureOptions,
+    observer: &mut dyn Observer,
+) -> Result<Measurement, MeasureError> {
+    check_alone(&session.config).map_err(|error| TrainError::from(SessionError::from(error)))?;
+    check_training(session).map_err(TrainError::from)?;
+    let planned = plan_step(session)?;
+    restart_peak();
+    let is_metered = is_installed() && session.config.device.devices[0] == DeviceName::Cpu;
+    let mut recorder = is_metered.then(WarmupRecording::start);
+    let (mut stepper, _) = charge(Account::Device, || new_stepper(session))?;
+    if let Some(recorder) = &recorder {
+        stepper.watch(Some(Box::new(recorder.log.clone())));
+    }
+    let mut state_bytes = None;
+    let mut steps = Vec::with_capacity(options.steps);
+    let mut batches = Batches::new(session);
+    let mut driver = Driver::leading(session, stepper, 0);
+    for step in 0..options.steps {
+        let Some(batch) = batches.next()? else { break };
+        let driven = driver.step(batch, RankCommand::Step)?;
+        steps.push(TimedStep::end(driven)?);
+        if step + 1 == options.steps.min(MeasureOptions::WARMUP) {
+            // Recording would slow the timed steps.
+            driver.stepper.watch(None);
+            state_bytes = recorder.take().and_then(|recorder| recorder.state_bytes(session, &driver.stepper));
+        }
+        observer.tick(Tick::Step { step: step + 1 });
+    }
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Err(MeasureError::NoSteps) };
+    let Speed { step_seconds, samples_per_second } = Speed::of(&steps);
+    Ok(Measurement {
+        planned,
+        steps: steps.len(),
+        peak_in_use_bytes: is_metered.then(|| read().peak_in_use_bytes),
+        state_bytes,
+        first_step_seconds: first.seconds,
+        step_seconds,
+        samples_per_second,
+        loss_first: first.loss,
+        loss_last: last.loss,
+    })
+}
+
+/// Records the warm-up to measure the optimizer state. The recording ends on drop.
+struct WarmupRecording {
+    log: TensorLog,
+}
+
+impl WarmupRecording {
+    /// Events kept, of 40 bytes each.
+    const CAPACITY: usize = 1_000_000;
+
+    fn start() -> Self {
+        record::start(Self::CAPACITY);
+        Self { log: TensorLog::default() }
+    }
+
+    /// Bytes of optimizer state now, between two steps.
+    fn state_bytes(self, session: &Session, stepper: &Stepper) -> Option<Bytes> {
+        // The next step mark shows which blocks outlive their step.
+        record::mark_step(MeasureOptions::WARMUP as u64 + 1, StepKind::Train);
+        let recording = record::dump();
+        if recording.lost_events > 0 {
+            return None;
+        }
+        let notes = Notes {
+            tensors: self.log.notes_of(recording.device),
+            ..memory_log::notes(session, stepper.model.names())
+        };
+        let levels = recording.timeline(&notes).levels();
+        levels.last().map(|level| level.of(Category::OptimizerState))
+    }
+}
+
+impl Drop for WarmupRecording {
+    fn drop(&mut self) {
+        record::stop();
+    }
+}

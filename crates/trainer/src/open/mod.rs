@@ -1,0 +1,24 @@
+//! Opening a session: model, data, task and devices are found, opened and checked together.
+
+mod components;
+mod error;
+mod layout;
+mod limits;
+mod process;
+mod rank;
+mod registry;
+mod session;
+mod weights;
+
+pub use components::{Components, cache_dir};
+pub use error::SessionError;
+pub use layout::{new_stepper, open_layout};
+pub use limits::default_limit;
+pub use process::{RankProcess, open_together};
+pub use registry::Registry;
+pub use session::{open, open_on, open_to_plan};
+pub use weights::{LoadedWeights, check_weights, initial_model};
+
+pub(crate) use layout::{off_device, stepper_to_restore};
+pub(crate) use rank::{are_different_gpus, can_use_nccl, own_rows, rank_session, rows_of};
+pub(crate) use weights::model_of_weights;

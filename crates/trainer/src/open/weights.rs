@@ -1,0 +1,112 @@
+//! The weights that a new model starts from: `model.weights`.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use oomph_core::{Account, charge};
+use oomph_data::SourceRecord;
+use oomph_model::{
+    Stages, parameters_wanted,
+    weights::{Fit, Wanted, WeightFile, WeightsError, fit, load, wanted},
+};
+use sha2::{Digest, Sha256};
+
+use oomph_engine::session::Session;
+
+use super::SessionError;
+
+/// The weights that a new model was loaded with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedWeights {
+    /// The file.
+    pub path: PathBuf,
+    /// Its SHA-256, in hexadecimal digits.
+    pub sha256: String,
+    /// Parameters of the head that stay randomly initialised: the file has none, or has them for other classes.
+    pub fresh: Vec<String>,
+    /// Notices for the user.
+    pub notices: Vec<String>,
+}
+
+/// Makes the model that a training starts from: initialised from `train.seed`, then loaded from `model.weights` if set.
+///
+/// # Errors
+/// Where the model cannot be made, and where the file cannot be read or does not fit the model.
+pub fn initial_model(session: &Session) -> Result<(Stages, Option<LoadedWeights>), SessionError> {
+    let mut model = session.build()?;
+    let Some(path) = &session.weights else { return Ok((model, None)) };
+    let (file, fit) = charge(Account::Host, || fitted(session, path, &wanted(&model)))?;
+    load(&mut model, &file, &fit, &session.whole_model_device())?;
+    let loaded = charge(Account::Host, || -> Result<_, WeightsError> {
+        let sha256 = sha256_of(path).map_err(|source| WeightsError::Io { path: path.clone(), source })?;
+        let Fit { fresh, notices, .. } = fit;
+        Ok(LoadedWeights { path: path.clone(), sha256, fresh, notices })
+    })?;
+    Ok((model, Some(loaded)))
+}
+
+/// Makes the model with `model.weights`, for commands that do not train.
+///
+/// # Errors
+/// The errors of [`initial_model`], and where no file is set or the file lacks the head.
+pub(crate) fn model_of_weights(session: &Session) -> Result<(Stages, LoadedWeights), SessionError> {
+    match initial_model(session)? {
+        (model, Some(weights)) if weights.fresh.is_empty() => Ok((model, weights)),
+        (_, Some(LoadedWeights { path, fresh, .. })) => Err(WeightsError::NoHead { path, fresh }.into()),
+        (_, None) => Err(session.config.invalid("model.weights", "a file of weights").into()),
+    }
+}
+
+/// Checks that `model.weights` can be read and fits the model, without reading values or making the model. A training is
+/// refused by it before it writes anything.
+///
+/// # Errors
+/// The errors of [`initial_model`], except for values that are not finite.
+pub fn check_weights(session: &Session) -> Result<(), SessionError> {
+    let Some(path) = &session.weights else { return Ok(()) };
+    let wanted = parameters_wanted(&session.architecture, session.spec())?;
+    fitted(session, path, &wanted)?;
+    Ok(())
+}
+
+/// Fits the file to the model. Tokens and classes are numbered, so a file that records its own must match the data.
+fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFile, Fit), WeightsError> {
+    let file = WeightFile::open(path)?;
+    let record: Option<SourceRecord> = file.note(SourceRecord::NOTE)?;
+    let other = record.as_ref().and_then(|record| record.first_other_class(session.source.as_ref()));
+    let is_text = session.source.level().is_some();
+    if let (true, Some(other)) = (is_text, &other) {
+        return Err(WeightsError::Tokens { path: path.to_owned(), difference: other.to_string() });
+    }
+    let mut fit = fit(&file, &session.architecture, wanted)?;
+    let path = path.display();
+    if is_text && record.is_none() {
+        let count = session.spec().target.outputs();
+        fit.notices.push(format!(
+            "the weights `{path}` do not say which tokens they know: they are taken to be the {count} of the \
+             vocabulary, in its order"
+        ));
+    }
+    if let Some(other) = other.filter(|_| fit.fresh.is_empty()) {
+        let why = format!("the head of the weights `{path}` is for other classes: {other}; it starts new");
+        fit.drop_head(wanted, why);
+    }
+    Ok((file, fit))
+}
+
+/// The SHA-256 of a file, read in pieces: the file may be larger than the free memory.
+fn sha256_of(path: &Path) -> io::Result<String> {
+    const PIECE: usize = 1 << 16;
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; PIECE];
+    let mut digest = Sha256::new();
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            count => digest.update(&piece[..count]),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+use std::path::PathBuf;
+
+use oomph_core::Split;
+use oomph_data::{Batch, Loader};
+use oomph_memory::{Account, charge};
+
+use oomph_advice::out_of_memory::{OomContext, Subject, explain};
+use oomph_engine::{
+    EngineError, exhausted,
+    session::{Session, train_order},
+};
+use oomph_runs::{
+    Quiet,
+    state::{Checkpoint, TrainProgress},
+};
+
+use super::{
+    rank_command::{RankCommand, next_command},
+    starting_point::StartingPoint,
+};
+use crate::{
+    Stop, TrainError,
+    batches::last_batch,
+    driver::{DrivenStep, Driver, EvalExtent},
+    loading::next_batch,
+    lr_schedule::steps_per_epoch,
+    memory_log::MemoryLog,
+    open::new_stepper,
+    progress::LossAccumulator,
+    restore::{Restored, restored},
+    tensor_log::TensorLog,
+};
+
+/// A rank other than 0. It has its own replica and follows the commands of rank 0.
+pub(super) struct Follower<'a> {
+    session: &'a Session,
+    stop: &'a Stop,
+    log: &'a mut FollowerMemory,
+    driver: Driver<'a>,
+    progress: TrainProgress,
+    /// Batches of the current epoch.
+    loader: Option<Loader>,
+    losses: LossAccumulator,
+}
+
+/// The rank's recorded memory, for its out-of-memory report.
+struct FollowerMemory {
+    log: Option<MemoryLog>,
+    /// The directory of rank 0's report; `None` for no reports.
+    report: Option<PathBuf>,
+    /// Steps done.
+    step: usize,
+}
+
+impl<'a> Follower<'a> {
+    /// Starts from the checkpoint of rank 0, or from a new model.
+    fn start(
+        session: &'a Session,
+        stop: &'a Stop,
+        checkpoint: Option<PathBuf>,
+        log: &'a mut FollowerMemory,
+    ) -> Result<Self, TrainError> {
+        let (mut stepper, mut progress) = match checkpoint {
+            None => (new_stepper(session)?.0, TrainProgress::default()),
+            Some(path) => {
+                let checkpoint = charge(Account::Host, || Checkpoint::open(&path))?;
+                let Restored { stepper, progress } = restored(session, &checkpoint)?;
+                (stepper, progress)
+            }
+        };
+        if let Some(log) = &mut log.log {
+            log.follow(&mut stepper);
+        }
+        log.step = progress.step;
+        progress.batches_per_epoch = steps_per_epoch(session);
+        let driver = Driver::following(session, stepper, progress.step);
+        let losses = LossAccumulator::default();
+        Ok(Self { session, stop, log, driver, progress, loader: None, losses })
+    }
+
+    /// Follows commands until [`RankCommand::End`].
+    fn run(&mut self) -> Result<(), TrainError> {
+        let replicas = &self.session.replicas;
+        loop {
+            match next_command(replicas)? {
+                RankCommand::Step => self.step()?,
+                RankCommand::LastBatch => self.rehearse_last_batch()?,
+                // Rank 0 has the same sums and reports a loss that is not finite.
+                RankCommand::Losses => drop(self.losses.read(replicas)?),
+                RankCommand::Evaluate => self.evaluate(EvalExtent::Whole)?,
+                RankCommand::Glance => {
+                    let batches = replicas.broadcast_text(None)?.parse();
+                    let batches = batches.map_err(|_| EngineError::OtherVersion { rank: replicas.rank() })?;
+                    self.evaluate(EvalExtent::First(batches))?;
+                }
+                RankCommand::Carried => {
+                    if let Some(carried) = &self.driver.stepper.carried {
+                        replicas.gather_carried(carried)?;
+                    }
+                }
+                RankCommand::Check => replicas.check(&self.driver.stepper.model, self.progress.step)?,
+                RankCommand::Wait => {}
+                RankCommand::End => return Ok(()),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<(), TrainError> {
+        let (session, TrainProgress { epoch, batch, .. }) = (self.session, self.progress.clone());
+        let loader = self.loader.get_or_insert_with(|| {
+            charge(Account::Host, || {
+                let (source, order) = (session.source.clone(), train_order(session));
+                let seed = Some(session.config.train.seed);
+                Loader::start(source, Split::Train, order, epoch, batch, seed, &session.loader)
+            })
+        });
+        // All ranks have equally many batches, and rank 0 has another one.
+        let Some(batch) = next_batch(loader) else { return Ok(()) };
+        self.train(batch?)?;
+        self.log.step += 1;
+        if self.progress.count_step() {
+            self.loader = None;
+        }
+        Ok(())
+    }
+
+    /// Trains on the last batch of an epoch, out of turn.
+    fn rehearse_last_batch(&mut self) -> Result<(), TrainError> {
+        last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch))
+    }
+
+    fn train(&mut self, batch: Batch) -> Result<(), TrainError> {
+        let DrivenStep { number, lr, outcome, .. } = self.driver.step(batch, RankCommand::Step)?;
+        exhausted::check()?;
+        self.losses.add(number, lr, outcome);
+        Ok(())
+    }
+
+    fn evaluate(&mut self, extent: EvalExtent) -> Result<(), TrainError> {
+        self.driver.evaluate(extent, &mut Quiet, self.stop)?;
+        Ok(())
+    }
+}
+
+impl FollowerMemory {
+    /// Adds an out-of-memory report to an error. Rank 0 adds what is left of the run.
+    fn explain(&self, session: &Session, error: TrainError) -> TrainError {
+        let Some(report) = &self.report else { return error };
+        let TrainError::OutOfMemory(mut error) = error else { return error };
+        let in_step = error.phase.is_in_step() && !error.in_evaluation;
+        error.exhausted.at_step(self.step + usize::from(in_step));
+        let mut directory = report.clone().into_os_string();
+        directory.push(format!("-rank-{}", session.replicas.rank()));
+        let known = OomContext {
+            subject: Subject::Training,
+            device: 0,
+            seen: self.log.as_ref().and_then(|log| log.seen(&error)),
+            reserved_bytes: None,
+            run: None,
+            directory: Some(directory.into()),
+        };
+        explain(session, &mut error, known);
+        TrainError::OutOfMemory(error)
+    }
+}
+
+/// Follows rank 0 until the training ends. With `tensors`, the rank notes its tensors in it.
+///
+/// # Errors
+/// Where this rank fails, or another rank failed. An out-of-memory error has a report.
+pub(super) fn follow(session: &Session, stop: &Stop, tensors: Option<TensorLog>) -> Result<(), TrainError> {
+    charge(Account::Device, || {
+        let replicas = &session.replicas;
+        let StartingPoint { checkpoint, report } = StartingPoint::receive(replicas)?;
+        let log = MemoryLog::join(session, tensors.unwrap_or_default());
+        let mut log = FollowerMemory { log, report, step: 0 };
+        let followed =
+            Follower::start(session, stop, checkpoint, &mut log).and_then(|mut follower| follower.run());
+        // The report is made before rank 0 receives the failure and ends the recording.
+        followed.map_err(|error| log.explain(session, error))
+    })
+}

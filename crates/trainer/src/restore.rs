@@ -1,0 +1,82 @@
+use oomph_core::{Phase, phase};
+use oomph_engine::{
+    exhausted,
+    record::{OptimizerRecord, restore_model},
+    session::{EpochCut, Session},
+    step::Stepper,
+};
+use oomph_memory::{Account, charge};
+use oomph_model::Carried;
+use oomph_runs::state::{Checkpoint, StateError, TrainProgress};
+
+use crate::{
+    TrainError,
+    lr_schedule::steps_per_epoch,
+    open::{off_device, own_rows, stepper_to_restore},
+};
+
+/// A training in the state of a checkpoint.
+pub(crate) struct Restored {
+    pub(crate) stepper: Stepper,
+    pub(crate) progress: TrainProgress,
+}
+
+/// Makes a stepper and restores the state of a checkpoint into it.
+pub(crate) fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<Restored, TrainError> {
+    let mut stepper = stepper_to_restore(session)?;
+    let _phase = phase(Phase::Init);
+    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
+    let mut state = charge(Account::Host, || checkpoint.state())?;
+    check_position(session, &state.progress)?;
+    let device = session.whole_model_device();
+    off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
+    stepper.place_model();
+    // Parameters that are frozen now need no optimizer state any more.
+    stepper.model.visit(&mut |info, _| {
+        if !info.trainable {
+            state.optimizer.ranks.remove(info.name);
+        }
+    });
+    // The next step of a split model moves the state to the devices of its parameters.
+    off_device(session, || {
+        place(&mut state.optimizer);
+        stepper.optimizer.restore(state.optimizer, &device)
+    })?;
+    // A run that had another precision begins with a new loss scale.
+    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
+    let carried = state.carried.iter();
+    let carried: Carried =
+        carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
+    stepper.place_carried(match session.replicas.is_alone() {
+        true => carried,
+        // Each rank carries the state of its own rows.
+        false => carried.rows(own_rows(session)),
+    });
+    exhausted::check()?;
+    Ok(Restored { stepper, progress: state.progress })
+}
+
+/// Copies the recorded tensors into memory of the current account, one at a time. On the CPU the optimizer keeps the
+/// buffers that it is given, and the buffers of the record are the host's.
+fn place(record: &mut OptimizerRecord) {
+    for tensor in record.tensors.values_mut() {
+        tensor.values = tensor.values.as_slice().to_vec();
+    }
+}
+
+/// Checks that a position within an epoch still means the same: epochs must be cut into the same batches.
+fn check_position(session: &Session, progress: &TrainProgress) -> Result<(), StateError> {
+    let TrainProgress { batch, batches_per_epoch: before, cut, .. } = *progress;
+    let now = steps_per_epoch(session);
+    if batch == 0 {
+        return Ok(());
+    }
+    if before != now {
+        return Err(StateError::EpochChanged { batch, before, now });
+    }
+    let now = EpochCut::of(session);
+    match cut.filter(|before| *before != now) {
+        Some(before) => Err(StateError::CutChanged { batch, before, now }),
+        None => Ok(()),
+    }
+}

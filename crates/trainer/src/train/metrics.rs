@@ -1,0 +1,141 @@
+use oomph_config::Interval;
+use oomph_memory::{Account, charge};
+use oomph_runs::{Done, Ended, EvalMetrics, Event, StepMetrics, state::TrainProgress};
+
+use super::{devices::device_metrics, training::Training};
+use crate::{
+    TrainError,
+    cleanup::Moment,
+    driver::EvalExtent,
+    progress::{Means, NonFinite},
+    ranks::{RankCommand, command},
+};
+
+impl Training<'_> {
+    /// Reads the losses since the last reading, which waits for the device, and logs the metrics of the steps.
+    pub(super) fn log_steps(&mut self) -> Result<(), TrainError> {
+        let Some(means) = self.read_losses()? else { return Ok(()) };
+        let memory = self.memory.gauge.look();
+        if let Some(pools) = memory.pools {
+            let (reserved, in_use) = (pools.reserved_bytes, pools.in_use_bytes);
+            self.memory.cleaner.at(Moment::Logged { reserved, in_use });
+        }
+        let step_peak_bytes = self.memory.log.as_mut().and_then(|log| log.last_step(&self.driver.stepper));
+        let TrainProgress { step, .. } = self.progress;
+        let metrics = StepMetrics {
+            step,
+            epoch: self.progress.last_epoch(),
+            loss: means.loss,
+            accuracy: means.accuracy,
+            lr: self.driver.lr(step.saturating_sub(1)),
+            loss_scale: self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
+            skipped_steps: self.skipped_steps(),
+            samples_per_second: self.clock.stopwatch.lap(),
+            in_use_bytes: memory.in_use_bytes,
+            peak_in_use_bytes: memory.peak_in_use_bytes,
+            step_peak_bytes,
+            reserved_bytes: memory.pools.map(|pools| pools.reserved_bytes),
+            pages_peak_bytes: memory.pools.and_then(|pools| pools.pages_peak_bytes),
+            seconds: self.clock.started.elapsed().as_secs_f64(),
+        };
+        self.log.event(Event::Step(metrics))
+    }
+
+    /// # Errors
+    /// [`TrainError::NonFiniteLoss`]. Every save reads the losses first, so the results of such a loss are never saved.
+    fn read_losses(&mut self) -> Result<Option<Means>, TrainError> {
+        let replicas = &self.session.replicas;
+        if !self.losses.is_empty() {
+            command(replicas, RankCommand::Losses)?;
+        }
+        match self.losses.read(replicas)? {
+            Ok(means) => {
+                self.progress.loss = means.map(|means| means.loss).or(self.progress.loss);
+                Ok(means)
+            }
+            Err(NonFinite { step, loss, lr }) => {
+                Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint: self.saves.last.clone() })
+            }
+        }
+    }
+
+    /// Steps of the run that were skipped, if there is a loss scale.
+    fn skipped_steps(&self) -> Option<usize> {
+        self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.skipped_steps())
+    }
+
+    /// Evaluates, and saves the best model. Returns why training ended, if it did.
+    pub(super) fn evaluate(&mut self) -> Result<Option<Ended>, TrainError> {
+        // A loss that is not finite ends the run before the evaluation.
+        self.log_steps()?;
+        self.clock.stopwatch.pause();
+        let mut observer = self.memory.leaks.watching(Some(self.progress.step), self.log.observer);
+        self.memory.cleaner.at(Moment::Evaluation);
+        let evaluation = self.driver.evaluate(EvalExtent::Whole, &mut observer, self.stop);
+        self.memory.cleaner.at(Moment::Evaluation);
+        // The observer has them already.
+        for event in self.memory.leaks.take_reported() {
+            charge(Account::Host, || self.log.run.log(&event))?;
+        }
+        let Some(evaluation) = evaluation? else {
+            // Stopped before its end: `evaluation_due` stays set, and the resumed run evaluates.
+            self.save(false)?;
+            return Ok(self.stop.reason().map(Ended::from));
+        };
+        self.warn_of(&evaluation.skipped)?;
+        let train = &self.session.config.train;
+        let step = self.progress.step;
+        let best = self.progress.early_stopping.observe(evaluation.loss, step, train.min_delta);
+        self.saves.changed = true;
+        self.progress.evaluation_due = false;
+        self.progress.eval_loss = Some(evaluation.loss);
+        self.progress.eval_accuracy = evaluation.accuracy;
+        self.log.event(Event::Eval(EvalMetrics {
+            step,
+            epoch: self.progress.last_epoch(),
+            eval_loss: evaluation.loss,
+            eval_accuracy: evaluation.accuracy,
+            eval_perplexity: evaluation.perplexity,
+            samples: evaluation.samples,
+            best,
+            eval_seconds: evaluation.seconds,
+        }))?;
+        if best && self.session.config.run.save_every != Interval::Never {
+            self.save(true)?;
+        }
+        self.clock.stopwatch.resume();
+        let over = self.progress.early_stopping.is_over(train.patience);
+        Ok(over.then_some(Ended::EarlyStopping))
+    }
+
+    /// Saves the last state and reports the end.
+    pub(super) fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
+        // Without a save since the best evaluation, the last state may be the best.
+        let best = self.saves.changed && self.progress.early_stopping.best_step == Some(self.progress.step);
+        self.save(best)?;
+        command(&self.session.replicas, RankCommand::End)?;
+        let progress = self.progress.clone();
+        let checkpoint = self.saves.last.take().unwrap_or_default();
+        let perplexed = self.session.task.has_perplexity(&self.session.spec().target);
+        let done = Done {
+            step: progress.step,
+            loss: progress.loss,
+            eval_loss: progress.eval_loss,
+            eval_accuracy: progress.eval_accuracy,
+            eval_perplexity: progress.eval_loss.filter(|_| perplexed).map(f64::exp),
+            best_eval_loss: progress.early_stopping.best_loss,
+            best_step: progress.early_stopping.best_step,
+            samples_per_second: self.clock.stopwatch.total(),
+            peak_in_use_bytes: self.memory.gauge.look().peak_in_use_bytes,
+            devices: device_metrics(self.session, &self.driver.stepper),
+            skipped_samples: self.skipped.samples,
+            skipped_steps: self.skipped_steps(),
+            run_dir: self.log.run.path().to_owned(),
+            checkpoint,
+            seconds: self.clock.started.elapsed().as_secs_f64(),
+            ended,
+        };
+        self.log.event(Event::Done(done.clone()))?;
+        Ok(done)
+    }
+}

@@ -1,0 +1,165 @@
+use std::time::Instant;
+
+use oomph_advice::{
+    check_training,
+    out_of_memory::check_plan,
+    planning::{PlanOptions, PlannedCut, PlannedPart, check_parts, plan},
+};
+use oomph_core::Bytes;
+use oomph_data::SourceRecord;
+use oomph_engine::session::{EpochCut, Session};
+use oomph_memory::{Account, charge};
+use oomph_runs::{
+    Adapted, Event, Observer, WeightsFile, environment,
+    state::{Checkpoint, TrainProgress},
+};
+
+use super::{
+    announce::started,
+    failure::{REPORT, at_start},
+    histograms::Histograms,
+    layout_warnings,
+    options::TrainOptions,
+    training::{MemoryWatch, RunLog, Saves, Skipped, TrainClock, Training},
+    warnings,
+};
+use crate::{
+    LoadedWeights, Resume, Stop, TrainError,
+    cleanup::{Cleaner, Moment},
+    device_memory::Gauge,
+    driver::Driver,
+    leak_watch::LeakCheck,
+    lr_schedule::steps_per_epoch,
+    memory_log::MemoryLog,
+    open::{check_weights, new_stepper},
+    progress::{LossAccumulator, Stopwatch},
+    ranks::broadcast_start,
+    restore::{Restored, restored},
+    resume::StartPoint,
+    tensor_log::TensorLog,
+};
+
+/// What is known before there is a run directory.
+struct Prepared {
+    planned_peak_bytes: Bytes,
+    /// The plan of a split model.
+    cut: Option<PlannedCut>,
+    start: StartPoint,
+}
+
+/// Plans the training and finds where it starts. Whatever can be refused is refused here, before there is a run directory.
+fn prepare(session: &Session, options: &TrainOptions) -> Result<Prepared, TrainError> {
+    check_training(session)?;
+    if options.resume == Resume::No {
+        check_weights(session)?;
+    }
+    let cut = check_parts(session, !options.skip_plan_check)?;
+    let planned_peak_bytes = if let Some(cut) = &cut {
+        cut.parts.iter().map(PlannedPart::planned_peak_bytes).max().unwrap_or_default()
+    } else if options.skip_plan_check {
+        plan(session, PlanOptions::default())?.peak().categories.total()
+    } else {
+        check_plan(session, options.report.clone())?
+    };
+    Ok(Prepared { planned_peak_bytes, cut, start: StartPoint::find(session, &options.resume)? })
+}
+
+/// Starts a training: takes the run directory, makes or restores the model, and reports the run.
+pub(super) fn start<'a>(
+    session: &'a Session,
+    options: &TrainOptions,
+    observer: &'a mut dyn Observer,
+    stop: &'a Stop,
+    tensors: TensorLog,
+) -> Result<Training<'a>, TrainError> {
+    // The plan's allocations are the host's.
+    let Prepared { planned_peak_bytes, cut, start } = charge(Account::Host, || prepare(session, options))?;
+    let StartPoint { run, checkpoint, warnings: mut notices } = start;
+    notices.extend(layout_warnings::warnings(session, cut.as_ref()));
+    drop(cut);
+    // The recording begins before the other ranks make their models.
+    let mut memory_log = MemoryLog::start_with(session, tensors);
+    broadcast_start(session, checkpoint.as_ref(), Some(&run.path().join(REPORT)))?;
+    let made = match &checkpoint {
+        Some(checkpoint) => {
+            restored(session, checkpoint).map(|Restored { stepper, progress }| (stepper, progress, None))
+        }
+        None => new_stepper(session).map(|(stepper, weights)| (stepper, TrainProgress::default(), weights)),
+    };
+    let (mut stepper, mut progress, weights) =
+        made.map_err(|error| at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref()))?;
+    progress.batches_per_epoch = steps_per_epoch(session);
+    progress.cut = Some(EpochCut::of(session));
+    if let Some(log) = &mut memory_log {
+        log.follow(&mut stepper);
+    }
+    let cleaner = Cleaner::new(session);
+    cleaner.at(Moment::Initialised);
+    let mut training = Training {
+        session,
+        stop,
+        log: RunLog { observer, run, event_file: None },
+        config: session.config.to_toml(),
+        source: SourceRecord::of(session.source.as_ref()),
+        driver: Driver::leading(session, stepper, progress.step),
+        losses: LossAccumulator::default(),
+        clock: TrainClock {
+            stopwatch: Stopwatch::new(),
+            started: Instant::now(),
+            earlier_seconds: progress.seconds,
+        },
+        saves: Saves {
+            last: checkpoint.as_ref().map(|checkpoint| checkpoint.path().to_owned()),
+            step: progress.step,
+            at: Instant::now(),
+            changed: checkpoint.is_none(),
+        },
+        progress,
+        skipped: Skipped::default(),
+        memory: MemoryWatch {
+            log: memory_log,
+            gauge: Gauge::new(&session.device, session.devices_here().len()),
+            cleaner,
+            leaks: LeakCheck::new(session),
+            planned_peak_bytes,
+        },
+        histograms: Histograms::default(),
+    };
+    report(&mut training, checkpoint.as_ref(), weights, notices)?;
+    let (step, log) = (training.progress.step, &mut training.log);
+    if let Some(adapted) = options.adapted.clone() {
+        log.event(Event::Adapted(Adapted { step, ..adapted }))?;
+    }
+    let last = [warnings::over_limit(session, planned_peak_bytes), warnings::already_done(session, step)];
+    last.into_iter().flatten().try_for_each(|message| log.warn(message))?;
+    Ok(training)
+}
+
+/// Writes the run's configuration and environment, and reports the run and its warnings.
+fn report(
+    training: &mut Training<'_>,
+    checkpoint: Option<&Checkpoint>,
+    weights: Option<LoadedWeights>,
+    notices: Vec<String>,
+) -> Result<(), TrainError> {
+    let session = training.session;
+    // Leftovers of a crash may fill the disk.
+    training.log.run.checkpoints().clear_leftovers()?;
+    let file = weights.as_ref().map(|weights| WeightsFile { path: &weights.path, sha256: &weights.sha256 });
+    training.log.run.describe(&training.config, &environment(&session.device_names(), file))?;
+    if session.config.run.tensorboard {
+        training.log.begin_event_file(training.progress.step)?;
+    }
+    training.log.event(Event::Started(started(training, checkpoint)))?;
+    let model = &training.driver.stepper.model;
+    let of_weights = match weights {
+        Some(weights) => weights.notices,
+        None if checkpoint.is_none() => warnings::frozen_without_weights(model).into_iter().collect(),
+        None => Vec::new(),
+    };
+    let others = warnings::frozen_but_trained(model).into_iter().chain(warnings::without_nccl(session));
+    for message in notices.into_iter().chain(of_weights).chain(others) {
+        training.log.warn(message)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use oomph_config::{Interval, Sharing};
+use oomph_core::Split;
+use oomph_data::{Batch, Loader, SampleError};
+use oomph_engine::{exhausted, session::train_order};
+use oomph_memory::{Account, charge};
+use oomph_runs::{Ended, Tick};
+
+use super::training::Training;
+use crate::{
+    TrainError,
+    cleanup::Moment,
+    driver::DrivenStep,
+    loading::next_batch,
+    lr_schedule::steps,
+    memory_log::MemoryLog,
+    ranks::{RankCommand, command},
+};
+
+impl Training<'_> {
+    /// Trains to the end. Returns why it ended.
+    pub(super) fn run(&mut self) -> Result<Ended, TrainError> {
+        self.clock.stopwatch.resume();
+        let steps = steps(self.session);
+        if self.progress.evaluation_due
+            && let Some(ended) = self.evaluate()?
+        {
+            return Ok(ended);
+        }
+        if self.progress.early_stopping.is_over(self.session.config.train.patience) {
+            return Ok(Ended::EarlyStopping);
+        }
+        while self.progress.step < steps {
+            if let Some(ended) = self.epoch(steps)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// Trains for the rest of the current epoch. Returns why training ended, if it did.
+    fn epoch(&mut self, steps: usize) -> Result<Option<Ended>, TrainError> {
+        let Self { session, progress, .. } = self;
+        let (epoch, batch, seed) = (progress.epoch, progress.batch, session.config.train.seed);
+        let order = train_order(session);
+        let mut loader = charge(Account::Host, || {
+            let source = session.source.clone();
+            Loader::start(source, Split::Train, order, epoch, batch, Some(seed), &session.loader)
+        });
+        while self.progress.step < steps {
+            let Some(batch) = next_batch(&mut loader) else { break };
+            self.step(batch?)?;
+            if let Some(ended) = self.after_step(steps)? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Warns of unreadable samples, once for each.
+    pub(super) fn warn_of(&mut self, unreadable: &[SampleError]) -> Result<(), TrainError> {
+        for error in unreadable {
+            if self.skipped.named.insert(error.name.clone()) {
+                self.log.warn(error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, batch: Batch) -> Result<(), TrainError> {
+        self.skipped.samples += batch.skipped.len();
+        self.warn_of(&batch.skipped)?;
+        if let Some(log) = &mut self.memory.log {
+            log.step_begins(&self.driver.stepper);
+        }
+        self.take_histograms_next();
+        let DrivenStep { number, lr, outcome, .. } = self.driver.step(batch, RankCommand::Step)?;
+        let samples = outcome.samples;
+        self.clock.stopwatch.count(samples);
+        self.losses.add(number, lr, outcome);
+        self.saves.changed = true;
+        if self.progress.count_step() {
+            self.memory.cleaner.at(Moment::Epoch);
+        }
+        charge(Account::Host, || self.log.observer.tick(Tick::Step { step: self.progress.step }));
+        for event in self.memory.leaks.after_step(self.progress.step, samples) {
+            self.log.event(event)?;
+        }
+        // The optimizer may have exceeded the limit. The step is done and can be saved.
+        Ok(exhausted::check()?)
+    }
+
+    /// Does what is due after a step: reading the loss, evaluating, saving, ending.
+    fn after_step(&mut self, steps: usize) -> Result<Option<Ended>, TrainError> {
+        let config = &self.session.config;
+        let last = self.progress.step == steps;
+        if last || self.progress.step.is_multiple_of(config.run.log_every) {
+            self.log_steps()?;
+        }
+        self.write_histograms()?;
+        // The last step is always evaluated.
+        let never = config.train.eval_every == Interval::Never;
+        self.progress.evaluation_due = !never && (last || self.is_due(config.train.eval_every));
+        if let Some(reason) = self.stop.reason() {
+            self.save(false)?;
+            return Ok(Some(reason.into()));
+        }
+        if self.progress.evaluation_due
+            && let Some(ended) = self.evaluate()?
+        {
+            return Ok(Some(ended));
+        }
+        if self.stop.take_save() || self.is_due(config.run.save_every) {
+            self.save(false)?;
+        }
+        if self.stop.take_timeline() {
+            self.show_timeline()?;
+        }
+        self.check_replicas()?;
+        Ok(None)
+    }
+
+    /// Compares the replicas, if that is due.
+    fn check_replicas(&self) -> Result<(), TrainError> {
+        let replicas = &self.session.replicas;
+        match &self.session.config.device.sharing {
+            Sharing::Ddp(ddp) if !replicas.is_alone() && self.progress.ends(ddp.check_every) => {
+                command(replicas, RankCommand::Check)?;
+                Ok(replicas.check(&self.driver.stepper.model, self.progress.step)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_due(&self, interval: Interval) -> bool {
+        match interval {
+            Interval::Minutes(every) => self.saves.at.elapsed() >= Duration::from_secs_f64(every * 60.0),
+            interval => self.progress.ends(interval),
+        }
+    }
+
+    /// Writes the timeline that was asked for.
+    fn show_timeline(&mut self) -> Result<(), TrainError> {
+        let name = format!("memory-{:09}.html", self.progress.step);
+        let page = |log: &MemoryLog| charge(Account::Host, || log.write_page(self.log.run.path(), &name));
+        let message = match self.memory.log.as_ref().map(page).transpose() {
+            Ok(Some(path)) => format!("the timeline of the bytes in use is in `{}`", path.display()),
+            Ok(None) => "no allocations are recorded, so there is no timeline to write".into(),
+            Err(error) => format!("the timeline `{name}` cannot be written: {error}"),
+        };
+        self.log.warn(message)
+    }
+}

@@ -1,0 +1,129 @@
+use std::{collections::HashSet, path::PathBuf, time::Instant};
+
+use oomph_advice::out_of_memory::Kept;
+use oomph_core::Bytes;
+use oomph_data::SourceRecord;
+use oomph_engine::session::Session;
+use oomph_memory::{Account, charge};
+use oomph_runs::{Event, Observer, RunDirectory, RunError, state::TrainProgress, tensorboard::EventFile};
+
+use super::histograms::Histograms;
+use crate::{
+    Stop, TrainError,
+    cleanup::Cleaner,
+    device_memory::Gauge,
+    driver::Driver,
+    leak_watch::LeakCheck,
+    memory_log::MemoryLog,
+    progress::{LossAccumulator, Stopwatch},
+};
+
+/// A training between its start and its end.
+pub(super) struct Training<'a> {
+    pub(super) session: &'a Session,
+    pub(super) stop: &'a Stop,
+    pub(super) log: RunLog<'a>,
+    /// The resolved configuration, as TOML.
+    pub(super) config: String,
+    /// The record of the data that each checkpoint gets.
+    pub(super) source: SourceRecord,
+    pub(super) driver: Driver<'a>,
+    pub(super) progress: TrainProgress,
+    pub(super) losses: LossAccumulator,
+    pub(super) clock: TrainClock,
+    pub(super) saves: Saves,
+    pub(super) skipped: Skipped,
+    pub(super) memory: MemoryWatch,
+    /// Histograms of gradients, if the configuration asks for them.
+    pub(super) histograms: Histograms,
+}
+
+/// Where the events of a training go.
+pub(super) struct RunLog<'a> {
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) run: RunDirectory,
+    /// The TensorBoard event file, if the configuration asks for it.
+    pub(super) event_file: Option<EventFile>,
+}
+
+impl RunLog<'_> {
+    /// Logs an event and passes it to the observer. The allocations of both are the host's.
+    pub(super) fn event(&mut self, event: Event) -> Result<(), TrainError> {
+        charge(Account::Host, || {
+            self.run.log(&event)?;
+            if let Some(file) = &mut self.event_file {
+                file.event(&event)?;
+            }
+            self.observer.event(&event);
+            Ok(())
+        })
+    }
+
+    /// Logs and reports a warning.
+    pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
+        self.event(Event::Warning { message })
+    }
+
+    /// Begins the TensorBoard event file after `first_step` steps.
+    pub(super) fn begin_event_file(&mut self, first_step: usize) -> Result<(), RunError> {
+        let file = charge(Account::Host, || EventFile::create(self.run.path(), first_step))?;
+        self.event_file = Some(file);
+        Ok(())
+    }
+
+    /// Logs the error that ended the run. The caller gets the error itself.
+    pub(super) fn failed(&mut self, error: &TrainError) {
+        let event = Event::Error { message: error.to_string() };
+        // The error that ended the run matters more than a log that cannot be written.
+        let _ = self.run.log(&event);
+    }
+}
+
+/// The times of a training.
+pub(super) struct TrainClock {
+    pub(super) stopwatch: Stopwatch,
+    pub(super) started: Instant,
+    /// Seconds of training in earlier processes.
+    pub(super) earlier_seconds: f64,
+}
+
+/// The checkpoints of a training.
+pub(super) struct Saves {
+    /// The last checkpoint.
+    pub(super) last: Option<PathBuf>,
+    /// Optimizer steps of the last checkpoint.
+    pub(super) step: usize,
+    /// When it was saved.
+    pub(super) at: Instant,
+    /// Whether the state changed since the last checkpoint.
+    pub(super) changed: bool,
+}
+
+impl Saves {
+    /// What is kept where the current state cannot be saved for `reason`.
+    pub(super) fn before(&self, reason: String) -> Kept {
+        match &self.last {
+            Some(checkpoint) => Kept::Before { step: self.step, checkpoint: checkpoint.clone(), reason },
+            None => Kept::Nothing { reason },
+        }
+    }
+}
+
+/// Unreadable samples.
+#[derive(Default)]
+pub(super) struct Skipped {
+    /// Training samples that were skipped, each time that they came up.
+    pub(super) samples: usize,
+    /// Samples that a warning has named.
+    pub(super) named: HashSet<String>,
+}
+
+/// What watches the memory of a training.
+pub(super) struct MemoryWatch {
+    /// The newest allocations, if they are recorded.
+    pub(super) log: Option<MemoryLog>,
+    pub(super) gauge: Gauge,
+    pub(super) cleaner: Cleaner,
+    pub(super) leaks: LeakCheck,
+    pub(super) planned_peak_bytes: Bytes,
+}

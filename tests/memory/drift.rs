@@ -1,0 +1,37 @@
+//! What is planned for each of several devices is what is measured there: a sample of what `cargo xtask plan-accuracy
+//! drift` does.
+
+#[allow(dead_code)] // The tool runs all cases, the test a sample.
+#[path = "../../tools/src/plan_accuracy/drift_grid.rs"]
+mod drift_grid;
+
+use std::env;
+
+use crate::accuracy::{
+    ANSWER, CASE, answer_of,
+    measure::{Outcome, device_errors, measure_devices},
+};
+
+#[test]
+fn every_device_is_planned_as_it_is_measured() {
+    for case in drift_grid::sample() {
+        let label = case.label();
+        let answer = answer_of("drift::devices_are_measured", &label, &case.config());
+        let outcomes: Vec<Outcome> = serde_json::from_str(&answer).unwrap();
+        let errors = device_errors(&outcomes);
+        println!(
+            "{label}: {:?} %",
+            errors.iter().map(|error| (1e4 * error).round() / 100.0).collect::<Vec<_>>()
+        );
+        let is_in_bounds = |error: &f64| (-0.015..=0.01).contains(error);
+        assert!(errors.iter().all(is_in_bounds), "{label}: {errors:?}: {outcomes:?}");
+    }
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn devices_are_measured() {
+    let config = env::var(CASE).expect("the test above names the case");
+    let outcomes = measure_devices(&config).unwrap();
+    println!("\n{ANSWER}{}", serde_json::to_string(&outcomes).unwrap());
+}

@@ -1,9 +1,0 @@
-//! The training of `meter_cost` with the system's allocator: for comparison.
-
-mod work;
-
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let steps = arguments[2].parse().expect("a number of steps");
-    println!("{}", work::work(&arguments[1], steps).expect("training works"));
-}

@@ -1,0 +1,153 @@
+//! `cargo xtask TOOL`: measures, checks and documents oomph. Without a tool it lists them.
+//!
+//! Tools that start the `oomph` program build it first. `--save` writes a measured table to `docs/tables/`; `cargo xtask
+//! docs` then shows it in the documents.
+
+mod docs;
+mod figures;
+mod find_batch_truth;
+mod kill_saves;
+mod lever_cost;
+mod measured;
+mod meter_cost;
+mod parallel_cost;
+mod pipeline_bubble;
+mod plan_accuracy;
+mod program;
+mod stock_burn;
+mod weights_logits;
+
+use std::{env, error::Error, process::ExitCode};
+
+oomph_memory::install_meter!();
+
+/// How a tool ends.
+pub(crate) type Outcome = Result<ExitCode, Box<dyn Error>>;
+
+struct Tool {
+    name: &'static str,
+    arguments: &'static str,
+    summary: &'static str,
+    time: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
+
+/// All tools, in the order in which they are listed.
+const TOOLS: [Tool; 13] = [
+    Tool {
+        name: "docs",
+        arguments: "[--check]",
+        summary: "writes measured tables and figures into the documents",
+        time: "1 s",
+        run: docs::run,
+    },
+    Tool {
+        name: "figures",
+        arguments: "[FOLDER]",
+        summary: "prints sizes of crates, cycles of files, duplicates",
+        time: "20 s",
+        run: figures::run,
+    },
+    Tool {
+        name: "plan-accuracy",
+        arguments: "[--save] [drift] [WORD …]",
+        summary: "compares planned memory with measured memory",
+        time: "8 min",
+        run: plan_accuracy::run,
+    },
+    Tool {
+        name: "find-batch-truth",
+        arguments: "[--save] [--only WORD] [--steps N] [--most-seconds S]",
+        summary: "compares what `find-batch` finds with the largest batch that trains",
+        time: "1 h with `--most-seconds 240`",
+        run: find_batch_truth::run,
+    },
+    Tool {
+        name: "lever-cost",
+        arguments: "[--save]",
+        summary: "compares the expected time of smaller micro-batches with the clock",
+        time: "1 min",
+        run: lever_cost::run,
+    },
+    Tool {
+        name: "parallel-cost",
+        arguments: "strategies|buckets [--save] [RUNS]",
+        summary: "measures parallel strategies, or sizes of all-reduce buckets",
+        time: "10 min",
+        run: parallel_cost::run,
+    },
+    Tool {
+        name: "pipeline-bubble",
+        arguments: "[--save] [RUNS [MILLISECONDS]]",
+        summary: "compares the idle share of pipelines with the formula",
+        time: "3 min",
+        run: pipeline_bubble::run,
+    },
+    Tool {
+        name: "stock-burn",
+        arguments: "[--save] [ROUNDS]",
+        summary: "compares the step time of our layers with Burn's",
+        time: "1 min",
+        run: stock_burn::run,
+    },
+    Tool {
+        name: "meter-cost",
+        arguments: "[--save] [ROUNDS]",
+        summary: "measures processor time of the meter and of recording",
+        time: "2 min",
+        run: meter_cost::run,
+    },
+    Tool {
+        name: "kill-saves",
+        arguments: "[KILLS]",
+        summary: "kills a training while it saves, and reads what is left",
+        time: "2 min",
+        run: kill_saves::run,
+    },
+    Tool {
+        name: "fuzz-parsers",
+        arguments: "[INPUTS] [--only PARSER] [--seed N]",
+        summary: "feeds damaged bytes to every parser",
+        time: "5 min for 10000000",
+        run: |arguments| program::run("oomph-tools", "fuzz_parsers", arguments),
+    },
+    Tool {
+        name: "weights-logits",
+        arguments: "MODEL WEIGHTS INPUT OUTPUT [--lean false]",
+        summary: "writes the logits of a file of weights, for tools/weights_parity.py",
+        time: "1 s",
+        run: weights_logits::run,
+    },
+    Tool {
+        name: "help",
+        arguments: "",
+        summary: "lists the tools",
+        time: "0 s",
+        run: |_| {
+            list();
+            Ok(ExitCode::SUCCESS)
+        },
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        list();
+        return ExitCode::FAILURE;
+    };
+    let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
+        eprintln!("error: no tool is called `{name}`\n\nhint: `cargo xtask` lists the tools");
+        return ExitCode::FAILURE;
+    };
+    (tool.run)(rest).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn list() {
+    for Tool { name, arguments, summary, time, .. } in &TOOLS {
+        println!("cargo xtask {name} {arguments}\n    {summary} ({time})");
+    }
+}

@@ -1,0 +1,203 @@
+//! The trainings that are planned and measured.
+
+/// One training to plan and to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// The model with its settings, as in `[model]`.
+    pub(crate) model: &'static str,
+    /// The data's shape, as in `[data]`.
+    pub(crate) data: &'static str,
+    /// Samples of an optimizer step.
+    pub(crate) batch: usize,
+    /// As in `[memory]`.
+    pub(crate) memory: &'static str,
+    /// As in `[optimizer]`.
+    pub(crate) optimizer: &'static str,
+}
+
+impl Case {
+    /// The first cells of its row.
+    pub(crate) fn label(&self) -> [String; 5] {
+        let batch = self.batch.to_string();
+        [short(self.model), short(self.data), batch, short(self.optimizer), short(self.memory)]
+    }
+
+    /// The configuration.
+    pub(crate) fn config(&self) -> String {
+        let Self { model, data, batch, optimizer, memory } = self;
+        let samples = 3 * batch;
+        format!(
+            "model = {{ {model} }}\n\
+             data = {{ source = 'synthetic', {data}, workers = 0, train_samples = {samples}, test_samples = {batch} }}\n\
+             train = {{ steps = 3, batch = {batch} }}\n\
+             optimizer = {{ {optimizer} }}\n\
+             memory = {{ {memory} }}\n"
+        )
+    }
+}
+
+fn short(settings: &str) -> String {
+    let values = settings.split(", ").map(|setting| match setting.split_once(" = ") {
+        Some(("name" | "kind", value)) => value.trim_matches('\'').to_owned(),
+        Some((key, value)) => format!("{key} {}", value.trim_matches('\'')),
+        None => setting.to_owned(),
+    });
+    values.collect::<Vec<_>>().join(" ")
+}
+
+const RESNET18: &str = "name = 'resnet18', stem = 'small'";
+const RESNET18_WIDE: &str = "name = 'resnet18'";
+const RESNET50: &str = "name = 'resnet50', stem = 'small'";
+const RESNET50_WIDE: &str = "name = 'resnet50'";
+const OWN: &str = "name = 'own', hidden = 512";
+const LANGUAGE: &str = "name = 'lstm-lm', hidden = 256";
+const TIED: &str = "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
+const PHOTO: &str = "kind = 'image', height = 32, width = 32";
+const PHOTO_64: &str = "kind = 'image', height = 64, width = 64";
+const PHOTO_160: &str = "kind = 'image', height = 160, width = 160";
+const SERIES_16: &str = "kind = 'sequence', steps = 16, features = 32";
+const SERIES_64: &str = "kind = 'sequence', steps = 64, features = 128";
+const SERIES_160: &str = "kind = 'sequence', steps = 160, features = 64";
+const TOKENS_64: &str = "kind = 'tokens', steps = 64, vocabulary = 70";
+const WORDS_35: &str = "kind = 'tokens', steps = 35, vocabulary = 8000";
+const SGD: &str = "name = 'sgd'";
+const MOMENTUM: &str = "name = 'sgd', momentum = 0.9";
+const ADAM: &str = "name = 'adam'";
+const ADAMW: &str = "name = 'adamw', clip_global_norm = 1.0";
+const RMSPROP: &str = "name = 'rmsprop'";
+const CENTRED: &str = "name = 'rmsprop', centered = true, momentum = 0.9";
+const ADAGRAD: &str = "name = 'adagrad'";
+const AMSGRAD: &str = "name = 'adam', amsgrad = true";
+const ADAN: &str = "name = 'adan'";
+const LION: &str = "name = 'lion', weight_decay = 0.1";
+const ADAFACTOR: &str = "name = 'adafactor'";
+
+/// Settings of `[memory]`: each precision with each recomputation, lean and not.
+const POLICIES: [&str; 17] = [
+    "lean = false",
+    "recompute = 'ops'",
+    "lean = false, recompute = 'ops'",
+    "recompute = 'stages'",
+    "lean = false, recompute = 'stages'",
+    "precision = 'bf16'",
+    "precision = 'bf16', lean = false",
+    "precision = 'bf16', recompute = 'ops'",
+    "precision = 'bf16', lean = false, recompute = 'ops'",
+    "precision = 'bf16', recompute = 'stages'",
+    "precision = 'bf16', lean = false, recompute = 'stages'",
+    "precision = 'fp16'",
+    "precision = 'fp16', lean = false",
+    "precision = 'fp16', recompute = 'ops'",
+    "precision = 'fp16', recompute = 'stages'",
+    "precision = 'fp16', lean = false, recompute = 'stages'",
+    "precision = 'bf16', recompute = 'stages', micro_batch = 3",
+];
+
+/// All cases; the quick ones come first in each group.
+pub(crate) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |model, data, batches: &[usize], optimizers: &[&'static str]| {
+        for &optimizer in optimizers {
+            for &batch in batches {
+                cases.push(Case { model, data, batch, optimizer, memory: "" });
+            }
+        }
+    };
+    add(RESNET18, PHOTO, &[1, 8, 32], &[SGD, MOMENTUM, ADAM]);
+    add(RESNET18, PHOTO, &[128], &[MOMENTUM]);
+    add(RESNET18, PHOTO, &[16], &[ADAMW, RMSPROP, CENTRED, ADAGRAD, ADAN, AMSGRAD, LION, ADAFACTOR]);
+    add(RESNET18_WIDE, PHOTO_64, &[1, 16, 64], &[MOMENTUM, ADAMW]);
+    add(RESNET50, PHOTO, &[1, 8, 16], &[SGD, ADAMW]);
+    add(RESNET50_WIDE, PHOTO_160, &[1, 4], &[MOMENTUM]);
+    add(RESNET50_WIDE, PHOTO_160, &[8], &[ADAM]);
+    add("name = 'lstm', hidden = 128", SERIES_16, &[1, 16, 128], &[SGD, ADAM]);
+    add("name = 'lstm', hidden = 256", SERIES_64, &[1, 8, 32, 128], &[MOMENTUM, ADAMW]);
+    add("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
+    add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD, LION, ADAFACTOR]);
+    add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
+    add(LANGUAGE, TOKENS_64, &[1, 16, 64], &[SGD, ADAMW]);
+    add(TIED, WORDS_35, &[4, 20], &[MOMENTUM, ADAM]);
+    add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
+    add(OWN, PHOTO, &[1, 16], &[LION, ADAFACTOR]);
+    let with = |model, data, batch, optimizer, memory| Case { model, data, batch, optimizer, memory };
+    cases.extend([
+        with(RESNET18, PHOTO, 32, MOMENTUM, "micro_batch = 8"),
+        with(RESNET18, PHOTO, 30, ADAM, "micro_batch = 8"),
+        with(RESNET50, PHOTO, 16, SGD, "micro_batch = 4"),
+        with("name = 'lstm', hidden = 256", SERIES_64, 64, ADAMW, "micro_batch = 16"),
+        with("name = 'lstm', hidden = 256", SERIES_64, 50, MOMENTUM, "micro_batch = 16"),
+        with(OWN, PHOTO, 64, ADAM, "micro_batch = 16"),
+    ]);
+    cases.push(with(RESNET18, PHOTO, 32, MOMENTUM, "recompute = ['layer1', 'layer3.0']"));
+    cases.push(with(RESNET18, PHOTO, 32, MOMENTUM, "recompute = 'auto', limit = '230MiB'"));
+    // Every precision with every recomputation, lean and not.
+    for memory in POLICIES {
+        for batch in [4, 32] {
+            cases.push(with(RESNET18, PHOTO, batch, MOMENTUM, memory));
+            cases.push(with(
+                "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+                SERIES_64,
+                batch,
+                ADAM,
+                memory,
+            ));
+        }
+        cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
+        cases.push(with(OWN, PHOTO, 16, ADAM, memory));
+        cases.push(with(TIED, WORDS_35, 10, ADAM, memory));
+    }
+    cases
+}
+
+/// A few quick cases that differ from each other. Every test run checks them.
+#[allow(dead_code)] // The tool runs all, the test these.
+pub(crate) fn sample() -> Vec<Case> {
+    let quick = |model, data, batch, memory, optimizer| Case { model, data, batch, optimizer, memory };
+    vec![
+        quick(RESNET18, PHOTO, 8, "", MOMENTUM),
+        quick(RESNET18, PHOTO, 10, "micro_batch = 4", ADAM),
+        quick(RESNET18_WIDE, PHOTO_64, 4, "", SGD),
+        quick(RESNET50, PHOTO, 4, "", ADAMW),
+        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "", ADAM),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 32, "micro_batch = 12", RMSPROP),
+        quick(OWN, PHOTO, 16, "", ADAN),
+        quick(RESNET18, PHOTO, 4, "", CENTRED),
+        quick("name = 'lstm', hidden = 4", SERIES_64, 64, "", AMSGRAD),
+        quick(RESNET18, PHOTO, 4, "", LION),
+        quick(RESNET18, PHOTO, 4, "", ADAFACTOR),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", LION),
+        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", ADAFACTOR),
+        quick(LANGUAGE, TOKENS_64, 16, "", ADAMW),
+        quick(TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
+        quick(TIED, WORDS_35, 8, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
+        quick(TIED, WORDS_35, 8, "lean = false, recompute = 'ops'", ADAM),
+        quick(TIED, WORDS_35, 8, "precision = 'fp16', recompute = 'ops'", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "lean = false", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "recompute = 'stages'", MOMENTUM),
+        quick(RESNET18, PHOTO, 8, "lean = false, recompute = 'ops'", SGD),
+        quick(
+            RESNET50_WIDE,
+            PHOTO_64,
+            6,
+            "precision = 'bf16', recompute = 'stages', micro_batch = 4",
+            MOMENTUM,
+        ),
+        quick(RESNET18, PHOTO, 8, "precision = 'fp16', lean = false", SGD),
+        quick(
+            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+            SERIES_64,
+            16,
+            "recompute = 'stages'",
+            ADAM,
+        ),
+        quick(
+            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
+            SERIES_64,
+            16,
+            "precision = 'bf16'",
+            ADAM,
+        ),
+        quick("name = 'lstm', hidden = 128", SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
+        quick(OWN, PHOTO, 16, "precision = 'bf16', recompute = 'stages'", ADAM),
+    ]
+}
