@@ -4,7 +4,7 @@
 //! hide it. Where `OOMPH_SKIPS` names a file, `skip` appends the line there as well. `.ci/run` reads that file and
 //! fails where it could have installed what was missing.
 //!
-//! ```
+//! ```no_run
 //! use oomph_test_support::{Missing, skip};
 //!
 //! let has_mpirun = false;
