@@ -1,4 +1,4 @@
-//! Error messages: each group of mistakes is a file in `snapshots/`, with exit codes.
+//! Error messages for malformed input. Each file in `snapshots/` holds the messages and exit codes of one group of mistakes.
 
 use std::fs;
 

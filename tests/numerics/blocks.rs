@@ -29,7 +29,7 @@ fn bottlenecks_are_within_rounding_of_torchvision() {
 /// The first stages of a network.
 struct Case {
     kind: &'static str,
-    /// What the formula of its weights depends on.
+    /// The seed of all formula values: a number in the name of each tensor.
     salt: usize,
     model: &'static str,
     stages: usize,

@@ -20,14 +20,17 @@ pub(crate) fn save(mut table: Table, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Cores and processor.
+/// Cores, processor and what of it decides memory and speed: vector instructions, and the L2 cache that sizes buffers.
 fn machine() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown processor", |(_, name)| name.trim());
     let vectors = if info.contains(" avx512f") { ", AVX-512" } else { "" };
-    format!("{cores} cores of {model}{vectors}")
+    let cache = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
+    let cache: Option<u64> = cache.trim().strip_suffix('K').and_then(|kib| kib.parse().ok());
+    let cache = cache.map_or_else(String::new, |kib| format!(", {kib} KiB of L2 cache a core"));
+    format!("{cores} cores of {model}{vectors}{cache}")
 }
 
 fn today() -> Result<String, Box<dyn Error>> {

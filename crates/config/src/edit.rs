@@ -67,7 +67,7 @@ impl ConfigFile {
     }
 }
 
-/// Sets a key of a section. `None` where the section is not a table, or the key is one.
+/// Sets a key of a section. `None` if the section is not a table, or if the key is already a table.
 fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     let (section, key) = key.split_once('.')?;
     let table = document.entry(section).or_insert_with(|| Item::Table(Table::new())).as_table_like_mut()?;

@@ -322,7 +322,9 @@ fn not_found_hint(name: &str, embedded: &[String]) -> String {
     let known = listed(embedded, "and");
     match nearest(name, embedded.iter().flat_map(|known| [known.as_str(), known.trim_end_matches(".toml")])) {
         Some(meant) => format!("did you mean `{meant}`? the built-in configs are {known}"),
-        None => format!("give the path of a TOML file or a built-in config; these are {known}"),
+        None => format!(
+            "give the path of a TOML file or the name of a built-in config; the built-in configs are {known}"
+        ),
     }
 }
 

@@ -207,7 +207,7 @@ mod tests {
         );
         insta::assert_snapshot!(
             error("vgg").hint().unwrap(),
-            @"give the path of a TOML file or a built-in config; these are `resnet.toml` and `lstm.toml`"
+            @"give the path of a TOML file or the name of a built-in config; the built-in configs are `resnet.toml` and `lstm.toml`"
         );
         assert!(matches!(error("runs"), ConfigError::Directory { .. }));
         assert!(matches!(error(""), ConfigError::NotFound { .. }));

@@ -125,8 +125,8 @@ struct Names {
 
 static NAMES: Mutex<Names> = Mutex::new(Names { paths: Vec::new(), numbers: None });
 
-/// The point most recently entered by a thread of the device, for its compute threads. Each has its own cache lines:
-/// threads of several devices write at the same time.
+/// The point that any thread working for the device entered last. Compute threads have no point of their own and use
+/// this one. The point of each device has its own cache lines: threads of several devices write at the same time.
 #[repr(align(128))]
 struct Shared(AtomicU32);
 

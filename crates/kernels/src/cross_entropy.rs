@@ -67,7 +67,7 @@ fn own_losses(logits: &FlexTensor, classes: &FlexTensor, smoothing: f32) -> Vec<
     vec![column(|row| row.0), column(|row| row.1), column(|row| row.2)]
 }
 
-/// The classes as indices, from integers of 32 or 64 bits. A negative number becomes an index beyond all rows.
+/// The classes as indices, from integers of 32 or 64 bits. A negative class becomes an index past the end of every row.
 fn indices(classes: &FlexTensor) -> Vec<usize> {
     let index = |class: i64| usize::try_from(class).unwrap_or(usize::MAX);
     match classes.dtype() {

@@ -96,7 +96,7 @@ impl Cifar10Settings {
         std::fs::remove_file(&archive).map_err(|source| DataError::Io { path: archive, source })
     }
 
-    /// Reads the files of one part.
+    /// Reads the files of the training set or of the held-out set.
     fn part(&self, folder: &Path, names: &[&str]) -> Result<ImagePart, DataError> {
         let rule = LabelRule { first: 0, classes: CLASSES, on_corrupt: self.on_corrupt };
         let mut part = ImagePart::default();

@@ -124,7 +124,9 @@ impl CsvTable {
                     format!("line {line} (byte {byte}): `{name}` is not a finite number")
                 }
                 None => {
-                    format!("line {line} (byte {byte}): the row has another number of fields than the header")
+                    format!(
+                        "line {line} (byte {byte}): the row has a different number of fields than the header"
+                    )
                 }
             }),
         }
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!(table.rows(), 4);
         assert_eq!((table.row(0), table.row(3)), (Ok(&[2.0][..]), Ok(&[8.0][..])));
         assert_eq!(table.row(1), Err("line 3 (byte 8): `b` is not a finite number".to_owned()));
-        assert!(table.row(2).is_err_and(|reason| reason.contains("another number of fields")));
+        assert!(table.row(2).is_err_and(|reason| reason.contains("a different number of fields")));
     }
 
     proptest! {

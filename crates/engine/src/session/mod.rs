@@ -177,8 +177,8 @@ impl Session {
         self.is_split() || self.scatter().is_some()
     }
 
-    /// The device on which a whole model is built or read. A split model is built on the host, since it need not fit on
-    /// any of its devices.
+    /// The device that builds the complete model or restores it from a file. A split model is built
+    /// on the host, since it need not fit on any of its devices.
     pub fn whole_model_device(&self) -> Device {
         if self.is_split() { Device::flex() } else { self.device.clone() }
     }

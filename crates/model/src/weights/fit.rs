@@ -58,8 +58,8 @@ impl Fit {
 
 /// Assigns the tensors of `file` to the parameters `wanted` of a model of `architecture`.
 ///
-/// Names are those of the model tree or, by [`Architecture::pytorch_name`], PyTorch's; a common prefix of all names, such as
-/// `module.`, is ignored. Counters of batches (`num_batches_tracked`) are ignored. If the file's head has another number of
+/// The file names its tensors as the model tree does, or as PyTorch does (see [`Architecture::pytorch_name`]). A prefix
+/// that all names share, such as `module.`, is ignored. Counters of batches (`num_batches_tracked`) are ignored. If the file's head has another number of
 /// outputs or is missing, the head keeps its initial values.
 ///
 /// # Errors

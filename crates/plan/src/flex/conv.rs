@@ -1,5 +1,6 @@
 //! Convolutions (burn-flex `ops/conv.rs`, `ops/conv_transpose.rs`; backward as composed by burn-backend).
 
+use burn_backend::DType;
 use burn_ir::{Conv2dOpIr, Conv2dOptionsIr, Conv2dWeightBackwardOpIr, Conv2dXBackwardOpIr};
 
 use super::{Flex, gemm::Product, half, operands::contiguous};
@@ -39,7 +40,9 @@ impl Flex {
                 let output = m.allocate(out, x.dtype);
                 let [rows, inner, columns] =
                     [weight.layout.shape[0] / options.groups, weight.layout.shape[1], out[2] * out[3]];
-                let product = Product { rows, inner, columns, transposed: false, left_is_strided: false };
+                let is_fp16 = x.dtype == DType::F16;
+                let product =
+                    Product { rows, inner, columns, transposed: false, left_is_strided: false, is_fp16 };
                 self.gemm.run_each(m, product, out[0].min(self.threads));
                 output
             }
@@ -74,7 +77,14 @@ impl Flex {
         let buffers = m.workspace(at_once as u64 * bytes((inner + rows) * columns));
         self.gemm.run_each(
             m,
-            Product { rows, inner, columns, transposed: true, left_is_strided: false },
+            Product {
+                rows,
+                inner,
+                columns,
+                transposed: true,
+                left_is_strided: false,
+                is_fp16: x.dtype == DType::F16,
+            },
             at_once,
         );
         m.release(buffers);
@@ -101,6 +111,7 @@ impl Flex {
             columns: positions,
             transposed: false,
             left_is_strided: false,
+            is_fp16: output.dtype == DType::F16,
         };
         self.gemm.run(m, product);
         m.release(columns);

@@ -1,7 +1,8 @@
 //! Matrix products (burn-flex `ops/matmul.rs`; gemm-common 0.19 `gemm_basic_generic`).
 //!
 //! Small products use no memory. Others pack operands whose layout the kernels do not support, for the time of the call,
-//! or use one buffer per thread, of the size of its L2 cache, which is never freed.
+//! or use one buffer per thread, of the size of its L2 cache, which is never freed. Products of fp16 (gemm-f16 0.19) widen
+//! the right operand to 32 bits in every case.
 
 use burn_backend::DType;
 use burn_ir::{LinearOpIr, LinearWeightBackwardOpIr, LinearXBackwardOpIr, TensorIr};
@@ -26,6 +27,8 @@ pub(super) struct Product {
     pub(super) transposed: bool,
     /// Whether neighbours in a row of the left operand are apart, as in a transposed one.
     pub(super) left_is_strided: bool,
+    /// Whether the operands are of fp16.
+    pub(super) is_fp16: bool,
 }
 
 /// The permanent buffers: one per compute thread and one for the training thread, allocated when the trainer opens the CPU.
@@ -91,16 +94,16 @@ fn slab_bytes() -> u64 {
 impl Product {
     /// Bytes packed for the time of the call, beyond the thread's permanent buffer.
     fn packed_bytes(self, parallel: bool) -> u64 {
-        let Self { rows, inner, columns, transposed, left_is_strided } = self;
+        let Self { rows, inner, columns, transposed, left_is_strided, is_fp16 } = self;
         // Into row-major storage the product is computed transposed.
         let (m, n, k) = (columns, rows, inner);
         let vector = m <= 1 || n <= 1;
-        let small = !transposed && m * n <= 16 * 16;
+        let small = !is_fp16 && !transposed && m * n <= 16 * 16;
         if k <= 2 || vector || small {
             return 0;
         }
         let tile = tile();
-        let (kc, mc, nc) = if m <= 64 && n <= 64 {
+        let (kc, mc, nc) = if m <= 64 && n <= 64 && !is_fp16 {
             let kc = k.min(512);
             let rows = CACHE_INFO[1].cache_bytes / 4 / kc / tile.rows * tile.rows;
             (kc, rows, n.next_multiple_of(tile.columns))
@@ -113,7 +116,7 @@ impl Product {
             (0, false) => 128 * tile.columns,
             (nc, _) => nc,
         };
-        let packs_right = m > if left_is_strided { 2 } else { 128 } * tile.rows;
+        let packs_right = is_fp16 || m > if left_is_strided { 2 } else { 128 } * tile.rows;
         let packs_left = m <= 2 * mc && (!m.is_multiple_of(tile.lanes) || transposed);
         let right = if packs_right { kc * tile.columns * (nc / tile.columns) } else { 0 };
         let left = if packs_left { kc * m.next_multiple_of(tile.rows) } else { 0 };
@@ -155,6 +158,7 @@ impl Flex {
             inner: left.layout.shape.last().copied().unwrap_or(1),
             transposed: right.layout.strides.last().is_some_and(|stride| *stride != 1),
             left_is_strided: left.layout.strides.last().is_some_and(|stride| *stride != 1),
+            is_fp16: left.dtype == DType::F16,
         };
         let batch: usize = out[..rank - 2].iter().product();
         if batch > 1 {
@@ -226,5 +230,25 @@ impl Flex {
         m.release(x);
         m.release(gradient);
         m.output(&op.out, output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_of_fp16_widen_the_right_operand() {
+        let fp32 = Product {
+            rows: 288,
+            inner: 128,
+            columns: 320,
+            transposed: false,
+            left_is_strided: false,
+            is_fp16: false,
+        };
+        assert_eq!(fp32.packed_bytes(true), 0);
+        let fp16 = Product { is_fp16: true, ..fp32 };
+        assert_eq!(fp16.packed_bytes(true), 4 * 288 * 128);
     }
 }

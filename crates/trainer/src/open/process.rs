@@ -97,7 +97,7 @@ impl RankProcess {
             Some(device) if devices.len() == ranks => Ok(*device),
             _ => {
                 let expected = match ranks {
-                    1 => "one device, as each machine has one rank".to_owned(),
+                    1 => "one device, because each machine runs a single rank".to_owned(),
                     _ => format!(
                         "{ranks} devices, one for each rank of a machine, such as `cuda:0,cuda:1`; or `cpu`, which \
                          they share"

@@ -12,7 +12,7 @@ use crate::{error::CliError, exit::Exit, failure, ranks::TIMEOUT, signals};
 
 /// Why a rank ends early.
 enum Failure {
-    /// All ranks know of the failure and end together. The error is present on the rank that reports it.
+    /// All ranks know of the failure and end together. A rank that reports an error has `Some`; the other ranks have `None` and report nothing.
     Agreed(Option<CliError>),
     /// The other ranks do not know of the failure, and may be waiting.
     Broken(CliError),
