@@ -16,11 +16,7 @@ use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
-use crate::{
-    host_tensor::HostTensor,
-    record::{OptimizerRecord, Scalar},
-    record_error::RecordError,
-};
+use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 
 use adafactor::Adafactor;
 use lion::Lion;

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Stages};
 
-use crate::{host_tensor::HostTensor, record_error::RecordError};
+use crate::record::{HostTensor, RecordError};
 
 /// The running statistics that a step replaced. Restoring them undoes a failed or skipped step, so that the model is
 /// the one after the last finished step.

@@ -1,5 +1,9 @@
 use std::{fmt, sync::Arc};
 
+use burn::tensor::{
+    Device, Tensor,
+    distributed::{CollectiveTensor, ReduceOperation, all_reduce},
+};
 use oomph_memory::{
     Account, charge,
     record::{TrackGuard, track},
@@ -9,11 +13,37 @@ use oomph_parallel::group::{Alone, Group};
 use oomph_timeline::TrackKind;
 use sha2::{Digest, Sha256};
 
-use super::collective::Collective;
-use crate::{EngineError, host_tensor::HostTensor, record_error::RecordError, tensor_file};
+use crate::{
+    EngineError,
+    record::{HostTensor, RecordError},
+    tensor_file,
+};
 
 /// The name of the time on tracks in which a rank waits for others.
 pub(super) const WAITING: &str = "waits for other ranks";
+
+/// GPUs of this process that all-reduce by NCCL, without the host. Each GPU has its own thread.
+///
+/// Burn creates the communicator with the first all-reduce. All-reduces run on a separate stream, at the same time as
+/// backward.
+#[derive(Clone, Debug)]
+pub struct Collective(Arc<[Device]>);
+
+impl Collective {
+    /// A collective of these GPUs. Each GPU may be listed once.
+    ///
+    /// # Panics
+    /// Burn panics at the first all-reduce if NCCL is not installed.
+    pub fn new(devices: &[Device]) -> Self {
+        Self(devices.into())
+    }
+
+    /// Starts an all-reduce of `values` over all devices. The result must not be read before all ranks have started it
+    /// too.
+    pub(crate) fn start(&self, values: Tensor<1>) -> CollectiveTensor<1> {
+        all_reduce(values, ReduceOperation::Sum, self.0.to_vec())
+    }
+}
 
 /// The replicas that train together, seen from one rank. A single replica exchanges nothing.
 #[derive(Clone)]

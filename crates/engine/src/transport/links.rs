@@ -7,7 +7,7 @@ use oomph_model::{AnyTensor, Carried, Named};
 use oomph_timeline::TrackKind;
 
 use super::{
-    Expected, Peer, Transport,
+    LinkTensor, Peer, Transport,
     link::{DeviceLink, LinkMessage, link, onto},
 };
 use crate::{
@@ -101,7 +101,13 @@ impl Transport for LinkTransport<'_> {
         self.link(peer).receive(self.timeout)
     }
 
-    fn unpack(&mut self, handed: LinkMessage, _expected: Expected, device: &Device) -> Option<AnyTensor> {
+    fn unpack(
+        &mut self,
+        handed: LinkMessage,
+        _crossing: LinkTensor,
+        _samples: usize,
+        device: &Device,
+    ) -> Option<AnyTensor> {
         match handed {
             LinkMessage::Tensor(data) => data.map(|data| onto(&data, device)),
             LinkMessage::Gradients(_) => None,
@@ -113,10 +119,12 @@ impl Transport for LinkTransport<'_> {
         handed: LinkMessage,
         _shapes: &[(String, Vec<usize>)],
         device: &Device,
-        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let LinkMessage::Gradients(gradients) = handed else { return Ok(()) };
-        gradients.into_iter().try_for_each(|(name, data)| each(name, onto(&data, device)))
+    ) -> impl Iterator<Item = (String, AnyTensor)> {
+        let gradients = match handed {
+            LinkMessage::Gradients(gradients) => gradients,
+            LinkMessage::Tensor(_) => Vec::new(),
+        };
+        gradients.into_iter().map(move |(name, data)| (name, onto(&data, device)))
     }
 
     fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried {
