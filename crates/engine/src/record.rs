@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use burn::tensor::{Device, TensorData};
-use oomph_model::{AnyTensor, DeviceError, ModelError, Named, Stages};
+use oomph_model::{AnyTensor, Carried, DeviceError, ModelError, Named, Stages};
 use serde::{Deserialize, Serialize};
 
 /// A tensor of 32-bit floats in host memory.
@@ -98,14 +98,25 @@ impl From<Scalar> for burn_pack::Scalar {
 /// If the device fails.
 pub fn model_record(model: &Stages) -> Result<Named<HostTensor>, RecordError> {
     let mut record = Named::new();
-    let mut failed = None;
-    model.visit(&mut |info, tensor| match HostTensor::from_tensor(&tensor) {
-        Ok(tensor) => {
-            record.insert(info.name.to_owned(), tensor);
-        }
-        Err(error) => failed = failed.take().or(Some(error)),
-    });
-    failed.map_or(Ok(record), Err)
+    model.try_visit(|info, tensor| -> Result<(), RecordError> {
+        record.insert(info.name.to_owned(), HostTensor::from_tensor(&tensor)?);
+        Ok(())
+    })?;
+    Ok(record)
+}
+
+/// Copies carried state to the host.
+///
+/// # Errors
+/// If the device fails.
+pub fn carried_record(carried: &Carried) -> Result<Named<HostTensor>, RecordError> {
+    let tensors = carried.tensors().iter();
+    tensors.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?))).collect()
+}
+
+/// Copies recorded carried state to `device`.
+pub fn restored_carried(record: &Named<HostTensor>, device: &Device) -> Carried {
+    record.iter().map(|(name, tensor)| (name.clone(), tensor.to_tensor(device))).collect()
 }
 
 /// Copies recorded values into a model on `device`.

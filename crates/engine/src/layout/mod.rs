@@ -148,7 +148,7 @@ impl DeviceSlot {
         let position = Position {
             first_stage: self.stages.start,
             continues: self.stages.start > options.leading_frozen,
-            is_continued: self.role.ends_in_output(),
+            is_continued: !self.role.has_loss(),
         };
         let mut recompute = options.recompute[self.stages.clone()].to_vec();
         if let (false, Some(last)) = (matches!(self.role, Role::Stages { .. }), recompute.last_mut()) {

@@ -53,17 +53,12 @@ impl StepUndo {
             return Ok(());
         }
         charge(Account::Host, || {
-            let mut failed = None;
-            model.visit(&mut |info, tensor| {
-                let is_new = updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id);
-                if is_new {
-                    match Before::of(tensor, *how) {
-                        Ok(tensor) => drop(before.insert(info.id, tensor)),
-                        Err(error) => failed = failed.take().or(Some(error)),
-                    }
+            model.try_visit(|info, tensor| {
+                if updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id) {
+                    before.insert(info.id, Before::of(tensor, *how)?);
                 }
-            });
-            failed.map_or(Ok(()), Err)
+                Ok(())
+            })
         })
     }
 

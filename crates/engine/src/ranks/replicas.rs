@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     EngineError,
-    record::{HostTensor, RecordError},
+    record::{carried_record, restored_carried},
     tensor_file,
 };
 
@@ -142,17 +142,13 @@ impl Replicas {
         }
         let mut bytes = Vec::new();
         if self.rank() == 0 {
-            let mut failed = None;
-            model.visit(&mut |info, tensor| {
-                if info.trainable || info.frozen {
-                    return;
+            model.try_visit(|info, tensor| -> Result<(), EngineError> {
+                if !info.trainable && !info.frozen {
+                    let values = tensor.inner().to_host()?;
+                    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
                 }
-                match tensor.inner().to_host() {
-                    Ok(values) => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
-                    Err(error) => failed = Some(error),
-                }
-            });
-            failed.map_or(Ok(()), Err)?;
+                Ok(())
+            })?;
         }
         let bytes = charge(Account::Host, || self.group.broadcast(0, bytes))?;
         if self.rank() == 0 {
@@ -179,17 +175,11 @@ impl Replicas {
         }
         charge(Account::Host, || {
             let device = carried.tensors().values().next().map(AnyTensor::device);
-            let tensors = carried
-                .tensors()
-                .iter()
-                .map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
-            let tensors = tensors.collect::<Result<_, RecordError>>()?;
-            let bytes = tensor_file::encode(&tensors)?;
+            let bytes = tensor_file::encode(&carried_record(carried)?)?;
             let gathered = self.group.all_gather(bytes)?;
             let Some(device) = device.filter(|_| self.rank() == 0) else { return Ok(Carried::new()) };
             let part = |bytes: &Vec<u8>| -> Result<Carried, EngineError> {
-                let tensors = tensor_file::decode(bytes)?;
-                Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.to_tensor(&device))).collect())
+                Ok(restored_carried(&tensor_file::decode(bytes)?, &device))
             };
             Ok(Carried::joined(gathered.iter().map(part).collect::<Result<_, _>>()?))
         })
@@ -235,17 +225,12 @@ impl Peers for OtherReplicas {
 /// The SHA-256 of all trained parameters.
 fn digest(model: &Stages) -> Result<Vec<u8>, EngineError> {
     let mut digest = Sha256::new();
-    let mut failed = None;
-    model.visit(&mut |info, tensor| {
-        if !info.trainable || failed.is_some() {
-            return;
+    model.try_visit(|info, tensor| -> Result<(), EngineError> {
+        if info.trainable {
+            tensor.inner().to_host()?.iter().for_each(|value| digest.update(value.to_le_bytes()));
         }
-        match tensor.inner().to_host() {
-            Ok(values) => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
-            Err(error) => failed = Some(error),
-        }
-    });
-    failed.map_or(Ok(()), Err)?;
+        Ok(())
+    })?;
     Ok(digest.finalize().to_vec())
 }
 

@@ -29,7 +29,7 @@ impl Stepper {
         if let Some(hook) = &mut self.gradient_hook {
             gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
-        if let Some(limit) = self.settings.clip() {
+        if let Some(limit) = self.settings.optimizer.clip {
             let reads = self.executes;
             gradients = clip_parts(gradients, limit, self.layout.is_split(), |norm| read(norm, reads))?;
         }

@@ -118,7 +118,7 @@ impl Stepper {
         };
         Self {
             model,
-            optimizer: Optimizer::new(&settings.optimizer, settings.kernels()),
+            optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             carried: settings.is_continuous.then(Carried::new),
             settings,

@@ -1,7 +1,6 @@
 //! Transports bring a device its batches, the activations of the device before and the gradients of the device after.
 
 mod blank;
-mod link;
 mod links;
 
 use std::ops::Range;

@@ -1,5 +1,5 @@
 use oomph_advice::check_training;
-use oomph_config::DeviceName;
+use oomph_config::{Config, ConfigError, DeviceName};
 use oomph_core::Bytes;
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{
@@ -11,8 +11,7 @@ use oomph_runs::{Observer, Tick};
 use oomph_timeline::Category;
 
 use super::{
-    MeasureError, PlannedStep, check_alone, plan_step,
-    planned::per_parameter,
+    planned::{PlannedStep, per_parameter, plan_step},
     speed::{Speed, TimedStep, WARMUP},
 };
 use crate::{
@@ -24,6 +23,41 @@ use crate::{
     ranks::RankCommand,
     tensor_log::TensorLog,
 };
+
+/// Why steps could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// No sample can be read.
+    #[error("none of the training samples can be read, so there is no step to measure")]
+    NoSteps,
+}
+
+impl MeasureError {
+    /// A command or a setting that helps, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Train(error) => error.hint(),
+            Self::NoSteps => None,
+        }
+    }
+}
+
+/// Checks that the configuration names one device: steps are measured and compared on one device.
+///
+/// # Errors
+/// Where it names more.
+pub fn check_alone(config: &Config) -> Result<(), ConfigError> {
+    match config.device.devices.len() {
+        1 => Ok(()),
+        _ => Err(config.invalid(
+            "device.devices",
+            "one device, on which steps are compared: `oomph profile` measures several",
+        )),
+    }
+}
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

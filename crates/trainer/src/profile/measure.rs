@@ -3,7 +3,7 @@ use oomph_core::Bytes;
 use oomph_memory::{Account, charge, read, record};
 use oomph_timeline::Timeline;
 
-use oomph_advice::out_of_memory::{OomContext, OutOfMemory, Subject, explain};
+use oomph_advice::out_of_memory::{OomContext, OutOfMemory, explain};
 use oomph_engine::{exhausted, session::Session};
 use oomph_runs::{Observer, Tick};
 
@@ -11,7 +11,7 @@ use super::options::ProfileOptions;
 use crate::{
     Stop, TrainError,
     batches::Batches,
-    driver::{Driver, EvalExtent},
+    driver::Driver,
     memory_log,
     open::new_stepper,
     ranks::{RankCommand, broadcast_start, command, train_on_ranks},
@@ -88,18 +88,7 @@ fn lead(
         let seen = until.zip(timelines.first());
         let seen = seen.map(|(last, whole)| charge(Account::Host, || whole.clone().until(last)));
         let directory = options.report.clone();
-        explain(
-            session,
-            error,
-            OomContext {
-                subject: Subject::Training,
-                device: 0,
-                seen,
-                reserved_bytes: None,
-                run: None,
-                directory,
-            },
-        );
+        explain(session, error, OomContext { seen, directory, ..OomContext::default() });
     }
     // All timelines begin right before the step mark of the first device. Event 0 of a timeline is the moment before its
     // first event.
@@ -187,7 +176,7 @@ fn evaluate(
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
-    match driver.evaluate(EvalExtent::First(batches), observer, &Stop::new()) {
+    match driver.evaluate(batches, observer, &Stop::new()) {
         // Without readable samples, the profile shows the steps only.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),
         Err(error) => Err(error),
