@@ -26,21 +26,7 @@ pub(crate) enum LinkMessage {
     Gradients(Vec<(String, TensorData)>),
 }
 
-impl LinkMessage {
-    /// Copies a tensor to the host. Its device memory is freed before the peer receives the message.
-    fn tensor(tensor: Option<AnyTensor>) -> Result<Self, ModelError> {
-        charge(Account::Host, || tensor.map(copied).transpose().map(Self::Tensor))
-    }
-
-    /// Copies gradients to the host.
-    fn gradients(gradients: Named<AnyTensor>) -> Result<Self, ModelError> {
-        charge(Account::Host, || {
-            let copied = gradients.into_iter().map(|(name, gradient)| Ok((name, copied(gradient)?)));
-            copied.collect::<Result<_, ModelError>>().map(Self::Gradients)
-        })
-    }
-}
-
+/// Copies a tensor to the host.
 fn copied(tensor: AnyTensor) -> Result<TensorData, ModelError> {
     let data = tensor.into_data()?;
     // The data may share the memory of the device, so it is cloned.
@@ -208,10 +194,14 @@ impl Transport for LinkTransport<'_> {
     }
 
     fn send(&mut self, peer: Peer, tensor: Option<AnyTensor>) -> Result<(), EngineError> {
-        self.link(peer).send(LinkMessage::tensor(tensor)?)
+        // The device memory is freed before the peer receives the message.
+        let data = charge(Account::Host, || tensor.map(copied).transpose())?;
+        self.link(peer).send(LinkMessage::Tensor(data))
     }
 
     fn send_gradients(&mut self, peer: Peer, gradients: Named<AnyTensor>) -> Result<(), EngineError> {
-        self.link(peer).send(LinkMessage::gradients(gradients)?)
+        let gradients = gradients.into_iter().map(|(name, gradient)| Ok((name, copied(gradient)?)));
+        let data = charge(Account::Host, || gradients.collect::<Result<_, ModelError>>())?;
+        self.link(peer).send(LinkMessage::Gradients(data))
     }
 }

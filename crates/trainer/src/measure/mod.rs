@@ -7,4 +7,5 @@ mod steps;
 
 pub use planned::{PlannedStep, plan_step};
 pub use rehearse::{Rehearsal, RehearseOptions, rehearse};
-pub use steps::{MeasureError, MeasureOptions, Measurement, check_alone, measure};
+pub use speed::WARMUP;
+pub use steps::{MeasureError, Measurement, check_alone, measure};

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use oomph_config::{Interval, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::{Account, charge, read, record};
@@ -7,7 +9,6 @@ use oomph_advice::out_of_memory::{OomContext, OutOfMemory, explain};
 use oomph_engine::{exhausted, session::Session};
 use oomph_runs::{Observer, Tick};
 
-use super::options::ProfileOptions;
 use crate::{
     Stop, TrainError,
     batches::Batches,
@@ -17,6 +18,28 @@ use crate::{
     ranks::{RankCommand, broadcast_start, command, train_on_ranks},
     tensor_log::TensorLog,
 };
+
+/// How much is profiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Warm-up steps, left out of the profile: they make the optimizer state and the backend's lasting buffers.
+    pub warmup: usize,
+    /// Profiled steps.
+    pub steps: usize,
+    /// Evaluation batches after the steps, if the training evaluates.
+    pub eval_batches: usize,
+    /// Events kept, warm-up included. The newest are kept.
+    pub capacity: usize,
+    /// Directory of the out-of-memory report. Without it, none is written.
+    pub report: Option<PathBuf>,
+}
+
+impl Default for ProfileOptions {
+    /// Two warm-up steps, five profiled steps, two evaluation batches, and a million events (40 MiB).
+    fn default() -> Self {
+        Self { warmup: 2, steps: 5, eval_batches: 2, capacity: 1_000_000, report: None }
+    }
+}
 
 /// What was measured.
 pub(super) struct ProfileRun {
