@@ -92,7 +92,8 @@ impl Measurement {
 
 /// Plans a training and does its first `steps` steps under the meter. Nothing is saved or evaluated.
 ///
-/// The first [`WARMUP`] steps count for memory and loss, but not for the step time. The steps equal those of [`train`](crate::train): the same parameters, batches, learning rates and randomness.
+/// The first [`WARMUP`] steps count for memory and loss, but not for the step time. The steps equal those of
+/// [`train`](crate::train): the same parameters, batches, learning rates and randomness.
 /// The backend's buffers outlive a measurement, so comparisons run each measurement in its own process. `observer` gets a
 /// tick after every step.
 ///
