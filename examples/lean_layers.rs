@@ -9,7 +9,7 @@
 use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::measure::{MeasureOptions, measure};
+use oomph::trainer::measure::measure;
 use oomph::{Config, Quiet, Registry, Session};
 
 // Measures the memory of training.
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:46} {:5} {:>13} {:>9}   loss", "model", "lean", "peak in use", "a step");
     for (model, layout) in MODELS {
         for lean in [false, true] {
-            let measured = measure(&session(model, layout, lean)?, MeasureOptions { steps: 12 }, &mut Quiet)?;
+            let measured = measure(&session(model, layout, lean)?, 12, &mut Quiet)?;
             // Present, as the meter is installed and the device is the CPU.
             let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
             let step = measured.step_seconds * 1000.0;

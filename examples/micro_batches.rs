@@ -11,7 +11,7 @@ use oomph_advice::planning::micro_batch;
 use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::measure::{MeasureOptions, measure};
+use oomph::trainer::measure::measure;
 use oomph::{Config, Quiet, Registry, Session};
 
 // Measures the memory of training.
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:36} {:>6} {:>13}   loss", "policy", "chosen", "peak in use");
     for policy in POLICIES {
         let session = session(policy)?;
-        let measured = measure(&session, MeasureOptions { steps: 8 }, &mut Quiet)?;
+        let measured = measure(&session, 8, &mut Quiet)?;
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
         println!("{policy:36} {:>6} {peak:>13}   {:.6}", micro_batch(&session), measured.loss_last);

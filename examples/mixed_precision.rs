@@ -9,7 +9,7 @@
 use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::measure::{MeasureOptions, measure};
+use oomph::trainer::measure::measure;
 use oomph::{Config, Quiet, Registry, Session};
 
 // Measures the memory of training.
@@ -18,7 +18,7 @@ oomph::install_meter!();
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:10} {:>13} {:>13}   loss", "precision", "planned peak", "peak in use");
     for precision in ["fp32", "bf16", "fp16"] {
-        let measured = measure(&session(precision)?, MeasureOptions { steps: 30 }, &mut Quiet)?;
+        let measured = measure(&session(precision)?, 30, &mut Quiet)?;
         let planned = measured.planned.peak_bytes();
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();

@@ -11,7 +11,7 @@
 use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::measure::{MeasureOptions, measure};
+use oomph::trainer::measure::measure;
 use oomph::{Config, Quiet, Registry, Session};
 
 // Measures the memory of training.
@@ -30,7 +30,7 @@ const OPTIMIZERS: [&str; 6] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:28} {:>13} {:>13} {:>11}   loss", "optimizer", "state planned", "measured", "a parameter");
     for optimizer in OPTIMIZERS {
-        let measured = measure(&session(optimizer)?, MeasureOptions { steps: 20 }, &mut Quiet)?;
+        let measured = measure(&session(optimizer)?, 20, &mut Quiet)?;
         let planned = measured.planned.state_bytes.to_string();
         // Present, as the meter is installed and the device is the CPU.
         let state = measured.state_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();

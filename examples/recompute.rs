@@ -10,7 +10,7 @@
 use oomph_trainer::open;
 use std::error::Error;
 
-use oomph::trainer::measure::{MeasureOptions, measure};
+use oomph::trainer::measure::measure;
 use oomph::{Config, Quiet, Registry, Session};
 
 // Measures the memory of training.
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:36} {:>13} {:>13}   loss", "policy", "planned peak", "peak in use");
     for policy in POLICIES {
         let session = session(policy)?;
-        let measured = measure(&session, MeasureOptions { steps: 8 }, &mut Quiet)?;
+        let measured = measure(&session, 8, &mut Quiet)?;
         let planned = measured.planned.peak_bytes().to_string();
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();

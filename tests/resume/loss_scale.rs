@@ -7,6 +7,7 @@ use oomph::{
     Sample, SampleError, SampleSpec, Source, Split, Stop, StopReason, Target, TargetSpec, Tick, TrainOptions,
     Values,
 };
+use oomph_engine::EngineError;
 use oomph_runs::state::{Checkpoint, TrainState};
 use oomph_trainer::{TrainError, open};
 use serde_json::Value;
@@ -154,7 +155,11 @@ fn where_every_step_overflows_the_run_ends_and_names_its_last_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let run = directory.path().join("run");
     let error = train_until(&run, "fp16", Spikes::AllSamples, STEPS).unwrap_err();
-    let TrainError::LossScale { step, checkpoint: Some(checkpoint), .. } = &error else { panic!("{error}") };
+    let TrainError::LossScale { error: EngineError::LossScale { step, .. }, checkpoint: Some(checkpoint) } =
+        &error
+    else {
+        panic!("{error}")
+    };
     assert_eq!(*step, 31);
     let state = Checkpoint::open(checkpoint).unwrap().state().unwrap();
     let scale = state.loss_scale.expect("half precision has one");

@@ -6,7 +6,7 @@ use crate::{Finding, exceptions::unexcused, report, tree};
 
 /// Names of types that were renamed, and names that say nothing without a noun before them.
 const TYPES: [[&str; 2]; 24] = [
-    ["Stretch", "StageRunner"],
+    ["Stretch", "Segments"],
     ["Lying", "PlacedModel"],
     ["Own", "CustomOp"],
     ["Way", "ConvAlgorithm"],
@@ -43,7 +43,7 @@ const FUNCTIONS: [[&str; 2]; 5] = [
 const FILES: [[&str; 2]; 12] = [
     ["parts.rs", "what the parts are of"],
     ["held.rs", "tensor_log.rs"],
-    ["stretch.rs", "stage_runner.rs"],
+    ["stretch.rs", "segments.rs"],
     ["several.rs", "multi_device.rs"],
     ["room.rs", "uninit.rs"],
     ["way.rs", "algorithm.rs"],

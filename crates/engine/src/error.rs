@@ -3,7 +3,7 @@ use std::time::Duration;
 use oomph_model::ModelError;
 use oomph_parallel::group::GroupError;
 
-use crate::{record_error::RecordError, shortage::Exhausted, task::TaskError};
+use crate::{record::RecordError, shortage::Exhausted, task::TaskError};
 
 /// An error that ends a training step.
 #[derive(Debug, thiserror::Error)]

@@ -2,13 +2,48 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use burn::tensor::Device;
-use oomph_model::{Named, Stages};
+use burn::tensor::{Device, TensorData};
+use oomph_model::{AnyTensor, Carried, DeviceError, ModelError, Named, Stages};
 use serde::{Deserialize, Serialize};
 
-pub use crate::record_error::RecordError;
+/// A tensor of 32-bit floats in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostTensor {
+    /// The size of each dimension.
+    pub shape: Vec<usize>,
+    /// All elements in row-major order.
+    pub values: Vec<f32>,
+}
 
-use crate::host_tensor::HostTensor;
+impl HostTensor {
+    /// Copies a tensor from its device to the host.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn from_tensor(tensor: &AnyTensor) -> Result<Self, RecordError> {
+        Ok(Self { shape: tensor.dims(), values: tensor.to_host()? })
+    }
+
+    /// Copies the tensor to a device.
+    pub fn to_tensor(&self, device: &Device) -> AnyTensor {
+        AnyTensor::floats(self.values.clone(), &self.shape, device)
+    }
+
+    /// Converts from Burn's container; `name` names the tensor in the error.
+    ///
+    /// # Errors
+    /// [`RecordError::NotFloats`] if the elements are not 32-bit floats.
+    pub fn from_data(name: &str, data: TensorData) -> Result<Self, RecordError> {
+        let shape = data.shape.to_vec();
+        let values = data.try_to_vec().map_err(|_| RecordError::NotFloats { name: name.to_owned() })?;
+        Ok(Self { shape, values })
+    }
+
+    /// Converts to Burn's container.
+    pub fn into_data(self) -> TensorData {
+        TensorData::new(self.values, self.shape)
+    }
+}
 
 /// Optimizer state on the host. Its leaves are named `<parameter>.<field>`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,14 +98,25 @@ impl From<Scalar> for burn_pack::Scalar {
 /// If the device fails.
 pub fn model_record(model: &Stages) -> Result<Named<HostTensor>, RecordError> {
     let mut record = Named::new();
-    let mut failed = None;
-    model.visit(&mut |info, tensor| match HostTensor::from_tensor(&tensor) {
-        Ok(tensor) => {
-            record.insert(info.name.to_owned(), tensor);
-        }
-        Err(error) => failed = failed.take().or(Some(error)),
-    });
-    failed.map_or(Ok(record), Err)
+    model.try_visit(|info, tensor| -> Result<(), RecordError> {
+        record.insert(info.name.to_owned(), HostTensor::from_tensor(&tensor)?);
+        Ok(())
+    })?;
+    Ok(record)
+}
+
+/// Copies carried state to the host.
+///
+/// # Errors
+/// If the device fails.
+pub fn carried_record(carried: &Carried) -> Result<Named<HostTensor>, RecordError> {
+    let tensors = carried.tensors().iter();
+    tensors.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?))).collect()
+}
+
+/// Copies recorded carried state to `device`.
+pub fn restored_carried(record: &Named<HostTensor>, device: &Device) -> Carried {
+    record.iter().map(|(name, tensor)| (name.clone(), tensor.to_tensor(device))).collect()
 }
 
 /// Copies recorded values into a model on `device`.
@@ -107,4 +153,64 @@ pub fn restore_model(
         None => tensor,
     });
     Ok(())
+}
+
+/// An error of recorded tensors.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The record belongs to another model.
+    #[error("the checkpoint does not fit the model: {}", list(.problems))]
+    Parameters {
+        /// One sentence for each parameter that is missing, unexpected or of another shape.
+        problems: Vec<String>,
+    },
+    /// The record belongs to another optimizer.
+    #[error("the checkpoint has no state of this optimizer for parameter `{parameter}`")]
+    OptimizerState {
+        /// The first parameter without state.
+        parameter: String,
+    },
+    /// The elements of a tensor are not 32-bit floats.
+    #[error("`{name}` is not a tensor of 32-bit floats")]
+    NotFloats {
+        /// The name of the tensor.
+        name: String,
+    },
+    /// The bytes are not a safetensors file.
+    #[error("not a safetensors file: {reason}")]
+    Malformed {
+        /// The reason.
+        reason: String,
+    },
+    /// The device failed while the tensors were read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl From<DeviceError> for RecordError {
+    fn from(error: DeviceError) -> Self {
+        Self::Model(error.into())
+    }
+}
+
+impl RecordError {
+    /// A command or a setting that may fix the error.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Parameters { .. } | Self::OptimizerState { .. } => {
+                Some("use `[model]` and `[optimizer]` of the `config.toml` in the checkpoint".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The first five problems, and the number of others.
+fn list(problems: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = problems[..problems.len().min(SHOWN)].join("; ");
+    match problems.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use oomph_model::Named;
 use safetensors::{Dtype, SafeTensors, View, serialize};
 
-use crate::{host_tensor::HostTensor, record_error::RecordError};
+use crate::record::{HostTensor, RecordError};
 
 /// The bytes of a safetensors file of `tensors`. Equal tensors give equal bytes.
 ///

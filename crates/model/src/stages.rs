@@ -213,6 +213,23 @@ impl Stages {
         }
     }
 
+    /// Calls `visit` on every float parameter, stage by stage, until it fails.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
+    pub fn try_visit<E>(
+        &self,
+        mut visit: impl FnMut(ParameterInfo<'_>, AnyTensor) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut visited = Ok(());
+        self.visit(&mut |info, tensor| {
+            if visited.is_ok() {
+                visited = visit(info, tensor);
+            }
+        });
+        visited
+    }
+
     /// Replaces every float parameter by the result of `map`.
     pub fn map(&mut self, map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor) {
         for (index, link) in self.chain.iter_mut().enumerate() {

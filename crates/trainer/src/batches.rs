@@ -1,9 +1,34 @@
+use oomph_advice::eval_order;
 use oomph_core::Split;
-use oomph_data::{Batch, Loader};
+use oomph_data::{Batch, DataError, Loader, LoaderOptions};
 use oomph_engine::session::{Session, train_order};
-use oomph_memory::{Account, charge};
+use oomph_memory::{Account, charge, record::track};
+use oomph_timeline::TrackKind;
 
-use crate::{TrainError, loading::next_batch};
+use crate::TrainError;
+
+/// Loads this rank's part of an epoch of the training set, from batch `first` on.
+pub(crate) fn train_loader(session: &Session, epoch: usize, first: usize) -> Loader {
+    charge(Account::Host, || {
+        let (source, seed) = (session.source.clone(), session.config.train.seed);
+        Loader::start(source, Split::Train, train_order(session), epoch, first, Some(seed), &session.loader)
+    })
+}
+
+/// Loads this rank's part of the held-out set.
+pub(crate) fn eval_loader(session: &Session, options: &LoaderOptions) -> Loader {
+    charge(Account::Host, || {
+        Loader::start(session.source.clone(), Split::Test, eval_order(session), 0, 0, None, options)
+    })
+}
+
+/// Loads the next batch into host memory. The device waits for a worker, or loads the batch itself without workers.
+pub(crate) fn next_batch(loader: &mut Loader) -> Option<Result<Batch, DataError>> {
+    charge(Account::Host, || {
+        let _track = track(TrackKind::Data, "load", None);
+        loader.next()
+    })
+}
 
 /// Training batches, epoch after epoch without end.
 pub(crate) struct Batches<'a> {
@@ -14,15 +39,7 @@ pub(crate) struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     pub(crate) fn new(session: &'a Session) -> Self {
-        Self { session, loader: Self::load(session, 0), epoch: 0 }
-    }
-
-    fn load(session: &Session, epoch: usize) -> Loader {
-        charge(Account::Host, || {
-            let (source, order) = (session.source.clone(), train_order(session));
-            let seed = session.config.train.seed;
-            Loader::start(source, Split::Train, order, epoch, 0, Some(seed), &session.loader)
-        })
+        Self { session, loader: train_loader(session, 0, 0), epoch: 0 }
     }
 
     /// The next batch with a readable sample. `None` where a whole epoch has none.
@@ -36,7 +53,7 @@ impl<'a> Batches<'a> {
                     Some(_) => {}
                     None => {
                         self.epoch += 1;
-                        self.loader = Self::load(self.session, self.epoch);
+                        self.loader = train_loader(self.session, self.epoch, 0);
                     }
                 }
             }
@@ -52,9 +69,5 @@ pub(crate) fn last_batch(session: &Session) -> Result<Option<Batch>, TrainError>
     if last == 0 || order.len().is_multiple_of(session.config.train.batch) {
         return Ok(None);
     }
-    charge(Account::Host, || {
-        let (source, seed) = (session.source.clone(), session.config.train.seed);
-        let mut loader = Loader::start(source, Split::Train, order, 0, last, Some(seed), &session.loader);
-        Ok(loader.next().transpose()?)
-    })
+    charge(Account::Host, || Ok(train_loader(session, 0, last).next().transpose()?))
 }

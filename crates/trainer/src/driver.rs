@@ -13,7 +13,7 @@ use crate::{
     LrSchedule, Stop, TrainError,
     evaluate::{Evaluation, PlacedModel, evaluate_batches},
     lr_schedule::lr_schedule,
-    ranks::{RankCommand, command, command_glance},
+    ranks::{RankCommand, command},
 };
 
 /// Drives a stepper, for training, following rank 0, rehearsing, measuring and profiling.
@@ -39,15 +39,6 @@ pub(crate) struct DrivenStep {
     pub(crate) samples: usize,
     /// When it began.
     pub(crate) begun: Instant,
-}
-
-/// How much of the held-out data is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EvalExtent {
-    /// All of it.
-    Whole,
-    /// The first batches alone, at most so many.
-    First(usize),
 }
 
 impl<'a> Driver<'a> {
@@ -85,31 +76,21 @@ impl<'a> Driver<'a> {
         Ok(DrivenStep { number: self.steps, lr, outcome, samples, begun })
     }
 
-    /// Evaluates on all ranks, with the running statistics of rank 0. `None` where `stop` ended the evaluation early.
+    /// Evaluates at most the first `most` batches on all ranks, with the running statistics of rank 0. `None` where `stop`
+    /// ended the evaluation early.
     ///
     /// # Errors
     /// As those of [`evaluate`](crate::evaluate).
     pub(crate) fn evaluate(
         &mut self,
-        extent: EvalExtent,
+        most: usize,
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Option<Evaluation>, TrainError> {
         let replicas = &self.session.replicas;
-        let most = match extent {
-            EvalExtent::Whole => {
-                if self.leads {
-                    command(replicas, RankCommand::Evaluate)?;
-                }
-                usize::MAX
-            }
-            EvalExtent::First(batches) => {
-                if self.leads {
-                    command_glance(replicas, batches)?;
-                }
-                batches
-            }
-        };
+        if self.leads {
+            command(replicas, RankCommand::Evaluate(most))?;
+        }
         replicas.share_statistics(&mut self.stepper.model)?;
         evaluate_batches(self.session, PlacedModel::of(&self.stepper), most, observer, stop)
     }

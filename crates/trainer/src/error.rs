@@ -1,9 +1,12 @@
 use std::{io, path::PathBuf};
 
-use oomph_advice::{PlanError, out_of_memory::OutOfMemory};
+use oomph_advice::{
+    PlanError,
+    out_of_memory::{OomContext, OutOfMemory, explain},
+};
 use oomph_config::DeviceName;
 use oomph_data::DataError;
-use oomph_engine::{EngineError, record::RecordError, task::TaskError};
+use oomph_engine::{EngineError, record::RecordError, session::Session, task::TaskError};
 use oomph_model::ModelError;
 use oomph_parallel::group::GroupError;
 use oomph_runs::{RunError, state::StateError};
@@ -76,19 +79,10 @@ pub enum TrainError {
         checkpoint: Option<PathBuf>,
     },
     /// Gradients overflow at the smallest loss scale, so the loss scale is not the cause.
-    #[error(
-        "the gradients of step {step} are infinite or not a number even at a loss scale of 2^{} \
-         (learning rate {lr:?}); {}",
-        .scale.log2(),
-        kept(.checkpoint.as_ref())
-    )]
+    #[error("{error}; {}", kept(.checkpoint.as_ref()))]
     LossScale {
-        /// The step, from 1.
-        step: usize,
-        /// The loss scale.
-        scale: f32,
-        /// The learning rate of that step.
-        lr: f64,
+        /// The error of the step.
+        error: EngineError,
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
     },
@@ -123,9 +117,7 @@ impl From<EngineError> for TrainError {
             EngineError::OnDevice { index, device, source } => {
                 Self::OnDevice { index, device, source: Box::new((*source).into()) }
             }
-            EngineError::LossScale { step, scale, lr } => {
-                Self::LossScale { step, scale, lr, checkpoint: None }
-            }
+            error @ EngineError::LossScale { .. } => Self::LossScale { error, checkpoint: None },
             error => Self::Engine(error),
         }
     }
@@ -165,23 +157,27 @@ impl TrainError {
         }
     }
 
-    /// The same error with more known of what ran out of memory on a device of this process: `explained` is given the
-    /// error and the number of the device, which is 0 unless several devices share a step.
-    pub(crate) fn with_explained(
-        self,
-        explained: impl FnOnce(Box<OutOfMemory>, usize) -> Box<OutOfMemory>,
+    /// The same error with a report, if a device of this process ran out of memory and `known` gives more facts about it.
+    /// `known` receives the error and the number of the device, which is 0 unless several devices share a step.
+    pub(crate) fn explained(
+        mut self,
+        session: &Session,
+        known: impl FnOnce(&mut OutOfMemory, usize) -> Option<OomContext>,
     ) -> Self {
-        match self {
-            Self::OutOfMemory(error) => Self::OutOfMemory(explained(error, 0)),
-            Self::OnDevice { index, device, source } => match *source {
-                Self::OutOfMemory(error) => {
-                    let source = Box::new(Self::OutOfMemory(explained(error, index)));
-                    Self::OnDevice { index, device, source }
-                }
-                other => Self::OnDevice { index, device, source: Box::new(other) },
+        let of_device = match &mut self {
+            Self::OutOfMemory(error) => Some((error, 0)),
+            Self::OnDevice { index, source, .. } => match &mut **source {
+                Self::OutOfMemory(error) => Some((error, *index)),
+                _ => None,
             },
-            other => other,
+            _ => None,
+        };
+        if let Some((error, device)) = of_device
+            && let Some(known) = known(error, device)
+        {
+            explain(session, error, known);
         }
+        self
     }
 
     /// A command or a setting that helps, if there is one.
@@ -190,17 +186,12 @@ impl TrainError {
             Self::Session(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Data(error) => error.hint(),
-            Self::Engine(error) => error.hint(),
+            Self::Engine(error) | Self::LossScale { error, .. } => error.hint(),
             Self::Run(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::OutOfMemory(error) => error.hint(),
             Self::Rank { source, .. } | Self::OnDevice { source, .. } => source.hint(),
             Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
-            Self::LossScale { .. } => Some(
-                "set `memory.precision=bf16`, which has the range of 32 bits and needs no loss scale, or lower \
-                 `optimizer.lr`"
-                    .into(),
-            ),
             Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(
                 "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
                  `optimizer.clip_global_norm=1.0`"

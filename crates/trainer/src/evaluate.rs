@@ -1,8 +1,8 @@
 use std::{path::PathBuf, time::Instant};
 
 use burn::tensor::Tensor;
-use oomph_core::{Phase, Split, phase};
-use oomph_data::{Loader, SampleError};
+use oomph_core::{Phase, phase};
+use oomph_data::{Batch, SampleError};
 use oomph_memory::{
     Account, charge,
     record::{StepKind, track},
@@ -13,7 +13,7 @@ use oomph_timeline::TrackKind;
 
 use oomph_advice::{
     eval_order,
-    out_of_memory::{OomContext, Subject, explain},
+    out_of_memory::{OomContext, Subject},
 };
 use oomph_engine::{
     EngineError, exhausted,
@@ -29,9 +29,9 @@ use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
 
 use crate::{
     Stop, StopReason, TrainError,
+    batches::{eval_loader, next_batch},
     cleanup::{Cleaner, Moment},
     leak_watch::LeakCheck,
-    loading::next_batch,
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout},
     progress::read_all,
@@ -137,17 +137,11 @@ fn with_made<K, T>(
         work(&model, known)
     });
     worked.map_err(|error| {
-        let TrainError::OutOfMemory(mut error) = error else { return error };
-        let known = OomContext {
-            subject: Subject::Evaluation,
-            device: 0,
-            seen: log.as_ref().and_then(|log| log.seen(&error)),
-            reserved_bytes: None,
-            run: None,
-            directory: report,
-        };
-        explain(session, &mut error, known);
-        TrainError::OutOfMemory(error)
+        error.explained(session, |error, _| {
+            let seen = log.as_ref().and_then(|log| log.seen(error));
+            let subject = Subject::Evaluation;
+            Some(OomContext { subject, seen, directory: report, ..OomContext::default() })
+        })
     })
 }
 
@@ -196,11 +190,8 @@ pub(crate) fn evaluate_batches(
     let evaluated = charge(Account::Device, || {
         let start = Instant::now();
         let model = placed.model.inference();
-        let order = eval_order(session);
-        let batches = order.batches().min(most);
-        let mut loader = charge(Account::Host, || {
-            Loader::start(session.source.clone(), Split::Test, order, 0, 0, None, &session.loader)
-        });
+        let batches = eval_order(session).batches().min(most);
+        let mut loader = eval_loader(session, &session.loader);
         let mut sums = Sums::default();
         let mut batch_index = 0;
         while batch_index < batches
@@ -216,22 +207,14 @@ pub(crate) fn evaluate_batches(
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
         }
-        let perplexed = session.task.has_perplexity(&session.spec().target);
         let stopped = stop.reason().filter(|_| batch_index < batches);
-        match sums.finish(session, stopped)? {
-            Finished::Stopped(reason) => {
+        match sums.finish(session, stopped, start)? {
+            Ok(evaluation) => Ok(Some(evaluation)),
+            Err(reason) => {
                 // Every rank stops, so the whole training ends.
                 stop.request(reason);
                 Ok(None)
             }
-            Finished::Whole { loss, accuracy, samples, skipped } => Ok(Some(Evaluation {
-                loss,
-                accuracy,
-                perplexity: perplexed.then(|| loss.exp()),
-                samples,
-                skipped,
-                seconds: start.elapsed().as_secs_f64(),
-            })),
         }
     });
     evaluated.map_err(|mut error| {
@@ -240,14 +223,6 @@ pub(crate) fn evaluate_batches(
         }
         error
     })
-}
-
-/// How an evaluation ended, over all ranks.
-enum Finished {
-    /// All batches are done.
-    Whole { loss: f64, accuracy: Option<f64>, samples: usize, skipped: Vec<SampleError> },
-    /// A rank was asked to stop before the end.
-    Stopped(StopReason),
 }
 
 /// The sums of an evaluation, on the device until its end.
@@ -266,7 +241,7 @@ impl Sums {
         &mut self,
         session: &Session,
         PlacedModel { model, layout }: PlacedModel<'_>,
-        batch: &oomph_data::Batch,
+        batch: &Batch,
     ) -> Result<(), TrainError> {
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
         if session.source.is_continuous() {
@@ -294,8 +269,13 @@ impl Sums {
         Ok(exhausted::check()?)
     }
 
-    /// Sums over all ranks. A stop of one rank stops all.
-    fn finish(self, session: &Session, stopped: Option<StopReason>) -> Result<Finished, TrainError> {
+    /// Sums over all ranks an evaluation that began at `start`. A stop of one rank stops all: the inner error.
+    fn finish(
+        self,
+        session: &Session,
+        stopped: Option<StopReason>,
+        start: Instant,
+    ) -> Result<Result<Evaluation, StopReason>, TrainError> {
         let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
         let has_accuracy = !self.correct.is_empty();
         let here = [
@@ -312,17 +292,19 @@ impl Sums {
         let [loss, correct, has_accuracy, samples, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
         if interrupted + terminated > 0.0 {
-            let asked = if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate };
-            return Ok(Finished::Stopped(asked));
+            return Ok(Err(if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate }));
         }
         if samples == 0.0 {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
-        Ok(Finished::Whole {
-            loss: loss / samples,
+        let loss = loss / samples;
+        Ok(Ok(Evaluation {
+            loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),
+            perplexity: session.task.has_perplexity(&session.spec().target).then(|| loss.exp()),
             samples: samples as usize,
             skipped: self.skipped,
-        })
+            seconds: start.elapsed().as_secs_f64(),
+        }))
     }
 }

@@ -57,8 +57,8 @@ pub fn export(
 ) -> Result<Exported, StateError> {
     charge(Account::Host, || {
         let source = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
-        let target = ExportTarget { layout, path, source: source.as_ref() };
-        write(architecture, &checkpoint.model()?, checkpoint.progress().step, target)
+        let steps = checkpoint.progress().step;
+        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path)
     })
 }
 
@@ -74,26 +74,21 @@ pub fn export_weights(
     let (model, weights) = model_of_weights(session)?;
     charge(Account::Host, || {
         let source = SourceRecord::of(session.source.as_ref());
-        let target = ExportTarget { layout, path, source: Some(&source) };
-        let exported = write(&session.architecture, &model_record(&model)?, 0, target)?;
+        let record = model_record(&model)?;
+        let exported = write(&session.architecture, &record, 0, Some(&source), layout, path)?;
         Ok((exported, weights.notices))
     })
 }
 
-/// The file to write.
-struct ExportTarget<'a> {
-    layout: WeightLayout,
-    path: &'a Path,
-    /// The data that the weights were trained on, if known.
-    source: Option<&'a SourceRecord>,
-}
-
-/// Writes a weight file. `steps` is PyTorch's `num_batches_tracked` of batch normalisation.
+/// Writes a weight file. `steps` is PyTorch's `num_batches_tracked` of batch normalisation, `source` the data that the
+/// weights were trained on, if known.
 fn write(
     architecture: &Architecture,
     model: &Named<HostTensor>,
     steps: usize,
-    ExportTarget { layout, path, source }: ExportTarget<'_>,
+    source: Option<&SourceRecord>,
+    layout: WeightLayout,
+    path: &Path,
 ) -> Result<Exported, StateError> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut tensors: BTreeMap<String, WeightTensor<'_>> = BTreeMap::new();

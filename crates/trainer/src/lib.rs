@@ -43,7 +43,6 @@ mod evaluate;
 pub mod export;
 mod last_step;
 mod leak_watch;
-mod loading;
 mod lr_schedule;
 pub mod measure;
 mod memory_log;

@@ -1,12 +1,11 @@
 use oomph_core::{Phase, phase};
 use oomph_engine::{
     exhausted,
-    record::{OptimizerRecord, restore_model},
+    record::{OptimizerRecord, restore_model, restored_carried},
     session::{EpochCut, Session},
     step::Stepper,
 };
 use oomph_memory::{Account, charge};
-use oomph_model::Carried;
 use oomph_runs::state::{Checkpoint, StateError, TrainProgress};
 
 use crate::{
@@ -15,14 +14,11 @@ use crate::{
     open::{off_device, own_rows, stepper_to_restore},
 };
 
-/// A training in the state of a checkpoint.
-pub(crate) struct Restored {
-    pub(crate) stepper: Stepper,
-    pub(crate) progress: TrainProgress,
-}
-
-/// Makes a stepper and restores the state of a checkpoint into it.
-pub(crate) fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<Restored, TrainError> {
+/// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
+pub(crate) fn restored(
+    session: &Session,
+    checkpoint: &Checkpoint,
+) -> Result<(Stepper, TrainProgress), TrainError> {
     let mut stepper = stepper_to_restore(session)?;
     let _phase = phase(Phase::Init);
     charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
@@ -44,16 +40,14 @@ pub(crate) fn restored(session: &Session, checkpoint: &Checkpoint) -> Result<Res
     })?;
     // A run that had another precision begins with a new loss scale.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
-    let carried = state.carried.iter();
-    let carried: Carried =
-        carried.map(|(name, tensor)| (name.clone(), tensor.to_tensor(&session.device))).collect();
+    let carried = restored_carried(&state.carried, &session.device);
     stepper.place_carried(match session.replicas.is_alone() {
         true => carried,
         // Each rank carries the state of its own rows.
         false => carried.rows(own_rows(session)),
     });
     exhausted::check()?;
-    Ok(Restored { stepper, progress: state.progress })
+    Ok((stepper, state.progress))
 }
 
 /// Copies the recorded tensors into memory of the current account, one at a time. On the CPU the optimizer keeps the

@@ -50,9 +50,10 @@ pub(crate) fn advise_on(
 }
 
 /// The kind of work that must fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subject {
     /// A training, with its evaluations.
+    #[default]
     Training,
     /// An evaluation alone: no gradients and no optimizer.
     Evaluation,

@@ -25,7 +25,7 @@ use crate::{
 const HOLDERS: usize = 5;
 
 /// The facts about an [`OutOfMemory`] that the session does not have.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OomContext {
     /// The kind of work that ran out of memory.
     pub subject: Subject,
@@ -86,9 +86,7 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
     let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).unwrap_or_default();
     let shortage = Shortage::Planned { planned_peak_bytes, limit_bytes };
     let mut error = OutOfMemory::from(Exhausted::new(shortage, phase, stage.to_owned()));
-    let subject = Subject::Training;
-    let known = OomContext { subject, device: 0, seen: None, reserved_bytes: None, run: None, directory };
-    explain(session, &mut error, known);
+    explain(session, &mut error, OomContext { directory, ..OomContext::default() });
     Err(Box::new(error).into())
 }
 

@@ -11,9 +11,7 @@ use oomph_engine::{
     part::{compare_evaluated, evaluate_stages},
     session::{Session, StepSplit},
     step::{StepSettings, Stepper},
-    transport::{
-        BlankShapes, BlankTransport, Expected, LinkTensor, Transport as _, blank_targets, left_device,
-    },
+    transport::{BlankShapes, BlankTransport, LinkTensor, Transport as _, blank_targets, left_device},
 };
 use oomph_model::{Carried, Init, Pass, Policy, Stages};
 use oomph_plan::{Backend, Noted, Recording, cost};
@@ -254,7 +252,7 @@ impl DeviceRecorder<'_> {
         let uploading = phase(Phase::Data);
         let input = match self.work.stages.start {
             0 => transport.input(0, 0..samples, self.device),
-            _ => transport.blank(Expected { crossing: LinkTensor::Input, samples }, self.device),
+            _ => transport.blank(LinkTensor::Input, samples, self.device),
         };
         drop(uploading);
         let _phase = phase(Phase::Eval);

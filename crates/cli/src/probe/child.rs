@@ -10,7 +10,7 @@ use oomph_memory::default_limit;
 use oomph_runs::{Event, Observer, Tick};
 use oomph_trainer::{
     Registry, Session,
-    measure::{MeasureOptions, RehearseOptions, measure, plan_step, rehearse},
+    measure::{RehearseOptions, measure, plan_step, rehearse},
 };
 
 use super::message::{Measured, Message, Planned, Request, Work};
@@ -29,7 +29,7 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     check_machine(&session, &planned)?;
     let answer = match request.work {
         Work::Measure { steps } => {
-            let measurement = measure(&session, MeasureOptions { steps }, &mut Steps)?;
+            let measurement = measure(&session, steps, &mut Steps)?;
             Message::Measured(Measured::from(&measurement))
         }
         Work::Rehearse { steps, report } => {

@@ -33,12 +33,6 @@ impl DeviceSlot {
         Self { index, name, tracked, stages, role, pool: None, metered_as: current_device() + index }
     }
 
-    /// The same slot with its own compute threads.
-    #[must_use]
-    pub fn with_pool(self, pool: Option<ComputePool>) -> Self {
-        Self { pool, ..self }
-    }
-
     /// Runs `work` on the threads of the device, and counts its memory for the device.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {

@@ -85,6 +85,11 @@ impl Layout {
         })
     }
 
+    /// The model part of each slot: the whole model for each, unless it is split.
+    pub(crate) fn part_of_each(&self, model: Stages) -> Vec<Stages> {
+        if self.is_split() { self.split(model) } else { vec![model; self.slots.len()] }
+    }
+
     /// Joins model parts into the whole model.
     pub fn joined(parts: Vec<Stages>) -> Stages {
         charge(Account::Host, || parts.into_iter().reduce(Stages::followed_by).unwrap_or_default())
@@ -117,10 +122,7 @@ impl Layout {
     /// The segments of each slot.
     pub(crate) fn segments(&self, model: &Stages, options: SegmentOptions<'_>) -> Vec<Segments> {
         charge(Account::Host, || {
-            if !self.is_split() {
-                return self.slots.iter().map(|slot| slot.segments(model, options)).collect();
-            }
-            let parts = self.split(model.clone());
+            let parts = self.part_of_each(model.clone());
             self.slots.iter().zip(&parts).map(|(slot, part)| slot.segments(part, options)).collect()
         })
     }
@@ -146,7 +148,7 @@ impl DeviceSlot {
         let position = Position {
             first_stage: self.stages.start,
             continues: self.stages.start > options.leading_frozen,
-            is_continued: self.role.ends_in_output(),
+            is_continued: !self.role.has_loss(),
         };
         let mut recompute = options.recompute[self.stages.clone()].to_vec();
         if let (false, Some(last)) = (matches!(self.role, Role::Stages { .. }), recompute.last_mut()) {

@@ -78,11 +78,6 @@ impl Role {
         matches!(self, Self::Stages { device, devices, .. } if device + 1 == *devices)
     }
 
-    /// Whether the stages end in an output for another device, and not in the loss.
-    pub fn ends_in_output(&self) -> bool {
-        !self.has_loss()
-    }
-
     /// Whether the device runs the optimizer, for its own stages or for the whole model.
     pub fn has_optimizer(&self) -> bool {
         !matches!(self, Self::Replica { .. })

@@ -16,11 +16,7 @@ use oomph_kernels::{AdamStep, SgdStep};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
-use crate::{
-    host_tensor::HostTensor,
-    record::{OptimizerRecord, Scalar},
-    record_error::RecordError,
-};
+use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 
 use adafactor::Adafactor;
 use lion::Lion;
@@ -73,12 +69,13 @@ impl Optimizer {
     pub fn record(&self) -> Result<OptimizerRecord, RecordError> {
         let mut record = OptimizerRecord::default();
         for (name, state) in &self.states {
-            let mut sink = StateSink::default();
-            self.rule.state_flatten(name, state, &mut sink);
-            for (leaf, data) in sink.tensors {
+            let leaves = self.leaves(name, state);
+            for (leaf, data) in leaves.tensors {
                 record.tensors.insert(leaf.clone(), HostTensor::from_data(&leaf, data)?);
             }
-            record.scalars.extend(sink.scalars.into_iter().map(|(leaf, value)| (leaf, Scalar::from(value))));
+            record
+                .scalars
+                .extend(leaves.scalars.into_iter().map(|(leaf, value)| (leaf, Scalar::from(value))));
             record.ranks.insert(name.clone(), state.rank());
         }
         Ok(record)
@@ -91,14 +88,20 @@ impl Optimizer {
 
     /// Bytes of the state of the parameters whose names `of` accepts.
     pub fn state_bytes(&self, of: impl Fn(&str) -> bool) -> Bytes {
-        let bytes_of = |name: &str, state: &DynState| {
-            // Burn gives access to state tensors only as copies on the host. One parameter is copied at a time.
-            let mut sink = StateSink::default();
-            self.rule.state_flatten(name, state, &mut sink);
-            sink.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>()
-        };
+        let bytes_of =
+            |leaves: StateSink| leaves.tensors.iter().map(|(_, data)| data.bytes.len() as u64).sum::<u64>();
         let states = self.states.iter().filter(|(name, _)| of(name));
-        Bytes::new(charge(Account::Host, || states.map(|(name, state)| bytes_of(name, state)).sum()))
+        // One parameter is copied at a time.
+        Bytes::new(charge(Account::Host, || {
+            states.map(|(name, state)| bytes_of(self.leaves(name, state))).sum()
+        }))
+    }
+
+    /// The state of a parameter. Burn gives access to state tensors only as copies on the host.
+    fn leaves(&self, name: &str, state: &DynState) -> StateSink {
+        let mut leaves = StateSink::default();
+        self.rule.state_flatten(name, state, &mut leaves);
+        leaves
     }
 
     /// Replaces the state with a recorded one, on `device`.

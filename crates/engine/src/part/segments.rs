@@ -53,15 +53,6 @@ pub(crate) struct Position {
     pub(crate) is_continued: bool,
 }
 
-/// The tensor that backward starts from.
-#[derive(Debug)]
-pub(crate) enum Root {
-    /// The loss.
-    Loss(Tensor<1>),
-    /// The gradient of the last stage's output, from the stages that follow on another device.
-    Gradient(AnyTensor),
-}
-
 /// The tensors of a segment that forward keeps for backward; none for frozen segments.
 #[derive(Default)]
 struct SegmentTrail {
@@ -79,6 +70,8 @@ pub(crate) struct Trail {
     left: Vec<SegmentTrail>,
     /// The checkpointing strategy of the graph. All its tensors must use the same one.
     strategy: GradientCheckpointingStrategy,
+    /// The pass for recomputed segments.
+    again: Pass,
 }
 
 impl Segments {
@@ -185,7 +178,7 @@ impl Segments {
             true => activation.inner(),
             false => activation.widened(pass.policy().kernels),
         };
-        Ok((output, Trail { left, strategy }))
+        Ok((output, Trail { left, strategy, again: pass.again() }))
     }
 
     /// Whether the input of a segment needs a gradient. Data and the outputs of leading frozen stages do not.
@@ -223,8 +216,9 @@ impl Segments {
         Ok(activation)
     }
 
-    /// Backpropagates segment by segment, last to first. Returns the gradients of the parameters, and the gradient of
-    /// the input if it is needed.
+    /// Backpropagates segment by segment, last to first: from the `loss`, or from the `gradient` of the last stage's
+    /// output, which comes from the stages that follow on another device. Returns the gradients of the parameters, and
+    /// the gradient of the input if it is needed.
     ///
     /// A recomputed segment runs with [`again`](Pass::again), the pass of its first forward. It therefore draws the
     /// same random numbers, uses the same statistics and starts from the same carried state.
@@ -237,15 +231,11 @@ impl Segments {
         &self,
         model: &Stages,
         trail: Trail,
-        root: Root,
-        again: &Pass,
+        mut loss: Option<Tensor<1>>,
+        mut gradient: Option<AnyTensor>,
         passed: &mut Passed<'_>,
     ) -> Result<BackwardOutcome, EngineError> {
-        let Trail { mut left, strategy } = trail;
-        let (mut loss, mut gradient) = match root {
-            Root::Loss(loss) => (Some(loss), None),
-            Root::Gradient(gradient) => (None, Some(gradient)),
-        };
+        let Trail { mut left, strategy, again } = trail;
         let mut gradients = Named::new();
         while let Some(kept) = left.pop() {
             let segment = &self.segments[left.len()];

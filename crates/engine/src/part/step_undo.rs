@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Stages};
 
-use crate::{host_tensor::HostTensor, record_error::RecordError};
+use crate::record::{HostTensor, RecordError};
 
 /// The running statistics that a step replaced. Restoring them undoes a failed or skipped step, so that the model is
 /// the one after the last finished step.
@@ -53,17 +53,12 @@ impl StepUndo {
             return Ok(());
         }
         charge(Account::Host, || {
-            let mut failed = None;
-            model.visit(&mut |info, tensor| {
-                let is_new = updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id);
-                if is_new {
-                    match Before::of(tensor, *how) {
-                        Ok(tensor) => drop(before.insert(info.id, tensor)),
-                        Err(error) => failed = failed.take().or(Some(error)),
-                    }
+            model.try_visit(|info, tensor| {
+                if updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id) {
+                    before.insert(info.id, Before::of(tensor, *how)?);
                 }
-            });
-            failed.map_or(Ok(()), Err)
+                Ok(())
+            })
         })
     }
 

@@ -1,23 +1,54 @@
 use std::{
+    ops::Range,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Tensor, distributed::CollectiveTensor};
+use oomph_core::Bytes;
 use oomph_memory::{
     Account, charge,
     record::{track, track_was, transfer},
 };
-use oomph_model::{AnyTensor, Named};
+use oomph_model::{AnyTensor, Named, Stages};
 use oomph_parallel::group::{Pending, Reduced};
 use oomph_timeline::{Category, TrackKind};
 
-use super::{Replicas, bucket::Bucket, collective::Underway, replicas::WAITING};
+use super::{Replicas, replicas::WAITING};
 use crate::{
     EngineError,
     transport::{arrived, left_device},
     watch::Watch,
 };
+
+/// The names and shapes of the parameters whose gradients are reduced together.
+pub(crate) type Bucket = Vec<(String, Vec<usize>)>;
+
+/// The trained parameters of each segment, given by its stages. Their gradients are complete after its backward.
+pub(crate) fn buckets(model: &Stages, runs: impl Iterator<Item = Range<usize>>) -> Vec<Bucket> {
+    let mut of_stage: Vec<Bucket> = vec![Bucket::new(); model.len()];
+    model.visit(&mut |info, tensor| {
+        if info.trainable {
+            of_stage[info.stage].push((info.name.to_owned(), tensor.dims()));
+        }
+    });
+    runs.map(|stages| of_stage[stages].concat()).collect()
+}
+
+/// The last stage of each bucket, with at least `bucket_bytes` of gradients per bucket. Backward pauses there to start
+/// the all-reduce.
+pub(crate) fn bucket_ends(model: &Stages, bucket_bytes: Bytes) -> Vec<usize> {
+    let mut bytes = vec![0; model.len()];
+    model.visit(&mut |info, tensor| {
+        if info.trainable {
+            bytes[info.stage] += (tensor.elements() * size_of::<f32>()) as u64;
+        }
+    });
+    // In the order of backward.
+    let sizes: Vec<_> = bytes.into_iter().rev().map(Bytes::new).collect();
+    let runs = oomph_parallel::buckets(&sizes, bucket_bytes);
+    runs.iter().skip(1).map(|run| model.len() - 1 - run.start).collect()
+}
 
 /// The all-reduce of the gradients of a step. It starts bucket by bucket while backward runs.
 ///
@@ -43,7 +74,7 @@ const GRADIENTS: &str = "gradients";
 enum StartedSum {
     /// The all-reduce and its start.
     ThroughHost(Pending, Instant),
-    BetweenDevices(Underway),
+    BetweenDevices(CollectiveTensor<1>),
     /// Which parameters of the bucket had a gradient.
     Recorded(Vec<bool>),
 }
@@ -158,8 +189,9 @@ impl Reduction {
                     let blank = |shape: &[usize]| arrived(shape, DType::F32, &self.device);
                     reduced.extend(had.map(|((name, shape), _)| (name.clone(), blank(shape))));
                 }
+                // The device waits for the sum; the host does not.
                 StartedSum::BetweenDevices(underway) => {
-                    parted(bucket, underway.wait(), &mut marks, &mut reduced)
+                    parted(bucket, underway.resolve(), &mut marks, &mut reduced)
                 }
             }
         }

@@ -1,5 +1,9 @@
 use std::{fmt, sync::Arc};
 
+use burn::tensor::{
+    Device, Tensor,
+    distributed::{CollectiveTensor, ReduceOperation, all_reduce},
+};
 use oomph_memory::{
     Account, charge,
     record::{TrackGuard, track},
@@ -9,11 +13,37 @@ use oomph_parallel::group::{Alone, Group};
 use oomph_timeline::TrackKind;
 use sha2::{Digest, Sha256};
 
-use super::collective::Collective;
-use crate::{EngineError, host_tensor::HostTensor, record_error::RecordError, tensor_file};
+use crate::{
+    EngineError,
+    record::{carried_record, restored_carried},
+    tensor_file,
+};
 
 /// The name of the time on tracks in which a rank waits for others.
 pub(super) const WAITING: &str = "waits for other ranks";
+
+/// GPUs of this process that all-reduce by NCCL, without the host. Each GPU has its own thread.
+///
+/// Burn creates the communicator with the first all-reduce. All-reduces run on a separate stream, at the same time as
+/// backward.
+#[derive(Clone, Debug)]
+pub struct Collective(Arc<[Device]>);
+
+impl Collective {
+    /// A collective of these GPUs. Each GPU may be listed once.
+    ///
+    /// # Panics
+    /// Burn panics at the first all-reduce if NCCL is not installed.
+    pub fn new(devices: &[Device]) -> Self {
+        Self(devices.into())
+    }
+
+    /// Starts an all-reduce of `values` over all devices. The result must not be read before all ranks have started it
+    /// too.
+    pub(crate) fn start(&self, values: Tensor<1>) -> CollectiveTensor<1> {
+        all_reduce(values, ReduceOperation::Sum, self.0.to_vec())
+    }
+}
 
 /// The replicas that train together, seen from one rank. A single replica exchanges nothing.
 #[derive(Clone)]
@@ -112,17 +142,13 @@ impl Replicas {
         }
         let mut bytes = Vec::new();
         if self.rank() == 0 {
-            let mut failed = None;
-            model.visit(&mut |info, tensor| {
-                if info.trainable || info.frozen {
-                    return;
+            model.try_visit(|info, tensor| -> Result<(), EngineError> {
+                if !info.trainable && !info.frozen {
+                    let values = tensor.inner().to_host()?;
+                    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
                 }
-                match tensor.inner().to_host() {
-                    Ok(values) => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
-                    Err(error) => failed = Some(error),
-                }
-            });
-            failed.map_or(Ok(()), Err)?;
+                Ok(())
+            })?;
         }
         let bytes = charge(Account::Host, || self.group.broadcast(0, bytes))?;
         if self.rank() == 0 {
@@ -149,17 +175,11 @@ impl Replicas {
         }
         charge(Account::Host, || {
             let device = carried.tensors().values().next().map(AnyTensor::device);
-            let tensors = carried
-                .tensors()
-                .iter()
-                .map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
-            let tensors = tensors.collect::<Result<_, RecordError>>()?;
-            let bytes = tensor_file::encode(&tensors)?;
+            let bytes = tensor_file::encode(&carried_record(carried)?)?;
             let gathered = self.group.all_gather(bytes)?;
             let Some(device) = device.filter(|_| self.rank() == 0) else { return Ok(Carried::new()) };
             let part = |bytes: &Vec<u8>| -> Result<Carried, EngineError> {
-                let tensors = tensor_file::decode(bytes)?;
-                Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.to_tensor(&device))).collect())
+                Ok(restored_carried(&tensor_file::decode(bytes)?, &device))
             };
             Ok(Carried::joined(gathered.iter().map(part).collect::<Result<_, _>>()?))
         })
@@ -205,17 +225,12 @@ impl Peers for OtherReplicas {
 /// The SHA-256 of all trained parameters.
 fn digest(model: &Stages) -> Result<Vec<u8>, EngineError> {
     let mut digest = Sha256::new();
-    let mut failed = None;
-    model.visit(&mut |info, tensor| {
-        if !info.trainable || failed.is_some() {
-            return;
+    model.try_visit(|info, tensor| -> Result<(), EngineError> {
+        if info.trainable {
+            tensor.inner().to_host()?.iter().for_each(|value| digest.update(value.to_le_bytes()));
         }
-        match tensor.inner().to_host() {
-            Ok(values) => values.iter().for_each(|value| digest.update(value.to_le_bytes())),
-            Err(error) => failed = Some(error),
-        }
-    });
-    failed.map_or(Ok(()), Err)?;
+        Ok(())
+    })?;
     Ok(digest.finalize().to_vec())
 }
 

@@ -2,9 +2,7 @@
 
 mod data;
 mod devices;
-mod names;
 mod split;
-mod split_cache;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,9 +16,7 @@ use oomph_plan::Backend;
 
 pub use data::{EpochCut, largest_train_batch, mark_step, train_order};
 pub use devices::{backend, bytes_of_smallest, cpus, stage_output_bytes, threads_of_each};
-pub use names::check_names;
-pub use split::{fixed_split, recomputed};
-pub use split_cache::{SplitCache, SplitKey, StepSplit};
+pub use split::{SplitCache, SplitKey, StepSplit, check_names, fixed_split, recomputed};
 
 use crate::{layout::Scatter, ranks::Replicas, task::Task};
 

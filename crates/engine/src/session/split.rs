@@ -1,7 +1,50 @@
-use oomph_config::{MicroBatch, Recompute, Sharing};
-use oomph_core::is_within;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use super::{Session, split_cache::StepSplit};
+use oomph_config::{Config, ConfigError, MicroBatch, Recompute, Sharing};
+use oomph_core::{Bytes, is_within};
+use oomph_plan::Backend;
+
+use super::Session;
+
+/// How a step is split: its micro-batch, and the stages that recompute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepSplit {
+    /// Samples of one forward and backward on one device.
+    pub micro_batch: usize,
+    /// For each stage: whether it recomputes its activations in backward.
+    pub recompute: Vec<bool>,
+}
+
+/// The facts that determine the choice of `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SplitKey {
+    /// Samples of a step on one device.
+    pub batch: usize,
+    /// The backend whose allocator is planned.
+    pub backend: Backend,
+    /// The limit, if it is known.
+    pub limit_bytes: Option<Bytes>,
+}
+
+/// The splits that `auto` chose. Clones share one cache.
+#[derive(Clone, Debug, Default)]
+pub struct SplitCache(Arc<Mutex<HashMap<SplitKey, StepSplit>>>);
+
+impl SplitCache {
+    /// The split that `auto` chose for `key`, if it was chosen before.
+    pub fn get(&self, key: &SplitKey) -> Option<StepSplit> {
+        // A panic in another thread leaves valid entries.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Stores the split that `auto` chose for `key`.
+    pub fn insert(&self, key: SplitKey, split: StepSplit) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, split);
+    }
+}
 
 /// The split of a step of `batch` samples per device, as configured. `auto` counts as without a limit: the largest
 /// micro-batch, and no recompute. This is the only place that resolves `memory.micro_batch`.
@@ -23,6 +66,24 @@ pub fn recomputed(setting: &Recompute, stages: &[String]) -> Vec<bool> {
             stages.iter().map(|stage| named.iter().any(|name| is_within(stage, name))).collect()
         }
     }
+}
+
+/// Checks that the model has all `named` stages and groups of stages.
+///
+/// # Errors
+/// An error for `key` that lists the allowed names.
+pub fn check_names(config: &Config, key: &str, named: &[String], stages: &[&str]) -> Result<(), ConfigError> {
+    if named.iter().all(|name| stages.iter().any(|stage| is_within(stage, name))) {
+        return Ok(());
+    }
+    // A group such as `layer1` comes before its stages, such as `layer1.0`.
+    let mut allowed: Vec<&str> = Vec::new();
+    for stage in stages {
+        let group = stage.split('.').next().unwrap_or(stage);
+        allowed.extend([group, stage].into_iter().filter(|name| !allowed.contains(name)).collect::<Vec<_>>());
+    }
+    allowed.dedup();
+    Err(config.not_allowed(key, allowed))
 }
 
 /// The largest micro-batch: the whole share of a device. In a pipeline: a quarter of the batch divided by the number of

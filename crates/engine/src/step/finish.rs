@@ -5,34 +5,36 @@ use oomph_memory::record::track;
 use oomph_model::{AnyTensor, Carried, Named};
 use oomph_timeline::TrackKind;
 
-use super::stepper::{StepNumber, Stepper};
+use super::stepper::Stepper;
 use crate::{EngineError, clip::clip_parts, gradients::each, layout::Layout, loss_scale, watch};
 
 /// The name of the optimizer's work on a device's track.
 const STEP: &str = "step";
 
 impl Stepper {
-    /// Ends a step with the gradients of each owner of parameters. `left` is the carried state after the step.
+    /// Ends a step with the gradients of each owner of parameters. `left` is the carried state after the step, `step`
+    /// the number of the step from 0.
     ///
     /// Returns `false` if the gradients overflowed and the step is skipped.
     pub(super) fn finish(
         &mut self,
         gradients: Vec<Named<AnyTensor>>,
         left: Carried,
-        number: StepNumber,
+        step: usize,
+        lr: f64,
     ) -> Result<bool, EngineError> {
         self.tell_gradients(&gradients);
         let preparing = self.executes.then(|| track(TrackKind::Step, STEP, None));
-        let Some(mut gradients) = self.unscaled(gradients, number)? else { return Ok(false) };
+        let Some(mut gradients) = self.unscaled(gradients, step, lr)? else { return Ok(false) };
         if let Some(hook) = &mut self.gradient_hook {
             gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
-        if let Some(limit) = self.settings.clip() {
+        if let Some(limit) = self.settings.optimizer.clip {
             let reads = self.executes;
             gradients = clip_parts(gradients, limit, self.layout.is_split(), |norm| read(norm, reads))?;
         }
         drop(preparing);
-        self.optimize(gradients, number.lr);
+        self.optimize(gradients, lr);
         // A skipped step also keeps the old carried state: the overflow may have reached the new one.
         self.carried = self.carried.take().map(|_| left);
         Ok(true)
@@ -42,7 +44,8 @@ impl Stepper {
     fn unscaled(
         &mut self,
         gradients: Vec<Named<AnyTensor>>,
-        StepNumber { step, lr }: StepNumber,
+        step: usize,
+        lr: f64,
     ) -> Result<Option<Vec<Named<AnyTensor>>>, EngineError> {
         let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
         let checks: Vec<_> = gradients.iter().filter_map(loss_scale::zero_if_finite).collect();
@@ -102,10 +105,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        host_tensor::HostTensor,
         part::UndoMode,
         ranks::Replicas,
-        record::model_record,
+        record::{HostTensor, model_record},
         session::StepSplit,
         step::StepSettings,
         testing::{FEATURES, STAGES, device, layout, model},
@@ -160,14 +162,14 @@ mod tests {
         model_record(&stepper.model).expect("the CPU does not fail")
     }
 
-    const NUMBER: StepNumber = StepNumber { step: 0, lr: 0.1 };
+    const LR: f64 = 0.1;
 
     #[test]
     fn a_skipped_step_changes_only_the_loss_scale() {
         for split_points in [&[][..], &[1], &[1, 2]] {
             let mut stepper = stepper(split_points, Precision::Fp16, Some(Clip::GlobalNorm(1.0)));
             let good = gradients(&stepper, 65_536.0);
-            assert!(stepper.finish(good, carried(1.0), NUMBER).expect("the gradients are finite"));
+            assert!(stepper.finish(good, carried(1.0), 0, LR).expect("the gradients are finite"));
             let parameters = record(&stepper);
             let state = stepper.optimizer.record().expect("the CPU does not fail");
             assert!(stepper.optimizer.has_state());
@@ -175,7 +177,7 @@ mod tests {
             let mut overflowed = gradients(&stepper, 65_536.0);
             let last = overflowed.last_mut().and_then(|part| part.values_mut().next()).expect("a gradient");
             *last = last.clone().scale(f32::INFINITY);
-            assert!(!stepper.finish(overflowed, carried(2.0), NUMBER).expect("a smaller scale is left"));
+            assert!(!stepper.finish(overflowed, carried(2.0), 0, LR).expect("a smaller scale is left"));
 
             assert_eq!(record(&stepper), parameters, "split points {split_points:?}");
             assert_eq!(stepper.optimizer.record().expect("the CPU does not fail"), state);
@@ -190,8 +192,8 @@ mod tests {
         let mut scaled = stepper(&[], Precision::Fp16, None);
         let mut plain = stepper(&[], Precision::Fp32, None);
         let (of_scaled, of_plain) = (gradients(&scaled, 65_536.0), gradients(&plain, 1.0));
-        assert!(scaled.finish(of_scaled, Carried::new(), NUMBER).expect("the gradients are finite"));
-        assert!(plain.finish(of_plain, Carried::new(), NUMBER).expect("the gradients are finite"));
+        assert!(scaled.finish(of_scaled, Carried::new(), 0, LR).expect("the gradients are finite"));
+        assert!(plain.finish(of_plain, Carried::new(), 0, LR).expect("the gradients are finite"));
         assert_eq!(record(&scaled), record(&plain));
     }
 
@@ -200,7 +202,7 @@ mod tests {
         let finished = |split_points: &[usize], clip| {
             let mut stepper = stepper(split_points, Precision::Fp32, clip);
             let gradients = gradients(&stepper, 1.0);
-            assert!(stepper.finish(gradients, Carried::new(), NUMBER).expect("the gradients are finite"));
+            assert!(stepper.finish(gradients, Carried::new(), 0, LR).expect("the gradients are finite"));
             record(&stepper)
         };
         let unclipped = finished(&[], None);

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 use oomph_model::{AnyTensor, Carried, Named, Stages};
-use oomph_parallel::PipelineTrace;
+use oomph_parallel::{PipelineTrace, Span};
 
 use crate::{
     EngineError,
@@ -24,13 +24,6 @@ pub struct StepOutcome {
     pub is_skipped: bool,
 }
 
-impl StepOutcome {
-    /// The outcome of a step without samples.
-    pub(super) fn nothing(samples: usize) -> Self {
-        Self { loss: None, correct: None, samples, is_skipped: false }
-    }
-}
-
 /// The share of time that one of several devices was idle.
 #[derive(Clone, Debug)]
 pub struct DeviceUse {
@@ -46,18 +39,14 @@ pub(super) struct DevicesOutcome {
     pub(super) model: Stages,
     /// One for each owner of parameters.
     pub(super) undo: Vec<StepUndo>,
-    pub(super) result: Result<ForwardBackward, EngineError>,
-}
-
-/// The results of forward and backward of all micro-batches.
-pub(super) struct ForwardBackward {
     /// One for each owner of parameters.
     pub(super) gradients: Vec<Named<AnyTensor>>,
     pub(super) loss: Option<Tensor<1>>,
     pub(super) correct: Option<Tensor<1>>,
     /// The carried state after the batch.
     pub(super) left: Carried,
-    pub(super) trace: PipelineTrace,
+    /// The work of all devices with its times; or the error that ended the step.
+    pub(super) trace: Result<PipelineTrace, EngineError>,
 }
 
 impl DevicesOutcome {
@@ -82,14 +71,8 @@ impl DevicesOutcome {
             left.extend(slot.run_here(|| Carried::joined(part.left)));
             spans.push(part.spans);
         }
-        let result = traced(layout.slots(), spans).map(|trace| ForwardBackward {
-            gradients,
-            loss,
-            correct,
-            left,
-            trace,
-        });
-        Self { model: Layout::joined(models), undo, result }
+        let trace = traced(layout.slots(), spans);
+        Self { model: Layout::joined(models), undo, gradients, loss, correct, left, trace }
     }
 
     /// The coordinator has the model, the gradients and the loss. The carried state is that of all devices, in the
@@ -109,21 +92,15 @@ impl DevicesOutcome {
         // A layout has a first device.
         let PartOutcome { model, undo, gradients, loss, correct, .. } = first.expect("a coordinator");
         let left = Carried::joined(left.into_iter().flatten().collect());
-        let result = traced(layout.slots(), spans).map(|trace| ForwardBackward {
-            gradients: vec![gradients],
-            loss,
-            correct,
-            left,
-            trace,
-        });
-        Self { model, undo: vec![undo], result }
+        let trace = traced(layout.slots(), spans);
+        Self { model, undo: vec![undo], gradients: vec![gradients], loss, correct, left, trace }
     }
 }
 
 /// The spans of all devices. If devices failed: the first error that another device's failure did not cause.
 fn traced(
     slots: &[DeviceSlot],
-    spans: Vec<Result<Vec<oomph_parallel::Span>, EngineError>>,
+    spans: Vec<Result<Vec<Span>, EngineError>>,
 ) -> Result<PipelineTrace, EngineError> {
     let (mut trace, mut causes, mut consequences) = (PipelineTrace::default(), Vec::new(), Vec::new());
     for (slot, spans) in slots.iter().zip(spans) {

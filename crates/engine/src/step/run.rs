@@ -10,10 +10,10 @@ use oomph_timeline::TrackKind;
 
 use super::outcome::DevicesOutcome;
 use crate::{
-    layout::{DeviceSlot, Layout, Role},
+    layout::{Layout, Role},
     part::{ModelPart, PartOutcome, PartSetup, Segments, StepContext, StepUndo, UndoMode},
     ranks::Reduction,
-    transport::{LinkTransport, Links, chain_links, star_links},
+    transport::{LinkTransport, chain_links, star_links},
     watch::Watch,
 };
 
@@ -32,33 +32,24 @@ pub(super) struct StepRun<'a> {
     pub(super) reduction: Option<&'a mut Reduction>,
 }
 
-/// The input of one device.
-struct DeviceStart<'a> {
-    setup: PartSetup<'a>,
-    transport: LinkTransport<'a>,
-}
-
 impl<'a> StepRun<'a> {
     /// Runs every device on its own threads, and the first device in this thread.
     pub(super) fn run(self, model: Stages, context: StepContext<'_>) -> DevicesOutcome {
         let layout = self.layout;
-        let mut starts = charge(Account::Host, || self.starts(model)).into_iter();
+        let mut setups = charge(Account::Host, || self.setups(model, context)).into_iter();
         let Self { watch, reduction, .. } = self;
         // A layout has a first device.
-        let first = starts.next().expect("a start for every device");
+        let first = setups.next().expect("a setup for every device");
         let parts = thread::scope(|scope| {
             let others: Vec<_> = charge(Account::Host, || {
-                starts
-                    .map(|start| {
-                        let slot = start.setup.slot;
-                        scope.spawn(move || slot.run(|| start.run(context)))
+                setups
+                    .map(|setup| {
+                        let slot = setup.slot;
+                        scope.spawn(move || slot.run(|| run_other(setup)))
                     })
                     .collect()
             });
-            let DeviceStart { setup, transport } = first;
-            let first = setup
-                .slot
-                .run_here(|| ModelPart::new(setup).with_listeners(watch, reduction).run(transport, context));
+            let first = first.slot.run_here(|| ModelPart::new(first, watch, reduction).run());
             let others =
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             charge(Account::Host, || std::iter::once(first).chain(others).collect())
@@ -67,46 +58,38 @@ impl<'a> StepRun<'a> {
     }
 
     /// The stages, carried state and links of each device.
-    fn starts(&self, model: Stages) -> Vec<DeviceStart<'a>> {
+    fn setups<'b>(&self, model: Stages, context: StepContext<'b>) -> Vec<PartSetup<'b, LinkTransport<'b>>>
+    where
+        'a: 'b,
+    {
         let slots = self.layout.slots();
         let links = match slots[0].role {
             Role::Stages { .. } => chain_links(slots.len()),
             Role::Coordinator(_) | Role::Replica { .. } => star_links(slots.len()),
         };
-        let models = if self.layout.is_split() { self.layout.split(model) } else { vec![model; slots.len()] };
-        let devices = slots.iter().zip(self.segments).zip(models).zip(links);
-        devices.map(|(((slot, segments), model), links)| self.start(slot, segments, model, links)).collect()
-    }
-
-    fn start(
-        &self,
-        slot: &'a DeviceSlot,
-        segments: &'a Segments,
-        model: Stages,
-        links: Links,
-    ) -> DeviceStart<'a> {
-        let carried = self.carried.map(|carried| match self.layout.is_split() {
-            true => carried.of_stages(&model),
-            false => carried.clone(),
-        });
-        // A replica is dropped after the step, so nothing of it is undone.
-        let undo = if slot.role.has_optimizer() { self.undo } else { UndoMode::Nothing };
-        DeviceStart {
-            setup: PartSetup { slot, segments, model, undo: StepUndo::new(undo), carried },
+        let devices = slots.iter().zip(self.segments).zip(self.layout.part_of_each(model)).zip(links);
+        let setups = devices.map(|(((slot, segments), model), links)| PartSetup {
+            slot,
+            segments,
             transport: LinkTransport::new(links, self.micro_batches, self.layout.timeout),
-        }
+            context,
+            carried: self.carried.map(|carried| match self.layout.is_split() {
+                true => carried.of_stages(&model),
+                false => carried.clone(),
+            }),
+            model,
+            // A replica is dropped after the step, so nothing of it is undone.
+            undo: StepUndo::new(if slot.role.has_optimizer() { self.undo } else { UndoMode::Nothing }),
+        });
+        setups.collect()
     }
 }
 
-impl DeviceStart<'_> {
-    /// Runs a device other than the first. A replica begins with a copy of the coordinator's parameters.
-    fn run(mut self, context: StepContext<'_>) -> PartOutcome {
-        let slot = self.setup.slot;
-        if let Role::Replica { .. } = slot.role {
-            let _copying = (phase(Phase::Data), track(TrackKind::Communication, "parameters", None));
-            let model = std::mem::take(&mut self.setup.model);
-            self.setup.model = slot.moved(model);
-        }
-        ModelPart::new(self.setup).run(self.transport, context)
+/// Runs a device other than the first. A replica begins with a copy of the coordinator's parameters.
+fn run_other(mut setup: PartSetup<'_, LinkTransport<'_>>) -> PartOutcome {
+    if let Role::Replica { .. } = setup.slot.role {
+        let _copying = (phase(Phase::Data), track(TrackKind::Communication, "parameters", None));
+        setup.model = setup.slot.moved(setup.model);
     }
+    ModelPart::new(setup, None, None).run()
 }

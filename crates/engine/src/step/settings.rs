@@ -1,6 +1,6 @@
-use oomph_config::{Clip, DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
+use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
 use oomph_core::{Bytes, Key};
-use oomph_model::{Kernels, Policy};
+use oomph_model::Policy;
 
 use crate::{
     part::UndoMode,
@@ -52,14 +52,6 @@ impl StepSettings {
             // Rank 0 draws the same random numbers as a single device.
             key: if rank == 0 { key } else { key.with_name("rank").with(rank as u64) },
         }
-    }
-
-    pub(crate) fn clip(&self) -> Option<Clip> {
-        self.optimizer.clip
-    }
-
-    pub(crate) fn kernels(&self) -> Kernels {
-        self.policy.kernels
     }
 }
 

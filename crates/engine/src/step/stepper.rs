@@ -29,14 +29,6 @@ use crate::{
 /// Receives the gradients of a step, unscaled and before clipping: one call for each device that has parameters.
 pub type GradientHook = Box<dyn FnMut(&Named<AnyTensor>) -> Result<(), ModelError>>;
 
-/// A step, for error messages.
-#[derive(Clone, Copy)]
-pub(super) struct StepNumber {
-    /// The number of the step, from 0.
-    pub(super) step: usize,
-    pub(super) lr: f64,
-}
-
 /// Runs optimizer steps: forward and backward of micro-batches, clipping, the optimizer.
 pub struct Stepper {
     /// The model, on the autodiff device.
@@ -126,7 +118,7 @@ impl Stepper {
         };
         Self {
             model,
-            optimizer: Optimizer::new(&settings.optimizer, settings.kernels()),
+            optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
             carried: settings.is_continuous.then(Carried::new),
             settings,
@@ -258,7 +250,7 @@ impl Stepper {
     ) -> Result<StepOutcome, EngineError> {
         let samples = self.ranks.replicas.samples(batch.size)?;
         if samples == 0 {
-            return Ok(StepOutcome::nothing(samples));
+            return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
         }
         let continues = batch.continues;
         let micro_batches = self.layout.micro_batches(batch, self.settings.split.micro_batch);
@@ -279,7 +271,7 @@ impl Stepper {
         };
         let done = run.run(std::mem::take(&mut self.model), context);
         charge(Account::Host, || drop(micro_batches));
-        self.conclude(done, reduction, samples, StepNumber { step, lr })
+        self.conclude(done, reduction, samples, step, lr)
     }
 
     fn context<'a>(
@@ -309,14 +301,14 @@ impl Stepper {
         done: DevicesOutcome,
         reduction: Option<Reduction>,
         samples: usize,
-        number: StepNumber,
+        step: usize,
+        lr: f64,
     ) -> Result<StepOutcome, EngineError> {
-        let DevicesOutcome { model, undo, result } = done;
+        let DevicesOutcome { model, undo, mut gradients, loss, correct, left, trace } = done;
         self.model = model;
-        let finished = result.and_then(|done| {
-            let mut outcome =
-                StepOutcome { loss: done.loss, correct: done.correct, ..StepOutcome::nothing(samples) };
-            let mut gradients = done.gradients;
+        // If a device failed, its gradients are freed before the step is undone.
+        let finished = trace.and_then(|trace| {
+            let mut outcome = StepOutcome { loss, correct, samples, is_skipped: false };
             if let Some(reduction) = reduction {
                 let sums = gradients.pop().unwrap_or_default();
                 gradients.push(self.ranks.reduced(reduction, sums)?);
@@ -325,8 +317,8 @@ impl Stepper {
                 outcome.loss.get_or_insert_with(|| Tensor::zeros([1], &plain));
             }
             let _phase = phase(Phase::Step);
-            outcome.is_skipped = !self.finish(gradients, done.left, number)?;
-            self.usage.count(&done.trace);
+            outcome.is_skipped = !self.finish(gradients, left, step, lr)?;
+            self.usage.count(&trace);
             Ok(outcome)
         });
         if finished.as_ref().map_or(true, |outcome| outcome.is_skipped) {
@@ -369,10 +361,11 @@ impl Stepper {
         task: &dyn Task,
     ) -> Result<(), EngineError> {
         const LR: f64 = 0.1;
-        let context = self.context(number, samples, number > 0, task, sizes);
         let setup = PartSetup {
             slot: self.layout.first(),
             segments: &self.segments[0],
+            transport,
+            context: self.context(number, samples, number > 0, task, sizes),
             model: std::mem::take(&mut self.model),
             undo: StepUndo::new(UndoMode::Nothing),
             carried: self.carried.clone(),
@@ -384,8 +377,8 @@ impl Stepper {
         let mut reduction = self.settings.bucket_bytes.map(|_| {
             Reduction::recorded(self.ranks.replicas.clone(), self.ranks.buckets.clone(), plain.clone())
         });
-        let part = ModelPart::new(setup).with_listeners(self.watch.as_deref_mut(), reduction.as_mut());
-        let PartOutcome { model, mut gradients, left, spans, .. } = part.run(transport, context);
+        let part = ModelPart::new(setup, self.watch.as_deref_mut(), reduction.as_mut());
+        let PartOutcome { model, mut gradients, left, spans, .. } = part.run();
         self.model = model;
         spans?;
         if let Some(reduction) = reduction {
@@ -394,7 +387,7 @@ impl Stepper {
         if has_optimizer {
             let left = carried_of_all(left, samples, &plain);
             let _phase = phase(Phase::Step);
-            self.finish(vec![gradients], left, StepNumber { step: number, lr: LR })?;
+            self.finish(vec![gradients], left, number, LR)?;
             self.tell_step_end();
         } else {
             // It goes to the coordinator. What stays tells the shapes.

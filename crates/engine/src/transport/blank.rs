@@ -4,7 +4,7 @@ use burn::tensor::{DType, Device, Tensor};
 use oomph_core::{SampleSpec, TargetSpec};
 use oomph_model::{AnyTensor, Carried, Named, blank_input};
 
-use super::{Expected, LinkTensor, Peer, Transport};
+use super::{LinkTensor, Peer, Transport};
 use crate::{EngineError, task::DeviceTargets};
 
 /// The shapes of the tensors that cross the links of a device.
@@ -19,7 +19,7 @@ pub struct BlankShapes {
 }
 
 impl BlankShapes {
-    fn of(&self, Expected { crossing, samples }: Expected) -> Vec<usize> {
+    fn of(&self, crossing: LinkTensor, samples: usize) -> Vec<usize> {
         let mut shape = match crossing {
             LinkTensor::Input => self.input.clone(),
             LinkTensor::Output => self.output.clone(),
@@ -46,9 +46,9 @@ pub struct BlankTransport<'a> {
 }
 
 impl BlankTransport<'_> {
-    /// A blank tensor of the expected shape.
-    pub fn blank(&self, expected: Expected, device: &Device) -> AnyTensor {
-        arrived(&self.shapes.of(expected), self.dtype, device)
+    /// A blank for a tensor of `samples` samples that crosses a link.
+    pub fn blank(&self, crossing: LinkTensor, samples: usize, device: &Device) -> AnyTensor {
+        arrived(&self.shapes.of(crossing, samples), self.dtype, device)
     }
 }
 
@@ -97,8 +97,8 @@ impl Transport for BlankTransport<'_> {
         Ok(())
     }
 
-    fn unpack(&mut self, (): (), expected: Expected, device: &Device) -> Option<AnyTensor> {
-        Some(self.blank(expected, device))
+    fn unpack(&mut self, (): (), crossing: LinkTensor, samples: usize, device: &Device) -> Option<AnyTensor> {
+        Some(self.blank(crossing, samples, device))
     }
 
     fn unpack_gradients(
@@ -106,9 +106,8 @@ impl Transport for BlankTransport<'_> {
         (): (),
         shapes: &[(String, Vec<usize>)],
         device: &Device,
-        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        shapes.iter().try_for_each(|(name, shape)| each(name.clone(), arrived(shape, DType::F32, device)))
+    ) -> impl Iterator<Item = (String, AnyTensor)> {
+        shapes.iter().map(move |(name, shape)| (name.clone(), arrived(shape, DType::F32, device)))
     }
 
     fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried {

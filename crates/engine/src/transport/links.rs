@@ -1,20 +1,82 @@
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::Range,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::Duration,
+};
 
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use oomph_data::Batch;
 use oomph_memory::{Account, charge};
-use oomph_model::{AnyTensor, Carried, Named};
+use oomph_model::{AnyTensor, Carried, ModelError, Named};
 use oomph_timeline::TrackKind;
 
-use super::{
-    Expected, Peer, Transport,
-    link::{DeviceLink, LinkMessage, link, onto},
-};
+use super::{LinkTensor, Peer, Transport};
 use crate::{
     EngineError,
     task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
+
+/// A message between two devices, in host memory.
+#[derive(Debug)]
+pub(crate) enum LinkMessage {
+    /// A tensor; `None` if there is no gradient.
+    Tensor(Option<TensorData>),
+    /// Gradients by parameter name.
+    Gradients(Vec<(String, TensorData)>),
+}
+
+/// Copies a tensor to the host.
+fn copied(tensor: AnyTensor) -> Result<TensorData, ModelError> {
+    let data = tensor.into_data()?;
+    // The data may share the memory of the device, so it is cloned.
+    Ok(TensorData::clone(&data))
+}
+
+/// Copies data into the memory of a device.
+fn onto(data: &TensorData, device: &Device) -> AnyTensor {
+    AnyTensor::from_data(data.clone(), device)
+}
+
+/// One end of a link between two devices.
+pub(crate) struct DeviceLink {
+    /// The number of the device at the other end.
+    peer: usize,
+    to: Sender<LinkMessage>,
+    from: Receiver<LinkMessage>,
+}
+
+impl DeviceLink {
+    /// Waits for the next message from the other end.
+    ///
+    /// # Errors
+    /// [`EngineError::Neighbour`] if the other end stopped, [`EngineError::Silent`] after `timeout`.
+    fn receive(&self, timeout: Duration) -> Result<LinkMessage, EngineError> {
+        self.from.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => EngineError::Neighbour { device: self.peer },
+            RecvTimeoutError::Timeout => EngineError::Silent { device: self.peer, waited: timeout },
+        })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`EngineError::Neighbour`] if the other end stopped.
+    fn send(&self, message: LinkMessage) -> Result<(), EngineError> {
+        self.to.send(message).map_err(|_| EngineError::Neighbour { device: self.peer })
+    }
+}
+
+/// Both ends of a link between two devices, given by their numbers.
+fn link(one: usize, other: usize) -> (DeviceLink, DeviceLink) {
+    charge(Account::Host, || {
+        let ((to_other, from_one), (to_one, from_other)) = (channel(), channel());
+        (
+            DeviceLink { peer: other, to: to_other, from: from_other },
+            DeviceLink { peer: one, to: to_one, from: from_one },
+        )
+    })
+}
 
 /// The links of one device.
 #[derive(Default)]
@@ -101,7 +163,13 @@ impl Transport for LinkTransport<'_> {
         self.link(peer).receive(self.timeout)
     }
 
-    fn unpack(&mut self, handed: LinkMessage, _expected: Expected, device: &Device) -> Option<AnyTensor> {
+    fn unpack(
+        &mut self,
+        handed: LinkMessage,
+        _crossing: LinkTensor,
+        _samples: usize,
+        device: &Device,
+    ) -> Option<AnyTensor> {
         match handed {
             LinkMessage::Tensor(data) => data.map(|data| onto(&data, device)),
             LinkMessage::Gradients(_) => None,
@@ -113,10 +181,12 @@ impl Transport for LinkTransport<'_> {
         handed: LinkMessage,
         _shapes: &[(String, Vec<usize>)],
         device: &Device,
-        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let LinkMessage::Gradients(gradients) = handed else { return Ok(()) };
-        gradients.into_iter().try_for_each(|(name, data)| each(name, onto(&data, device)))
+    ) -> impl Iterator<Item = (String, AnyTensor)> {
+        let gradients = match handed {
+            LinkMessage::Gradients(gradients) => gradients,
+            LinkMessage::Tensor(_) => Vec::new(),
+        };
+        gradients.into_iter().map(move |(name, data)| (name, onto(&data, device)))
     }
 
     fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried {
@@ -124,10 +194,14 @@ impl Transport for LinkTransport<'_> {
     }
 
     fn send(&mut self, peer: Peer, tensor: Option<AnyTensor>) -> Result<(), EngineError> {
-        self.link(peer).send(LinkMessage::tensor(tensor)?)
+        // The device memory is freed before the peer receives the message.
+        let data = charge(Account::Host, || tensor.map(copied).transpose())?;
+        self.link(peer).send(LinkMessage::Tensor(data))
     }
 
     fn send_gradients(&mut self, peer: Peer, gradients: Named<AnyTensor>) -> Result<(), EngineError> {
-        self.link(peer).send(LinkMessage::gradients(gradients)?)
+        let gradients = gradients.into_iter().map(|(name, gradient)| Ok((name, copied(gradient)?)));
+        let data = charge(Account::Host, || gradients.collect::<Result<_, ModelError>>())?;
+        self.link(peer).send(LinkMessage::Gradients(data))
     }
 }

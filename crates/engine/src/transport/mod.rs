@@ -1,7 +1,6 @@
 //! Transports bring a device its batches, the activations of the device before and the gradients of the device after.
 
 mod blank;
-mod link;
 mod links;
 
 use std::ops::Range;
@@ -13,7 +12,7 @@ use oomph_timeline::TrackKind;
 
 pub(crate) use blank::arrived;
 pub use blank::{BlankShapes, BlankTransport, blank_targets, left_device};
-pub(crate) use links::{LinkTransport, Links, chain_links, star_links};
+pub(crate) use links::{LinkTransport, chain_links, star_links};
 
 use crate::{EngineError, task::DeviceTargets};
 
@@ -35,15 +34,6 @@ pub enum LinkTensor {
     Input,
     /// The output of the stages of this device, or its gradient.
     Output,
-}
-
-/// The tensor that a device expects. A blank tensor gets its shape from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// The tensor.
-    pub crossing: LinkTensor,
-    /// The number of its samples.
-    pub samples: usize,
 }
 
 /// Brings a device the tensors that it does not compute. An `index` is that of a micro-batch in the step, from 0.
@@ -71,21 +61,24 @@ pub trait Transport {
         index: Option<usize>,
     ) -> Result<Self::Handed, EngineError>;
 
-    /// Copies a received tensor to the device; `None` if the peer sent none.
-    fn unpack(&mut self, handed: Self::Handed, expected: Expected, device: &Device) -> Option<AnyTensor>;
+    /// Copies a received tensor of `samples` samples to the device; `None` if the peer sent none. A blank tensor gets
+    /// its shape from `crossing` and `samples`.
+    fn unpack(
+        &mut self,
+        handed: Self::Handed,
+        crossing: LinkTensor,
+        samples: usize,
+        device: &Device,
+    ) -> Option<AnyTensor>;
 
-    /// Copies received gradients to the device and calls `each` with one at a time. `shapes` are the names and shapes
-    /// of the gradients of this device.
-    ///
-    /// # Errors
-    /// The errors of `each`.
+    /// Copies received gradients to the device, one at a time. `shapes` are the names and shapes of the gradients of
+    /// this device.
     fn unpack_gradients(
         &mut self,
         handed: Self::Handed,
         shapes: &[(String, Vec<usize>)],
         device: &Device,
-        each: &mut dyn FnMut(String, AnyTensor) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError>;
+    ) -> impl Iterator<Item = (String, AnyTensor)>;
 
     /// The carried state of these rows, copied to the device of a replica.
     fn carried(&mut self, carried: &Carried, rows: Range<usize>, device: &Device) -> Carried;
@@ -181,14 +174,13 @@ mod tests {
             (LinkTensor::Input, 1, vec![1, 8]),
             (LinkTensor::Output, 2, vec![6, 7]),
         ] {
-            let expected = Expected { crossing, samples };
             with_transports(|[mut before, mut after], mut blank| {
                 let sent = AnyTensor::zeros(&shape, &device);
                 before.send(Peer::After, Some(sent)).expect("the other end is there");
                 let handed = after.wait(Peer::Before, "waits", Some(0)).expect("the tensor was sent");
-                let received = after.unpack(handed, expected, &device).expect("it is a tensor");
-                let blank = blank.unpack((), expected, &device).expect("a blank is always there");
-                assert_eq!(blank.dims(), received.dims(), "{expected:?}");
+                let received = after.unpack(handed, crossing, samples, &device).expect("it is a tensor");
+                let blank = blank.unpack((), crossing, samples, &device).expect("a blank is always there");
+                assert_eq!(blank.dims(), received.dims(), "{samples} of {crossing:?}");
             });
         }
     }

@@ -7,7 +7,7 @@ use oomph_config::DeviceName;
 use oomph_core::Bytes;
 use oomph_doctor::{CudaDriver, CudaLibraries, Nccl, Nvrtc};
 
-use super::OpenDeviceError;
+use super::{DeviceInfo, OpenDeviceError};
 
 const DRIVER: &str = "libcuda.so.1";
 
@@ -23,14 +23,8 @@ const CAPABILITY_MAJOR: c_int = 75;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
 const CAPABILITY_MINOR: c_int = 76;
 
-/// A GPU that the driver shows to this process.
-pub(super) struct Gpu {
-    pub(super) description: String,
-    pub(super) memory_bytes: Bytes,
-}
-
 /// The GPUs that the driver shows to this process, by index.
-pub(super) fn gpus(device: DeviceName) -> Result<Vec<Gpu>, OpenDeviceError> {
+pub(super) fn gpus(device: DeviceName) -> Result<Vec<DeviceInfo>, OpenDeviceError> {
     let driver = load(device, DRIVER)?;
     let checked =
         |code: c_int| if code == 0 { Ok(()) } else { Err(OpenDeviceError::Driver { device, code }) };
@@ -52,7 +46,8 @@ pub(super) fn gpus(device: DeviceName) -> Result<Vec<Gpu>, OpenDeviceError> {
                 let (mut text, mut bytes) = ([0; 256], 0);
                 checked(name(text.as_mut_ptr(), 255, index))?;
                 checked(memory(&mut bytes, index))?;
-                Ok(Gpu {
+                Ok(DeviceInfo {
+                    name: DeviceName::Cuda(index as usize).to_string(),
                     description: CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned(),
                     memory_bytes: Bytes::new(bytes as u64),
                 })

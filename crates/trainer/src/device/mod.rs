@@ -4,14 +4,12 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod error;
-mod list;
 mod open;
 mod trial;
 
 pub use error::OpenDeviceError;
-pub use list::{DeviceInfo, cuda_libraries, list_devices};
-pub use open::{find_device, open_device};
+pub use open::{DeviceInfo, cuda_libraries, find_device, list_devices, open_device};
 pub use trial::{TrialError, try_device};
 
 pub(crate) use cpu::prepare_pool;
-pub(crate) use list::has_nccl;
+pub(crate) use open::has_nccl;

@@ -1,12 +1,10 @@
 use std::path::PathBuf;
 
 use burn::tensor::Device;
-use oomph_advice::{
-    check_training,
-    out_of_memory::{OomContext, Subject, explain},
-};
+use oomph_advice::{check_training, out_of_memory::OomContext};
 use oomph_config::{DeviceName, Interval, Sharing};
 use oomph_core::{Bytes, Phase, current_device, phase};
+use oomph_data::Batch;
 use oomph_engine::{device_failure, exhausted, record::model_record, session::Session, step::Stepper};
 use oomph_memory::{Account, charge, is_installed, read_device, restart_peak};
 use oomph_runs::{Observer, Tick};
@@ -19,7 +17,7 @@ use super::{
 use crate::{
     PoolReading, Stop, TrainError,
     batches::{Batches, last_batch},
-    driver::{Driver, EvalExtent},
+    driver::Driver,
     memory_log::MemoryLog,
     open::new_stepper,
     ranks::{RankCommand, broadcast_start, command, train_on_ranks},
@@ -91,20 +89,12 @@ fn lead(
     let mut rehearsed = Rehearsed::default();
     match device_failure::caught(|| rehearsed.run(session, options, log.as_mut(), observer)) {
         Ok(has_steps) => Ok(has_steps.then_some(rehearsed)),
-        Err(error) => Err(error.with_explained(|mut error, device| {
+        Err(error) => Err(error.explained(session, |error, device| {
             error.exhausted.at_step(rehearsed.steps + usize::from(!error.is_behind_step()));
-            if options.report.is_some() {
-                let known = OomContext {
-                    subject: Subject::Training,
-                    device,
-                    seen: log.as_ref().and_then(|log| log.seen_on(current_device() + device, &error)),
-                    reserved_bytes: rehearsed.pools.map(|pools| pools.reserved_bytes),
-                    run: None,
-                    directory: options.report.clone(),
-                };
-                explain(session, &mut error, known);
-            }
-            error
+            let directory = Some(options.report.clone()?);
+            let seen = log.as_ref().and_then(|log| log.seen_on(current_device() + device, error));
+            let reserved_bytes = rehearsed.pools.map(|pools| pools.reserved_bytes);
+            Some(OomContext { device, seen, reserved_bytes, directory, ..OomContext::default() })
         })),
     }
 }
@@ -153,7 +143,7 @@ impl Rehearsed {
             self.step(session, &mut driver, rest, RankCommand::LastBatch, observer)?;
         }
         if session.config.train.eval_every != Interval::Never {
-            driver.evaluate(EvalExtent::First(SOME_BATCHES), observer, &Stop::new())?;
+            driver.evaluate(SOME_BATCHES, observer, &Stop::new())?;
             if let Some(batch) = batches.next()? {
                 self.step(session, &mut driver, batch, RankCommand::Step, observer)?;
             }
@@ -167,7 +157,7 @@ impl Rehearsed {
         &mut self,
         session: &Session,
         driver: &mut Driver<'_>,
-        batch: oomph_data::Batch,
+        batch: Batch,
         rank_command: RankCommand,
         observer: &mut dyn Observer,
     ) -> Result<TimedStep, TrainError> {

@@ -4,7 +4,7 @@ use oomph_memory::{Account, charge};
 use crate::{TrainError, driver::DrivenStep, progress::read_all};
 
 /// Warm-up steps. They make the optimizer state and the backend's lasting buffers, so they take longer than later steps.
-pub(super) const WARMUP: usize = 2;
+pub const WARMUP: usize = 2;
 
 /// A step that was timed.
 #[derive(Clone, Copy, Debug)]

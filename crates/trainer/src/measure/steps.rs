@@ -1,5 +1,5 @@
 use oomph_advice::check_training;
-use oomph_config::DeviceName;
+use oomph_config::{Config, ConfigError, DeviceName};
 use oomph_core::Bytes;
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{
@@ -11,8 +11,7 @@ use oomph_runs::{Observer, Tick};
 use oomph_timeline::Category;
 
 use super::{
-    MeasureError, PlannedStep, check_alone, plan_step,
-    planned::per_parameter,
+    planned::{PlannedStep, per_parameter, plan_step},
     speed::{Speed, TimedStep, WARMUP},
 };
 use crate::{
@@ -25,17 +24,39 @@ use crate::{
     tensor_log::TensorLog,
 };
 
-/// How much is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeasureOptions {
-    /// Optimizer steps. The first [`WARMUP`](Self::WARMUP) steps count for memory and loss, but not for the step time.
-    pub steps: usize,
+/// Why steps could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// No sample can be read.
+    #[error("none of the training samples can be read, so there is no step to measure")]
+    NoSteps,
 }
 
-impl MeasureOptions {
-    /// Warm-up steps. They make the optimizer state and the backend's lasting buffers, so they take longer than later
-    /// steps.
-    pub const WARMUP: usize = WARMUP;
+impl MeasureError {
+    /// A command or a setting that helps, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Train(error) => error.hint(),
+            Self::NoSteps => None,
+        }
+    }
+}
+
+/// Checks that the configuration names one device: steps are measured and compared on one device.
+///
+/// # Errors
+/// Where it names more.
+pub fn check_alone(config: &Config) -> Result<(), ConfigError> {
+    match config.device.devices.len() {
+        1 => Ok(()),
+        _ => Err(config.invalid(
+            "device.devices",
+            "one device, on which steps are compared: `oomph profile` measures several",
+        )),
+    }
 }
 
 /// The measured needs of some training steps, beside the plan.
@@ -69,9 +90,10 @@ impl Measurement {
     }
 }
 
-/// Plans a training and does its first steps under the meter. Nothing is saved or evaluated.
+/// Plans a training and does its first `steps` steps under the meter. Nothing is saved or evaluated.
 ///
-/// The steps equal those of [`train`](crate::train): the same parameters, batches, learning rates and randomness.
+/// The first [`WARMUP`] steps count for memory and loss, but not for the step time. The steps equal those of
+/// [`train`](crate::train): the same parameters, batches, learning rates and randomness.
 /// The backend's buffers outlive a measurement, so comparisons run each measurement in its own process. `observer` gets a
 /// tick after every step.
 ///
@@ -79,7 +101,7 @@ impl Measurement {
 /// Where training fails or memory runs out, where no sample can be read, and on several devices.
 pub fn measure(
     session: &Session,
-    options: MeasureOptions,
+    steps: usize,
     observer: &mut dyn Observer,
 ) -> Result<Measurement, MeasureError> {
     check_alone(&session.config).map_err(|error| TrainError::from(SessionError::from(error)))?;
@@ -93,25 +115,25 @@ pub fn measure(
         stepper.watch(Some(Box::new(recorder.log.clone())));
     }
     let mut state_bytes = None;
-    let mut steps = Vec::with_capacity(options.steps);
+    let mut timed = Vec::with_capacity(steps);
     let mut batches = Batches::new(session);
     let mut driver = Driver::leading(session, stepper, 0);
-    for step in 0..options.steps {
+    for step in 0..steps {
         let Some(batch) = batches.next()? else { break };
         let driven = driver.step(batch, RankCommand::Step)?;
-        steps.push(TimedStep::end(driven)?);
-        if step + 1 == options.steps.min(MeasureOptions::WARMUP) {
+        timed.push(TimedStep::end(driven)?);
+        if step + 1 == steps.min(WARMUP) {
             // Recording would slow the timed steps.
             driver.stepper.watch(None);
             state_bytes = recorder.take().and_then(|recorder| recorder.state_bytes(session, &driver.stepper));
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
-    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Err(MeasureError::NoSteps) };
-    let Speed { step_seconds, samples_per_second } = Speed::of(&steps);
+    let (Some(first), Some(last)) = (timed.first(), timed.last()) else { return Err(MeasureError::NoSteps) };
+    let Speed { step_seconds, samples_per_second } = Speed::of(&timed);
     Ok(Measurement {
         planned,
-        steps: steps.len(),
+        steps: timed.len(),
         peak_in_use_bytes: is_metered.then(|| read().peak_in_use_bytes),
         state_bytes,
         first_step_seconds: first.seconds,
@@ -139,7 +161,7 @@ impl WarmupRecording {
     /// Bytes of optimizer state now, between two steps.
     fn state_bytes(self, session: &Session, stepper: &Stepper) -> Option<Bytes> {
         // The next step mark shows which blocks outlive their step.
-        record::mark_step(MeasureOptions::WARMUP as u64 + 1, StepKind::Train);
+        record::mark_step(WARMUP as u64 + 1, StepKind::Train);
         let recording = record::dump();
         if recording.lost_events > 0 {
             return None;

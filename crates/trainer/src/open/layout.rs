@@ -45,14 +45,18 @@ pub fn open_layout(session: &Session) -> Result<Layout, TrainError> {
         let pool = if index > 0 { own_pool(session, *name, index)? } else { None };
         let opened = || open_device(*name).map_err(SessionError::from);
         let device = if index == 0 { session.device.clone() } else { opened()? };
-        let slot = DeviceSlot::new(index, name.to_string(), session.tracked(&device), stages, role);
-        slots.push(slot.with_pool(pool));
+        slots.push(DeviceSlot::new(index, name.to_string(), session.tracked(&device), stages, role));
+        slots[index].pool = pool;
     }
     Ok(Layout::new(slots, session.config.device.timeout))
 }
 
 /// The compute threads of a device, if it is a share of the CPU.
-fn own_pool(session: &Session, name: DeviceName, index: usize) -> Result<Option<ComputePool>, SessionError> {
+pub(crate) fn own_pool(
+    session: &Session,
+    name: DeviceName,
+    index: usize,
+) -> Result<Option<ComputePool>, SessionError> {
     if name != DeviceName::Cpu {
         return Ok(None);
     }

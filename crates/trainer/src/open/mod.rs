@@ -3,7 +3,6 @@
 mod components;
 mod error;
 mod layout;
-mod limits;
 mod process;
 mod rank;
 mod registry;
@@ -13,12 +12,11 @@ mod weights;
 pub use components::{Components, cache_dir};
 pub use error::SessionError;
 pub use layout::{new_stepper, open_layout};
-pub use limits::default_limit;
 pub use process::{RankProcess, open_together};
 pub use registry::Registry;
-pub use session::{open, open_on, open_to_plan};
+pub use session::{default_limit, open, open_on, open_to_plan};
 pub use weights::{LoadedWeights, check_weights, initial_model};
 
-pub(crate) use layout::{off_device, stepper_to_restore};
+pub(crate) use layout::{off_device, own_pool, stepper_to_restore};
 pub(crate) use rank::{are_different_gpus, can_use_nccl, own_rows, rank_session, rows_of};
 pub(crate) use weights::model_of_weights;

@@ -131,10 +131,11 @@ impl Registry {
         let weights = config.model.optional_string("weights")?.map(PathBuf::from);
         let frozen = config.model.strings("freeze", &[])?;
         let components = Components {
-            architecture: self.architecture(&config.model)?.with_frozen(frozen.clone()),
+            architecture: find(&self.models, &config.model, "name")?(&config.model)?
+                .with_frozen(frozen.clone()),
             weights,
             frozen,
-            reader: self.source(&config.data)?,
+            reader: find(&self.sources, &config.data, "source")?(&config.data)?,
             loader: LoaderOptions::read(&config.data)?,
             observer: self.observer.clone(),
         };
@@ -143,14 +144,6 @@ impl Registry {
             Some(name) if !self.tasks.contains_key(name) => Err(self.unknown_task(config)),
             _ => Ok(components),
         }
-    }
-
-    fn architecture(&self, settings: &Section) -> Result<Architecture, ConfigError> {
-        find(&self.models, settings, "name")?(settings)
-    }
-
-    fn source(&self, settings: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-        find(&self.sources, settings, "source")?(settings)
     }
 
     /// The task that the configuration names, or the one that goes with the target.

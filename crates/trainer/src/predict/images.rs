@@ -1,11 +1,10 @@
 use std::path::PathBuf;
 
-use oomph_core::{Phase, Split, phase};
-use oomph_data::{ImageFiles, Loader, LoaderOptions, OnCorrupt, SampleError};
+use oomph_core::{Phase, phase};
+use oomph_data::{Batch, ImageFiles, LoaderOptions, OnCorrupt, SampleError};
 use oomph_memory::{Account, charge};
 use oomph_model::{Pass, Stages};
 
-use oomph_advice::eval_order;
 use oomph_engine::{
     exhausted,
     part::evaluate_stages,
@@ -15,7 +14,7 @@ use oomph_engine::{
 };
 use oomph_runs::state::Checkpoint;
 
-use crate::{TrainError, evaluate::with_restored};
+use crate::{TrainError, batches::eval_loader, evaluate::with_restored};
 
 /// The prediction for one image file.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,13 +60,9 @@ fn predict(
 ) -> Result<(), TrainError> {
     charge(Account::Device, || {
         let model = model.inference();
-        let order = eval_order(session);
         let options = LoaderOptions { on_corrupt: OnCorrupt::Skip, ..session.loader.clone() };
-        let loader = charge(Account::Host, || {
-            Loader::start(session.source.clone(), Split::Test, order, 0, 0, None, &options)
-        });
         let mut next = 0;
-        for batch in loader {
+        for batch in eval_loader(session, &options) {
             let batch = batch?;
             let rows = if batch.size > 0 { outputs(session, &model, &batch)? } else { Vec::new() };
             let in_batch = batch.size + batch.skipped.len();
@@ -83,11 +78,7 @@ fn predict(
 }
 
 /// The outputs of each sample of a batch.
-fn outputs(
-    session: &Session,
-    model: &Stages,
-    batch: &oomph_data::Batch,
-) -> Result<Vec<Vec<f32>>, TrainError> {
+fn outputs(session: &Session, model: &Stages, batch: &Batch) -> Result<Vec<Vec<f32>>, TrainError> {
     let uploading = phase(Phase::Data);
     let (input, _) = upload(batch, &session.device);
     drop(uploading);

@@ -1,22 +1,45 @@
+use std::path::PathBuf;
+
 use oomph_config::{Interval, Sharing};
 use oomph_core::Bytes;
 use oomph_memory::{Account, charge, read, record};
 use oomph_timeline::Timeline;
 
-use oomph_advice::out_of_memory::{OomContext, OutOfMemory, Subject, explain};
+use oomph_advice::out_of_memory::{OomContext, OutOfMemory, explain};
 use oomph_engine::{exhausted, session::Session};
 use oomph_runs::{Observer, Tick};
 
-use super::options::ProfileOptions;
 use crate::{
     Stop, TrainError,
     batches::Batches,
-    driver::{Driver, EvalExtent},
+    driver::Driver,
     memory_log,
     open::new_stepper,
     ranks::{RankCommand, broadcast_start, command, train_on_ranks},
     tensor_log::TensorLog,
 };
+
+/// How much is profiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Warm-up steps, left out of the profile: they make the optimizer state and the backend's lasting buffers.
+    pub warmup: usize,
+    /// Profiled steps.
+    pub steps: usize,
+    /// Evaluation batches after the steps, if the training evaluates.
+    pub eval_batches: usize,
+    /// Events kept, warm-up included. The newest are kept.
+    pub capacity: usize,
+    /// Directory of the out-of-memory report. Without it, none is written.
+    pub report: Option<PathBuf>,
+}
+
+impl Default for ProfileOptions {
+    /// Two warm-up steps, five profiled steps, two evaluation batches, and a million events (40 MiB).
+    fn default() -> Self {
+        Self { warmup: 2, steps: 5, eval_batches: 2, capacity: 1_000_000, report: None }
+    }
+}
 
 /// What was measured.
 pub(super) struct ProfileRun {
@@ -88,18 +111,7 @@ fn lead(
         let seen = until.zip(timelines.first());
         let seen = seen.map(|(last, whole)| charge(Account::Host, || whole.clone().until(last)));
         let directory = options.report.clone();
-        explain(
-            session,
-            error,
-            OomContext {
-                subject: Subject::Training,
-                device: 0,
-                seen,
-                reserved_bytes: None,
-                run: None,
-                directory,
-            },
-        );
+        explain(session, error, OomContext { seen, directory, ..OomContext::default() });
     }
     // All timelines begin right before the step mark of the first device. Event 0 of a timeline is the moment before its
     // first event.
@@ -187,7 +199,7 @@ fn evaluate(
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
-    match driver.evaluate(EvalExtent::First(batches), observer, &Stop::new()) {
+    match driver.evaluate(batches, observer, &Stop::new()) {
         // Without readable samples, the profile shows the steps only.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -4,7 +4,6 @@ mod device;
 mod error;
 mod found;
 mod measure;
-mod options;
 mod planned;
 
 use oomph_advice::check_training;
@@ -23,7 +22,7 @@ use crate::TrainError;
 pub use device::{DeviceProfile, profile_device};
 pub use error::ProfileError;
 pub use found::{Profile, ProfiledDevice};
-pub use options::ProfileOptions;
+pub use measure::ProfileOptions;
 
 /// Trains for some steps, evaluates some batches, and records every allocation. Nothing is saved.
 ///

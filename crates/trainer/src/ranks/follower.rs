@@ -1,33 +1,25 @@
 use std::path::PathBuf;
 
-use oomph_core::Split;
 use oomph_data::{Batch, Loader};
 use oomph_memory::{Account, charge};
 
-use oomph_advice::out_of_memory::{OomContext, Subject, explain};
-use oomph_engine::{
-    EngineError, exhausted,
-    session::{Session, train_order},
-};
+use oomph_advice::out_of_memory::OomContext;
+use oomph_engine::{exhausted, session::Session};
 use oomph_runs::{
     Quiet,
     state::{Checkpoint, TrainProgress},
 };
 
-use super::{
-    rank_command::{RankCommand, next_command},
-    starting_point::StartingPoint,
-};
+use super::rank_command::{RankCommand, next_command, received_start};
 use crate::{
     Stop, TrainError,
-    batches::last_batch,
-    driver::{DrivenStep, Driver, EvalExtent},
-    loading::next_batch,
+    batches::{last_batch, next_batch, train_loader},
+    driver::{DrivenStep, Driver},
     lr_schedule::steps_per_epoch,
     memory_log::MemoryLog,
     open::new_stepper,
     progress::LossAccumulator,
-    restore::{Restored, restored},
+    restore::restored,
     tensor_log::TensorLog,
 };
 
@@ -62,11 +54,7 @@ impl<'a> Follower<'a> {
     ) -> Result<Self, TrainError> {
         let (mut stepper, mut progress) = match checkpoint {
             None => (new_stepper(session)?.0, TrainProgress::default()),
-            Some(path) => {
-                let checkpoint = charge(Account::Host, || Checkpoint::open(&path))?;
-                let Restored { stepper, progress } = restored(session, &checkpoint)?;
-                (stepper, progress)
-            }
+            Some(path) => restored(session, &charge(Account::Host, || Checkpoint::open(&path))?)?,
         };
         if let Some(log) = &mut log.log {
             log.follow(&mut stepper);
@@ -87,11 +75,8 @@ impl<'a> Follower<'a> {
                 RankCommand::LastBatch => self.rehearse_last_batch()?,
                 // Rank 0 has the same sums and reports a loss that is not finite.
                 RankCommand::Losses => drop(self.losses.read(replicas)?),
-                RankCommand::Evaluate => self.evaluate(EvalExtent::Whole)?,
-                RankCommand::Glance => {
-                    let batches = replicas.broadcast_text(None)?.parse();
-                    let batches = batches.map_err(|_| EngineError::OtherVersion { rank: replicas.rank() })?;
-                    self.evaluate(EvalExtent::First(batches))?;
+                RankCommand::Evaluate(most) => {
+                    self.driver.evaluate(most, &mut Quiet, self.stop)?;
                 }
                 RankCommand::Carried => {
                     if let Some(carried) = &self.driver.stepper.carried {
@@ -106,14 +91,8 @@ impl<'a> Follower<'a> {
     }
 
     fn step(&mut self) -> Result<(), TrainError> {
-        let (session, TrainProgress { epoch, batch, .. }) = (self.session, self.progress.clone());
-        let loader = self.loader.get_or_insert_with(|| {
-            charge(Account::Host, || {
-                let (source, order) = (session.source.clone(), train_order(session));
-                let seed = Some(session.config.train.seed);
-                Loader::start(source, Split::Train, order, epoch, batch, seed, &session.loader)
-            })
-        });
+        let (session, progress) = (self.session, &self.progress);
+        let loader = self.loader.get_or_insert_with(|| train_loader(session, progress.epoch, progress.batch));
         // All ranks have equally many batches, and rank 0 has another one.
         let Some(batch) = next_batch(loader) else { return Ok(()) };
         self.train(batch?)?;
@@ -135,32 +114,20 @@ impl<'a> Follower<'a> {
         self.losses.add(number, lr, outcome);
         Ok(())
     }
-
-    fn evaluate(&mut self, extent: EvalExtent) -> Result<(), TrainError> {
-        self.driver.evaluate(extent, &mut Quiet, self.stop)?;
-        Ok(())
-    }
 }
 
 impl FollowerMemory {
     /// Adds an out-of-memory report to an error. Rank 0 adds what is left of the run.
     fn explain(&self, session: &Session, error: TrainError) -> TrainError {
         let Some(report) = &self.report else { return error };
-        let TrainError::OutOfMemory(mut error) = error else { return error };
-        let in_step = error.phase.is_in_step() && !error.in_evaluation;
-        error.exhausted.at_step(self.step + usize::from(in_step));
-        let mut directory = report.clone().into_os_string();
-        directory.push(format!("-rank-{}", session.replicas.rank()));
-        let known = OomContext {
-            subject: Subject::Training,
-            device: 0,
-            seen: self.log.as_ref().and_then(|log| log.seen(&error)),
-            reserved_bytes: None,
-            run: None,
-            directory: Some(directory.into()),
-        };
-        explain(session, &mut error, known);
-        TrainError::OutOfMemory(error)
+        error.explained(session, |error, _| {
+            let in_step = error.phase.is_in_step() && !error.in_evaluation;
+            error.exhausted.at_step(self.step + usize::from(in_step));
+            let mut directory = report.clone().into_os_string();
+            directory.push(format!("-rank-{}", session.replicas.rank()));
+            let seen = self.log.as_ref().and_then(|log| log.seen(error));
+            Some(OomContext { seen, directory: Some(directory.into()), ..OomContext::default() })
+        })
     }
 }
 
@@ -170,8 +137,7 @@ impl FollowerMemory {
 /// Where this rank fails, or another rank failed. An out-of-memory error has a report.
 pub(super) fn follow(session: &Session, stop: &Stop, tensors: Option<TensorLog>) -> Result<(), TrainError> {
     charge(Account::Device, || {
-        let replicas = &session.replicas;
-        let StartingPoint { checkpoint, report } = StartingPoint::receive(replicas)?;
+        let [checkpoint, report] = received_start(&session.replicas)?;
         let log = MemoryLog::join(session, tensors.unwrap_or_default());
         let mut log = FollowerMemory { log, report, step: 0 };
         let followed =

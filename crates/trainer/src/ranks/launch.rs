@@ -1,5 +1,4 @@
 use std::{
-    num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     thread,
@@ -7,7 +6,6 @@ use std::{
 
 use oomph_config::DeviceName;
 use oomph_core::on_device;
-use oomph_memory::ComputePool;
 use oomph_parallel::group::{Group, threads};
 
 use oomph_engine::{
@@ -19,8 +17,8 @@ use oomph_engine::{
 use super::follower::follow;
 use crate::{
     Stop, TrainError,
-    device::{open_device, prepare_pool},
-    open::{SessionError, can_use_nccl, rank_session},
+    device::open_device,
+    open::{SessionError, can_use_nccl, own_pool, rank_session},
     tensor_log::TensorLog,
 };
 
@@ -84,13 +82,10 @@ fn on_own_threads<T: Send>(
     work: impl FnOnce() -> Result<T, TrainError> + Send,
 ) -> Result<T, TrainError> {
     let rank = session.replicas.rank();
-    if session.config.device.devices != [DeviceName::Cpu] {
-        return on_device(rank, work);
+    match own_pool(session, session.config.device.devices[0], rank)? {
+        Some(pool) => pool.install(work),
+        None => on_device(rank, work),
     }
-    let threads = session.config.device.threads.and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN);
-    let pool = ComputePool::new(rank, threads).map_err(SessionError::from)?;
-    prepare_pool(&pool);
-    pool.install(work)
 }
 
 /// Does `work`. Where it fails or panics, the other ranks end too and receive the reason.

@@ -6,11 +6,9 @@
 mod follower;
 mod launch;
 mod rank_command;
-mod starting_point;
 
 pub(crate) use launch::{guarded, train_on_ranks};
-pub(crate) use rank_command::{RankCommand, command, command_glance};
-pub(crate) use starting_point::broadcast_start;
+pub(crate) use rank_command::{RankCommand, broadcast_start, command};
 
 use oomph_engine::session::Session;
 

@@ -1,10 +1,18 @@
+use std::path::{Path, PathBuf};
+
 use oomph_engine::{
     EngineError,
     ranks::{Replicas, waiting},
+    session::Session,
 };
+use oomph_memory::{Account, charge};
+use oomph_runs::state::Checkpoint;
+use serde::{Deserialize, Serialize};
+
+use crate::TrainError;
 
 /// The next action of all ranks, sent by rank 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RankCommand {
     /// Train on the next batch.
     Step,
@@ -12,10 +20,8 @@ pub(crate) enum RankCommand {
     LastBatch,
     /// Sum the losses of the steps since the last reading.
     Losses,
-    /// Evaluate, with the running statistics of rank 0.
-    Evaluate,
-    /// Evaluate the first batches only. Rank 0 broadcasts their number.
-    Glance,
+    /// Evaluate at most so many batches, with the running statistics of rank 0.
+    Evaluate(usize),
     /// Send the carried state to rank 0.
     Carried,
     /// Compare the parameters.
@@ -27,25 +33,14 @@ pub(crate) enum RankCommand {
 }
 
 impl RankCommand {
-    const ALL: [Self; 9] = [
-        Self::Step,
-        Self::LastBatch,
-        Self::Losses,
-        Self::Evaluate,
-        Self::Glance,
-        Self::Carried,
-        Self::Check,
-        Self::Wait,
-        Self::End,
-    ];
-
     fn bytes(self) -> Vec<u8> {
-        vec![self as u8]
+        // An enum of numbers always has a JSON text.
+        charge(Account::Host, || serde_json::to_vec(&self).expect("a command is a name and numbers"))
     }
 
     /// `None` for the commands of another version of oomph.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|command| command.bytes() == bytes)
+        serde_json::from_slice(bytes).ok()
     }
 }
 
@@ -62,18 +57,6 @@ pub(crate) fn command(replicas: &Replicas, command: RankCommand) -> Result<(), E
     Ok(())
 }
 
-/// Has the other ranks evaluate their rows of the first `batches` batches.
-///
-/// # Errors
-/// Where another rank failed.
-pub(crate) fn command_glance(replicas: &Replicas, batches: usize) -> Result<(), EngineError> {
-    command(replicas, RankCommand::Glance)?;
-    if !replicas.is_alone() {
-        replicas.broadcast_text(Some(&batches.to_string()))?;
-    }
-    Ok(())
-}
-
 /// Receives the next command of rank 0.
 ///
 /// # Errors
@@ -85,13 +68,40 @@ pub(super) fn next_command(replicas: &Replicas) -> Result<RankCommand, EngineErr
     RankCommand::from_bytes(&bytes).ok_or(EngineError::OtherVersion { rank: replicas.rank() })
 }
 
+/// Broadcasts from rank 0 where all ranks start, and the directory of the out-of-memory report.
+pub(crate) fn broadcast_start(
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+    report: Option<&Path>,
+) -> Result<(), TrainError> {
+    if session.replicas.is_alone() {
+        return Ok(());
+    }
+    for path in [checkpoint.map(Checkpoint::path), report] {
+        let path = path.map(|path| path.display().to_string());
+        session.replicas.broadcast_text(path.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Receives the broadcast of rank 0: the checkpoint to resume from, or `None` for a new model; and the directory of rank
+/// 0's out-of-memory report, or `None` for no reports. Other ranks write beside it.
+pub(super) fn received_start(replicas: &Replicas) -> Result<[Option<PathBuf>; 2], EngineError> {
+    let path = || -> Result<Option<PathBuf>, EngineError> {
+        let path = replicas.broadcast_text(None)?;
+        Ok(Some(path).filter(|path| !path.is_empty()).map(PathBuf::from))
+    };
+    Ok([path()?, path()?])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{RankCommand::*, *};
 
     #[test]
     fn commands_survive_encoding() {
-        for command in RankCommand::ALL {
+        let plain = [Step, LastBatch, Losses, Carried, Check, Wait, End];
+        for command in plain.into_iter().chain([Evaluate(0), Evaluate(2), Evaluate(usize::MAX)]) {
             assert_eq!(RankCommand::from_bytes(&command.bytes()), Some(command));
         }
         assert_eq!(RankCommand::from_bytes(&[]), None);

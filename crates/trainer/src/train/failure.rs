@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use oomph_config::OnOom;
 use oomph_core::{Phase, current_device};
 
-use oomph_advice::out_of_memory::{Kept, OomContext, OutOfMemory, Subject, explain};
+use oomph_advice::out_of_memory::{Kept, OomContext, OutOfMemory};
 use oomph_engine::{exhausted::Shortage, session::Session};
 use oomph_runs::{Event, RunDirectory, state::Checkpoint};
 
@@ -18,40 +18,37 @@ pub(super) const REPORT: &str = "out-of-memory";
 impl Training<'_> {
     /// Adds the step, the bytes in use and the kept checkpoint to an error.
     pub(super) fn explain(&mut self, error: TrainError) -> TrainError {
-        match error {
-            TrainError::LossScale { step, scale, lr, .. } => {
-                TrainError::LossScale { step, scale, lr, checkpoint: self.saves.last.clone() }
-            }
-            error => error.with_explained(|error, device| self.explained(error, device)),
+        if let TrainError::LossScale { error, .. } = error {
+            return TrainError::LossScale { error, checkpoint: self.saves.last.clone() };
         }
+        let error = error.explained(self.session, |error, device| Some(self.known(error, device)));
+        if self.session.config.memory.on_oom == OnOom::Adapt
+            && self.stop.reason().is_none()
+            && let Some(oom) = error.out_of_memory()
+            && let Some(advice) = oom.goes_on_with()
+        {
+            let adapted = adapted(advice, self.progress.step, oom.to_string());
+            // The error matters more than a log that cannot be written.
+            let _ = self.log.event(Event::Adapted(adapted));
+        }
+        error
     }
 
-    /// Explains an out-of-memory error on device `device` of this training.
-    fn explained(&mut self, mut error: Box<OutOfMemory>, device: usize) -> Box<OutOfMemory> {
+    /// What this training knows of an out-of-memory error on its device `device`.
+    fn known(&mut self, error: &mut OutOfMemory, device: usize) -> OomContext {
         // A step counts once it is done. A step that failed in the optimizer was counted.
         let in_step = error.phase.is_in_step() && !error.in_evaluation;
         error.exhausted.at_step(self.progress.step + usize::from(in_step));
         // This thread works for the first device.
         let on = current_device() + device;
-        let seen = self.memory.log.as_ref().and_then(|log| log.seen_on(on, &error));
-        let known = OomContext {
-            subject: Subject::Training,
+        OomContext {
             device,
-            seen,
+            seen: self.memory.log.as_ref().and_then(|log| log.seen_on(on, error)),
             reserved_bytes: self.memory.gauge.reserved_bytes(),
-            run: Some((self.log.run.path().to_owned(), self.keep(&error))),
+            run: Some((self.log.run.path().to_owned(), self.keep(error))),
             directory: Some(self.log.run.path().join(REPORT)),
-        };
-        explain(self.session, &mut error, known);
-        if self.session.config.memory.on_oom == OnOom::Adapt
-            && self.stop.reason().is_none()
-            && let Some(advice) = error.goes_on_with()
-        {
-            let adapted = adapted(advice, self.progress.step, error.to_string());
-            // The error matters more than a log that cannot be written.
-            let _ = self.log.event(Event::Adapted(adapted));
+            ..OomContext::default()
         }
-        error
     }
 
     /// Saves the state of the last finished step, unless the device itself failed.
@@ -80,29 +77,22 @@ impl Training<'_> {
     }
 }
 
-/// What a failed training left.
-pub(super) struct Left {
-    run_dir: PathBuf,
-    kept: Kept,
-}
-
-impl Left {
-    /// What is left where another rank ran out of memory: saving needs all ranks.
-    pub(super) fn of(training: &Training<'_>) -> Self {
-        let reason = "the ranks cannot save without the failed rank".to_owned();
-        Self { run_dir: training.log.run.path().to_owned(), kept: training.saves.before(reason) }
-    }
+/// What a failed training left: its run directory and its state. Saving needs all ranks, so it is not saved if another
+/// rank ran out of memory.
+pub(super) fn left(training: &Training<'_>) -> (PathBuf, Kept) {
+    let reason = "the ranks cannot save without the failed rank".to_owned();
+    (training.log.run.path().to_owned(), training.saves.before(reason))
 }
 
 /// Adds to the error of another rank what is left of the run.
-pub(super) fn of_rank(error: TrainError, left: Option<Left>) -> TrainError {
-    let TrainError::Rank { rank, device, mut source } = error else { return error };
-    if let TrainError::OutOfMemory(error) = &mut *source
+pub(super) fn of_rank(mut error: TrainError, left: Option<(PathBuf, Kept)>) -> TrainError {
+    if let TrainError::Rank { source, .. } = &mut error
+        && let TrainError::OutOfMemory(error) = &mut **source
         && let Some(report) = &mut error.report
     {
-        (report.run_dir, report.kept) = left.map(|Left { run_dir, kept }| (run_dir, kept)).unzip();
+        (report.run_dir, report.kept) = left.unzip();
     }
-    TrainError::Rank { rank, device, source }
+    error
 }
 
 /// Explains an out-of-memory error while the model was made or restored.
@@ -113,23 +103,21 @@ pub(super) fn at_start(
     run: &RunDirectory,
     checkpoint: Option<&Checkpoint>,
 ) -> TrainError {
-    let TrainError::OutOfMemory(mut error) = error else { return error };
+    let reason = "nothing was trained".to_owned();
     let kept = match checkpoint {
         Some(checkpoint) => Kept::Before {
             step: checkpoint.progress().step,
-            checkpoint: PathBuf::from(checkpoint.path()),
-            reason: "nothing was trained".to_owned(),
+            checkpoint: checkpoint.path().to_owned(),
+            reason,
         },
-        None => Kept::Nothing { reason: "nothing was trained".to_owned() },
+        None => Kept::Nothing { reason },
     };
-    let known = OomContext {
-        subject: Subject::Training,
-        device: 0,
-        seen: log.and_then(|log| log.seen(&error)),
-        reserved_bytes: None,
-        run: Some((run.path().to_owned(), kept)),
-        directory: Some(run.path().join(REPORT)),
-    };
-    explain(session, &mut error, known);
-    TrainError::OutOfMemory(error)
+    error.explained(session, |error, _| {
+        Some(OomContext {
+            seen: log.and_then(|log| log.seen(error)),
+            run: Some((run.path().to_owned(), kept)),
+            directory: Some(run.path().join(REPORT)),
+            ..OomContext::default()
+        })
+    })
 }

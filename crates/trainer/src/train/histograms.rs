@@ -1,19 +1,58 @@
 use std::{cell::RefCell, rc::Rc};
 
+use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, ModelError, Named};
 use oomph_runs::tensorboard::Histogram;
 
+use super::training::Training;
+use crate::TrainError;
+
 /// Histograms of the gradients of the last step, before clipping.
 #[derive(Clone, Default)]
-pub(super) struct Histograms(pub(super) Rc<RefCell<Vec<(String, Histogram)>>>);
+pub(super) struct Histograms(Rc<RefCell<Vec<(String, Histogram)>>>);
 
 impl Histograms {
     /// Copies one gradient at a time, so the host holds at most the largest.
-    pub(super) fn take(&self, gradients: &Named<AnyTensor>) -> Result<(), ModelError> {
+    fn take(&self, gradients: &Named<AnyTensor>) -> Result<(), ModelError> {
         let mut taken = self.0.borrow_mut();
         for (name, gradient) in gradients {
             taken.extend(Histogram::of_tensor(gradient)?.map(|histogram| (name.clone(), histogram)));
         }
         Ok(())
+    }
+}
+
+impl Training<'_> {
+    /// Requests the gradients of the next step, if their histograms are due.
+    pub(super) fn take_histograms_next(&mut self) {
+        let mut next = self.progress.clone();
+        next.count_step();
+        let is_wanted = self.log.event_file.is_some() && next.ends(self.session.config.run.histograms);
+        self.histograms.0.borrow_mut().clear();
+        let histograms = self.histograms.clone();
+        let hook = move |gradients: &Named<AnyTensor>| histograms.take(gradients);
+        self.driver.stepper.hook_gradients(is_wanted.then(|| Box::new(hook) as _));
+    }
+
+    /// Writes histograms of the gradients and the parameters, if the last step took them.
+    pub(super) fn write_histograms(&mut self) -> Result<(), TrainError> {
+        let Some(file) = &mut self.log.event_file else { return Ok(()) };
+        let gradients = std::mem::take(&mut *self.histograms.0.borrow_mut());
+        if gradients.is_empty() {
+            return Ok(());
+        }
+        charge(Account::Host, || -> Result<(), TrainError> {
+            let mut parameters = Vec::new();
+            self.driver.stepper.model.try_visit(|info, tensor| -> Result<(), ModelError> {
+                let histogram = Histogram::of_tensor(&tensor)?;
+                parameters.extend(histogram.map(|histogram| (info.name.to_owned(), histogram)));
+                Ok(())
+            })?;
+            let tagged =
+                |group: &'static str| move |(name, histogram)| (format!("{group}/{name}"), histogram);
+            let all = parameters.into_iter().map(tagged("parameters"));
+            let all = all.chain(gradients.into_iter().map(tagged("gradients")));
+            Ok(file.histograms(self.progress.step, all)?)
+        })
     }
 }

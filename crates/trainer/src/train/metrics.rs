@@ -1,12 +1,12 @@
-use oomph_config::Interval;
+use oomph_config::{DeviceName, Interval};
+use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
-use oomph_runs::{Done, Ended, EvalMetrics, Event, StepMetrics, state::TrainProgress};
+use oomph_runs::{DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics, state::TrainProgress};
 
-use super::{devices::device_metrics, training::Training};
+use super::training::Training;
 use crate::{
     TrainError,
     cleanup::Moment,
-    driver::EvalExtent,
     progress::{Means, NonFinite},
     ranks::{RankCommand, command},
 };
@@ -71,7 +71,7 @@ impl Training<'_> {
         self.clock.stopwatch.pause();
         let mut observer = self.memory.leaks.watching(Some(self.progress.step), self.log.observer);
         self.memory.cleaner.at(Moment::Evaluation);
-        let evaluation = self.driver.evaluate(EvalExtent::Whole, &mut observer, self.stop);
+        let evaluation = self.driver.evaluate(usize::MAX, &mut observer, self.stop);
         self.memory.cleaner.at(Moment::Evaluation);
         // The observer has them already.
         for event in self.memory.leaks.take_reported() {
@@ -138,4 +138,29 @@ impl Training<'_> {
         self.log.event(Event::Done(done.clone()))?;
         Ok(done)
     }
+}
+
+/// The metrics of each device of this process; nothing for one device.
+fn device_metrics(session: &Session, stepper: &Stepper) -> Vec<DeviceMetrics> {
+    let names = session.devices_here();
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    let parts = stepper.device_use();
+    let metrics = names.iter().enumerate().map(|(index, name)| {
+        let is_measured = oomph_memory::is_installed() && *name == DeviceName::Cpu;
+        let part = parts.get(index);
+        DeviceMetrics {
+            device: name.to_string(),
+            stages: part.and_then(|part| part.stages.clone()).map(|stages| {
+                let name = |stage: usize| session.stages[stage].clone();
+                [name(stages.start), name(stages.end - 1)]
+            }),
+            peak_in_use_bytes: is_measured.then(|| oomph_memory::read_device(index).peak_in_use_bytes),
+            idle_share: part.map(|part| part.idle_share),
+            // The figures of the other ranks are unknown here.
+            all_reduce_seconds: stepper.all_reduce_seconds().filter(|_| index == 0),
+        }
+    });
+    metrics.collect()
 }

@@ -1,37 +1,46 @@
 //! The training loop.
 
-mod announce;
-mod devices;
 mod failure;
 mod histograms;
-mod layout_warnings;
 mod metrics;
-mod options;
 mod saving;
 mod start;
 mod steps;
 mod training;
 mod warnings;
-mod write_histograms;
 
+use std::path::PathBuf;
+
+use oomph_advice::out_of_memory::Kept;
 use oomph_config::Sharing;
 use oomph_core::on_device;
 use oomph_engine::{device_failure, session::Session};
 use oomph_memory::{Account, charge, restart_peak};
-use oomph_runs::{Done, Observer};
+use oomph_runs::{Adapted, Done, Observer};
 
 use self::{
-    failure::{Left, of_rank},
+    failure::{left, of_rank},
     start::start,
 };
 use crate::{
-    Stop, TrainError,
+    Resume, Stop, TrainError,
     memory_log::MemoryLog,
     ranks::{guarded, train_on_ranks},
     tensor_log::TensorLog,
 };
 
-pub use options::TrainOptions;
+/// The options of [`train`](crate::train).
+#[derive(Clone, Debug, Default)]
+pub struct TrainOptions {
+    /// Where the training starts.
+    pub resume: Resume,
+    /// Whether to train even where the plan does not fit.
+    pub skip_plan_check: bool,
+    /// How `memory.on_oom = "adapt"` changed the session to fit. The run's log gets it as an event.
+    pub adapted: Option<Adapted>,
+    /// Directory of the out-of-memory report of a training that is refused before it has a run directory.
+    pub report: Option<PathBuf>,
+}
 
 /// Trains until the configured end, until `stop` asks for it, or until evaluation stops improving.
 ///
@@ -71,13 +80,13 @@ pub fn train(
     }
 }
 
-/// Trains on one device, on the devices of a split model, or as rank 0. A failed training fills `left`.
+/// Trains on one device, on the devices of a split model, or as rank 0. A failed training fills `run_left`.
 fn lead(
     session: &Session,
     options: &TrainOptions,
     observer: &mut dyn Observer,
     stop: &Stop,
-    left: &mut Option<Left>,
+    run_left: &mut Option<(PathBuf, Kept)>,
     tensors: TensorLog,
 ) -> Result<Done, TrainError> {
     charge(Account::Device, || {
@@ -87,7 +96,7 @@ fn lead(
             Err(error) => {
                 let error = training.explain(error);
                 training.log.failed(&error);
-                *left = Some(Left::of(&training));
+                *run_left = Some(left(&training));
                 Err(error)
             }
         }

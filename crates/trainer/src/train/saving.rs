@@ -5,8 +5,8 @@ use oomph_memory::{Account, charge};
 use oomph_model::Carried;
 
 use oomph_engine::{
-    HostTensor, device_failure, exhausted,
-    record::{RecordError, model_record},
+    device_failure, exhausted,
+    record::{carried_record, model_record},
 };
 use oomph_runs::{
     Event, Saved,
@@ -67,20 +67,15 @@ impl Training<'_> {
             });
         }
         let optimizer = self.driver.stepper.optimizer.record()?;
-        let carried = self.carried()?;
-        let carried = carried.iter().flat_map(Carried::tensors);
-        let carried = carried.map(|(name, tensor)| Ok((name.clone(), HostTensor::from_tensor(tensor)?)));
-        let carried = carried.collect::<Result<_, RecordError>>()?;
+        let carried = carried_record(&self.carried()?)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
         Ok(TrainState { progress, model, optimizer, loss_scale, carried })
     }
 
-    /// The carried state of all replicas.
-    fn carried(&self) -> Result<Option<Carried>, TrainError> {
-        let (replicas, Some(carried)) = (&self.session.replicas, &self.driver.stepper.carried) else {
-            return Ok(None);
-        };
-        command(replicas, RankCommand::Carried)?;
-        Ok(Some(replicas.gather_carried(carried)?))
+    /// The carried state of all replicas; empty without one.
+    fn carried(&self) -> Result<Carried, TrainError> {
+        let Some(carried) = &self.driver.stepper.carried else { return Ok(Carried::new()) };
+        command(&self.session.replicas, RankCommand::Carried)?;
+        Ok(self.session.replicas.gather_carried(carried)?)
     }
 }

@@ -1,25 +1,23 @@
 use std::time::Instant;
 
 use oomph_advice::{
-    check_training,
+    check_training, describe_policy,
     out_of_memory::check_plan,
-    planning::{PlanOptions, PlannedCut, PlannedPart, check_parts, plan},
+    planning::{PlanOptions, PlannedCut, PlannedPart, check_parts, micro_batch, plan},
 };
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Split};
 use oomph_data::SourceRecord;
-use oomph_engine::session::{EpochCut, Session};
+use oomph_engine::session::{EpochCut, Session, backend};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
-    Adapted, Event, Observer, WeightsFile, environment,
+    Adapted, Event, Observer, Started, WeightsFile, environment,
     state::{Checkpoint, TrainProgress},
 };
 
 use super::{
-    announce::started,
+    TrainOptions,
     failure::{REPORT, at_start},
     histograms::Histograms,
-    layout_warnings,
-    options::TrainOptions,
     training::{MemoryWatch, RunLog, Saves, Skipped, TrainClock, Training},
     warnings,
 };
@@ -29,26 +27,22 @@ use crate::{
     device_memory::Gauge,
     driver::Driver,
     leak_watch::LeakCheck,
-    lr_schedule::steps_per_epoch,
+    lr_schedule::{steps, steps_per_epoch},
     memory_log::MemoryLog,
     open::{check_weights, new_stepper},
     progress::{LossAccumulator, Stopwatch},
     ranks::broadcast_start,
-    restore::{Restored, restored},
+    restore::restored,
     resume::StartPoint,
     tensor_log::TensorLog,
 };
 
-/// What is known before there is a run directory.
-struct Prepared {
-    planned_peak_bytes: Bytes,
-    /// The plan of a split model.
-    cut: Option<PlannedCut>,
-    start: StartPoint,
-}
-
 /// Plans the training and finds where it starts. Whatever can be refused is refused here, before there is a run directory.
-fn prepare(session: &Session, options: &TrainOptions) -> Result<Prepared, TrainError> {
+/// Returns the planned peak, the plan of a split model, and the start.
+fn prepare(
+    session: &Session,
+    options: &TrainOptions,
+) -> Result<(Bytes, Option<PlannedCut>, StartPoint), TrainError> {
     check_training(session)?;
     if options.resume == Resume::No {
         check_weights(session)?;
@@ -61,7 +55,7 @@ fn prepare(session: &Session, options: &TrainOptions) -> Result<Prepared, TrainE
     } else {
         check_plan(session, options.report.clone())?
     };
-    Ok(Prepared { planned_peak_bytes, cut, start: StartPoint::find(session, &options.resume)? })
+    Ok((planned_peak_bytes, cut, StartPoint::find(session, &options.resume)?))
 }
 
 /// Starts a training: takes the run directory, makes or restores the model, and reports the run.
@@ -73,16 +67,16 @@ pub(super) fn start<'a>(
     tensors: TensorLog,
 ) -> Result<Training<'a>, TrainError> {
     // The plan's allocations are the host's.
-    let Prepared { planned_peak_bytes, cut, start } = charge(Account::Host, || prepare(session, options))?;
+    let (planned_peak_bytes, cut, start) = charge(Account::Host, || prepare(session, options))?;
     let StartPoint { run, checkpoint, warnings: mut notices } = start;
-    notices.extend(layout_warnings::warnings(session, cut.as_ref()));
+    notices.extend(warnings::of_layout(session, cut.as_ref()));
     drop(cut);
     // The recording begins before the other ranks make their models.
     let mut memory_log = MemoryLog::start_with(session, tensors);
     broadcast_start(session, checkpoint.as_ref(), Some(&run.path().join(REPORT)))?;
     let made = match &checkpoint {
         Some(checkpoint) => {
-            restored(session, checkpoint).map(|Restored { stepper, progress }| (stepper, progress, None))
+            restored(session, checkpoint).map(|(stepper, progress)| (stepper, progress, None))
         }
         None => new_stepper(session).map(|(stepper, weights)| (stepper, TrainProgress::default(), weights)),
     };
@@ -162,4 +156,35 @@ fn report(
         training.log.warn(message)?;
     }
     Ok(())
+}
+
+/// The event that announces a run.
+fn started(training: &Training<'_>, checkpoint: Option<&Checkpoint>) -> Started {
+    let session = training.session;
+    let spec = session.spec();
+    Started {
+        run_dir: training.log.run.path().to_owned(),
+        model: session.architecture.name().to_owned(),
+        parameters: training.driver.stepper.model.trainable_elements(),
+        frozen_parameters: training.driver.stepper.model.frozen_elements(),
+        weights: session.weights.clone().filter(|_| checkpoint.is_none()),
+        source: session.source_name(),
+        sample: format!("{}, {}", spec.input, spec.target),
+        train_samples: session.source.len(Split::Train),
+        test_samples: session.source.len(Split::Test),
+        device: session.device_names(),
+        strategy: session.config.device.sharing.name(),
+        world_size: session.world_size(),
+        batch: session.config.train.batch,
+        micro_batch: micro_batch(session),
+        policy: describe_policy(session, backend(session), session.limit_bytes),
+        steps: steps(session),
+        steps_per_epoch: training.progress.batches_per_epoch,
+        first_step: training.progress.step,
+        resumed_from: checkpoint.map(|checkpoint| checkpoint.path().to_owned()),
+        metered: oomph_memory::is_installed(),
+        planned_peak_bytes: training.memory.planned_peak_bytes,
+        limit_bytes: session.limit_bytes,
+        version: env!("CARGO_PKG_VERSION"),
+    }
 }

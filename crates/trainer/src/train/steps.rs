@@ -1,18 +1,17 @@
 use std::time::Duration;
 
 use oomph_config::{Interval, Sharing};
-use oomph_core::Split;
-use oomph_data::{Batch, Loader, SampleError};
-use oomph_engine::{exhausted, session::train_order};
+use oomph_data::{Batch, SampleError};
+use oomph_engine::exhausted;
 use oomph_memory::{Account, charge};
 use oomph_runs::{Ended, Tick};
 
 use super::training::Training;
 use crate::{
     TrainError,
+    batches::{next_batch, train_loader},
     cleanup::Moment,
     driver::DrivenStep,
-    loading::next_batch,
     lr_schedule::steps,
     memory_log::MemoryLog,
     ranks::{RankCommand, command},
@@ -41,13 +40,7 @@ impl Training<'_> {
 
     /// Trains for the rest of the current epoch. Returns why training ended, if it did.
     fn epoch(&mut self, steps: usize) -> Result<Option<Ended>, TrainError> {
-        let Self { session, progress, .. } = self;
-        let (epoch, batch, seed) = (progress.epoch, progress.batch, session.config.train.seed);
-        let order = train_order(session);
-        let mut loader = charge(Account::Host, || {
-            let source = session.source.clone();
-            Loader::start(source, Split::Train, order, epoch, batch, Some(seed), &session.loader)
-        });
+        let mut loader = train_loader(self.session, self.progress.epoch, self.progress.batch);
         while self.progress.step < steps {
             let Some(batch) = next_batch(&mut loader) else { break };
             self.step(batch?)?;

@@ -2,7 +2,7 @@ use std::{fs, io, path::PathBuf};
 
 use clap::{ArgGroup, Args, ValueEnum};
 use oomph_config::Config;
-use oomph_trainer::measure::MeasureOptions;
+use oomph_trainer::measure::WARMUP;
 
 use super::optimizer::Chosen;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The warm-up and one more step, so that there is a median.
-const LEAST_STEPS: i64 = MeasureOptions::WARMUP as i64 + 1;
+const LEAST_STEPS: i64 = WARMUP as i64 + 1;
 
 #[derive(Args, Debug)]
 #[command(

@@ -1,0 +1,63 @@
+use std::{sync::Arc, time::Instant};
+
+use burn::tensor::Tensor;
+use oomph_core::Key;
+use oomph_model::{AnyTensor, Peers, Policy, autodiff};
+
+use crate::{
+    EngineError,
+    task::{DeviceTargets, Task},
+};
+
+/// The values that all devices and micro-batches of a step share.
+#[derive(Clone, Copy)]
+pub(crate) struct StepContext<'a> {
+    /// The key of the random numbers of the step.
+    pub(crate) key: Key,
+    pub(crate) policy: Policy,
+    pub(crate) task: &'a dyn Task,
+    /// Samples of all micro-batches over all ranks.
+    pub(crate) samples: usize,
+    /// Whether each row continues the sample of the same row in the step before.
+    pub(crate) continues: bool,
+    pub(crate) loss_scale: Option<f32>,
+    /// The ranks that batch normalisation shares statistics with.
+    pub(crate) peers: Option<&'a Arc<dyn Peers>>,
+    /// Samples of each micro-batch.
+    pub(crate) sizes: &'a [usize],
+    /// When the step began.
+    pub(crate) start: Instant,
+}
+
+/// The loss of a micro-batch.
+pub(crate) struct ComputedLoss {
+    /// The loss, weighted by the micro-batch's share of the batch, without graph.
+    pub(crate) loss: Tensor<1>,
+    /// The number of correctly predicted samples.
+    pub(crate) correct: Option<Tensor<1>>,
+    /// The weighted and scaled loss, on the graph: backward starts here.
+    pub(crate) root: Tensor<1>,
+}
+
+impl StepContext<'_> {
+    /// Computes the loss of the `output` of `samples` samples.
+    pub(crate) fn loss(
+        &self,
+        output: AnyTensor,
+        targets: DeviceTargets,
+        samples: usize,
+    ) -> Result<ComputedLoss, EngineError> {
+        let loss = self.task.loss(&output, &targets)?;
+        let correct = self.task.correct(&output, &targets).map(autodiff::inner);
+        drop((output, targets));
+        let weight = samples as f32 / self.samples as f32;
+        // Multiplying by 1 changes no bit, so the operation is left out.
+        let weighted = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
+        let loss = autodiff::inner(weighted.clone());
+        let root = match self.loss_scale {
+            Some(scale) => weighted.mul_scalar(scale),
+            None => weighted,
+        };
+        Ok(ComputedLoss { loss, correct, root })
+    }
+}
