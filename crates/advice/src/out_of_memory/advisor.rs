@@ -8,7 +8,7 @@ use oomph_timeline::Timeline;
 
 use super::{
     advice::{Advice, Advised},
-    levers::{Candidates, LEVERS, Lever},
+    levers::{LEVERS, Lever},
 };
 use crate::{
     check::check_training,
@@ -197,15 +197,9 @@ impl Advisor<'_> {
         moved.peak_bytes.get() as f64 <= self.available()
     }
 
-    /// One candidate of a lever on top of other moves.
-    fn with_candidate(
-        &self,
-        lever: &'static Lever,
-        candidates: &Candidates,
-        candidate: usize,
-        on: &Move,
-    ) -> Option<Move> {
-        let moved = MovedLever { lever, changes: (candidates.at)(candidate) };
+    /// A lever on top of other moves.
+    fn with_lever(&self, lever: &'static Lever, changes: &[Change], on: &Move) -> Option<Move> {
+        let moved = MovedLever { lever, changes: changes.to_vec() };
         self.moved(on.levers.iter().cloned().chain([moved]).collect())
     }
 
@@ -215,9 +209,9 @@ impl Advisor<'_> {
         /// No model refuses more than this number of candidates at the end.
         const MOST_REFUSED: usize = 8;
         let candidates = (lever.candidates)(self.session);
-        let last = (0..candidates.count).rev().take(MOST_REFUSED);
-        let mut last = last.filter_map(|candidate| {
-            Some((candidate, self.with_candidate(lever, &candidates, candidate, on)?))
+        let last = candidates.iter().enumerate().rev().take(MOST_REFUSED);
+        let mut last = last.filter_map(|(number, candidate)| {
+            Some((number, self.with_lever(lever, &candidate.changes, on)?))
         });
         last.find(|(_, moved)| self.is_allowed(moved))
     }
@@ -236,24 +230,22 @@ impl Advisor<'_> {
             let guess = match above {
                 // Where peaks bend, the line alone would move on by small steps.
                 Some(above) if turn % 4 != 0 => {
-                    let below = PlannedPoint {
-                        size: (candidates.size)(to),
-                        peak_bytes: best.peak_bytes.get() as f64,
-                    };
+                    let below =
+                        PlannedPoint { size: candidates[to].size, peak_bytes: best.peak_bytes.get() as f64 };
                     let size = self.size_that_fits(above, below);
-                    let smaller = (from..to).find(|candidate| (candidates.size)(*candidate) <= size);
+                    let smaller = (from..to).find(|candidate| candidates[*candidate].size <= size);
                     smaller.unwrap_or(to - 1)
                 }
                 // The weakest candidate is often close to the current setting.
                 _ if turn == 1 => from,
                 _ => from.midpoint(to),
             };
-            let moved = self.with_candidate(lever, &candidates, guess, on);
+            let moved = self.with_lever(lever, &candidates[guess].changes, on);
             let peak = moved.as_ref().map(|moved| moved.peak_bytes.get() as f64);
             match moved.filter(|moved| self.fits(moved) && self.is_allowed(moved)) {
                 Some(moved) => (to, best) = (guess, moved),
                 None => {
-                    let size = (candidates.size)(guess);
+                    let size = candidates[guess].size;
                     above = peak.map(|peak_bytes| PlannedPoint { size, peak_bytes }).or(above);
                     from = guess + 1;
                 }
