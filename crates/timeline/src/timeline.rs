@@ -342,7 +342,7 @@ mod tests {
         let found: Vec<_> = timeline
             .holders(1, None, 2)
             .iter()
-            .map(|holder| (holder.count, holder.total_bytes().get()))
+            .map(|holder| (holder.count, holder.count as u64 * holder.bytes.get()))
             .collect();
         assert_eq!(found, [(1, 10), (2, 16)]);
         assert!(timeline.holders(0, None, 5).len() == 1);
