@@ -7,8 +7,8 @@ use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    advice::{Advice, Advised},
     levers::{LEVERS, Lever},
+    report::Advice,
 };
 use crate::{
     check::check_training,
@@ -18,6 +18,15 @@ use crate::{
     },
     varied::varied,
 };
+
+/// All advice for a training that does not fit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advised {
+    /// Advice that makes the training fit. Advice that keeps the mathematics comes first, sorted by time.
+    pub levers: Vec<Advice>,
+    /// The advice with the lowest planned peak, if none makes the training fit.
+    pub least: Option<Advice>,
+}
 
 /// Advice that makes a session's training fit into `available_bytes`, with the planned peak and the cost of each.
 /// Executes nothing.

@@ -9,8 +9,7 @@ use oomph_memory::{Account, charge};
 use oomph_timeline::{SpanKind, Split, Timeline};
 
 use super::{
-    advice::Advised,
-    advisor::{Subject, advise_on},
+    advisor::{Advised, Subject, advise_on},
     error::OutOfMemory,
     process_memory::ProcessMemory,
     report::{Kept, OutOfMemoryReport},
