@@ -141,12 +141,10 @@ fn report(
         is_measured: seen.is_some(),
         holders,
         process_memory,
-        not_written: None,
-        run_dir: None,
-        kept: None,
         levers,
         least,
-        files: None,
+        // The run and the files are added when they are known.
+        ..OutOfMemoryReport::default()
     }
 }
 

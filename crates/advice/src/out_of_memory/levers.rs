@@ -120,19 +120,17 @@ fn switch(is_set: bool, change: Change) -> Vec<Candidate> {
 /// of a similar size, and plain SGD last.
 fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Vec<Change>> {
     /// Bytes of state per parameter. Adafactor keeps some hundredths of a byte.
-    const ADAPTIVE: [(u64, OptimizerName); 4] = [
+    const LEANER: [(u64, OptimizerName); 4] = [
         (8, OptimizerName::AdamW),
         (4, OptimizerName::Lion),
         (0, OptimizerName::Adafactor),
         (0, OptimizerName::Sgd),
     ];
-    const DESCENT: [(u64, OptimizerName); 1] = [(0, OptimizerName::Sgd)];
-    let rules = match kind {
-        OptimizerKind::Sgd { .. } => &DESCENT[..],
-        _ => &ADAPTIVE[..],
-    };
+    let is_adaptive = !matches!(kind, OptimizerKind::Sgd { .. });
     let own = bytes_kept(kind);
-    rules.iter().filter(|(bytes, _)| *bytes < own).map(|(_, name)| leaner_optimizer(*name, kind)).collect()
+    let rules =
+        LEANER.iter().filter(|(bytes, name)| *bytes < own && (is_adaptive || *name == OptimizerName::Sgd));
+    rules.map(|(_, name)| leaner_optimizer(*name, kind)).collect()
 }
 
 fn leaner_optimizer(name: OptimizerName, than: &OptimizerKind) -> Vec<Change> {
@@ -153,11 +151,7 @@ fn bytes_kept(kind: &OptimizerKind) -> u64 {
         OptimizerKind::Adafactor { .. } => 0,
         OptimizerKind::Sgd { .. } | OptimizerKind::AdaGrad { .. } | OptimizerKind::Lion { .. } => 4,
         OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => {
-            if moments.amsgrad {
-                12
-            } else {
-                8
-            }
+            8 + if moments.amsgrad { 4 } else { 0 }
         }
         OptimizerKind::RmsProp { centered, momentum, .. } => {
             4 + if *centered { 4 } else { 0 } + if *momentum > 0.0 { 4 } else { 0 }

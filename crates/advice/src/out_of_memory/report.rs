@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::process_memory::ProcessMemory;
 
 /// The report about a shortage of memory. Bytes are integers in JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutOfMemoryReport {
     /// The error as a sentence.
     pub message: String,
