@@ -4,15 +4,7 @@ use oomph_core::Bytes;
 
 /// `11181642` as `11,181,642`.
 pub(crate) fn grouped(count: usize) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    oomph_core::grouped(count as u64)
 }
 
 /// A count with three digits and a decimal unit: `1.81 G`, `592 M`, `640`.

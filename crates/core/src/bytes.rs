@@ -108,6 +108,14 @@ impl std::iter::Sum for Bytes {
     }
 }
 
+/// A number with a comma between thousands: `12,000`.
+pub fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

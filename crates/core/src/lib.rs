@@ -1,6 +1,6 @@
 //! The types that every oomph crate shares.
 //!
-//! - [`Bytes`]: a count of bytes, printed as KiB, MiB or GiB and parsed from `"24GiB"`.
+//! - [`Bytes`]: a count of bytes, printed as KiB, MiB or GiB and parsed from `"24GiB"`; [`grouped`]: `12,000`.
 //! - [`SampleSpec`]: the shape of one sample, on which data, model and task agree.
 //! - [`Generator`]: randomness as a function of a key such as (seed, step, rank, stage), never of history.
 //! - [`ExecutionPoint`]: the phase and scope a thread is in; [`scope`] names a part of a model in every report.
@@ -32,7 +32,7 @@ mod sample;
 mod thread_value;
 
 pub use account::{Account, charge, charge_thread, charged_account};
-pub use bytes::{Bytes, ParseBytesError};
+pub use bytes::{Bytes, ParseBytesError, grouped};
 pub use device::{MOST_DEVICES, current_device, device_count, device_thread, on_device};
 pub use execution_point::{
     ExecutionPoint, Phase, PointGuard, at_point, current_point, is_within, phase, scope, shared_point,

@@ -19,9 +19,8 @@ impl Level {
 }
 
 /// The file names of a version of cgroups.
+#[derive(Clone, Copy)]
 struct Version {
-    /// The mount points of its tree.
-    mounts: &'static [&'static str],
     limit: &'static str,
     used: &'static str,
     /// The key in `memory.stat`.
@@ -29,70 +28,50 @@ struct Version {
 }
 
 const V1: Version = Version {
-    mounts: &["/sys/fs/cgroup/memory"],
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
     idle_files: "total_inactive_file",
 };
 
-/// The second mount point is for systems with both versions.
-const V2: Version = Version {
-    mounts: &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
-    limit: "memory.max",
-    used: "memory.current",
-    idle_files: "inactive_file",
-};
+const V2: Version = Version { limit: "memory.max", used: "memory.current", idle_files: "inactive_file" };
 
 /// Version 1 writes "no limit" as the largest number of pages, which depends on the page size.
 const UNLIMITED: u64 = 1 << 62;
 
 /// All cgroups of this process with a memory limit. `read` reads the files.
 pub fn levels(read: impl Fn(&Path) -> Option<String>) -> Vec<Level> {
-    let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let mut levels = Vec::new();
-    for (version, path) in own.lines().filter_map(membership) {
-        for mount in version.mounts {
-            // In a container the path may be the host's, and only the root exists.
-            let folders =
-                path.ancestors().map(|at| Path::new(mount).join(at.strip_prefix("/").unwrap_or(at)));
-            levels.extend(folders.filter_map(|folder| level(&version, &folder, &read)));
-        }
-    }
-    levels
+    let groups = groups(&read, "memory");
+    groups.iter().filter_map(|(version, folder)| level(version, folder, &read)).collect()
 }
 
 /// The folders of a controller such as `cpu` for this process, innermost first.
 pub fn folders(read: impl Fn(&Path) -> Option<String>, controller: &str) -> Vec<PathBuf> {
+    groups(&read, controller).into_iter().map(|(_, folder)| folder).collect()
+}
+
+fn groups(read: &impl Fn(&Path) -> Option<String>, controller: &str) -> Vec<(Version, PathBuf)> {
+    const ROOT: &str = "/sys/fs/cgroup";
     let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let mut folders = Vec::new();
+    let mut groups = Vec::new();
+    // `4:memory:/jobs/1` in version 1, or `0::/jobs/1` in version 2.
     for line in own.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
         let mounts = match controllers {
-            "" => V2.mounts.iter().map(PathBuf::from).collect(),
+            // The second is for systems with both versions.
+            "" => vec![(V2, PathBuf::from(ROOT)), (V2, Path::new(ROOT).join("unified"))],
             _ if controllers.split(',').any(|name| name == controller) => {
-                vec![Path::new("/sys/fs/cgroup").join(controller)]
+                vec![(V1, Path::new(ROOT).join(controller))]
             }
             _ => Vec::new(),
         };
-        for mount in mounts {
+        for (version, mount) in mounts {
+            // In a container the path may be the host's, and only the root exists.
             let ancestors = Path::new(path).ancestors();
-            folders.extend(ancestors.map(|at| mount.join(at.strip_prefix("/").unwrap_or(at))));
+            groups.extend(ancestors.map(|at| (version, mount.join(at.strip_prefix("/").unwrap_or(at)))));
         }
     }
-    folders
-}
-
-/// `4:memory:/jobs/1` or `0::/jobs/1`: the version, and the path in its tree.
-fn membership(line: &str) -> Option<(Version, PathBuf)> {
-    let mut parts = line.splitn(3, ':');
-    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let version = match controllers {
-        "" => V2,
-        _ if controllers.split(',').any(|name| name == "memory") => V1,
-        _ => return None,
-    };
-    Some((version, path.into()))
+    groups
 }
 
 fn level(version: &Version, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<Level> {

@@ -84,13 +84,9 @@ pub fn default_limit_from(
 ) -> Option<DefaultLimit> {
     let machine = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemAvailable:"));
     let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
-    let (left, reason) = match (machine, cgroup) {
-        (None, None) => return None,
-        (Some(machine), None) => (machine, LimitReason::Machine),
-        (None, Some(cgroup)) => (cgroup, LimitReason::Cgroup),
-        (Some(machine), Some(cgroup)) if machine <= cgroup => (machine, LimitReason::Machine),
-        (Some(_), Some(cgroup)) => (cgroup, LimitReason::Cgroup),
-    };
+    let known = [(machine, LimitReason::Machine), (cgroup, LimitReason::Cgroup)];
+    let known = known.into_iter().filter_map(|(left, reason)| Some((left?, reason)));
+    let (left, reason) = known.min_by_key(|(left, _)| *left)?;
     let reserve = (left / RESERVE_PART).max(LEAST_RESERVE).min(left);
     let bytes = Bytes::new(left - reserve + in_use_bytes.get());
     Some(DefaultLimit { bytes, reason, reserve_bytes: Bytes::new(reserve) })
@@ -102,11 +98,11 @@ fn file(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// A field of `/proc/meminfo` in bytes: `MemTotal: 24689588 kB`.
-pub fn meminfo_field(meminfo: &str, key: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+/// A field of `/proc/meminfo` or `/proc/<pid>/status` in bytes: `MemTotal: 24689588 kB`.
+pub fn meminfo_field(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    Some(kib.saturating_mul(1024))
 }
 
 fn model_name(cpuinfo: &str) -> Option<String> {

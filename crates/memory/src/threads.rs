@@ -1,4 +1,4 @@
-use std::{fmt, num::NonZeroUsize, thread::available_parallelism};
+use std::{num::NonZeroUsize, thread::available_parallelism};
 
 use oomph_core::{MOST_DEVICES, at_point, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -42,25 +42,16 @@ pub enum ThreadsError {
 /// If they already run with another number.
 pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
     let asked = count.map_or(0, NonZeroUsize::get);
-    let is_built = !computes() && build_global(asked);
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(asked)
+        .thread_name(|index| format!("oomph-compute-{index}"))
+        .start_handler(|_| charge_thread(Account::Device));
+    let is_built = rayon::current_thread_index().is_none() && pool.build_global().is_ok();
     let running = rayon::current_num_threads();
     if !is_built && asked != 0 && asked != running {
         return Err(ThreadsError::Running { running, asked });
     }
     Ok(running)
-}
-
-fn build_global(count: usize) -> bool {
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(count)
-        .thread_name(|index| format!("oomph-compute-{index}"))
-        .start_handler(|_| charge_thread(Account::Device));
-    pool.build_global().is_ok()
-}
-
-/// Whether this thread is one of rayon's.
-fn computes() -> bool {
-    rayon::current_thread_index().is_some()
 }
 
 /// The number of compute threads for the work of this thread: those of its [pool](ComputePool), or those of
@@ -99,6 +90,7 @@ pub fn threads_per_device(devices: NonZeroUsize) -> NonZeroUsize {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct ComputePool {
     device: usize,
     pool: ThreadPool,
@@ -150,15 +142,6 @@ impl ComputePool {
     /// Runs `work` once on every thread and waits, to set up thread-local state.
     pub fn on_every_thread(&self, work: impl Fn() + Sync) {
         self.pool.broadcast(|_| work());
-    }
-}
-
-impl fmt::Debug for ComputePool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ComputePool")
-            .field("device", &self.device)
-            .field("threads", &self.threads())
-            .finish_non_exhaustive()
     }
 }
 

@@ -27,11 +27,6 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Bytes of all blocks together.
-    pub fn total_bytes(&self) -> Bytes {
-        Bytes::new(self.bytes.get().saturating_mul(self.count as u64))
-    }
-
     /// Their size in reports: `2 × 4.50 MiB`.
     pub fn size(&self) -> String {
         if self.count > 1 { format!("{} × {}", self.count, self.bytes) } else { self.bytes.to_string() }

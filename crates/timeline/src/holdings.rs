@@ -1,7 +1,4 @@
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, btree_map::Entry},
-};
+use std::{collections::BTreeMap, iter::Peekable, vec::IntoIter};
 
 use crate::{block::Block, draft::TensorLocation};
 
@@ -24,50 +21,34 @@ pub fn match_blocks(blocks: &[Block], tensors: &[TensorLocation]) -> Vec<(u32, u
 /// The blocks alive after an event that only moves forward.
 struct Alive<'a> {
     blocks: &'a [Block],
-    births: std::iter::Peekable<std::vec::IntoIter<u32>>,
-    deaths: std::iter::Peekable<std::vec::IntoIter<u32>>,
+    /// The event, whether it is a birth, and the block. Of one event deaths come first: a block may reuse the address of
+    /// one that the same event frees.
+    changes: Peekable<IntoIter<(u32, bool, u32)>>,
     by_address: BTreeMap<u64, u32>,
 }
 
 impl<'a> Alive<'a> {
     fn new(blocks: &'a [Block]) -> Self {
         // A block born and freed by the same event is never alive after one.
-        let lives = |&index: &u32| blocks[index as usize].died != Some(blocks[index as usize].born);
-        let mut births: Vec<u32> = (0..blocks.len() as u32).filter(lives).collect();
-        let mut deaths: Vec<u32> =
-            births.iter().copied().filter(|&index| blocks[index as usize].died.is_some()).collect();
-        births.sort_by_key(|&index| blocks[index as usize].born);
-        deaths.sort_by_key(|&index| blocks[index as usize].died);
-        Self {
-            blocks,
-            births: births.into_iter().peekable(),
-            deaths: deaths.into_iter().peekable(),
-            by_address: BTreeMap::new(),
-        }
+        let lives = (0..).zip(blocks).filter(|(_, block)| block.died != Some(block.born));
+        let mut changes: Vec<(u32, bool, u32)> = lives
+            .flat_map(|(index, block)| {
+                let death = block.died.map(|died| (died, false, index));
+                death.into_iter().chain([(block.born, true, index)])
+            })
+            .collect();
+        changes.sort_unstable();
+        Self { blocks, changes: changes.into_iter().peekable(), by_address: BTreeMap::new() }
     }
 
     /// Moves to the moment after `event`.
     fn advance(&mut self, event: u32) {
-        loop {
-            let born = self.births.peek().map(|&index| self.blocks[index as usize].born);
-            let died = self.deaths.peek().and_then(|&index| self.blocks[index as usize].died);
-            // Deaths first: a block may reuse the address of one that the same event frees.
-            let is_death = match (born, died) {
-                (Some(born), Some(died)) => born.cmp(&died) != Ordering::Less,
-                (None, Some(_)) => true,
-                (_, None) => false,
-            };
-            let (at, next) = if is_death { (died, &mut self.deaths) } else { (born, &mut self.births) };
-            let (Some(index), true) = (next.peek().copied(), at.is_some_and(|at| at <= event)) else {
-                return;
-            };
-            next.next();
+        while let Some((_, is_birth, index)) = self.changes.next_if(|(at, ..)| *at <= event) {
             let address = self.blocks[index as usize].address;
-            match (self.by_address.entry(address), is_death) {
-                (Entry::Occupied(entry), true) if *entry.get() == index => drop(entry.remove()),
-                (_, true) => {}
-                (Entry::Occupied(mut entry), false) => drop(entry.insert(index)),
-                (Entry::Vacant(entry), false) => drop(entry.insert(index)),
+            if is_birth {
+                self.by_address.insert(address, index);
+            } else if self.by_address.get(&address) == Some(&index) {
+                self.by_address.remove(&address);
             }
         }
     }

@@ -15,7 +15,7 @@ impl Name {
 }
 
 /// Interned texts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Names {
     texts: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -24,12 +24,6 @@ pub struct Names {
 impl Default for Names {
     fn default() -> Self {
         Self { texts: vec![String::new()], numbers: HashMap::from([(String::new(), 0)]) }
-    }
-}
-
-impl PartialEq for Names {
-    fn eq(&self, other: &Self) -> bool {
-        self.texts == other.texts
     }
 }
 

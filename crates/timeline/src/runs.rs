@@ -13,9 +13,8 @@ pub(super) struct Run {
 /// All runs of a timeline.
 #[derive(Debug)]
 pub(super) struct Runs {
+    /// They follow each other without gaps.
     runs: Vec<Run>,
-    /// The index of each event's run.
-    by_event: Vec<u32>,
     /// The first event after each finished step.
     step_ends: Vec<u32>,
 }
@@ -31,18 +30,16 @@ impl Runs {
             }
         }
         let mut runs: Vec<Run> = Vec::new();
-        let mut by_event = Vec::with_capacity(points.len());
         for (event, (&(phase, _), is_cut)) in (0..).zip(points.iter().zip(is_cut)) {
             match runs.last_mut() {
                 Some(run) if run.phase == phase && !is_cut => run.end = event + 1,
                 _ => runs.push(Run { phase, start: event, end: event + 1 }),
             }
-            by_event.push(runs.len() as u32 - 1);
         }
         let mut step_ends: Vec<u32> = steps.iter().map(|step| step.end).collect();
         step_ends.sort_unstable();
         step_ends.retain(|end| (*end as usize) < points.len());
-        Self { runs, by_event, step_ends }
+        Self { runs, step_ends }
     }
 
     /// The first event after the step of `event`; `None` if the timeline ends before.
@@ -53,8 +50,7 @@ impl Runs {
 
     /// The run of an event.
     pub(super) fn of(&self, event: u32) -> Option<Run> {
-        let index = *self.by_event.get(event as usize)?;
-        self.runs.get(index as usize).copied()
+        self.runs.get(self.runs.partition_point(|run| run.end <= event)).copied()
     }
 
     /// All runs, in order.

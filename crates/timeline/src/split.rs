@@ -4,7 +4,7 @@ use std::{
 };
 
 use oomph_core::Bytes;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::category::Category;
 
@@ -52,11 +52,7 @@ impl AddAssign<(Category, u64)> for Split {
 /// `{"parameters": 1024, …}`, every category, in bytes.
 impl Serialize for Split {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Category::ALL.len()))?;
-        for category in Category::ALL {
-            map.serialize_entry(category.key(), &self[category])?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }
 

@@ -6,31 +6,24 @@ use crate::names::{Name, Names};
 #[derive(Debug)]
 pub(super) struct StageTable {
     stages: HashMap<String, Name>,
-    /// The results so far, by the scope's number.
-    known: Vec<Option<Option<Name>>>,
+    /// The results so far, by scope.
+    known: HashMap<Name, Option<Name>>,
 }
 
 impl StageTable {
     pub(super) fn new(stages: &[String], names: &mut Names) -> Self {
         let stages = stages.iter().filter(|stage| !stage.is_empty());
-        Self { stages: stages.map(|stage| (stage.clone(), names.of(stage))).collect(), known: Vec::new() }
+        Self { stages: stages.map(|stage| (stage.clone(), names.of(stage))).collect(), known: HashMap::new() }
     }
 
     /// The longest stage name that equals the scope or is a prefix of it at a dot.
     pub(super) fn of(&mut self, scope: Name, names: &Names) -> Option<Name> {
-        let number = scope.number() as usize;
-        if let Some(Some(known)) = self.known.get(number) {
-            return *known;
-        }
-        let text = names.text(scope);
-        // Tries the whole name first, its first part last.
-        let ends = std::iter::once(text.len()).chain(text.rmatch_indices('.').map(|(at, _)| at));
-        let found = ends.into_iter().find_map(|end| self.stages.get(&text[..end]).copied());
-        if self.known.len() <= number {
-            self.known.resize(number + 1, None);
-        }
-        self.known[number] = Some(found);
-        found
+        *self.known.entry(scope).or_insert_with(|| {
+            let text = names.text(scope);
+            // Tries the whole name first, its first part last.
+            let mut ends = std::iter::once(text.len()).chain(text.rmatch_indices('.').map(|(at, _)| at));
+            ends.find_map(|end| self.stages.get(&text[..end]).copied())
+        })
     }
 }
 

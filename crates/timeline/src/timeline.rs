@@ -62,14 +62,12 @@ pub struct Timeline {
 }
 
 /// The moment of a timeline with the most memory in use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
     /// The event after which the most memory was in use; the first of several.
     pub event: u32,
     /// Bytes by category. The total is the peak.
     pub categories: Split,
-    /// Indices of the blocks alive at the peak, the largest first.
-    pub blocks: Vec<usize>,
 }
 
 impl Timeline {
@@ -121,9 +119,7 @@ impl Timeline {
         let levels = self.levels();
         let within = levels.iter().enumerate().take(events.end as usize).skip(events.start as usize);
         let highest = within.max_by_key(|(event, split)| (split.total(), Reverse(*event)));
-        let (event, categories) =
-            highest.map_or((0, Split::default()), |(event, split)| (event as u32, *split));
-        Peak { event, categories, blocks: self.alive_after(event) }
+        highest.map(|(event, split)| Peak { event: event as u32, categories: *split }).unwrap_or_default()
     }
 
     /// The timeline from event `first` on. Blocks alive at that event exist from the start.
@@ -261,7 +257,7 @@ mod tests {
         assert_eq!(totals, [10, 15, 22, 10]);
         let peak = timeline.peak();
         assert_eq!((peak.event, peak.categories.total().get()), (2, 22));
-        assert_eq!(peak.blocks, [0, 2, 1]);
+        assert_eq!(timeline.alive_after(peak.event), [0, 2, 1]);
         assert_eq!(peak.categories.of(Category::Workspace).get(), 7);
     }
 
@@ -346,7 +342,7 @@ mod tests {
         let found: Vec<_> = timeline
             .holders(1, None, 2)
             .iter()
-            .map(|holder| (holder.count, holder.total_bytes().get()))
+            .map(|holder| (holder.count, holder.count as u64 * holder.bytes.get()))
             .collect();
         assert_eq!(found, [(1, 10), (2, 16)]);
         assert!(timeline.holders(0, None, 5).len() == 1);

@@ -1,7 +1,7 @@
 use oomph_config::OnOom;
 use oomph_engine::session::{Session, backend};
 
-use super::{advice::Advice, advisor::advise};
+use super::{advisor::advise, report::Advice};
 use crate::{
     error::PlanError,
     planning::{PlanOptions, planned_peak},

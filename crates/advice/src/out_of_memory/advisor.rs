@@ -7,8 +7,8 @@ use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    advice::{Advice, Advised},
-    levers::{Candidates, LEVERS, Lever},
+    levers::{LEVERS, Lever},
+    report::Advice,
 };
 use crate::{
     check::check_training,
@@ -18,6 +18,15 @@ use crate::{
     },
     varied::varied,
 };
+
+/// All advice for a training that does not fit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advised {
+    /// Advice that makes the training fit. Advice that keeps the mathematics comes first, sorted by time.
+    pub levers: Vec<Advice>,
+    /// The advice with the lowest planned peak, if none makes the training fit.
+    pub least: Option<Advice>,
+}
 
 /// Advice that makes a session's training fit into `available_bytes`, with the planned peak and the cost of each.
 /// Executes nothing.
@@ -198,15 +207,9 @@ impl Advisor<'_> {
         moved.peak_bytes.get() as f64 <= self.available()
     }
 
-    /// One candidate of a lever on top of other moves.
-    fn with_candidate(
-        &self,
-        lever: &'static Lever,
-        candidates: &Candidates,
-        candidate: usize,
-        on: &Move,
-    ) -> Option<Move> {
-        let moved = MovedLever { lever, changes: (candidates.at)(candidate) };
+    /// A lever on top of other moves.
+    fn with_lever(&self, lever: &'static Lever, changes: &[Change], on: &Move) -> Option<Move> {
+        let moved = MovedLever { lever, changes: changes.to_vec() };
         self.moved(on.levers.iter().cloned().chain([moved]).collect())
     }
 
@@ -216,9 +219,9 @@ impl Advisor<'_> {
         /// No model refuses more than this number of candidates at the end.
         const MOST_REFUSED: usize = 8;
         let candidates = (lever.candidates)(self.session);
-        let last = (0..candidates.count).rev().take(MOST_REFUSED);
-        let mut last = last.filter_map(|candidate| {
-            Some((candidate, self.with_candidate(lever, &candidates, candidate, on)?))
+        let last = candidates.iter().enumerate().rev().take(MOST_REFUSED);
+        let mut last = last.filter_map(|(number, candidate)| {
+            Some((number, self.with_lever(lever, &candidate.changes, on)?))
         });
         last.find(|(_, moved)| self.is_allowed(moved))
     }
@@ -237,24 +240,22 @@ impl Advisor<'_> {
             let guess = match above {
                 // Where peaks bend, the line alone would move on by small steps.
                 Some(above) if turn % 4 != 0 => {
-                    let below = PlannedPoint {
-                        size: (candidates.size)(to),
-                        peak_bytes: best.peak_bytes.get() as f64,
-                    };
+                    let below =
+                        PlannedPoint { size: candidates[to].size, peak_bytes: best.peak_bytes.get() as f64 };
                     let size = self.size_that_fits(above, below);
-                    let smaller = (from..to).find(|candidate| (candidates.size)(*candidate) <= size);
+                    let smaller = (from..to).find(|candidate| candidates[*candidate].size <= size);
                     smaller.unwrap_or(to - 1)
                 }
                 // The weakest candidate is often close to the current setting.
                 _ if turn == 1 => from,
                 _ => from.midpoint(to),
             };
-            let moved = self.with_candidate(lever, &candidates, guess, on);
+            let moved = self.with_lever(lever, &candidates[guess].changes, on);
             let peak = moved.as_ref().map(|moved| moved.peak_bytes.get() as f64);
             match moved.filter(|moved| self.fits(moved) && self.is_allowed(moved)) {
                 Some(moved) => (to, best) = (guess, moved),
                 None => {
-                    let size = (candidates.size)(guess);
+                    let size = candidates[guess].size;
                     above = peak.map(|peak_bytes| PlannedPoint { size, peak_bytes }).or(above);
                     from = guess + 1;
                 }

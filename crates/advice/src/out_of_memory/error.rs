@@ -2,7 +2,7 @@ use std::{fmt, ops::Deref};
 
 use oomph_engine::exhausted::{Exhausted, Shortage};
 
-use super::{advice::Advice, report::OutOfMemoryReport};
+use super::report::{Advice, OutOfMemoryReport};
 
 /// Memory ran out, or does not suffice by plan, with the report.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 use std::{ops::Range, path::PathBuf};
 
-use oomph_core::{Bytes, Phase};
+use oomph_core::{Bytes, Phase, is_within};
 use oomph_engine::{
     exhausted::{Exhausted, Shortage},
     session::{Session, backend, bytes_of_smallest},
@@ -9,8 +9,7 @@ use oomph_memory::{Account, charge};
 use oomph_timeline::{SpanKind, Split, Timeline};
 
 use super::{
-    advice::Advised,
-    advisor::{Subject, advise_on},
+    advisor::{Advised, Subject, advise_on},
     error::OutOfMemory,
     process_memory::ProcessMemory,
     report::{Kept, OutOfMemoryReport},
@@ -140,12 +139,10 @@ fn report(
         is_measured: seen.is_some(),
         holders,
         process_memory,
-        not_written: None,
-        run_dir: None,
-        kept: None,
         levers,
         least,
-        files: None,
+        // The run and the files are added when they are known.
+        ..OutOfMemoryReport::default()
     }
 }
 
@@ -179,10 +176,7 @@ fn planned_at(planned: &Timeline, phase: Phase, scope: &str) -> Bytes {
         .collect();
     let stages: Vec<Range<u32>> = planned
         .spans_of(SpanKind::Stage)
-        .filter(|span| {
-            let rest = scope.strip_prefix(planned.names.text(span.name));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        .filter(|span| is_within(scope, planned.names.text(span.name)))
         .filter(|span| phases.iter().any(|phase| phase.contains(&span.start)))
         .map(|span| span.start..span.end)
         .collect();

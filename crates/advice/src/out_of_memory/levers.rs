@@ -9,7 +9,7 @@ use oomph_engine::{
 
 use crate::planning::{eval_batch, micro_batch};
 
-/// A setting that lowers memory, with candidates from the weakest to the strongest.
+/// A setting that lowers memory, with its candidates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lever {
     /// Its name in reports.
@@ -20,8 +20,8 @@ pub(super) struct Lever {
     pub(super) is_for_evaluation: bool,
     /// Its other effects, in a few words. Reports show them.
     pub(super) about: &'static str,
-    /// The candidates for a session.
-    pub(super) candidates: fn(&Session) -> Candidates,
+    /// The candidates for a session, from the weakest to the strongest.
+    pub(super) candidates: fn(&Session) -> Vec<Candidate>,
 }
 
 /// All levers, in the order in which they are tried and proposed.
@@ -33,8 +33,8 @@ pub(super) const LEVERS: [Lever; 7] = [
         about: "same batch; batch normalisation, if any, is over the micro-batch",
         candidates: |session| {
             let (batch, micro_batch) = (largest_train_batch(session), micro_batch(session));
-            let sizes = micro_batches(batch).filter(|size| *size < micro_batch).collect();
-            Candidates::of_sizes(|size| Change::MicroBatch(MicroBatch::Samples(size)), sizes)
+            let sizes = micro_batches(batch).filter(|size| *size < micro_batch);
+            sizes.map(|size| of_size(Change::MicroBatch(MicroBatch::Samples(size)), size)).collect()
         },
     },
     Lever {
@@ -42,17 +42,16 @@ pub(super) const LEVERS: [Lever; 7] = [
         keeps_mathematics: true,
         is_for_evaluation: true,
         about: "same evaluation results",
-        candidates: |session| Candidates::below(Change::EvalBatch, eval_batch(session)),
+        candidates: |session| {
+            (1..eval_batch(session)).rev().map(|size| of_size(Change::EvalBatch(size), size)).collect()
+        },
     },
     Lever {
         name: "lean layers",
         keeps_mathematics: true,
         is_for_evaluation: true,
         about: "layers keep fewer activations for backward",
-        candidates: |session| {
-            let changes = (!session.config.memory.lean).then(|| vec![Change::Lean(true)]);
-            Candidates::of(changes.into_iter().collect())
-        },
+        candidates: |session| switch(session.config.memory.lean, Change::Lean(true)),
     },
     Lever {
         name: "recompute",
@@ -61,9 +60,8 @@ pub(super) const LEVERS: [Lever; 7] = [
         about: "recomputes activations in backward; bit-identical training",
         candidates: |session| {
             // Not `auto`: it relies on the limit, which may have been wrong.
-            let changes = (session.config.memory.recompute != Recompute::Stages)
-                .then(|| vec![Change::Recompute(Recompute::Stages)]);
-            Candidates::of(changes.into_iter().collect())
+            let recomputes = session.config.memory.recompute == Recompute::Stages;
+            switch(recomputes, Change::Recompute(Recompute::Stages))
         },
     },
     Lever {
@@ -72,9 +70,8 @@ pub(super) const LEVERS: [Lever; 7] = [
         is_for_evaluation: true,
         about: "rounds activations to 16 bits; parameters keep 32",
         candidates: |session| {
-            let changes = (session.config.memory.precision == Precision::Fp32)
-                .then(|| vec![Change::Precision(Precision::Bf16)]);
-            Candidates::of(changes.into_iter().collect())
+            let is_short = session.config.memory.precision != Precision::Fp32;
+            switch(is_short, Change::Precision(Precision::Bf16))
         },
     },
     Lever {
@@ -82,70 +79,58 @@ pub(super) const LEVERS: [Lever; 7] = [
         keeps_mathematics: false,
         is_for_evaluation: false,
         about: "different optimizer; needs a new learning rate",
-        candidates: |session| Candidates::of(leaner_optimizers(&session.config.optimizer.kind)),
+        candidates: |session| {
+            let changes = leaner_optimizers(&session.config.optimizer.kind);
+            (0..changes.len())
+                .rev()
+                .zip(changes)
+                .map(|(rest, changes)| Candidate { changes, size: rest as f64 + 1.0 })
+                .collect()
+        },
     },
     Lever {
         name: "batch",
         keeps_mathematics: false,
         is_for_evaluation: false,
         about: "smaller batch; trains differently",
-        candidates: |session| Candidates::below(Change::Batch, largest_train_batch(session)),
+        candidates: |session| {
+            (1..largest_train_batch(session)).rev().map(|size| of_size(Change::Batch(size), size)).collect()
+        },
     },
 ];
 
-/// The candidates of a lever, from the weakest to the strongest.
-pub(super) struct Candidates {
-    /// The number of candidates.
-    pub(super) count: usize,
-    /// The changes of a candidate.
-    pub(super) at: Box<dyn Fn(usize) -> Vec<Change>>,
-    /// The size that a candidate sets. The peak grows nearly in proportion to it.
-    pub(super) size: Box<dyn Fn(usize) -> f64>,
+/// A value of a lever.
+pub(super) struct Candidate {
+    /// Its changes.
+    pub(super) changes: Vec<Change>,
+    /// The size that it sets. The peak grows nearly in proportion to it.
+    pub(super) size: f64,
 }
 
-impl Candidates {
-    fn of(changes: Vec<Vec<Change>>) -> Self {
-        let count = changes.len();
-        Self {
-            count,
-            at: Box::new(move |candidate| changes[candidate].clone()),
-            size: Box::new(move |candidate| (count - candidate) as f64),
-        }
-    }
+fn of_size(change: Change, size: usize) -> Candidate {
+    Candidate { changes: vec![change], size: size as f64 }
+}
 
-    fn of_sizes(change: fn(usize) -> Change, sizes: Vec<usize>) -> Self {
-        let changes = sizes.iter().map(|size| vec![change(*size)]).collect();
-        Self { size: Box::new(move |candidate| sizes[candidate] as f64), ..Self::of(changes) }
-    }
-
-    /// All sizes below `size`.
-    fn below(change: fn(usize) -> Change, size: usize) -> Self {
-        let of = move |candidate| size - 1 - candidate;
-        Self {
-            count: size.saturating_sub(1),
-            at: Box::new(move |candidate| vec![change(of(candidate))]),
-            size: Box::new(move |candidate| of(candidate) as f64),
-        }
-    }
+/// The one candidate of a switch, if it is not set yet.
+fn switch(is_set: bool, change: Change) -> Vec<Candidate> {
+    if is_set { Vec::new() } else { vec![of_size(change, 1)] }
 }
 
 /// The optimizers with less state than `kind`. For an adaptive optimizer: other adaptive ones first, which take steps
 /// of a similar size, and plain SGD last.
 fn leaner_optimizers(kind: &OptimizerKind) -> Vec<Vec<Change>> {
     /// Bytes of state per parameter. Adafactor keeps some hundredths of a byte.
-    const ADAPTIVE: [(u64, OptimizerName); 4] = [
+    const LEANER: [(u64, OptimizerName); 4] = [
         (8, OptimizerName::AdamW),
         (4, OptimizerName::Lion),
         (0, OptimizerName::Adafactor),
         (0, OptimizerName::Sgd),
     ];
-    const DESCENT: [(u64, OptimizerName); 1] = [(0, OptimizerName::Sgd)];
-    let rules = match kind {
-        OptimizerKind::Sgd { .. } => &DESCENT[..],
-        _ => &ADAPTIVE[..],
-    };
+    let is_adaptive = !matches!(kind, OptimizerKind::Sgd { .. });
     let own = bytes_kept(kind);
-    rules.iter().filter(|(bytes, _)| *bytes < own).map(|(_, name)| leaner_optimizer(*name, kind)).collect()
+    let rules =
+        LEANER.iter().filter(|(bytes, name)| *bytes < own && (is_adaptive || *name == OptimizerName::Sgd));
+    rules.map(|(_, name)| leaner_optimizer(*name, kind)).collect()
 }
 
 fn leaner_optimizer(name: OptimizerName, than: &OptimizerKind) -> Vec<Change> {
@@ -166,11 +151,7 @@ fn bytes_kept(kind: &OptimizerKind) -> u64 {
         OptimizerKind::Adafactor { .. } => 0,
         OptimizerKind::Sgd { .. } | OptimizerKind::AdaGrad { .. } | OptimizerKind::Lion { .. } => 4,
         OptimizerKind::Adam(moments) | OptimizerKind::AdamW(moments) => {
-            if moments.amsgrad {
-                12
-            } else {
-                8
-            }
+            8 + if moments.amsgrad { 4 } else { 0 }
         }
         OptimizerKind::RmsProp { centered, momentum, .. } => {
             4 + if *centered { 4 } else { 0 } + if *momentum > 0.0 { 4 } else { 0 }

@@ -1,7 +1,6 @@
 //! The out-of-memory report: the allocation that failed, the memory in use, and the settings that make it fit.
 
 mod adapt;
-mod advice;
 mod advisor;
 mod error;
 mod explain;
@@ -12,9 +11,8 @@ mod text;
 mod write;
 
 pub use adapt::{Adaptation, adapt};
-pub use advice::{Advice, Advised};
-pub use advisor::{Subject, advise};
+pub use advisor::{Advised, Subject, advise};
 pub use error::OutOfMemory;
 pub use explain::{OomContext, check_plan, explain};
 pub use process_memory::{OtherProcess, ProcessMemory, free_bytes};
-pub use report::{Kept, OutOfMemoryReport, ReportFiles};
+pub use report::{Advice, Kept, OutOfMemoryReport, ReportFiles};

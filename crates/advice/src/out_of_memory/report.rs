@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 
+use oomph_config::Change;
 use oomph_core::{Bytes, Phase};
 use oomph_timeline::{Holder, Split};
 use serde::{Deserialize, Serialize};
 
-use super::{advice::Advice, process_memory::ProcessMemory};
+use super::process_memory::ProcessMemory;
 
 /// The report about a shortage of memory. Bytes are integers in JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutOfMemoryReport {
     /// The error as a sentence.
     pub message: String,
@@ -50,6 +51,34 @@ pub struct OutOfMemoryReport {
     pub files: Option<ReportFiles>,
     /// The reason why a file could not be written.
     pub not_written: Option<String>,
+}
+
+/// Settings that lower the planned peak, and their cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The names of the levers, such as `micro-batch`.
+    pub levers: Vec<String>,
+    /// Configuration keys with their new values.
+    pub settings: Vec<(String, String)>,
+    /// The settings as changes of a configuration. The JSON of a report does not have them.
+    #[serde(skip)]
+    pub changes: Vec<Change>,
+    /// The planned peak with the settings.
+    pub planned_peak_bytes: Bytes,
+    /// The additional time per sample as a share: 0.1 means 10 % longer. Estimated from the operations of a step.
+    pub slowdown: f64,
+    /// Whether batch, gradients and optimizer stay the same.
+    pub keeps_mathematics: bool,
+    /// Other effects, in a few words.
+    pub about: String,
+}
+
+impl Advice {
+    /// The settings as command-line arguments: `--set`, `memory.micro_batch=8` …
+    pub fn flags(&self) -> Vec<String> {
+        let settings = self.settings.iter();
+        settings.flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]).collect()
+    }
 }
 
 /// The saved state of a training that ran out of memory.

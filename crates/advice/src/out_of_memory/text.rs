@@ -5,10 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use oomph_core::Bytes;
 
 use super::{
-    advice::Advice,
     error::OutOfMemory,
     process_memory::OtherProcess,
-    report::{Kept, OutOfMemoryReport},
+    report::{Advice, Kept, OutOfMemoryReport},
 };
 
 impl Display for OutOfMemoryReport {

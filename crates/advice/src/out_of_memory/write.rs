@@ -7,10 +7,6 @@ use oomph_timeline::{Timeline, export};
 
 use super::report::{OutOfMemoryReport, ReportFiles};
 
-const TEXT: &str = "report.txt";
-const JSON: &str = "report.json";
-const TIMELINE: &str = "timeline.html";
-
 /// Writes the report and the timeline into `directory`, or into `directory-2` and so on if the name is taken. Write
 /// errors are noted in the report and do not end it.
 pub(super) fn write(report: &mut OutOfMemoryReport, timeline: &Timeline, directory: &Path) {
@@ -22,7 +18,7 @@ pub(super) fn write(report: &mut OutOfMemoryReport, timeline: &Timeline, directo
             return;
         }
     };
-    let [text, json, page] = [TEXT, JSON, TIMELINE].map(|name| made.join(name));
+    let [text, json, page] = ["report.txt", "report.json", "timeline.html"].map(|name| made.join(name));
     // The largest file first: if the disk has no room for it, it may have room for the others.
     let drawn = export::write_file(&page, |out| export::html(&export::Page::new(timeline), out));
     let timeline = drawn.is_ok().then(|| page.clone());

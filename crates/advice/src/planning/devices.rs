@@ -14,7 +14,7 @@ use oomph_timeline::Timeline;
 
 use super::{
     choice::{choose, chosen_splitter},
-    device_recording::{DeviceWork, STEPS, eval_batch, record, sizes},
+    device_recording::{DeviceWork, STEPS, record, sizes},
     one_device::plan,
     options::{PlanOptions, check_shares},
     splitter::{Splitter, timeline_of_device},
@@ -62,15 +62,6 @@ pub struct PlannedCut {
     pub trace: PipelineTrace,
 }
 
-/// The number of steps and micro-batches to plan.
-#[derive(Clone, Copy)]
-enum Extent {
-    /// As few as show the peak.
-    Telling,
-    /// This number of steps, with all their micro-batches.
-    Steps(usize),
-}
-
 /// Plans each device of a split model, or a coordinator and its replicas. `None` if all devices have the same work:
 /// then [`plan`] plans one of them.
 ///
@@ -94,10 +85,10 @@ pub fn plan_parts(
     options: PlanOptions,
     steps: usize,
 ) -> Result<Option<Vec<PlannedPart>>, PlanError> {
-    let extent = Extent::Steps(steps);
+    let steps = Some(steps);
     match (session.scatter(), session.is_split()) {
-        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.parts(options, extent).map(Some),
-        (None, true) => split_parts(&chosen_splitter(session, options)?, session, options, extent).map(Some),
+        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.parts(options, steps).map(Some),
+        (None, true) => split_parts(&chosen_splitter(session, options)?, session, options, steps).map(Some),
         (None, false) => Ok(None),
     }
 }
@@ -199,18 +190,18 @@ fn planned_part(
     })
 }
 
-/// Plans each device of a split model.
+/// Plans each device of a split model: `steps` steps with all their micro-batches, or as few of both as show the peak.
 fn split_parts(
     splitter: &Splitter<'_>,
     session: &Session,
     options: PlanOptions,
-    extent: Extent,
+    steps: Option<usize>,
 ) -> Result<Vec<PlannedPart>, PlanError> {
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let of = |(device, stages)| {
         let mut work: DeviceWork = splitter.work(stages, device);
-        if let Extent::Steps(steps) = extent {
-            work.sizes = sizes(splitter.batch(), splitter.split().micro_batch, usize::MAX);
+        if let Some(steps) = steps {
+            work.sizes = sizes(splitter.batch, splitter.split.micro_batch, usize::MAX);
             work.steps = steps;
         }
         planned_part(session, &work, backend, options)
@@ -220,7 +211,7 @@ fn split_parts(
 
 fn planned_split(session: &Session, options: PlanOptions) -> Result<PlannedCut, PlanError> {
     let splitter = chosen_splitter(session, options)?;
-    let parts = split_parts(&splitter, session, options, Extent::Telling)?;
+    let parts = split_parts(&splitter, session, options, None)?;
     let seconds = |device: usize, work| {
         let seconds: f64 = parts[device].seconds;
         match work {
@@ -228,12 +219,13 @@ fn planned_split(session: &Session, options: PlanOptions) -> Result<PlannedCut, 
             Work::Backward(_) => seconds * 2.0 / 3.0,
         }
     };
-    let (batch, micro_batches) = (splitter.batch(), splitter.micro_batches());
+    let micro_batches = splitter.micro_batches();
     // A split model always has an order.
     let order = session.pipeline_order().unwrap_or(oomph_parallel::PipelineOrder::Sequential);
     let trace = PipelineTrace::play(order, parts.len(), micro_batches, seconds, 0.0);
-    let policy = describe_split(session, Some(splitter.split()));
-    Ok(PlannedCut { policy, batch, micro_batch: splitter.split().micro_batch, micro_batches, trace, parts })
+    let policy = describe_split(session, Some(&splitter.split));
+    let Splitter { batch, split: StepSplit { micro_batch, .. }, .. } = splitter;
+    Ok(PlannedCut { policy, batch, micro_batch, micro_batches, trace, parts })
 }
 
 /// The plan of a coordinator and its replicas.
@@ -264,39 +256,33 @@ impl<'a> Coordinated<'a> {
         Ok(Self { session, backend, split, scatter, batch, round })
     }
 
-    fn work(&self, device: usize, extent: Extent) -> DeviceWork {
+    /// The work of a device in `steps` steps with all their rounds, or in as few of both as show the peak.
+    fn work(&self, device: usize, steps: Option<usize>) -> DeviceWork {
         let scatter = self.scatter;
-        let (steps, most_whole) = match extent {
-            Extent::Telling => (STEPS, Self::ALIKE),
-            Extent::Steps(steps) => (steps, usize::MAX),
-        };
+        let most_whole = if steps.is_some() { usize::MAX } else { Self::ALIKE };
         DeviceWork {
             device,
             role: if device == 0 { Role::Coordinator(scatter) } else { Role::Replica { device, scatter } },
-            stages: 0..self.session.stages.len(),
-            recompute: self.split.recompute.clone(),
-            batch: self.batch,
             sizes: sizes(self.batch, self.round, most_whole),
-            steps,
-            eval_batches: 1,
-            eval_batch: eval_batch(self.session, &self.split),
+            steps: steps.unwrap_or(STEPS),
+            ..DeviceWork::alone(self.session, self.batch, self.split.clone())
         }
     }
 
-    fn parts(&self, options: PlanOptions, extent: Extent) -> Result<Vec<PlannedPart>, PlanError> {
-        let of = |device| planned_part(self.session, &self.work(device, extent), self.backend, options);
+    fn parts(&self, options: PlanOptions, steps: Option<usize>) -> Result<Vec<PlannedPart>, PlanError> {
+        let of = |device| planned_part(self.session, &self.work(device, steps), self.backend, options);
         (0..self.scatter.devices).map(of).collect()
     }
 
     /// The estimated seconds of the coordinator beyond forward and backward: the loss, the sums and the optimizer.
     fn seconds_beside(&self) -> Result<f64, PlanError> {
-        let work = self.work(0, Extent::Telling);
+        let work = self.work(0, None);
         let all = cost(&record(self.session, &work.first_micro_batch(), self.backend)?, self.backend);
         Ok((all - work.seconds(self.session, self.backend)?).max(0.0))
     }
 
     fn planned(&self, options: PlanOptions) -> Result<PlannedCut, PlanError> {
-        let parts = self.parts(options, Extent::Telling)?;
+        let parts = self.parts(options, None)?;
         let micro_batches = self.batch.div_ceil(self.round);
         let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
         let trace = self.trace(&seconds, micro_batches)?;

@@ -8,7 +8,6 @@ mod devices;
 mod largest;
 mod one_device;
 mod options;
-mod speed;
 mod splitter;
 
 pub use choice::{choose, eval_batch, micro_batch, micro_batch_of};
@@ -18,7 +17,6 @@ pub use devices::{
     PlannedCut, PlannedPart, check_parts, plan_cut, plan_parts, planned_peak, planned_sum, split_stages,
 };
 pub use largest::{LargestBatch, largest_batch};
-pub use one_device::{plan, plan_evaluation, plan_replicas, plan_steps};
+pub use one_device::{plan, plan_evaluation, plan_replicas, seconds_per_sample, slowdown};
 pub use options::{PlanOptions, check_shares, fits};
-pub use speed::{seconds_per_sample, slowdown};
 pub(crate) use splitter::with_split_points;

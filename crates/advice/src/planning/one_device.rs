@@ -1,6 +1,6 @@
-use oomph_core::{Bytes, Split};
-use oomph_engine::session::{Session, SplitKey, backend, largest_train_batch};
-use oomph_plan::{Backend, Recording};
+use oomph_core::Split;
+use oomph_engine::session::{Session, SplitKey, StepSplit, backend, largest_train_batch};
+use oomph_plan::{Backend, cost};
 use oomph_timeline::Timeline;
 
 use super::{
@@ -20,24 +20,12 @@ use crate::error::PlanError;
 /// If the model or the task refuses the batch, or if the batch has no sample for each replica.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
     check_shares(session, options)?;
-    plan_steps(session, options, STEPS, 1)
+    let [timeline] = plan_steps(session, options, STEPS, 1, [false])?;
+    Ok(timeline)
 }
 
-/// As [`plan`], with another number of steps, and of evaluation batches after them.
-///
-/// # Errors
-/// The errors of [`plan`].
-pub fn plan_steps(
-    session: &Session,
-    options: PlanOptions,
-    steps: usize,
-    eval_batches: usize,
-) -> Result<Timeline, PlanError> {
-    Ok(StepRecording::new(session, options, steps, eval_batches)?.replayed(session, false))
-}
-
-/// As [`plan_steps`], for the first replica and for any other. The first one uses the threads of the program; the
-/// others have their own.
+/// As [`plan`], with another number of steps, and of evaluation batches after them; for the first replica and for any
+/// other. The first one uses the threads of the program; the others have their own.
 ///
 /// # Errors
 /// The errors of [`plan`].
@@ -47,8 +35,7 @@ pub fn plan_replicas(
     steps: usize,
     eval_batches: usize,
 ) -> Result<[Timeline; 2], PlanError> {
-    let mut recorded = StepRecording::new(session, options, steps, eval_batches)?;
-    Ok([false, true].map(|is_on_own_threads| recorded.replayed(session, is_on_own_threads)))
+    plan_steps(session, options, steps, eval_batches, [false, true])
 }
 
 /// Plans one evaluation batch without any step before it.
@@ -56,40 +43,56 @@ pub fn plan_replicas(
 /// # Errors
 /// The errors of [`plan`].
 pub fn plan_evaluation(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
-    let mut timeline = plan_steps(session, options, 0, 1)?;
+    let [mut timeline] = plan_steps(session, options, 0, 1, [false])?;
     let batch = eval_batch(session).min(session.source.len(Split::Test).max(1));
     timeline.title = format!("{} · evaluation batch {batch}", session.architecture.name());
     Ok(timeline)
 }
 
-/// The recording of a training on one device.
-struct StepRecording {
-    recording: Recording,
-    batch: usize,
-    backend: Backend,
-    limit_bytes: Option<Bytes>,
+/// Plans steps once, and replays them for each of some devices that are on threads of their own, or not.
+fn plan_steps<const N: usize>(
+    session: &Session,
+    options: PlanOptions,
+    steps: usize,
+    eval_batches: usize,
+    own_threads: [bool; N],
+) -> Result<[Timeline; N], PlanError> {
+    let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let share = session.share_of(batch);
+    let mut split = choose(session, SplitKey { batch: share, backend, limit_bytes })?;
+    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(share);
+    let work = DeviceWork { steps, eval_batches, ..DeviceWork::alone(session, share, split) };
+    let mut recording = record(session, &work, backend)?;
+    Ok(own_threads.map(|is_on_own_threads| {
+        recording.is_on_own_threads = is_on_own_threads;
+        let timeline = timeline_of_device(session, &recording, 0, backend, batch);
+        Timeline { limit_bytes, ..timeline }
+    }))
 }
 
-impl StepRecording {
-    fn new(
-        session: &Session,
-        options: PlanOptions,
-        steps: usize,
-        eval_batches: usize,
-    ) -> Result<Self, PlanError> {
-        let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
-        let backend = options.backend.unwrap_or_else(|| backend(session));
-        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-        let share = session.share_of(batch);
-        let mut split = choose(session, SplitKey { batch: share, backend, limit_bytes })?;
-        split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(share);
-        let work = DeviceWork { steps, eval_batches, ..DeviceWork::alone(session, share, split) };
-        Ok(Self { recording: record(session, &work, backend)?, batch, backend, limit_bytes })
-    }
+/// The estimated additional time per sample of training with `after` compared to `before`, as a share: 0.1 means 10 %
+/// longer. `None` if one of them cannot be planned. The estimate comes from the operations of a step
+/// (`oomph_plan::cost`); nothing is executed.
+pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f64> {
+    Some(seconds_per_sample(after, backend)? / seconds_per_sample(before, backend)? - 1.0)
+}
 
-    fn replayed(&mut self, session: &Session, is_on_own_threads: bool) -> Timeline {
-        self.recording.is_on_own_threads = is_on_own_threads;
-        let timeline = timeline_of_device(session, &self.recording, 0, self.backend, self.batch);
-        Timeline { limit_bytes: self.limit_bytes, ..timeline }
-    }
+/// The estimated seconds per sample in training; `None` if the session cannot be planned. Two micro-batches are
+/// recorded, since equal micro-batches take the same time.
+pub fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
+    let batch = session.share_of(largest_train_batch(session));
+    let key = SplitKey { batch, backend, limit_bytes: session.limit_bytes };
+    let split: StepSplit = choose(session, key).ok()?;
+    let micro_batch = split.micro_batch;
+    let of = |batch| {
+        let alone = DeviceWork::alone(session, batch, split.clone());
+        let work = DeviceWork { steps: 1, eval_batches: 0, ..alone };
+        Some(cost(&record(session, &work, backend).ok()?, backend))
+    };
+    let one = of(micro_batch)?;
+    let more = if batch > micro_batch { of(2 * micro_batch)? - one } else { 0.0 };
+    let micro_batches = batch as f64 / micro_batch as f64;
+    Some((one + more * (micro_batches - 1.0)) / batch as f64)
 }

@@ -12,7 +12,7 @@ use oomph_parallel::{PipelineOrder, best_cut, cut_by_names};
 use oomph_plan::{Backend, Head, Recording, replay};
 use oomph_timeline::Timeline;
 
-use super::device_recording::{DeviceWork, STEPS, eval_batch, record, sizes};
+use super::device_recording::{DeviceWork, record, sizes};
 use crate::error::PlanError;
 
 /// Micro-batches to record beyond those that fill a pipeline. Later ones repeat them.
@@ -22,9 +22,9 @@ const BEYOND: usize = 2;
 pub(super) struct Splitter<'a> {
     session: &'a Session,
     backend: Backend,
-    split: StepSplit,
+    pub(super) split: StepSplit,
     /// Samples of a step.
-    batch: usize,
+    pub(super) batch: usize,
     /// The order of forwards and backwards.
     order: PipelineOrder,
     devices: usize,
@@ -36,14 +36,6 @@ impl<'a> Splitter<'a> {
         let order = session.pipeline_order();
         let devices = if order.is_some() { session.config.device.devices.len() } else { 1 };
         Self { session, backend, split, batch, order: order.unwrap_or(PipelineOrder::Sequential), devices }
-    }
-
-    pub(super) fn split(&self) -> &StepSplit {
-        &self.split
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        self.batch
     }
 
     pub(super) fn micro_batches(&self) -> usize {
@@ -103,7 +95,6 @@ impl<'a> Splitter<'a> {
 
     /// The work of a device, with as few steps and micro-batches as show its peak.
     pub(super) fn work(&self, stages: Range<usize>, device: usize) -> DeviceWork {
-        let StepSplit { micro_batch, recompute } = self.split.clone();
         let most_whole = match self.order {
             // The second micro-batch has the gradients of the first. Later ones repeat the second.
             PipelineOrder::Sequential => 2,
@@ -113,12 +104,8 @@ impl<'a> Splitter<'a> {
             device,
             role: Role::Stages { device, devices: self.devices, order: self.order },
             stages,
-            recompute,
-            batch: self.batch,
-            sizes: sizes(self.batch, micro_batch, most_whole),
-            steps: STEPS,
-            eval_batches: 1,
-            eval_batch: eval_batch(self.session, &self.split),
+            sizes: sizes(self.batch, self.split.micro_batch, most_whole),
+            ..DeviceWork::alone(self.session, self.batch, self.split.clone())
         }
     }
 

@@ -14,53 +14,21 @@ const fn seen(name: &'static str, marketed_gb: u32, driver_total_mib: u32) -> Mo
     Model { name, marketed_gb, driver_total_mib: Some(driver_total_mib) }
 }
 
+const fn family(sheet: &'static str, error_correction: ErrorCorrection, models: &'static [Model]) -> Family {
+    Family { sheet, error_correction, models }
+}
+
 /// All models, in the order of listings.
 pub(super) const FAMILIES: [Family; 9] = [
-    Family {
-        sheet: "GeForce RTX 20 series, specifications",
-        error_correction: ErrorCorrection::Apart,
-        models: &RTX_20,
-    },
-    Family {
-        sheet: "GeForce RTX 30 series, specifications",
-        error_correction: ErrorCorrection::Apart,
-        models: &RTX_30,
-    },
-    Family {
-        sheet: "GeForce RTX 40 series, specifications",
-        error_correction: ErrorCorrection::Apart,
-        models: &RTX_40,
-    },
-    Family {
-        sheet: "GeForce RTX 50 series, specifications",
-        error_correction: ErrorCorrection::Apart,
-        models: &RTX_50,
-    },
-    Family {
-        sheet: "NVIDIA RTX professional GPUs, data sheets",
-        error_correction: ErrorCorrection::Apart,
-        models: &RTX_PRO,
-    },
-    Family {
-        sheet: "NVIDIA T4, L4, A10, A40, L40 and L40S, data sheets",
-        error_correction: ErrorCorrection::Inline,
-        models: &GDDR,
-    },
-    Family {
-        sheet: "NVIDIA P100, V100, A30 and A100, data sheets",
-        error_correction: ErrorCorrection::Apart,
-        models: &HBM,
-    },
-    Family {
-        sheet: "NVIDIA H100, H200, GH200 and B200, data sheets",
-        error_correction: ErrorCorrection::Apart,
-        models: &HOPPER,
-    },
-    Family {
-        sheet: "NVIDIA Multi-Instance GPU, user guide",
-        error_correction: ErrorCorrection::Instance,
-        models: &MIG,
-    },
+    family("GeForce RTX 20 series, specifications", ErrorCorrection::Apart, &RTX_20),
+    family("GeForce RTX 30 series, specifications", ErrorCorrection::Apart, &RTX_30),
+    family("GeForce RTX 40 series, specifications", ErrorCorrection::Apart, &RTX_40),
+    family("GeForce RTX 50 series, specifications", ErrorCorrection::Apart, &RTX_50),
+    family("NVIDIA RTX professional GPUs, data sheets", ErrorCorrection::Apart, &RTX_PRO),
+    family("NVIDIA T4, L4, A10, A40, L40 and L40S, data sheets", ErrorCorrection::Inline, &GDDR),
+    family("NVIDIA P100, V100, A30 and A100, data sheets", ErrorCorrection::Apart, &HBM),
+    family("NVIDIA H100, H200, GH200 and B200, data sheets", ErrorCorrection::Apart, &HOPPER),
+    family("NVIDIA Multi-Instance GPU, user guide", ErrorCorrection::Instance, &MIG),
 ];
 
 const RTX_20: [Model; 8] = [

@@ -79,8 +79,8 @@ impl Growth {
 pub struct LeakDetector {
     /// The points seen, the latest last.
     trends: Vec<(Point, Trend)>,
-    train: OfKind,
-    eval: OfKind,
+    /// By [`StepKind`].
+    of_kinds: [OfKind; 2],
 }
 
 /// The state shared by all points of a kind.
@@ -112,26 +112,20 @@ impl LeakDetector {
     /// Observes the bytes in use at a point of a finished step.
     pub fn observe(&mut self, point: Point, in_use_bytes: Bytes) -> Finding {
         let in_use = in_use_bytes.get();
-        let of_kind = self.of_kind(point.kind);
+        let of_kind = &mut self.of_kinds[point.kind as usize];
         of_kind.steps += 1;
         of_kind.in_use = in_use;
         let step = of_kind.steps;
         // A leak of training between two evaluations is not counted for the evaluation.
-        let base = if point.kind == StepKind::Eval { self.train.in_use } else { 0 };
+        let of_train = self.of_kinds[StepKind::Train as usize];
+        let base = if point.kind == StepKind::Eval { of_train.in_use } else { 0 };
         // A level may fall below its base. The middle of the range keeps the number unsigned.
         let bytes = (1 << 62) + in_use - base.min(1 << 62);
         match self.trend(point).observe(Observation { step, bytes }) {
             Shape::Steady => Finding::Steady,
-            Shape::Suspected if self.of_kind(point.kind).told.is_some() => Finding::Steady,
+            Shape::Suspected if self.of_kinds[point.kind as usize].told.is_some() => Finding::Steady,
             Shape::Suspected => Finding::Suspected,
             Shape::Grows(slope) => self.tell(point, slope, in_use_bytes),
-        }
-    }
-
-    fn of_kind(&mut self, kind: StepKind) -> &mut OfKind {
-        match kind {
-            StepKind::Train => &mut self.train,
-            StepKind::Eval => &mut self.eval,
         }
     }
 
@@ -147,7 +141,7 @@ impl LeakDetector {
     }
 
     fn tell(&mut self, point: Point, slope: Slope, in_use_bytes: Bytes) -> Finding {
-        let told = &mut self.of_kind(point.kind).told;
+        let told = &mut self.of_kinds[point.kind as usize].told;
         let since = told.map_or(slope.since, |told| told.slope.since);
         let grown = slope.until.bytes.saturating_sub(since.bytes);
         let is_news = told.is_none_or(|told| {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use oomph_core::{Bytes, Phase};
+use oomph_core::{Bytes, Phase, grouped};
 
 use super::{GrownKind, Growth, Point};
 use crate::record::StepKind;
@@ -135,17 +135,6 @@ impl fmt::Display for GrownKind {
         write!(f, "{count} × {bytes} allocated in {phase}")?;
         if scope.is_empty() { Ok(()) } else { write!(f, " at `{scope}`") }
     }
-}
-
-/// The number with a comma between thousands.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let starts_group = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
-    digits.chars().enumerate().fold(String::new(), |mut text, (index, digit)| {
-        text.push_str(if starts_group(index) { "," } else { "" });
-        text.push(digit);
-        text
-    })
 }
 
 fn plural(point: Point, count: u64) -> &'static str {

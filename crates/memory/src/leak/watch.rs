@@ -6,7 +6,7 @@ use super::{Finding, Growth, Leak, LeakDetector, Point, kinds::grown_kinds};
 use crate::{
     account::{Account, charge},
     reading::read,
-    record::{self, StepKind},
+    record,
 };
 
 /// Events recorded while growth is suspected: 5 MiB.
@@ -22,21 +22,16 @@ const MARKS: usize = 9;
 pub struct LeakWatch {
     detector: LeakDetector,
     limit_bytes: Option<Bytes>,
-    train: Marks,
-    eval: Marks,
+    /// By [`StepKind`](record::StepKind): the numbers of the first events after the latest points.
+    marks: [VecDeque<u64>; 2],
     /// The point of the suspected growth, if this watch started the recording.
     records: Option<Point>,
 }
 
-/// The numbers of the first events after the latest points of one kind.
-#[derive(Debug, Default)]
-struct Marks(VecDeque<u64>);
-
 impl LeakWatch {
     /// A watch without observations. From `limit_bytes`, the device's limit, it estimates how long a leak can last.
     pub fn new(limit_bytes: Option<Bytes>) -> Self {
-        let (train, eval) = Default::default();
-        Self { detector: LeakDetector::new(), limit_bytes, train, eval, records: None }
+        Self { detector: LeakDetector::new(), limit_bytes, marks: Default::default(), records: None }
     }
 
     /// Compares the bytes in use with earlier ones at this point. A leak is reported once, then again if its rate doubles; see
@@ -44,25 +39,18 @@ impl LeakWatch {
     ///
     /// Call it after a step or an evaluation batch, when its tensors are dropped.
     pub fn check(&mut self, point: Point) -> Option<Leak> {
-        charge(Account::Host, || match self.detector.observe(point, read().in_use_bytes) {
-            Finding::Steady => {
-                if self.records == Some(point) {
-                    self.stop();
-                }
-                self.mark(point);
-                None
+        charge(Account::Host, || {
+            let finding = self.detector.observe(point, read().in_use_bytes);
+            if finding == Finding::Steady && self.records == Some(point) {
+                self.stop();
+            } else if finding == Finding::Suspected && !record::is_on() {
+                record::start(EVENTS);
+                self.records = Some(point);
             }
-            Finding::Suspected => {
-                if !record::is_on() {
-                    record::start(EVENTS);
-                    self.records = Some(point);
-                }
-                self.mark(point);
-                None
-            }
-            Finding::Growth(growth) => {
-                self.mark(point);
-                Some(self.explain(growth))
+            self.mark(point);
+            match finding {
+                Finding::Growth(growth) => Some(self.explain(growth)),
+                Finding::Steady | Finding::Suspected => None,
             }
         })
     }
@@ -70,23 +58,16 @@ impl LeakWatch {
     fn explain(&mut self, growth: Growth) -> Leak {
         let recording = record::dump();
         self.stop();
-        let kinds = grown_kinds(&recording, self.marks(growth.point).0.make_contiguous());
+        let kinds = grown_kinds(&recording, self.marks[growth.point.kind as usize].make_contiguous());
         Leak { growth, limit_bytes: self.limit_bytes, kinds }
     }
 
     fn mark(&mut self, point: Point) {
-        let marks = &mut self.marks(point).0;
+        let marks = &mut self.marks[point.kind as usize];
         if marks.len() == MARKS {
             marks.pop_front();
         }
         marks.push_back(record::next_event());
-    }
-
-    fn marks(&mut self, point: Point) -> &mut Marks {
-        match point.kind {
-            StepKind::Train => &mut self.train,
-            StepKind::Eval => &mut self.eval,
-        }
     }
 
     fn stop(&mut self) {

@@ -1,11 +1,8 @@
 use oomph_core::Bytes;
 use serde::Serialize;
 
-use super::{
-    Procfs,
-    process::{kib, status_field},
-};
-use crate::cgroup;
+use super::Procfs;
+use crate::{cgroup, meminfo_field};
 
 /// Memory of the machine and of this process's cgroups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,13 +21,13 @@ impl Procfs {
     /// Reads the memory of the machine. Unknown figures are 0.
     pub fn host_memory(&self) -> HostMemory {
         let meminfo = self.read("proc/meminfo").unwrap_or_default();
-        let field = |name| status_field(&meminfo, name).and_then(kib).unwrap_or_default();
+        let field = |key| Bytes::new(meminfo_field(&meminfo, key).unwrap_or(0));
         // Relative paths: joining an absolute path would replace the root.
         let levels = cgroup::levels(|path| self.read(path.strip_prefix("/").unwrap_or(path)));
         let tightest = levels.into_iter().min_by_key(|level| level.limit_bytes);
         HostMemory {
-            total_bytes: field("MemTotal"),
-            available_bytes: field("MemAvailable"),
+            total_bytes: field("MemTotal:"),
+            available_bytes: field("MemAvailable:"),
             cgroup_limit_bytes: tightest.map(|level| Bytes::new(level.limit_bytes)),
             cgroup_used_bytes: tightest.map(|level| Bytes::new(level.used_bytes)),
         }

@@ -93,21 +93,10 @@ impl Stat {
     }
 }
 
-/// A line of `/proc/<pid>/status`, without its name.
-pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(line.trim())
-}
-
-/// `1960 kB` in bytes.
-pub(super) fn kib(text: &str) -> Option<Bytes> {
-    let kib: u64 = text.strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes::new(kib.saturating_mul(1024)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meminfo_field;
 
     #[test]
     fn a_name_may_hold_anything() {
@@ -129,7 +118,7 @@ mod tests {
     #[test]
     fn fields_of_the_status_are_read() {
         let status = "Name:\tcat\nVmHWM:\t    1960 kB\nVmRSS:\t1 kB\n";
-        assert_eq!(status_field(status, "VmHWM").and_then(kib), Some(Bytes::new(1960 * 1024)));
-        assert_eq!(status_field(status, "VmSwap"), None);
+        assert_eq!(meminfo_field(status, "VmHWM:"), Some(1960 * 1024));
+        assert_eq!(meminfo_field(status, "VmSwap:"), None);
     }
 }

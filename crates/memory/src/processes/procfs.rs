@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Process, ProcessState,
-    process::{Stat, kib, status_field},
-};
+use oomph_core::Bytes;
+
+use super::{Process, ProcessState, process::Stat};
+use crate::meminfo_field;
 
 /// The kernel's files about processes and memory, below a root.
 #[derive(Clone, Debug)]
@@ -40,8 +40,9 @@ impl Procfs {
     pub fn process(&self, pid: u32) -> Option<Process> {
         let stat = Stat::parse(&self.of(pid, "stat")?)?;
         let status = self.of(pid, "status").unwrap_or_default();
-        let memory = |name| status_field(&status, name).and_then(kib).unwrap_or_default();
-        let user = status_field(&status, "Uid").and_then(|ids| ids.split_whitespace().next());
+        let memory = |key| Bytes::new(meminfo_field(&status, key).unwrap_or(0));
+        let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let user = ids.and_then(|ids| ids.split_whitespace().next());
         Some(Process {
             pid,
             parent: stat.parent,
@@ -53,8 +54,8 @@ impl Procfs {
             started: stat.started,
             age: self.uptime().unwrap_or_default().saturating_sub(stat.started),
             processor_time: stat.processor_time,
-            resident_bytes: memory("VmRSS"),
-            peak_resident_bytes: memory("VmHWM"),
+            resident_bytes: memory("VmRSS:"),
+            peak_resident_bytes: memory("VmHWM:"),
         })
     }
 

@@ -31,7 +31,7 @@ thread_local! {
     static DOING: Cell<Option<Doing>> = const { Cell::new(None) };
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Doing {
     device: usize,
     /// The span, whose end is not known yet.
@@ -52,31 +52,21 @@ pub struct TrackGuard {
     begun: bool,
     /// Resumes the outer span when dropped, which must happen on this thread.
     before: PhantomData<*const ()>,
-    outer: OuterSpan,
-}
-
-/// The interrupted span.
-#[derive(Clone, Copy)]
-struct OuterSpan(Option<Doing>);
-
-impl std::fmt::Debug for OuterSpan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OuterSpan").field(&self.0.map(|doing| doing.span)).finish()
-    }
+    /// The interrupted span.
+    outer: Option<Doing>,
 }
 
 /// Begins a span of work of this thread's device, until the guard is dropped. It interrupts the outer span, so spans never
 /// overlap. Without a recording it costs one load.
 pub fn track(kind: TrackKind, name: &'static str, number: Option<usize>) -> TrackGuard {
-    let mut guard = TrackGuard { begun: is_on(), before: PhantomData, outer: OuterSpan(None) };
+    let mut guard = TrackGuard { begun: is_on(), before: PhantomData, outer: None };
     if guard.begun {
         let now = nanoseconds();
         let span = TrackSpan { kind, name, number, start: now, end: now };
-        let outer = DOING.replace(Some(Doing { device: current_device(), span }));
-        if let Some(outer) = outer {
+        guard.outer = DOING.replace(Some(Doing { device: current_device(), span }));
+        if let Some(outer) = guard.outer {
             outer.note(now);
         }
-        guard.outer = OuterSpan(outer);
     }
     guard
 }
@@ -87,7 +77,7 @@ impl Drop for TrackGuard {
             return;
         }
         let now = nanoseconds();
-        let outer = self.outer.0.map(|outer| Doing { span: TrackSpan { start: now, ..outer.span }, ..outer });
+        let outer = self.outer.map(|outer| Doing { span: TrackSpan { start: now, ..outer.span }, ..outer });
         if let Some(done) = DOING.replace(outer) {
             done.note(now);
         }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::HashMap};
 
-use super::columns::end_time;
+use super::columns::{end_time, time_of};
 use crate::{
     names::Name,
     span::{Span, SpanKind},
@@ -30,13 +30,13 @@ impl Alignment {
         let stages = within(plan, onto, inner, SpanKind::Stage);
         let matched = steps.iter().chain(&phases).chain(&stages);
         let ends = matched.flat_map(|(a, b)| {
-            [(time(plan, a.start), time(onto, b.start)), (time(plan, a.end), time(onto, b.end))]
+            [(time_of(plan, a.start), time_of(onto, b.start)), (time_of(plan, a.end), time_of(onto, b.end))]
         });
         let anchors = rising(ends.collect());
         if anchors.len() > 1 {
             return Self { anchors };
         }
-        let start = (time(plan, 0), time(onto, 0));
+        let start = (time_of(plan, 0), time_of(onto, 0));
         Self { anchors: vec![start, (end_time(plan), end_time(onto))] }
     }
 
@@ -50,10 +50,6 @@ impl Alignment {
         let part = (plan - from) as f64 / (to - from) as f64;
         Some(onto as f64 + part * (onto_end - onto) as f64)
     }
-}
-
-fn time(timeline: &Timeline, event: u32) -> u64 {
-    timeline.times.get(event as usize).copied().unwrap_or_else(|| end_time(timeline))
 }
 
 fn whole(timeline: &Timeline) -> Span {

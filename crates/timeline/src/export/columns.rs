@@ -85,6 +85,11 @@ pub(super) fn end_time(timeline: &Timeline) -> u64 {
     }
 }
 
+/// The time of an event; the end for events after the last.
+pub(super) fn time_of(timeline: &Timeline, event: u32) -> u64 {
+    timeline.times.get(event as usize).copied().unwrap_or_else(|| end_time(timeline))
+}
+
 impl<'a> Columns<'a> {
     pub(super) fn new(timeline: &'a Timeline) -> Self {
         Self::until(timeline, end_time(timeline))

@@ -42,15 +42,15 @@ fn share_percent(part: Bytes, whole: Bytes) -> Option<String> {
 
 /// Title, figures and notes.
 pub(super) fn header(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let PageDevice { timeline, overlay } = page.first;
+    let PageDevice { timeline, overlay } = page.devices[0];
     let verb = match timeline.origin {
         Origin::Planned => "planned",
         Origin::Measured => "measured",
     };
     writeln!(out, "<div class=\"headline\"><h1>{}</h1>", Text(&timeline.title))?;
-    let names: Vec<_> = page.devices().map(|device| device.timeline.device.as_str()).collect();
+    let names: Vec<_> = page.devices.iter().map(|device| device.timeline.device.as_str()).collect();
     writeln!(out, "<p><span class=\"tag\">{verb}</span> {}</p></div>", Text(&names.join(", ")))?;
-    match page.others.is_empty() {
+    match page.devices.len() == 1 {
         true => figures(timeline, overlay, out)?,
         false => devices_table(page, out)?,
     }
@@ -91,17 +91,15 @@ fn figures(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write)
 
 /// The figures of several devices, one row each.
 fn devices_table(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let has_tracks = page.devices().any(|device| device.timeline.track_times().is_some());
-    let peak = peak_name(page.first.timeline.origin);
-    let overlaid = page.devices().find_map(|device| device.overlay).map(|plan| peak_name(plan.origin));
+    let has_tracks = page.devices.iter().any(|device| device.timeline.track_times().is_some());
+    let peak = peak_name(page.devices[0].timeline.origin);
+    let overlaid = page.devices.iter().find_map(|device| device.overlay).map(|plan| peak_name(plan.origin));
     let track_names: &[&str] = if has_tracks { &["busy", "communication", "idle"] } else { &[] };
-    let names =
-        [Some("device"), Some(peak), overlaid].into_iter().flatten().chain(track_names.iter().copied());
+    let names = ["device", peak].into_iter().chain(overlaid).chain(track_names.iter().copied());
     write!(out, "<div class=\"scroll\"><table class=\"figures-table\"><thead><tr>")?;
     names.into_iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))?;
     writeln!(out, "</tr></thead><tbody>")?;
-    for device in page.devices() {
-        let PageDevice { timeline, overlay } = *device;
+    for &PageDevice { timeline, overlay } in &page.devices {
         write!(out, "<tr><th scope=\"row\">{}</th>", Text(&timeline.device))?;
         write!(out, "<td>{}</td>", peak_bytes(timeline))?;
         if overlaid.is_some() {

@@ -29,9 +29,9 @@ const SCRIPTS: [&str; 9] = [
 /// The data of the scripts.
 #[derive(Serialize)]
 struct Data<'a> {
-    categories: Vec<&'static str>,
-    phases: Vec<&'static str>,
-    track_kinds: Vec<&'static str>,
+    categories: [&'static str; Category::ALL.len()],
+    phases: [&'static str; Phase::ALL.len()],
+    track_kinds: [&'static str; TrackKind::ALL.len()],
     devices: Vec<Device<'a>>,
 }
 
@@ -68,7 +68,7 @@ struct Overlay<'a> {
 pub fn html(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     fill(TEMPLATE, &mut out, |name, out| match name {
-        "title" => write!(out, "{}", Text(&page.first.timeline.title)),
+        "title" => write!(out, "{}", Text(&page.devices[0].timeline.title)),
         "style" => out.write_all(STYLE.as_bytes()),
         "header" => header(page, out),
         "data" => script_json(&data(page), out),
@@ -79,12 +79,12 @@ pub fn html(page: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn data<'a>(page: &Page<'a>) -> Data<'a> {
-    let end = page.devices().map(|device| end_time(device.timeline)).max().unwrap_or(0);
+    let end = page.devices.iter().map(|device| end_time(device.timeline)).max().unwrap_or(0);
     Data {
-        categories: Category::ALL.map(Category::name).to_vec(),
-        phases: Phase::ALL.map(Phase::name).to_vec(),
-        track_kinds: TrackKind::ALL.map(TrackKind::name).to_vec(),
-        devices: page.devices().map(|shown| device(shown, end)).collect(),
+        categories: Category::ALL.map(Category::name),
+        phases: Phase::ALL.map(Phase::name),
+        track_kinds: TrackKind::ALL.map(TrackKind::name),
+        devices: page.devices.iter().map(|shown| device(shown, end)).collect(),
     }
 }
 

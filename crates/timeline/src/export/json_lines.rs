@@ -1,15 +1,12 @@
 use std::io::{self, BufWriter, Write};
 
-use oomph_core::{Bytes, Phase};
 use serde::Serialize;
 
 use crate::{
     block::Block,
-    category::Category,
-    span::{Span, SpanKind},
-    split::Split,
-    timeline::{Clock, Origin, Timeline},
-    track::{TrackKind, TrackSpan},
+    span::Span,
+    timeline::{Clock, Timeline},
+    track::TrackSpan,
 };
 
 /// Increased when a key changes its meaning or is removed. Version 2 renamed the lines of a device's track.
@@ -51,225 +48,126 @@ const VERSION: u32 = 2;
 pub fn json_lines(timelines: &[&Timeline], out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     for timeline in timelines {
-        let mut lines = Lines { device: (timelines.len() > 1).then_some(&*timeline.device), out: &mut out };
-        lines.whole(&Head::new(timeline))?;
-        timeline.spans.iter().try_for_each(|span| lines.part(&SpanLine::new(timeline, span)))?;
-        let track = &timeline.track;
-        track.spans.iter().try_for_each(|span| lines.part(&TrackLine::new("track", span)))?;
-        track.transfers.iter().try_for_each(|span| lines.part(&TrackLine::new("transfer", span)))?;
-        timeline.blocks.iter().try_for_each(|block| lines.part(&BlockLine::new(timeline, block)))?;
+        let device = (timelines.len() > 1).then_some(&*timeline.device);
+        let mut lines = Lines { timeline, device, is_open: false, out: &mut out };
+        lines.head()?;
+        timeline.spans.iter().try_for_each(|span| lines.span(span))?;
+        timeline.track.spans.iter().try_for_each(|span| lines.track("track", span))?;
+        timeline.track.transfers.iter().try_for_each(|span| lines.track("transfer", span))?;
+        timeline.blocks.iter().try_for_each(|block| lines.block(block))?;
     }
     out.flush()
 }
 
+/// Writes each line entry by entry.
 struct Lines<'a> {
+    timeline: &'a Timeline,
     /// Named in every line if there are several devices.
     device: Option<&'a str>,
+    /// Whether the line has an entry.
+    is_open: bool,
     out: &'a mut dyn Write,
 }
 
 impl Lines<'_> {
-    /// Writes a line that names its device itself.
-    fn whole(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut *self.out, value)?;
-        self.out.write_all(b"\n")
+    fn entry(&mut self, key: &str, value: impl Serialize) -> io::Result<()> {
+        let before = if std::mem::replace(&mut self.is_open, true) { "," } else { "{" };
+        write!(self.out, "{before}\"{key}\":")?;
+        Ok(serde_json::to_writer(&mut *self.out, &value)?)
     }
 
-    fn part(&mut self, line: &impl Serialize) -> io::Result<()> {
-        self.whole(&JsonPart { line, device: self.device })
+    /// Writes an entry, unless its value is unknown.
+    fn known(&mut self, key: &str, value: Option<impl Serialize>) -> io::Result<()> {
+        value.map_or(Ok(()), |value| self.entry(key, value))
     }
-}
 
-/// A line and its device.
-#[derive(Serialize)]
-struct JsonPart<'a, T> {
-    #[serde(flatten)]
-    line: &'a T,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<&'a str>,
-}
+    /// Writes the time of an event, under the first key in nanoseconds, under the second in operations.
+    fn time(&mut self, [nanoseconds, operation]: [&str; 2], event: Option<u32>) -> io::Result<()> {
+        let key = match self.timeline.clock {
+            Clock::Nanoseconds => nanoseconds,
+            Clock::Operations => operation,
+        };
+        self.known(key, event.and_then(|event| self.timeline.times.get(event as usize)))
+    }
 
-#[derive(Serialize)]
-struct Head<'a> {
-    kind: &'static str,
-    format_version: u32,
-    origin: Origin,
-    title: &'a str,
-    device: &'a str,
-    clock: Clock,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit_bytes: Option<Bytes>,
-    peak_bytes: Bytes,
-    peak_event: u32,
-    peak_categories_bytes: Split,
-    lost_events: u64,
-    #[serde(flatten)]
-    counts: Counts,
-}
+    /// Ends a line that names its device itself.
+    fn end(&mut self) -> io::Result<()> {
+        self.is_open = false;
+        self.out.write_all(b"}\n")
+    }
 
-/// How many of each there are.
-#[derive(Serialize)]
-struct Counts {
-    events: usize,
-    spans: usize,
-    blocks: usize,
-    track: usize,
-    transfers: usize,
-}
+    fn end_part(&mut self) -> io::Result<()> {
+        self.known("device", self.device)?;
+        self.end()
+    }
 
-impl<'a> Head<'a> {
-    fn new(timeline: &'a Timeline) -> Self {
+    fn head(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
         let peak = timeline.peak();
-        Self {
-            kind: "timeline",
-            format_version: VERSION,
-            origin: timeline.origin,
-            title: &timeline.title,
-            device: &timeline.device,
-            clock: timeline.clock,
-            limit_bytes: timeline.limit_bytes,
-            peak_bytes: peak.categories.total(),
-            peak_event: peak.event,
-            peak_categories_bytes: peak.categories,
-            lost_events: timeline.lost_events,
-            counts: Counts {
-                events: timeline.times.len(),
-                spans: timeline.spans.len(),
-                blocks: timeline.blocks.len(),
-                track: timeline.track.spans.len(),
-                transfers: timeline.track.transfers.len(),
-            },
-        }
+        self.entry("kind", "timeline")?;
+        self.entry("format_version", VERSION)?;
+        self.entry("origin", timeline.origin)?;
+        self.entry("title", &timeline.title)?;
+        self.entry("device", &timeline.device)?;
+        self.entry("clock", timeline.clock)?;
+        self.known("limit_bytes", timeline.limit_bytes)?;
+        self.entry("peak_bytes", peak.categories.total())?;
+        self.entry("peak_event", peak.event)?;
+        self.entry("peak_categories_bytes", peak.categories)?;
+        self.entry("lost_events", timeline.lost_events)?;
+        self.entry("events", timeline.times.len())?;
+        self.entry("spans", timeline.spans.len())?;
+        self.entry("blocks", timeline.blocks.len())?;
+        self.entry("track", timeline.track.spans.len())?;
+        self.entry("transfers", timeline.track.transfers.len())?;
+        self.end()
     }
-}
 
-/// The time of an event, under the key of its unit: nanoseconds, operations.
-fn times(timeline: &Timeline, event: Option<u32>) -> (Option<u64>, Option<u64>) {
-    let time = event.and_then(|event| timeline.times.get(event as usize).copied());
-    match timeline.clock {
-        Clock::Nanoseconds => (time, None),
-        Clock::Operations => (None, time),
+    fn span(&mut self, span: &Span) -> io::Result<()> {
+        self.entry("kind", "span")?;
+        self.entry("span", span.kind)?;
+        self.entry("name", self.timeline.names.text(span.name))?;
+        self.entry("start_event", span.start)?;
+        self.entry("end_event", span.end)?;
+        self.time(["start_ns", "start_operation"], Some(span.start))?;
+        self.time(["end_ns", "end_operation"], Some(span.end))?;
+        self.end_part()
     }
-}
 
-#[derive(Serialize)]
-struct SpanLine<'a> {
-    kind: &'static str,
-    span: SpanKind,
-    name: &'a str,
-    start_event: u32,
-    end_event: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_operation: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end_operation: Option<u64>,
-}
-
-impl<'a> SpanLine<'a> {
-    fn new(timeline: &'a Timeline, span: &Span) -> Self {
-        let (start_ns, start_operation) = times(timeline, Some(span.start));
-        let (end_ns, end_operation) = times(timeline, Some(span.end));
-        Self {
-            kind: "span",
-            span: span.kind,
-            name: timeline.names.text(span.name),
-            start_event: span.start,
-            end_event: span.end,
-            start_ns,
-            start_operation,
-            end_ns,
-            end_operation,
-        }
+    fn track(&mut self, kind: &str, span: &TrackSpan) -> io::Result<()> {
+        self.entry("kind", kind)?;
+        self.entry("does", span.kind)?;
+        self.entry("name", span.to_string())?;
+        self.entry("start_ns", span.start)?;
+        self.entry("end_ns", span.end)?;
+        self.end_part()
     }
-}
 
-#[derive(Serialize)]
-struct TrackLine {
-    kind: &'static str,
-    does: TrackKind,
-    name: String,
-    start_ns: u64,
-    end_ns: u64,
-}
-
-impl TrackLine {
-    fn new(kind: &'static str, span: &TrackSpan) -> Self {
-        Self { kind, does: span.kind, name: span.to_string(), start_ns: span.start, end_ns: span.end }
-    }
-}
-
-#[derive(Serialize)]
-struct BlockLine<'a> {
-    kind: &'static str,
-    address: String,
-    bytes: u64,
-    category: Category,
-    phase: Phase,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    scope: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    operation: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    tensor: &'a str,
-    #[serde(skip_serializing_if = "<[usize]>::is_empty")]
-    shape: &'a [usize],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    dtype: &'a str,
-    #[serde(flatten)]
-    lifetime: Lifetime,
-}
-
-/// When a block was allocated and freed: the events, and their times.
-#[derive(Serialize)]
-struct Lifetime {
-    born_event: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    died_event: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    born_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    born_operation: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    died_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    died_operation: Option<u64>,
-}
-
-impl<'a> BlockLine<'a> {
-    fn new(timeline: &'a Timeline, block: &'a Block) -> Self {
-        Self {
-            kind: "block",
-            address: format!("{:#x}", block.address),
-            bytes: block.bytes,
-            category: block.category,
-            phase: block.phase,
-            scope: timeline.names.text(block.scope),
-            operation: timeline.names.text(block.operation),
-            tensor: timeline.names.text(block.tensor),
-            shape: &block.shape,
-            dtype: timeline.names.text(block.dtype),
-            lifetime: Lifetime::new(timeline, block),
-        }
-    }
-}
-
-impl Lifetime {
-    fn new(timeline: &Timeline, block: &Block) -> Self {
-        let (born_ns, born_operation) = times(timeline, Some(block.born));
-        let (died_ns, died_operation) = times(timeline, block.died);
-        let (born_event, died_event) = (block.born, block.died);
-        Self { born_event, died_event, born_ns, born_operation, died_ns, died_operation }
+    fn block(&mut self, block: &Block) -> io::Result<()> {
+        let names = &self.timeline.names;
+        let text = |name| Some(names.text(name)).filter(|text| !text.is_empty());
+        self.entry("kind", "block")?;
+        self.entry("address", format!("{:#x}", block.address))?;
+        self.entry("bytes", block.bytes)?;
+        self.entry("category", block.category)?;
+        self.entry("phase", block.phase)?;
+        self.known("scope", text(block.scope))?;
+        self.known("operation", text(block.operation))?;
+        self.known("tensor", text(block.tensor))?;
+        self.known("shape", Some(&block.shape).filter(|shape| !shape.is_empty()))?;
+        self.known("dtype", text(block.dtype))?;
+        self.entry("born_event", block.born)?;
+        self.known("died_event", block.died)?;
+        self.time(["born_ns", "born_operation"], Some(block.born))?;
+        self.time(["died_ns", "died_operation"], block.died)?;
+        self.end_part()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::{export::sample, timeline::Origin};
 
     fn lines(timeline: &Timeline) -> Vec<serde_json::Value> {
         lines_of(&[timeline])

@@ -33,7 +33,7 @@ pub use chart::{Comparison, ComparisonRow, chart};
 pub use file::write_file;
 pub use html::html;
 pub use json_lines::json_lines;
-pub use page::{Page, PageDevice};
+pub use page::Page;
 pub use perfetto::perfetto;
 pub use snapshot::snapshot;
 pub use svg::svg;

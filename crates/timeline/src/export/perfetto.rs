@@ -2,14 +2,8 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use super::columns::end_time;
-use crate::{
-    category::Category,
-    span::SpanKind,
-    split::Split,
-    timeline::{Clock, Origin, Timeline},
-    track::TrackSpan,
-};
+use super::columns::time_of;
+use crate::timeline::{Clock, Origin, Timeline};
 
 /// Writes a Chrome trace, which Perfetto and `chrome://tracing` open. Each timeline is a process, in order.
 ///
@@ -75,21 +69,22 @@ impl Trace<'_> {
         Ok(())
     }
 
+    /// Names a process or a track.
+    fn about(&mut self, what: &str, tid: u32, args: Value) -> io::Result<()> {
+        self.event(json!({"ph": "M", "name": what, "tid": tid, "args": args}))
+    }
+
     fn names(&mut self, timeline: &Timeline) -> io::Result<()> {
         let (origin, label) = match timeline.origin {
             Origin::Planned => ("planned", OF_A_PLAN),
             Origin::Measured => ("measured", ""),
         };
         let name = format!("{origin} · {} · {}", timeline.device, timeline.title);
-        let about =
-            |what: &str, tid: u32, args: Value| json!({"ph": "M", "name": what, "tid": tid, "args": args});
-        self.event(about("process_name", 0, json!({ "name": name })))?;
-        self.event(about("process_labels", 0, json!({ "labels": label })))?;
-        self.event(about("process_sort_index", 0, json!({ "sort_index": self.pid })))?;
-        for (kind, track) in
-            [(SpanKind::Step, "steps"), (SpanKind::Phase, "phases"), (SpanKind::Stage, "stages")]
-        {
-            self.event(about("thread_name", track_of(kind), json!({ "name": track })))?;
+        self.about("process_name", 0, json!({ "name": name }))?;
+        self.about("process_labels", 0, json!({ "labels": label }))?;
+        self.about("process_sort_index", 0, json!({ "sort_index": self.pid }))?;
+        for (tid, track) in (1..).zip(["steps", "phases", "stages"]) {
+            self.about("thread_name", tid, json!({ "name": track }))?;
         }
         Ok(())
     }
@@ -101,7 +96,8 @@ impl Trace<'_> {
                 "ph": "X",
                 "name": timeline.names.text(span.name),
                 "cat": span.kind,
-                "tid": track_of(span.kind),
+                // Steps are track 1, phases 2 and stages 3.
+                "tid": span.kind as u32 + 1,
                 "ts": start,
                 "dur": (end - start).max(0.0),
             }))
@@ -117,8 +113,17 @@ impl Trace<'_> {
             if spans.is_empty() {
                 continue;
             }
-            self.event(json!({"ph": "M", "name": "thread_name", "tid": tid, "args": { "name": track }}))?;
-            spans.iter().try_for_each(|span| self.event(slice(tid, span)))?;
+            self.about("thread_name", tid, json!({ "name": track }))?;
+            for span in spans {
+                self.event(json!({
+                    "ph": "X",
+                    "name": span.to_string(),
+                    "cat": span.kind,
+                    "tid": tid,
+                    "ts": span.start as f64 / 1e3,
+                    "dur": (span.end - span.start) as f64 / 1e3,
+                }))?;
+            }
         }
         Ok(())
     }
@@ -137,45 +142,19 @@ impl Trace<'_> {
             let ts = microseconds(timeline, event as u32);
             let total = json!({ "bytes": split.total() });
             self.event(json!({"ph": "C", "name": total_name, "tid": 0, "ts": ts, "args": total}))?;
-            self.event(json!({"ph": "C", "name": split_name, "tid": 0, "ts": ts, "args": bytes(&split)}))?;
+            // Viewers stack the series of a counter only if each event has them all.
+            self.event(json!({"ph": "C", "name": split_name, "tid": 0, "ts": ts, "args": split}))?;
         }
         Ok(())
     }
 }
 
-/// The tracks after those of [`track_of`].
+/// The tracks after those of the spans.
 const DEVICE: u32 = 4;
 const TRANSFERS: u32 = 5;
 
-fn slice(tid: u32, span: &TrackSpan) -> Value {
-    json!({
-        "ph": "X",
-        "name": span.to_string(),
-        "cat": span.kind,
-        "tid": tid,
-        "ts": span.start as f64 / 1e3,
-        "dur": (span.end - span.start) as f64 / 1e3,
-    })
-}
-
-/// Viewers stack the series of a counter only if each event has them all.
-fn bytes(split: &Split) -> Value {
-    Category::ALL
-        .into_iter()
-        .map(|category| (category.key().to_owned(), Value::from(split[category])))
-        .collect()
-}
-
-fn track_of(kind: SpanKind) -> u32 {
-    match kind {
-        SpanKind::Step => 1,
-        SpanKind::Phase => 2,
-        SpanKind::Stage => 3,
-    }
-}
-
 fn microseconds(timeline: &Timeline, event: u32) -> f64 {
-    let time = timeline.times.get(event as usize).copied().unwrap_or_else(|| end_time(timeline));
+    let time = time_of(timeline, event);
     match timeline.clock {
         Clock::Operations => time as f64,
         Clock::Nanoseconds => time as f64 / 1e3,

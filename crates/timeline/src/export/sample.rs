@@ -46,19 +46,8 @@ pub(super) fn step(origin: Origin) -> Timeline {
         let address = 4096 * (1 + timeline.blocks.len() as u64);
         let dtype = timeline.names.of("f32");
         let shape = vec![64, bytes as usize / 256];
-        timeline.blocks.push(Block {
-            address,
-            bytes,
-            category,
-            born,
-            died,
-            phase,
-            scope,
-            operation,
-            tensor,
-            shape,
-            dtype,
-        });
+        let block = Block { category, died, phase, scope, operation, ..Block::new(address, bytes, born) };
+        timeline.blocks.push(Block { tensor, shape, dtype, ..block });
     };
     block(1024, Category::Parameters, (0, None), Phase::Init, ["fc", "", "fc.weight"]);
     block(512, Category::Activations, (1, Some(4)), Phase::Forward, ["fc", "matmul", ""]);

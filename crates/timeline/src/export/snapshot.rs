@@ -10,6 +10,7 @@ use super::{
     placement::{Action, Placement, Segment, actions},
 };
 use crate::{
+    block::Block,
     category::Category,
     names::Name,
     timeline::{Clock, Timeline},
@@ -70,7 +71,7 @@ fn write(devices: &mut [Content<'_>], pickler: &mut Pickler<'_>) -> io::Result<(
         let last = devices.iter().map(|content| content.device).max().unwrap_or(0);
         it.list(0..=last, |it, device| match devices.iter_mut().find(|content| content.device == device) {
             Some(content) => content.trace(it),
-            None => it.list([], |it, number| it.number(number)),
+            None => it.list([], Pickler::number),
         })?;
         it.text("allocator_settings")?;
         settings(it)
@@ -108,14 +109,13 @@ impl<'a> Content<'a> {
                 entry(it, size, used)?;
             }
             entry(it, "stream", 0)?;
-            it.text("segment_type")?;
             // PyTorch's small segments have 2 MiB.
-            it.text(if segment.bytes > 2 << 20 { "large" } else { "small" })?;
+            text(it, "segment_type", if segment.bytes > 2 << 20 { "large" } else { "small" })?;
             it.text("segment_pool_id")?;
             it.pair_of_zeros()?;
             it.text("is_expandable")?;
             it.no()?;
-            no_frames(it)?;
+            self.frames(it, None)?;
             it.text("blocks")?;
             let pieces = pieces(segment, &alive, |block| self.timeline.blocks[block].bytes);
             it.list(pieces, |it, piece| self.piece(it, piece))
@@ -140,52 +140,35 @@ impl<'a> Content<'a> {
             entry(it, "address", piece.address)?;
             entry(it, "size", piece.bytes)?;
             entry(it, "requested_size", if piece.block.is_some() { piece.bytes } else { 0 })?;
-            it.text("state")?;
-            it.text(if piece.block.is_some() { "active_allocated" } else { "inactive" })?;
-            match piece.block {
-                Some(block) => self.frames(it, block),
-                None => no_frames(it),
-            }
+            text(it, "state", if piece.block.is_some() { "active_allocated" } else { "inactive" })?;
+            self.frames(it, piece.block)
         })
     }
 
     fn trace(&mut self, pickler: &mut Pickler<'_>) -> io::Result<()> {
-        let segments = self.placement.segments.iter().copied().map(Entry::Segment);
-        let actions = self.actions.iter().copied().flat_map(|action| match action.is_free {
-            true => {
-                [Some(Entry::Block("free_requested", action)), Some(Entry::Block("free_completed", action))]
-            }
-            false => [Some(Entry::Block("alloc", action)), None],
+        let segments = self.placement.segments.iter().map(|&Segment { address, bytes }| {
+            let piece = Piece { address, bytes, block: None };
+            Entry { action: "segment_alloc", event: 0, piece, category: Some(UNKNOWN) }
         });
-        let entries: Vec<_> = segments.chain(actions.flatten()).collect();
+        let mut entries: Vec<Entry> = segments.collect();
+        for &Action { event, block, is_free } in &self.actions {
+            let &Block { bytes, category, .. } = &self.timeline.blocks[block];
+            let piece = Piece { address: self.placement.addresses[block], bytes, block: Some(block) };
+            let category = (!is_free).then(|| category_name(category));
+            let actions: &[_] = if is_free { &["free_requested", "free_completed"] } else { &["alloc"] };
+            entries.extend(actions.iter().map(|action| Entry { action, event, piece, category }));
+        }
         pickler.list(entries, |it, entry| it.dict(|it| self.entry(it, entry)))
     }
 
     fn entry(&mut self, pickler: &mut Pickler<'_>, trace_entry: Entry) -> io::Result<()> {
-        pickler.text("action")?;
-        match trace_entry {
-            Entry::Segment(segment) => {
-                pickler.text("segment_alloc")?;
-                entry(pickler, "addr", segment.address)?;
-                entry(pickler, "size", segment.bytes)?;
-                entry(pickler, "time_us", self.time_us(0))?;
-                no_frames(pickler)?;
-                pickler.text("category")?;
-                pickler.text(UNKNOWN)?;
-            }
-            Entry::Block(name, action) => {
-                let block = &self.timeline.blocks[action.block];
-                pickler.text(name)?;
-                entry(pickler, "addr", self.placement.addresses[action.block])?;
-                entry(pickler, "size", block.bytes)?;
-                entry(pickler, "time_us", self.time_us(action.event))?;
-                self.frames(pickler, action.block)?;
-                if !action.is_free {
-                    pickler.text("category")?;
-                    pickler.text(category_name(block.category))?;
-                }
-            }
-        }
+        let Entry { action, event, piece, category } = trace_entry;
+        text(pickler, "action", action)?;
+        entry(pickler, "addr", piece.address)?;
+        entry(pickler, "size", piece.bytes)?;
+        entry(pickler, "time_us", self.time_us(event))?;
+        self.frames(pickler, piece.block)?;
+        category.map_or(Ok(()), |category| text(pickler, "category", category))?;
         entry(pickler, "stream", 0)
     }
 
@@ -197,9 +180,10 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Writes the entry `frames` of a block.
-    fn frames(&mut self, pickler: &mut Pickler<'_>, block: usize) -> io::Result<()> {
+    /// Writes the entry `frames`, empty if it is not of a block.
+    fn frames(&mut self, pickler: &mut Pickler<'_>, block: Option<usize>) -> io::Result<()> {
         pickler.text("frames")?;
+        let Some(block) = block else { return pickler.list([], Pickler::number) };
         let block = &self.timeline.blocks[block];
         let key = (block.operation, block.tensor, block.scope, block.phase);
         if let Some(&note) = self.frames.get(&key) {
@@ -214,10 +198,8 @@ impl<'a> Content<'a> {
         let frames = known.chain(only_scope).chain([(block.phase.name(), "phase")]);
         pickler.list(frames, |it, (name, filename)| {
             it.dict(|it| {
-                it.text("name")?;
-                it.text(name)?;
-                it.text("filename")?;
-                it.text(filename)?;
+                text(it, "name", name)?;
+                text(it, "filename", filename)?;
                 entry(it, "line", 0)
             })
         })?;
@@ -228,14 +210,17 @@ impl<'a> Content<'a> {
 }
 
 /// An entry of the trace.
-#[derive(Clone, Copy)]
-enum Entry {
-    Segment(Segment),
-    /// With PyTorch's name of the action.
-    Block(&'static str, Action),
+struct Entry {
+    /// PyTorch's name of it.
+    action: &'static str,
+    event: u32,
+    /// A block, or a whole segment.
+    piece: Piece,
+    category: Option<&'static str>,
 }
 
 /// A part of a segment: a block, or a gap between blocks.
+#[derive(Clone, Copy)]
 struct Piece {
     address: u64,
     bytes: u64,
@@ -265,16 +250,15 @@ fn entry(pickler: &mut Pickler<'_>, key: &str, number: u64) -> io::Result<()> {
     pickler.number(number)
 }
 
-fn no_frames(pickler: &mut Pickler<'_>) -> io::Result<()> {
-    pickler.text("frames")?;
-    pickler.list([], |it, number| it.number(number))
+fn text(pickler: &mut Pickler<'_>, key: &str, text: &str) -> io::Result<()> {
+    pickler.text(key)?;
+    pickler.text(text)
 }
 
 /// The default settings of PyTorch's allocator. Viewers require the keys.
 fn settings(pickler: &mut Pickler<'_>) -> io::Result<()> {
     pickler.dict(|it| {
-        it.text("PYTORCH_CUDA_ALLOC_CONF")?;
-        it.text("")?;
+        text(it, "PYTORCH_CUDA_ALLOC_CONF", "")?;
         for number in ["max_split_size", "garbage_collection_threshold"] {
             entry(it, number, 0)?;
         }

@@ -6,7 +6,7 @@ mod scale;
 
 use std::io::{self, BufWriter, Write};
 
-use oomph_core::{Bytes, Phase};
+use oomph_core::Bytes;
 
 use self::{
     colors::style,
@@ -34,6 +34,16 @@ const LEGEND_ROW: f64 = 22.0;
 const AT_THE_PEAK: f64 = 92.0;
 /// A limit is drawn if it is at most this multiple of the peak; a higher one would flatten the areas.
 const LIMIT_IN_VIEW: f64 = 1.6;
+
+/// The phases that are drawn in colours of their own, each with the class of its label.
+const COLORED_PHASES: [(&str, &str); 6] = [
+    ("init", "ink"),
+    ("data", "on-light"),
+    ("forward", "on-light"),
+    ("backward", "on-dark"),
+    ("step", "on-dark"),
+    ("eval", "on-light"),
+];
 
 /// Writes an SVG picture of a timeline by category: stacked areas over time, or over the operations of a plan.
 ///
@@ -128,8 +138,7 @@ impl<'a> Picture<'a> {
         }
         self.marks(out)?;
         if !legend.is_empty() {
-            let y = number(ticks + 32.0);
-            writeln!(out, "<text class=\"soft\" x=\"24\" y=\"{y}\">at the peak:</text>")?;
+            text("soft", 24.0, ticks + 32.0, "at the peak:", out)?;
         }
         for (row, keys) in legend.iter().enumerate() {
             self.keys(keys, ticks + 32.0 + row as f64 * LEGEND_ROW, out)?;
@@ -152,29 +161,26 @@ impl<'a> Picture<'a> {
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let title = if self.timeline.title.is_empty() { "memory in use" } else { &self.timeline.title };
-        writeln!(out, "<text class=\"title ink\" x=\"24\" y=\"34\">{}</text>", Text(title))?;
-        writeln!(out, "<text class=\"soft\" x=\"24\" y=\"55\">{}</text>", Text(&self.summary()))
+        text("title ink", 24.0, 34.0, title, out)?;
+        text("soft", 24.0, 55.0, &self.summary(), out)
     }
 
     /// The grid lines with their labels, and the labels of the horizontal axis at `ticks`.
     fn grid(&self, ticks: f64, out: &mut dyn Write) -> io::Result<()> {
         for (value, label) in &self.bytes.ticks {
-            let y = number(self.y(*value as u64));
-            writeln!(out, "<path class=\"grid\" d=\"M{LEFT} {y}H{RIGHT}\"/>")?;
-            let text = self.y(*value as u64) + 4.0;
-            let (x, y) = (LEFT - 10.0, number(text));
-            writeln!(out, "<text class=\"soft small end\" x=\"{x}\" y=\"{y}\">{label}</text>")?;
+            let y = self.y(*value as u64);
+            writeln!(out, "<path class=\"grid\" d=\"M{LEFT} {}H{RIGHT}\"/>", number(y))?;
+            text("soft small end", LEFT - 10.0, y + 4.0, label, out)?;
         }
         let unit = match self.timeline.clock {
             Clock::Operations => "operations",
             Clock::Nanoseconds => "time",
         };
-        let y = number(ticks);
-        writeln!(out, "<text class=\"soft small end\" x=\"{}\" y=\"{y}\">{unit}</text>", LEFT - 10.0)?;
+        text("soft small end", LEFT - 10.0, ticks, unit, out)?;
         for (value, label) in &self.times.ticks {
             let x = LEFT + value / self.times.end * (RIGHT - LEFT);
             let class = if x > RIGHT - 12.0 { "soft small end" } else { "soft small middle" };
-            writeln!(out, "<text class=\"{class}\" x=\"{}\" y=\"{y}\">{label}</text>", number(x))?;
+            text(class, x, ticks, label, out)?;
         }
         Ok(())
     }
@@ -196,10 +202,8 @@ impl<'a> Picture<'a> {
     fn rows(&self) -> Vec<Vec<&Span>> {
         let steps: Vec<&Span> = self.timeline.spans_of(SpanKind::Step).collect();
         let phases: Vec<&Span> = self.timeline.spans_of(SpanKind::Phase).collect();
-        [Some(steps).filter(|steps| steps.len() > 1), Some(phases).filter(|phases| !phases.is_empty())]
-            .into_iter()
-            .flatten()
-            .collect()
+        let is_shown = |(row, least): (Vec<_>, usize)| (row.len() >= least).then_some(row);
+        [(steps, 2), (phases, 1)].into_iter().filter_map(is_shown).collect()
     }
 
     /// Spans as boxes, with their names if these fit.
@@ -211,11 +215,8 @@ impl<'a> Picture<'a> {
                 continue;
             }
             let name = self.timeline.names.text(span.name);
-            let class = match span.kind {
-                SpanKind::Phase => Phase::ALL.into_iter().map(Phase::name).find(|phase| *phase == name),
-                SpanKind::Step | SpanKind::Stage => None,
-            };
-            let class = class.filter(|name| !["idle", "checkpoint"].contains(name)).unwrap_or("band");
+            let mut colored = COLORED_PHASES.into_iter().filter(|_| span.kind == SpanKind::Phase);
+            let (class, ink) = colored.find(|(phase, _)| *phase == name).unwrap_or(("band", "ink"));
             let (x, y) = (number(start), number(top));
             writeln!(
                 out,
@@ -224,17 +225,8 @@ impl<'a> Picture<'a> {
                 Text(name)
             )?;
             if text_width(name, 12.0) + 8.0 <= width {
-                let ink = match class {
-                    "backward" | "step" => "on-dark",
-                    "band" | "init" => "ink",
-                    _ => "on-light",
-                };
-                let (x, y) = (number(start + width / 2.0), number(top + ROW / 2.0 + 4.0));
-                writeln!(
-                    out,
-                    "<text class=\"small middle {ink}\" x=\"{x}\" y=\"{y}\">{}</text>",
-                    Text(name)
-                )?;
+                let (x, y) = (start + width / 2.0, top + ROW / 2.0 + 4.0);
+                text(&format!("small middle {ink}"), x, y, name, out)?;
             }
         }
         Ok(())
@@ -245,11 +237,8 @@ impl<'a> Picture<'a> {
         if let Some(limit) = self.limit {
             let y = self.y(limit.get());
             writeln!(out, "<path class=\"limit\" d=\"M{LEFT} {0}H{RIGHT}\"/>", number(y))?;
-            let (x, y) = (RIGHT - 4.0, number(y - 6.0));
-            writeln!(
-                out,
-                "<text class=\"limit-text bold small halo end\" x=\"{x}\" y=\"{y}\">limit {limit}</text>"
-            )?;
+            let label = format!("limit {limit}");
+            text("limit-text bold small halo end", RIGHT - 4.0, y - 6.0, &label, out)?;
         }
         let peak = self.peak.categories.total();
         if peak.get() == 0 {
@@ -259,12 +248,12 @@ impl<'a> Picture<'a> {
         let (x_text, y_text) = (number(x), number(y));
         writeln!(out, "<path class=\"mark\" d=\"M{x_text} {y_text}V{BOTTOM}\"/>")?;
         writeln!(out, "<circle class=\"mark dot\" cx=\"{x_text}\" cy=\"{y_text}\" r=\"4\"/>")?;
-        let text = format!("{} {peak}", peak_name(self.timeline.origin));
-        let is_right = x + 10.0 + text_width(&text, 13.0) > RIGHT;
-        let (class, x) = if is_right { ("end", x - 10.0) } else { ("", x + 10.0) };
+        let label = format!("{} {peak}", peak_name(self.timeline.origin));
+        let is_right = x + 10.0 + text_width(&label, 13.0) > RIGHT;
+        let (class, x) =
+            if is_right { ("ink bold halo end", x - 10.0) } else { ("ink bold halo ", x + 10.0) };
         // The label of the limit may be there.
-        let y = number((y - 8.0).max(TOP - 6.0));
-        writeln!(out, "<text class=\"ink bold halo {class}\" x=\"{}\" y=\"{y}\">{text}</text>", number(x))
+        text(class, x, (y - 8.0).max(TOP - 6.0), &label, out)
     }
 
     /// The keys of the legend in rows that fit the width: each with its position.
@@ -303,6 +292,12 @@ impl<'a> Picture<'a> {
         }
         Ok(())
     }
+}
+
+/// Writes a label at a position.
+fn text(class: &str, x: f64, y: f64, label: &str, out: &mut dyn Write) -> io::Result<()> {
+    let (x, y) = (number(x), number(y));
+    writeln!(out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", Text(label))
 }
 
 /// The approximate width of a text in pixels.

@@ -1,3 +1,5 @@
+use oomph_core::grouped;
+
 use crate::timeline::Clock;
 
 /// An axis from 0 to `end`, with labelled ticks.
@@ -45,14 +47,6 @@ impl Scale {
         let number = (end / factor / step + 1e-9).floor() as usize;
         let values = (0..=number).map(|tick| tick as f64 * step);
         Self { end, ticks: values.map(|value| (value * factor, label(value))).collect() }
-    }
-}
-
-/// A number with separators: `12,000`.
-fn grouped(number: u64) -> String {
-    match number {
-        0..1_000 => number.to_string(),
-        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
     }
 }
 
