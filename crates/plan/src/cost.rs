@@ -11,7 +11,9 @@ use burn_ir::{CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, Operati
 
 use oomph_core::{Phase, is_within};
 
-use crate::{Backend, Noted, Recording, allocator_sim::element_bytes, layout::is_view};
+use crate::{
+    Backend, Noted, Recording, allocator_sim::element_bytes, layout::is_view, recording::first_output,
+};
 
 /// The throughput of a backend per second, and its overhead per operation.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +65,7 @@ impl Speed {
 pub fn cost(recording: &Recording, backend: Backend) -> f64 {
     let speed = Speed::of(backend);
     let end = recording.notes.iter().find(|note| note.what == Noted::End).map_or(u64::MAX, |note| note.at);
-    let is_before = |operation: &&OperationIr| {
-        operation.outputs().map(|tensor| tensor.id.value()).min().is_none_or(|first| first < end)
-    };
+    let is_before = |operation: &&OperationIr| first_output(operation).is_none_or(|first| first < end);
     recording.operations.iter().take_while(is_before).map(|operation| seconds(operation, speed)).sum()
 }
 
@@ -76,7 +76,7 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
     let mut notes = recording.notes.iter().peekable();
     let mut stage: Option<&String> = None;
     for operation in &recording.operations {
-        let first = operation.outputs().map(|tensor| tensor.id.value()).min();
+        let first = first_output(operation);
         while let Some(note) = notes.next_if(|note| first.is_some_and(|first| note.at < first)) {
             if let Noted::Point(point) = &note.what {
                 let scope = point.scope();

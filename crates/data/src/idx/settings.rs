@@ -39,7 +39,8 @@ pub(super) struct IdxSettings {
     pub(super) path: PathBuf,
     pub(super) name: Option<KnownImages>,
     pub(super) download: bool,
-    pub(super) files: IdxFileNames,
+    /// The names of files that the user gives: images and labels to train on, images and labels held out.
+    pub(super) files: [Option<String>; 4],
     pub(super) classes: Option<usize>,
     pub(super) first_label: usize,
     pub(super) channels: usize,
@@ -47,15 +48,6 @@ pub(super) struct IdxSettings {
     pub(super) max_file_bytes: Bytes,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
-}
-
-/// The names of the files that the user gives.
-#[derive(Default)]
-pub(super) struct IdxFileNames {
-    pub(super) train_images: Option<String>,
-    pub(super) train_labels: Option<String>,
-    pub(super) test_images: Option<String>,
-    pub(super) test_labels: Option<String>,
 }
 
 impl IdxSettings {
@@ -70,16 +62,16 @@ impl IdxSettings {
             ],
         )?;
         let download = section.boolean("download", false)?;
-        let files = IdxFileNames {
-            train_images: section.optional_string("train_images")?,
-            train_labels: section.optional_string("train_labels")?,
-            test_images: section.optional_string("test_images")?,
-            test_labels: section.optional_string("test_labels")?,
-        };
+        let files = [
+            section.optional_string("train_images")?,
+            section.optional_string("train_labels")?,
+            section.optional_string("test_images")?,
+            section.optional_string("test_labels")?,
+        ];
         if download && name.is_none() {
             return Err(section.invalid("download", "`false`, or `name` to be set to the data to fetch"));
         }
-        if download && files.any() {
+        if download && files.iter().any(Option::is_some) {
             return Err(section.invalid("download", "`false`, since the names of the files are set"));
         }
         let channels = section.integer("channels", 1, 1..=1024)?;
@@ -103,13 +95,6 @@ impl IdxSettings {
             transform: TransformSettings::read(section, channels)?,
             on_corrupt: OnCorrupt::read(section)?,
         })
-    }
-}
-
-impl IdxFileNames {
-    fn any(&self) -> bool {
-        let Self { train_images, train_labels, test_images, test_labels } = self;
-        [train_images, train_labels, test_images, test_labels].iter().any(|name| name.is_some())
     }
 }
 

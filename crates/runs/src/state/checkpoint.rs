@@ -5,11 +5,11 @@ use std::{
 };
 
 use oomph_data::{Source, SourceRecord};
-use oomph_engine::{HostTensor, record::OptimizerRecord};
+use oomph_engine::{HostTensor, loss_scale::LossScale, record::OptimizerRecord};
 use oomph_model::Named;
 
 use super::{
-    StateError, TrainProgress, TrainState,
+    StateError, TrainProgress,
     disk::{sync_directory, write_durably},
     manifest::{FORMAT_VERSION, Manifest, sha256},
     weight_file::{decode, encode, encode_source},
@@ -25,6 +25,21 @@ const SOURCE: &str = "source.json";
 /// The directory of checkpoints in a run directory.
 pub(super) const DIRECTORY: &str = "checkpoints";
 pub(super) const STATE: &str = "state.json";
+
+/// The state that a resumed training needs to continue with the same bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainState {
+    /// How far the training has come.
+    pub progress: TrainProgress,
+    /// Parameters and running statistics by name.
+    pub model: Named<HostTensor>,
+    /// The optimizer's state.
+    pub optimizer: OptimizerRecord,
+    /// The loss scale, with fp16.
+    pub loss_scale: Option<LossScale>,
+    /// The carried state by layer; empty without one.
+    pub carried: Named<HostTensor>,
+}
 
 /// What a checkpoint records beside the training state.
 #[derive(Clone, Copy, Debug)]
