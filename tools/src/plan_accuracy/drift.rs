@@ -5,8 +5,8 @@ use std::error::Error;
 use oomph_tree::tables::Table;
 
 use super::{
-    child::in_a_process,
     drift_grid::{DriftCase, FEATURES, STRATEGIES},
+    in_a_process,
     measure::{Outcome, device_errors},
     summary::Summary,
 };

@@ -10,20 +10,24 @@
 //! the 95th percentile above 5 %, or an under-prediction above 5 %; over several devices where an error is above 1 %, or an
 //! under-prediction above 1.5 %.
 
-mod child;
 mod drift;
 mod drift_grid;
 mod grid;
 mod measure;
 mod summary;
 
-use std::{error::Error, process::ExitCode};
+use std::{
+    env,
+    error::Error,
+    io,
+    process::{Command, ExitCode},
+};
 
-use child::in_a_process;
 use grid::Case;
 use measure::{Outcome, errors, measure, measure_devices};
 use oomph_core::Bytes;
 use oomph_tree::tables::Table;
+use serde::de::DeserializeOwned;
 use summary::Summary;
 
 use crate::{
@@ -70,6 +74,16 @@ pub(crate) fn run(arguments: &[String]) -> Ended {
 
 /// Measures a case of the first table.
 const CASE: &str = "--case";
+
+/// Runs this tool again with `flag` and a configuration, and reads the outcome that it prints. Each case has a process of
+/// its own, since a backend keeps some memory until its process ends.
+fn in_a_process<T: DeserializeOwned>(flag: &str, config: &str) -> io::Result<T> {
+    let output = Command::new(env::current_exe()?).args(["plan-accuracy", flag, config]).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
 
 fn ended(holds: bool) -> Ended {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
