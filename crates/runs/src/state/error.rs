@@ -139,6 +139,11 @@ impl StateError {
         move |source| Self::Io { action, path, source }
     }
 
+    /// Makes a [`StateError::Malformed`] of the file at `path`.
+    pub(crate) fn malformed(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Self::Malformed { path: path.into(), reason: reason.to_string() }
+    }
+
     /// A command or a setting that helps, if there is one.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

@@ -29,15 +29,14 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, Sta
 
 fn of_file(path: &Path, error: RecordError) -> StateError {
     match error {
-        RecordError::Malformed { reason } => StateError::Malformed { path: path.to_owned(), reason },
+        RecordError::Malformed { reason } => StateError::malformed(path, reason),
         error => error.into(),
     }
 }
 
 /// Encodes a record of the data as JSON. Errors name `path`.
 pub(super) fn encode_source(source: &SourceRecord, path: &Path) -> Result<String, StateError> {
-    serde_json::to_string_pretty(source)
-        .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
+    serde_json::to_string_pretty(source).map_err(|error| StateError::malformed(path, error))
 }
 
 /// A tensor of a weight file.
@@ -65,7 +64,7 @@ pub fn write(
     let written = serialize_to_file(tensors.iter(), metadata, &beside)
         .map_err(|error| match error {
             SafeTensorError::IoError(error) => StateError::io("write", path)(error),
-            error => StateError::Malformed { path: path.to_owned(), reason: error.to_string() },
+            error => StateError::malformed(path, error),
         })
         .and_then(|()| rename_durably(&beside, path));
     written.inspect_err(|_| {
