@@ -127,8 +127,6 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
     let elements = |tensor: &TensorIr| tensor.shape.num_elements() as f64;
     let product = |output: &TensorIr, inner: usize| 2.0 * elements(output) * inner as f64 / speed.product;
     let last = |tensor: &TensorIr| tensor.shape.as_slice().last().copied().unwrap_or(1);
-    // Multiplications per element of a convolution's output.
-    let window = |weight: &TensorIr| weight.shape.as_slice().iter().skip(1).product::<usize>() as f64;
     Some(match operation {
         OperationIr::BaseFloat(base) | OperationIr::BaseInt(base) | OperationIr::BaseBool(base)
             if is_view(base) =>
@@ -142,14 +140,12 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
             let inner = elements(&op.output_grad) / last(&op.output_grad).max(1) as f64;
             product(&op.out, inner as usize)
         }
-        OperationIr::Module(Module::Conv2d(op)) => {
-            2.0 * elements(&op.out) * window(&op.weight) / speed.convolution
-        }
+        OperationIr::Module(Module::Conv2d(op)) => convolution(&op.out, &op.weight, speed.convolution),
         OperationIr::Module(Module::Conv2dXBackward(op)) => {
-            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+            convolution(&op.output_grad, &op.weight, speed.convolution_backward)
         }
         OperationIr::Module(Module::Conv2dWeightBackward(op)) => {
-            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+            convolution(&op.output_grad, &op.weight, speed.convolution_backward)
         }
         OperationIr::Custom(op) if op.id.starts_with("conv2d") => own_convolution(op, speed),
         OperationIr::Custom(op) => match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
@@ -179,8 +175,12 @@ fn own_convolution(op: &CustomOpIr, speed: Speed) -> f64 {
         "conv2d_input_backward" => (first, second),
         _ => (second, output),
     };
+    convolution(images, weight, speed.own_convolution)
+}
+
+fn convolution(output: &TensorIr, weight: &TensorIr, speed: f64) -> f64 {
     let taps = weight.shape.as_slice().iter().skip(1).product::<usize>();
-    2.0 * images.shape.num_elements() as f64 * taps as f64 / speed.own_convolution
+    2.0 * output.shape.num_elements() as f64 * taps as f64 / speed
 }
 
 #[cfg(test)]

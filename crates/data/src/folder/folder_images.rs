@@ -5,11 +5,7 @@ use std::sync::{
 
 use oomph_core::Bytes;
 
-use super::{
-    decode::Decoder,
-    scan::FolderPart,
-    settings::{CacheChoice, FolderSettings},
-};
+use super::{decode::Decoder, scan::FolderPart, settings::FolderSettings};
 use crate::{SampleError, transform::ImageShape};
 
 /// The images of one part: where they are, how they are decoded, and those decoded before.
@@ -25,12 +21,7 @@ impl FolderImages {
         /// The largest part that `cache = "auto"` keeps in memory.
         const AUTO: usize = 1 << 30;
         let bytes = part.len().saturating_mul(shape.elements());
-        let keep = match settings.cache {
-            CacheChoice::Auto => bytes <= AUTO,
-            CacheChoice::Memory => true,
-            CacheChoice::None => false,
-        };
-        let cache = keep.then(|| PixelCache::new(part.len()));
+        let cache = settings.cache.unwrap_or(bytes <= AUTO).then(|| PixelCache::new(part.len()));
         Self { part, decoder: settings.decoder, shape, cache }
     }
 

@@ -52,7 +52,7 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
         cache: section.choice(
             "cache",
             "auto",
-            &[("auto", CacheChoice::Auto), ("memory", CacheChoice::Memory), ("none", CacheChoice::None)],
+            &[("auto", None), ("memory", Some(true)), ("none", Some(false))],
         )?,
         transform: TransformSettings::read(section, channels)?,
         on_corrupt: OnCorrupt::read(section)?,
@@ -66,17 +66,10 @@ pub(super) struct FolderSettings {
     pub(super) size: Option<(usize, usize)>,
     pub(super) decoder: Decoder,
     pub(super) channels: usize,
-    pub(super) cache: CacheChoice,
+    /// Whether decoded images are kept in memory; `None` decides by their size.
+    pub(super) cache: Option<bool>,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
-}
-
-/// Whether decoded images are kept in memory.
-#[derive(Clone, Copy)]
-pub(super) enum CacheChoice {
-    Auto,
-    Memory,
-    None,
 }
 
 /// `size` is an integer or a list of two.

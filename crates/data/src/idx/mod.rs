@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_known_file_is_found_under_its_name() {
-        for known in [KnownImages::Mnist, KnownImages::FashionMnist] {
+        for known in [&known::MNIST, &known::FASHION_MNIST] {
             let place = tempfile::tempdir().expect("a temporary directory");
             for (name, remote) in known.files() {
                 assert!(remote.url.starts_with("https://") && remote.url.ends_with(name));

@@ -3,7 +3,10 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::{known::KnownImages, pixel_layout::PixelLayout};
+use super::{
+    known::{FASHION_MNIST, KnownImages, MNIST},
+    pixel_layout::PixelLayout,
+};
 use crate::{OnCorrupt, OpenSource, options::max_file_bytes, transform::TransformSettings};
 
 /// Reads the settings of images and labels in IDX files, the format of MNIST, plain or as `.gz`.
@@ -37,7 +40,7 @@ pub fn idx(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Confi
 /// The settings that [`idx`] reads.
 pub(super) struct IdxSettings {
     pub(super) path: PathBuf,
-    pub(super) name: Option<KnownImages>,
+    pub(super) name: Option<&'static KnownImages>,
     pub(super) download: bool,
     /// The names of files that the user gives: images and labels to train on, images and labels held out.
     pub(super) files: [Option<String>; 4],
@@ -55,11 +58,7 @@ impl IdxSettings {
         let name = section.choice(
             "name",
             "none",
-            &[
-                ("none", None),
-                ("mnist", Some(KnownImages::Mnist)),
-                ("fashion-mnist", Some(KnownImages::FashionMnist)),
-            ],
+            &[("none", None), ("mnist", Some(&MNIST)), ("fashion-mnist", Some(&FASHION_MNIST))],
         )?;
         let download = section.boolean("download", false)?;
         let files = [

@@ -21,7 +21,7 @@ impl OpenSource for CsvSettings {
         let columns = self.all_columns();
         let wanted =
             CsvSelection { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
-        let table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
+        let mut table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
         let inputs = if self.columns.is_empty() { table.names.len() } else { self.columns.len() };
         let place = |name: &String| {
             let missing = || FormatProblem::NoColumn { name: name.clone(), known: table.names.clone() };
@@ -31,7 +31,23 @@ impl OpenSource for CsvSettings {
         let targets: Vec<_> = self.targets.iter().map(place).collect::<Result<_, _>>()?;
         let targets = if targets.is_empty() { (0..inputs).collect() } else { targets };
         let parts = self.parts(table.rows())?;
-        Ok(Arc::new(Series::new(table, self, parts, inputs, targets)))
+        if self.normalize {
+            let scales = scales(&table, &parts.train);
+            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
+        }
+        Ok(Arc::new(Series {
+            spec: SampleSpec {
+                input: InputSpec::Sequence { steps: self.steps, features: inputs },
+                target: TargetSpec::Values { features: targets.len() },
+            },
+            file: file_name(&self.path),
+            table,
+            parts,
+            steps: self.steps,
+            horizon: self.horizon,
+            inputs,
+            targets,
+        }))
     }
 }
 
@@ -70,32 +86,6 @@ struct Series {
 }
 
 impl Series {
-    fn new(
-        mut table: CsvTable,
-        settings: &CsvSettings,
-        parts: Parts<Range<usize>>,
-        inputs: usize,
-        targets: Vec<usize>,
-    ) -> Self {
-        if settings.normalize {
-            let scales = scales(&table, &parts.train);
-            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
-        }
-        Self {
-            spec: SampleSpec {
-                input: InputSpec::Sequence { steps: settings.steps, features: inputs },
-                target: TargetSpec::Values { features: targets.len() },
-            },
-            file: file_name(&settings.path),
-            table,
-            parts,
-            steps: settings.steps,
-            horizon: settings.horizon,
-            inputs,
-            targets,
-        }
-    }
-
     fn row(&self, row: usize) -> Result<&[f32], SampleError> {
         self.table.row(row).map_err(|reason| SampleError::new(&self.file, reason))
     }

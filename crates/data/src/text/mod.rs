@@ -44,7 +44,17 @@ impl OpenSource for TextSettings {
         let mut train = vocabulary.encode(&text);
         let test = train.split_off(in_train);
         train.shrink_to_fit();
-        Ok(Arc::new(TextSource::new(Parts { train, test }, vocabulary, self)))
+        let (steps, count) = (self.steps, vocabulary.tokens().len());
+        Ok(Arc::new(TextSource {
+            spec: SampleSpec {
+                input: InputSpec::Tokens { steps, vocabulary: count },
+                target: TargetSpec::Tokens { steps, vocabulary: count },
+            },
+            vocabulary,
+            parts: Parts { train, test },
+            steps,
+            carry: self.carry,
+        }))
     }
 }
 
@@ -73,22 +83,6 @@ struct TextSource {
     parts: Parts<Vec<i32>>,
     steps: usize,
     carry: bool,
-}
-
-impl TextSource {
-    fn new(parts: Parts<Vec<i32>>, vocabulary: Vocabulary, settings: &TextSettings) -> Self {
-        let (steps, count) = (settings.steps, vocabulary.tokens().len());
-        Self {
-            spec: SampleSpec {
-                input: InputSpec::Tokens { steps, vocabulary: count },
-                target: TargetSpec::Tokens { steps, vocabulary: count },
-            },
-            vocabulary,
-            parts,
-            steps,
-            carry: settings.carry,
-        }
-    }
 }
 
 impl Source for TextSource {
