@@ -12,8 +12,7 @@ use self::settings::TextSettings;
 pub use self::{
     prompt::Prompt,
     settings::text,
-    vocabulary::{Level, Vocabulary},
-    vocabulary_file::VocabularyProblem,
+    vocabulary::{Level, Vocabulary, VocabularyProblem},
 };
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
