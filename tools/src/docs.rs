@@ -12,11 +12,11 @@ use oomph_tree::{
     tables::{Table, filled},
 };
 
-use crate::{Outcome, measured::take_flag};
+use crate::Outcome;
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let is_check = take_flag(&mut arguments.to_vec(), "--check");
+    let is_check = arguments.iter().any(|argument| argument == "--check");
     let tree = Tree::own();
     let mut wrong = 0;
     for (path, text) in tree.files("", ".md") {

@@ -18,12 +18,11 @@ use oomph_advice::{planning::slowdown, varied};
 use oomph_config::{Change, MicroBatch};
 use oomph_engine::session::backend;
 use oomph_trainer::open_to_plan;
-use oomph_tree::tables::Table;
 use serde_json::Value;
 
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
     program,
 };
 
@@ -63,25 +62,23 @@ const CASES: [(&str, &str, [usize; 4]); 4] = [
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let is_saved = take_flag(&mut arguments.to_vec(), "--save");
+    let (_, is_saved) = without_save(arguments);
     let oomph = program::oomph()?;
-    let mut table = Table::new(
-        "cargo xtask lever-cost --save",
+    let mut table = Measured::begin(
+        "lever-cost",
+        is_saved,
         &["training", ">micro-batch", ">expected time", ">measured time"],
     );
-    println!("{}", table.head());
     for (name, config, sizes) in CASES {
         let expected = expected(config, sizes)?;
         let measured = measured(&oomph, config, sizes)?;
         for ((size, expected), measured) in sizes.into_iter().zip(expected).zip(measured).skip(1) {
             let percent = |share: f64| format!("{:+.0} %", share * 100.0);
             let row = vec![name.to_owned(), size.to_string(), percent(expected), percent(measured)];
-            println!("{}", table.add(row));
+            table.add(row);
         }
     }
-    if is_saved {
-        save(table, "lever-cost")?;
-    }
+    table.end("lever-cost")?;
     Ok(ExitCode::SUCCESS)
 }
 

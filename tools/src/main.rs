@@ -27,8 +27,8 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error>>;
 struct Tool {
     name: &'static str,
     arguments: &'static str,
+    /// What it does, and how long that takes.
     summary: &'static str,
-    time: &'static str,
     run: fn(&[String]) -> Outcome,
 }
 
@@ -37,92 +37,79 @@ const TOOLS: [Tool; 13] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
-        summary: "writes measured tables and figures into the documents",
-        time: "1 s",
+        summary: "writes measured tables and figures into the documents (1 s)",
         run: docs::run,
     },
     Tool {
         name: "figures",
         arguments: "[FOLDER]",
-        summary: "prints sizes of crates, cycles of files, duplicates",
-        time: "20 s",
+        summary: "prints sizes of crates, cycles of files, duplicates (20 s)",
         run: figures::run,
     },
     Tool {
         name: "plan-accuracy",
         arguments: "[--save] [drift] [WORD …]",
-        summary: "compares planned memory with measured memory",
-        time: "8 min",
+        summary: "compares planned memory with measured memory (8 min)",
         run: plan_accuracy::run,
     },
     Tool {
         name: "find-batch-truth",
         arguments: "[--save] [--only WORD] [--steps N] [--most-seconds S]",
-        summary: "compares what `find-batch` finds with the largest batch that trains",
-        time: "1 h with `--most-seconds 240`",
+        summary: "compares what `find-batch` finds with the largest batch that trains (1 h with `--most-seconds 240`)",
         run: find_batch_truth::run,
     },
     Tool {
         name: "lever-cost",
         arguments: "[--save]",
-        summary: "compares the expected time of smaller micro-batches with the clock",
-        time: "1 min",
+        summary: "compares the expected time of smaller micro-batches with the clock (1 min)",
         run: lever_cost::run,
     },
     Tool {
         name: "parallel-cost",
         arguments: "strategies|buckets [--save] [RUNS]",
-        summary: "measures parallel strategies, or sizes of all-reduce buckets",
-        time: "10 min",
+        summary: "measures parallel strategies, or sizes of all-reduce buckets (10 min)",
         run: parallel_cost::run,
     },
     Tool {
         name: "pipeline-bubble",
         arguments: "[--save] [RUNS [MILLISECONDS]]",
-        summary: "compares the idle share of pipelines with the formula",
-        time: "3 min",
+        summary: "compares the idle share of pipelines with the formula (3 min)",
         run: pipeline_bubble::run,
     },
     Tool {
         name: "stock-burn",
         arguments: "[--save] [ROUNDS]",
-        summary: "compares the step time of our layers with Burn's",
-        time: "1 min",
+        summary: "compares the step time of our layers with Burn's (1 min)",
         run: stock_burn::run,
     },
     Tool {
         name: "meter-cost",
         arguments: "[--save] [ROUNDS]",
-        summary: "measures processor time of the meter and of recording",
-        time: "2 min",
+        summary: "measures processor time of the meter and of recording (2 min)",
         run: meter_cost::run,
     },
     Tool {
         name: "kill-saves",
         arguments: "[KILLS]",
-        summary: "kills a training while it saves, and reads what is left",
-        time: "2 min",
+        summary: "kills a training while it saves, and reads what is left (2 min)",
         run: kill_saves::run,
     },
     Tool {
         name: "fuzz-parsers",
         arguments: "[INPUTS] [--only PARSER] [--seed N]",
-        summary: "feeds damaged bytes to every parser",
-        time: "5 min for 10000000",
+        summary: "feeds damaged bytes to every parser (5 min for 10000000)",
         run: |arguments| program::run("oomph-tools", "fuzz_parsers", arguments),
     },
     Tool {
         name: "weights-logits",
         arguments: "MODEL WEIGHTS INPUT OUTPUT [--lean false]",
-        summary: "writes the logits of a file of weights, for tools/weights_parity.py",
-        time: "1 s",
+        summary: "writes the logits of a file of weights, for tools/weights_parity.py (1 s)",
         run: weights_logits::run,
     },
     Tool {
         name: "help",
         arguments: "",
-        summary: "lists the tools",
-        time: "0 s",
+        summary: "lists the tools (0 s)",
         run: |_| {
             list();
             Ok(ExitCode::SUCCESS)
@@ -147,7 +134,7 @@ fn main() -> ExitCode {
 }
 
 fn list() {
-    for Tool { name, arguments, summary, time, .. } in &TOOLS {
-        println!("cargo xtask {name} {arguments}\n    {summary} ({time})");
+    for Tool { name, arguments, summary, .. } in &TOOLS {
+        println!("cargo xtask {name} {arguments}\n    {summary}");
     }
 }

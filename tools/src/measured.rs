@@ -4,20 +4,49 @@ use std::{error::Error, fs, process::Command, thread};
 
 use oomph_tree::{Tree, tables::Table};
 
-/// Takes `flag` out of the arguments; whether it was there.
-pub(crate) fn take_flag(arguments: &mut Vec<String>, flag: &str) -> bool {
-    let before = arguments.len();
-    arguments.retain(|argument| argument != flag);
-    arguments.len() < before
+/// The arguments without `--save`, and whether they had it.
+pub(crate) fn without_save(arguments: &[String]) -> (Vec<String>, bool) {
+    let others: Vec<_> = arguments.iter().filter(|argument| *argument != "--save").cloned().collect();
+    let is_saved = others.len() < arguments.len();
+    (others, is_saved)
 }
 
-/// Writes `docs/tables/{name}.json`, with this machine and today's date.
-pub(crate) fn save(mut table: Table, name: &str) -> Result<(), Box<dyn Error>> {
-    table.machine = machine();
-    table.date = today()?;
-    let path = table.write(&Tree::own(), name)?;
-    eprintln!("wrote `{}`; `cargo xtask docs` shows it in the documents", path.display());
-    Ok(())
+/// A measured table, printed row by row.
+pub(crate) struct Measured {
+    pub(crate) data: Table,
+    is_saved: bool,
+}
+
+impl Measured {
+    /// Prints the head of a table that `cargo xtask {tool} --save` writes. Titles are as in [`Table::new`].
+    pub(crate) fn begin(tool: &str, is_saved: bool, titles: &[&str]) -> Self {
+        let data = Table::new(format!("cargo xtask {tool} --save"), titles);
+        println!("{}", data.head());
+        Self { data, is_saved }
+    }
+
+    /// Adds a row and prints it.
+    pub(crate) fn add(&mut self, row: Vec<String>) {
+        println!("{}", self.data.add(row));
+    }
+
+    /// With `--save`, writes `docs/tables/{name}.json`, with this machine and today's date.
+    pub(crate) fn end(mut self, name: &str) -> Result<(), Box<dyn Error>> {
+        if !self.is_saved {
+            return Ok(());
+        }
+        self.data.machine = machine();
+        self.data.date = today()?;
+        let path = self.data.write(&Tree::own(), name)?;
+        eprintln!("wrote `{}`; `cargo xtask docs` shows it in the documents", path.display());
+        Ok(())
+    }
+}
+
+/// The median; the upper one of an even number.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Cores, processor and what of it decides memory and speed: vector instructions, and the L2 cache that sizes buffers.

@@ -52,14 +52,13 @@ impl Batch {
     /// unchanged, so there is always at least one.
     pub fn split(mut self, micro_batch: usize) -> Vec<Self> {
         let micro_batch = micro_batch.max(1);
-        let mut parts = Vec::with_capacity(self.size.div_ceil(micro_batch).max(1));
-        // From the end, so that each number moves at most once.
-        while self.size > micro_batch {
-            let kept = (self.size - 1) / micro_batch * micro_batch;
-            parts.push(self.split_off(kept));
+        if self.size <= micro_batch {
+            return vec![self];
         }
-        parts.push(self);
-        parts.reverse();
+        let starts = (0..self.size).step_by(micro_batch);
+        let mut parts: Vec<_> =
+            starts.map(|start| self.rows(start..self.size.min(start + micro_batch))).collect();
+        parts[0].skipped = std::mem::take(&mut self.skipped);
         parts
     }
 
@@ -83,31 +82,6 @@ impl Batch {
         };
         let (mut shape, size) = (self.shape.clone(), rows.len());
         shape[0] = size;
-        let Self { position, continues, .. } = *self;
-        Self { input, shape, targets, size, position, continues, skipped: Vec::new() }
-    }
-
-    /// Removes and returns the samples from `kept` on.
-    fn split_off(&mut self, kept: usize) -> Self {
-        let size = self.size - kept;
-        let place = kept * self.shape[1..].iter().product::<usize>();
-        let input = match &mut self.input {
-            Values::Floats(values) => Values::Floats(values.split_off(place)),
-            Values::Tokens(values) => Values::Tokens(values.split_off(place)),
-        };
-        let targets = match &mut self.targets {
-            Targets::Classes(classes) => Targets::Classes(classes.split_off(kept)),
-            Targets::Values { data, features } => {
-                Targets::Values { data: data.split_off(kept * *features), features: *features }
-            }
-            Targets::Tokens { data, steps } => {
-                Targets::Tokens { data: data.split_off(kept * *steps), steps: *steps }
-            }
-        };
-        let mut shape = self.shape.clone();
-        shape[0] = size;
-        self.shape[0] = kept;
-        self.size = kept;
         let Self { position, continues, .. } = *self;
         Self { input, shape, targets, size, position, continues, skipped: Vec::new() }
     }

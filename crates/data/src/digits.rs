@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::{Bytes, Generator, InputSpec, Key, SampleSpec, Split, TargetSpec};
+use oomph_core::{Generator, InputSpec, Key};
 use smartcore::dataset::digits::load_dataset;
 
 use crate::{
-    DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
-    transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
+    DataError, OpenContext, OpenSource, Source,
+    memory_images::{Classes, ImagePart, MemoryImages, PixelBlock},
+    source::Parts,
+    transform::{ImageShape, TransformSettings},
 };
 
 const SHAPE: ImageShape = ImageShape { channels: 1, height: 8, width: 8 };
@@ -29,10 +31,9 @@ const WHITE: u8 = 16;
 /// # Errors
 /// A value of the wrong type or out of its range.
 pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    let layout =
-        section.choice("layout", "image", &[("image", DigitsLayout::Image), ("rows", DigitsLayout::Rows)])?;
+    let is_rows = section.choice("layout", "image", &[("image", false), ("rows", true)])?;
     let transform = TransformSettings::read(section, SHAPE.channels)?;
-    if let DigitsLayout::Rows = layout {
+    if is_rows {
         if transform.flip {
             return Err(section.invalid("flip", "`false` with `layout = \"rows\"`"));
         }
@@ -40,100 +41,29 @@ pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
             return Err(section.invalid("crop_padding", "`0` with `layout = \"rows\"`"));
         }
     }
-    Ok(Box::new(DigitsSettings { layout, transform }))
-}
-
-#[derive(Clone, Copy)]
-enum DigitsLayout {
-    Image,
-    Rows,
+    Ok(Box::new(DigitsSettings { is_rows, transform }))
 }
 
 struct DigitsSettings {
-    layout: DigitsLayout,
+    /// Whether an input is a sequence of rows.
+    is_rows: bool,
     transform: TransformSettings,
 }
 
 impl OpenSource for DigitsSettings {
     fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let (train, test) = load();
-        let statistics = self.transform.normalize.statistics(|| {
-            let mut sums = PixelSums::new(SHAPE);
-            train.pixels.iter().for_each(|pixels| sums.add(pixels));
-            Ok::<_, DataError>(sums.statistics(WHITE))
-        })?;
-        let input = match self.layout {
-            DigitsLayout::Image => InputSpec::from(SHAPE),
-            DigitsLayout::Rows => InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width },
-        };
-        Ok(Arc::new(Digits {
-            spec: SampleSpec { input, target: TargetSpec::Class { count: CLASSES } },
-            class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
-            transform: ImageTransform::new(SHAPE, &self.transform, &statistics, WHITE),
-            reader: ImageReader::new(SHAPE, statistics),
-            train,
-            test,
-        }))
-    }
-}
-
-struct Digits {
-    spec: SampleSpec,
-    class_names: Vec<String>,
-    transform: ImageTransform,
-    reader: ImageReader,
-    train: DigitsPart,
-    test: DigitsPart,
-}
-
-#[derive(Default)]
-struct DigitsPart {
-    pixels: Vec<[u8; SHAPE.elements()]>,
-    classes: Vec<u8>,
-}
-
-impl Digits {
-    fn part(&self, split: Split) -> &DigitsPart {
-        match split {
-            Split::Train => &self.train,
-            Split::Test => &self.test,
+        let names = (0..CLASSES).map(|class| class.to_string()).collect();
+        let classes = Classes { count: CLASSES, names: Some(names) };
+        let mut images = MemoryImages::new(load(), SHAPE, WHITE, classes, &self.transform);
+        if self.is_rows {
+            images.spec.input = InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width };
         }
-    }
-}
-
-impl Source for Digits {
-    fn spec(&self) -> &SampleSpec {
-        &self.spec
-    }
-
-    fn class_names(&self) -> Option<&[String]> {
-        Some(&self.class_names)
-    }
-
-    fn len(&self, split: Split) -> usize {
-        self.part(split).classes.len()
-    }
-
-    fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
-        let part = self.part(split);
-        Ok(Sample {
-            input: Values::Floats(self.transform.apply(&part.pixels[index], augment)),
-            target: Target::Class(part.classes[index].into()),
-        })
-    }
-
-    fn image_reader(&self) -> Option<ImageReader> {
-        Some(self.reader.clone())
-    }
-
-    fn host_bytes(&self) -> Bytes {
-        let samples = self.train.classes.len() + self.test.classes.len();
-        Bytes::new((samples * (SHAPE.elements() + 1)) as u64)
+        Ok(Arc::new(images))
     }
 }
 
 /// Both parts, each in the order of the data.
-fn load() -> (DigitsPart, DigitsPart) {
+fn load() -> Parts<ImagePart> {
     let data = load_dataset();
     let classes: Vec<usize> = data.target.iter().map(|&class| class as usize).collect();
     let mut held_out = vec![false; classes.len()];
@@ -145,18 +75,27 @@ fn load() -> (DigitsPart, DigitsPart) {
             held_out[index] = true;
         }
     }
-    let (mut train, mut test) = (DigitsPart::default(), DigitsPart::default());
-    for ((pixels, &class), held_out) in data.data.as_chunks().0.iter().zip(&classes).zip(held_out) {
-        let part = if held_out { &mut test } else { &mut train };
-        part.pixels.push(pixels.map(|pixel: f32| pixel as u8));
-        part.classes.push(class as u8);
-    }
-    (train, test)
+    let part = |is_test: bool| {
+        let of_part: Vec<_> = (0..classes.len()).filter(|&index| held_out[index] == is_test).collect();
+        let stride = SHAPE.elements();
+        let mut bytes = Vec::with_capacity(of_part.len() * stride);
+        for index in &of_part {
+            bytes.extend(data.data[index * stride..][..stride].iter().map(|&pixel: &f32| pixel as u8));
+        }
+        let block = PixelBlock { file: "digits".to_owned(), bytes, first: 0, stride, count: of_part.len() };
+        let mut part = ImagePart::default();
+        part.push(block, of_part.iter().map(|&index| classes[index] as u8));
+        part
+    };
+    Parts { train: part(false), test: part(true) }
 }
 
 #[cfg(test)]
 mod tests {
+    use oomph_core::Split;
+
     use super::*;
+    use crate::Values;
 
     fn open(text: &str) -> Arc<dyn Source> {
         let context = OpenContext::new("unused", 0);
@@ -166,12 +105,12 @@ mod tests {
 
     #[test]
     fn the_parts_are_whole_and_never_change() {
-        let (train, test) = load();
+        let Parts { train, test } = load();
         assert_eq!((train.classes.len(), test.classes.len()), (1438, 359));
         // Frozen, so that accuracies of different versions and seeds refer to the same images.
         assert_eq!(test.classes[..10], FROZEN_CLASSES);
-        let checksum =
-            test.pixels.iter().flatten().zip(1u64..).map(|(&pixel, place)| u64::from(pixel) * place);
+        let pixels = (0..359).flat_map(|index| test.pixels(index, SHAPE));
+        let checksum = pixels.zip(1u64..).map(|(&pixel, place)| u64::from(pixel) * place);
         assert_eq!(checksum.sum::<u64>(), FROZEN_CHECKSUM);
     }
     const FROZEN_CLASSES: [u8; 10] = [3, 8, 9, 1, 1, 7, 9, 8, 8, 4];
@@ -179,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_fifth_of_every_class_is_held_out() {
-        let (train, test) = load();
+        let Parts { train, test } = load();
         for class in 0..CLASSES as u8 {
-            let count = |part: &DigitsPart| part.classes.iter().filter(|&&other| other == class).count();
+            let count = |part: &ImagePart| part.classes.iter().filter(|&&other| other == class).count();
             let share = count(&test) as f64 / (count(&test) + count(&train)) as f64;
             assert!((share - 0.2).abs() < 0.005, "class {class}: {share}");
         }

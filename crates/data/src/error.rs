@@ -2,7 +2,7 @@ use std::{fmt::Display, io, path::PathBuf};
 
 use oomph_core::{InputSpec, Split, TargetSpec};
 
-use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem};
+use crate::{DownloadError, FormatError, FormatProblem, VocabularyProblem, flaw::listed};
 
 /// A sample that cannot be read, such as a file that is truncated, missing or not an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -239,71 +239,53 @@ impl DataError {
     pub fn hint(&self) -> Option<String> {
         const LAYOUT: &str =
             "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`)";
-        match self {
-            Self::Missing { .. } => {
-                Some(format!("name the folder with `--set data.path=…`; {LAYOUT}, images as jpeg or png"))
-            }
-            Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => {
-                Some(LAYOUT.to_owned())
-            }
-            Self::EmptyClass { .. } => {
-                Some("put images into it, or remove the class from both parts".to_owned())
-            }
+        const PATH: &str = "name the folder with `--set data.path=…`";
+        let hint = match self {
+            Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg or png")),
+            Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
+            Self::EmptyClass { .. } => "put images into it, or remove the class from both parts",
             Self::ClassMismatch { .. } => {
-                Some("both parts need the same classes, since the names of the classes give their indices".to_owned())
+                "both parts need the same classes, since the names of the classes give their indices"
             }
-            Self::NoText { .. } => Some(
-                "name a text file with `--set data.path=…`, or fetch one with `--set data.name=tiny-shakespeare --set \
-                 data.download=true`"
-                    .to_owned(),
-            ),
-            Self::NoTexts { .. } => {
-                Some("set `data.path` to a text file, or to a folder with `.txt` files".to_owned())
+            Self::NoText { .. } => {
+                "name a text file with `--set data.path=…`, or fetch one with `--set data.name=tiny-shakespeare \
+                 --set data.download=true`"
             }
+            Self::NoTexts { .. } => "set `data.path` to a text file, or to a folder with `.txt` files",
             Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {
-                Some(format!("set `data.level={}`", found.key()))
+                return Some(format!("set `data.level={}`", found.key()));
             }
-            Self::Vocabulary { .. } => Some(
-                "set `data.vocabulary_file` to a file that `oomph export` wrote, the `source.json` of a checkpoint, or \
-                 a list of tokens in JSON"
-                    .to_owned(),
-            ),
-            Self::UnknownToken { .. } => {
-                Some("use a vocabulary with `<unk>`, which takes any text".to_owned())
+            Self::Vocabulary { .. } => {
+                "set `data.vocabulary_file` to a file that `oomph export` wrote, the `source.json` of a \
+                 checkpoint, or a list of tokens in JSON"
             }
-            Self::TooShort { .. } => {
-                Some("use a longer text, lower `data.steps`, or change `data.held_out`".to_owned())
-            }
-            Self::Sample(_) => Some(SKIP.to_owned()),
+            Self::UnknownToken { .. } => "use a vocabulary with `<unk>`, which takes any text",
+            Self::TooShort { .. } => "use a longer text, lower `data.steps`, or change `data.held_out`",
+            Self::Sample(_) => SKIP,
             Self::LabelOutOfRange { count, .. } => {
-                Some(format!("labels start at 0: the last class is {}", count.saturating_sub(1)))
+                let last = count.saturating_sub(1);
+                return Some(format!("labels start at 0: the last class is {last}"));
             }
             Self::WrongInput { .. } | Self::WrongTarget { .. } => {
-                Some("`Source::sample` and `Source::spec` must agree".to_owned())
+                "`Source::sample` and `Source::spec` must agree"
             }
-            Self::NoImages { .. } => {
-                Some("name the files themselves: they are read whatever their extension".to_owned())
+            Self::NoImages { .. } => "name the files themselves: they are read whatever their extension",
+            Self::NoFile { can_be_fetched: true, .. } => {
+                return Some(format!("{PATH}, or fetch the data with `--set data.download=true`"));
             }
-            Self::NoFile { can_be_fetched, .. } => Some(match can_be_fetched {
-                true => {
-                    "name the folder with `--set data.path=…`, or fetch the data with `--set data.download=true`"
-                        .to_owned()
-                }
-                false => "name the folder with `--set data.path=…`".to_owned(),
-            }),
-            Self::NoSeries { .. } => Some("name the file with `--set data.path=…`".to_owned()),
-            Self::Format(error) => format_hint(&error.flaw.problem),
-            Self::Download(error) => error.hint(),
-            Self::TooFewRows { .. } => {
-                Some("lower `data.steps` or `data.horizon`, or change `data.held_out`".to_owned())
-            }
+            Self::NoFile { can_be_fetched: false, .. } => PATH,
+            Self::NoSeries { .. } => "name the file with `--set data.path=…`",
+            Self::Format(error) => return format_hint(&error.flaw.problem),
+            Self::Download(error) => return error.hint(),
+            Self::TooFewRows { .. } => "lower `data.steps` or `data.horizon`, or change `data.held_out`",
             Self::Io { .. }
             | Self::NotAFile { .. }
             | Self::NothingReadable { .. }
             | Self::TokenOutOfRange { .. }
             | Self::Panicked { .. }
-            | Self::Open { .. } => None,
-        }
+            | Self::Open { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -331,12 +313,9 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
 
 /// A few names of classes that only one of the two parts has.
 fn difference(missing: &[String], extra: &[String]) -> String {
-    const SHOWN: usize = 5;
     let list = |what: &str, names: &[String]| {
-        let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-        let more = names.len().saturating_sub(SHOWN);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        (!names.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
+        let quoted = names.iter().map(|name| format!("`{name}`"));
+        (!names.is_empty()).then(|| format!("{what} {}", listed(quoted, 5)))
     };
     [list("missing", missing), list("extra", extra)].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

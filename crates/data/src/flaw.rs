@@ -118,7 +118,7 @@ pub enum FormatProblem {
     #[error("this is not UTF-8 text")]
     NotText,
     /// A column that does not exist.
-    #[error("there is no column `{name}`; the columns are {}", listed(known))]
+    #[error("there is no column `{name}`; the columns are {}", columns(known))]
     NoColumn {
         /// The requested name.
         name: String,
@@ -165,12 +165,17 @@ impl Flaw {
     }
 }
 
-/// At most 12 names in backticks.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{}`", shortened(name))).collect();
-    let more = names.len().saturating_sub(SHOWN);
-    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+fn columns(names: &[String]) -> String {
+    listed(names.iter().map(|name| format!("`{}`", shortened(name))), 12)
+}
+
+/// The first `most` names, and the number of the others.
+pub(crate) fn listed(mut names: impl Iterator<Item = String>, most: usize) -> String {
+    let shown = names.by_ref().take(most).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// A text from a file, shortened for a message.
@@ -198,6 +203,6 @@ mod tests {
     fn texts_of_a_file_are_shortened() {
         assert_eq!(shortened(&"ä".repeat(50)), format!("{}…", "ä".repeat(40)));
         let names: Vec<_> = (0..14).map(|index| format!("c{index}")).collect();
-        assert!(listed(&names).ends_with("`c11` and 2 more"), "{}", listed(&names));
+        assert!(columns(&names).ends_with("`c11` and 2 more"), "{}", columns(&names));
     }
 }

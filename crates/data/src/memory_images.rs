@@ -1,9 +1,10 @@
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path};
 
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
     Flaw, FormatProblem, ImageReader, OnCorrupt, Sample, SampleError, Source, Target, Values,
+    source::Parts,
     transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
 };
 
@@ -22,22 +23,17 @@ pub(crate) struct ImagePart {
     blocks: Vec<PixelBlock>,
     /// The index of the first image of each block.
     starts: Vec<usize>,
-    classes: Vec<u8>,
+    pub(crate) classes: Vec<u8>,
     /// The skipped images, by index.
     unusable: BTreeMap<usize, SampleError>,
 }
 
 impl ImagePart {
     /// Adds images, each with its class.
-    fn push(&mut self, block: PixelBlock, classes: impl IntoIterator<Item = u8>) {
+    pub(crate) fn push(&mut self, block: PixelBlock, classes: impl IntoIterator<Item = u8>) {
         self.starts.push(self.classes.len());
         self.classes.extend(classes.into_iter().take(block.count));
         self.blocks.push(block);
-    }
-
-    /// Leaves out an image because of `error`.
-    fn leave_out(&mut self, index: usize, error: SampleError) {
-        self.unusable.insert(index, error);
     }
 
     fn len(&self) -> usize {
@@ -50,7 +46,7 @@ impl ImagePart {
         (&self.blocks[block], index - self.starts[block])
     }
 
-    fn pixels(&self, index: usize, shape: ImageShape) -> &[u8] {
+    pub(crate) fn pixels(&self, index: usize, shape: ImageShape) -> &[u8] {
         let (block, place) = self.place(index);
         &block.bytes[block.first + place * block.stride..][..shape.elements()]
     }
@@ -63,10 +59,9 @@ impl ImagePart {
 
 /// Images of one size in memory, in two parts.
 pub(crate) struct MemoryImages {
-    spec: SampleSpec,
+    pub(crate) spec: SampleSpec,
     class_names: Option<Vec<String>>,
-    train: ImagePart,
-    test: ImagePart,
+    parts: Parts<ImagePart>,
     shape: ImageShape,
     transform: ImageTransform,
     /// `None` unless images have 1 or 3 channels, as image files have.
@@ -80,35 +75,28 @@ pub(crate) struct Classes {
 }
 
 impl MemoryImages {
-    pub(crate) fn open(
-        train: ImagePart,
-        test: ImagePart,
+    /// Images whose pixels go from 0 to `white`.
+    pub(crate) fn new(
+        parts: Parts<ImagePart>,
         shape: ImageShape,
+        white: u8,
         classes: Classes,
         settings: &TransformSettings,
-    ) -> Arc<dyn Source> {
-        let compute = || {
+    ) -> Self {
+        let train = &parts.train;
+        let statistics = settings.normalize.known().unwrap_or_else(|| {
             let mut sums = PixelSums::new(shape);
             let usable = (0..train.len()).filter(|index| !train.unusable.contains_key(index));
             usable.for_each(|index| sums.add(train.pixels(index, shape)));
-            Ok::<_, std::convert::Infallible>(sums.statistics(u8::MAX))
-        };
-        let Ok(statistics) = settings.normalize.statistics(compute);
-        Arc::new(Self {
+            sums.statistics(white)
+        });
+        Self {
             spec: SampleSpec { input: shape.into(), target: TargetSpec::Class { count: classes.count } },
             class_names: classes.names,
-            transform: ImageTransform::new(shape, settings, &statistics, u8::MAX),
+            transform: ImageTransform::new(shape, settings, &statistics, white),
             reader: matches!(shape.channels, 1 | 3).then(|| ImageReader::new(shape, statistics)),
-            train,
-            test,
+            parts,
             shape,
-        })
-    }
-
-    fn part(&self, split: Split) -> &ImagePart {
-        match split {
-            Split::Train => &self.train,
-            Split::Test => &self.test,
         }
     }
 }
@@ -127,11 +115,11 @@ impl Source for MemoryImages {
     }
 
     fn len(&self, split: Split) -> usize {
-        self.part(split).len()
+        self.parts.of(split).len()
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
-        let part = self.part(split);
+        let part = self.parts.of(split);
         if let Some(error) = part.unusable.get(&index) {
             return Err(error.clone());
         }
@@ -142,12 +130,12 @@ impl Source for MemoryImages {
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {
-        let (block, place) = self.part(split).place(index);
+        let (block, place) = self.parts.of(split).place(index);
         format!("image {place} of `{}`", block.file)
     }
 
     fn host_bytes(&self) -> Bytes {
-        self.train.host_bytes() + self.test.host_bytes()
+        self.parts.train.host_bytes() + self.parts.test.host_bytes()
     }
 }
 
@@ -189,7 +177,7 @@ impl ImagePart {
             if on_corrupt == OnCorrupt::Fail {
                 return Err(flaw);
             }
-            self.leave_out(start + index, SampleError::new(labels.file, flaw));
+            self.unusable.insert(start + index, SampleError::new(labels.file, flaw));
         }
         // Skipped images have no class; any number will do.
         self.push(block, labels.labels.iter().map(|&label| class(label).unwrap_or(0) as u8));

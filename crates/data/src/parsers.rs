@@ -1,4 +1,6 @@
 //! The parsers of data files over bytes in memory: what `cargo xtask fuzz-parsers` feeds. Not part of the interface.
+//!
+//! Their errors are bytes that they refuse.
 
 use oomph_core::Bytes;
 
@@ -19,64 +21,45 @@ fn input(bytes: &[u8]) -> Result<Input<'_>, Flaw> {
     Input::new(bytes, bytes.len() as u64, LIMIT)
 }
 
+fn on_corrupt(skip: bool) -> OnCorrupt {
+    if skip { OnCorrupt::Skip } else { OnCorrupt::Fail }
+}
+
 /// Images in an IDX file, plain or gzip.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn idx_images(bytes: &[u8]) -> Result<(), Flaw> {
-    Idx::read(input(bytes)?, Content::Images).map(drop)
+    Idx::read(input(bytes)?, Content::IMAGES).map(drop)
 }
 
 /// Labels in an IDX file, plain or gzip.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn idx_labels(bytes: &[u8]) -> Result<(), Flaw> {
-    Idx::read(input(bytes)?, Content::Labels).map(drop)
+    Idx::read(input(bytes)?, Content::LABELS).map(drop)
 }
 
 /// A file in CIFAR-10's binary format, skipping or refusing wrong labels.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn cifar10(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
-    let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
-    let rule = LabelRule { first: 0, classes: CLASSES, on_corrupt };
+    let rule = LabelRule { first: 0, classes: CLASSES, on_corrupt: on_corrupt(skip) };
     cifar10::read(input(bytes)?, "x".to_owned(), rule, &mut ImagePart::default())
 }
 
 /// The names of CIFAR-10's classes.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn cifar10_names(bytes: &[u8]) -> Result<(), Flaw> {
     cifar10::class_names(bytes).map(drop)
 }
 
 /// All columns of a CSV file, skipping or refusing wrong rows.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
-    let on_corrupt = if skip { OnCorrupt::Skip } else { OnCorrupt::Fail };
-    let wanted = CsvSelection { columns: &[], delimiter: b',', on_corrupt };
+    let wanted = CsvSelection { columns: &[], delimiter: b',', on_corrupt: on_corrupt(skip) };
     let table = CsvTable::read(input(bytes)?, wanted)?;
     (0..table.rows()).for_each(|row| drop(table.row(row)));
     Ok(())
 }
 
 /// A text, plain or gzip.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
     corpus::decode(input(bytes)?).map(drop)
 }
 
 /// A file with a vocabulary.
-///
-/// # Errors
-/// Bytes that the parser refuses.
 pub fn vocabulary(bytes: &[u8]) -> Result<(), VocabularyProblem> {
     vocabulary_file::parse(bytes, bytes.len() as u64, Level::Char).map(drop)
 }

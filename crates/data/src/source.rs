@@ -64,6 +64,22 @@ pub trait Source: Send + Sync {
     }
 }
 
+/// A value for each part of a source.
+#[derive(Clone)]
+pub(crate) struct Parts<T> {
+    pub(crate) train: T,
+    pub(crate) test: T,
+}
+
+impl<T> Parts<T> {
+    pub(crate) fn of(&self, split: Split) -> &T {
+        match split {
+            Split::Train => &self.train,
+            Split::Test => &self.test,
+        }
+    }
+}
+
 /// The valid settings of a source, before any access to the disk.
 ///
 /// Reading and opening are two steps, so that a configuration can be checked on a machine without the data.

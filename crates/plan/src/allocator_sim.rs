@@ -147,9 +147,7 @@ impl AllocatorSim {
         };
         let (left, stay) = std::mem::take(&mut self.lingering).into_iter().partition(is_left);
         self.lingering = stay;
-        for Lingering { handle, .. } in left {
-            self.release(handle);
-        }
+        self.release_all(left.into_iter().map(|held| held.handle));
         if phase != Phase::Forward
             && let Some(graph) = &mut self.graph
         {
@@ -192,22 +190,20 @@ impl AllocatorSim {
     /// A tensor that the recording does not create existed before or comes from the host. It is allocated here.
     pub(crate) fn input(&mut self, ir: &TensorIr) -> Handle {
         let id = ir.id.value();
-        if !self.tensors.contains_key(&id) {
-            let handle = self.allocate(&ir.shape[..], ir.dtype);
-            self.tensors.insert(id, handle);
+        let handle = self.tensors.remove(&id).unwrap_or_else(|| self.allocate(&ir.shape[..], ir.dtype));
+        if ir.status == TensorStatus::ReadWrite {
+            return handle;
         }
-        match self.tensors.remove(&id) {
-            Some(handle) if ir.status == TensorStatus::ReadWrite => handle,
-            // Even at its last read, its owner still holds it while this operation runs. So it is not written in place,
-            // and is freed at the operation's end, the earliest certain moment.
-            Some(handle) => {
-                let more = self.share(&handle);
-                self.tensors.insert(id, handle);
-                more
-            }
-            // Unreachable: it was inserted above.
-            None => self.allocate(&ir.shape[..], ir.dtype),
-        }
+        // Even at its last read, its owner still holds it while this operation runs. So it is not written in place, and is
+        // freed at the operation's end, the earliest certain moment.
+        let more = self.share(&handle);
+        self.tensors.insert(id, handle);
+        more
+    }
+
+    /// All inputs of an operation.
+    pub(crate) fn inputs(&mut self, operation: &OperationIr) -> Vec<Handle> {
+        operation.inputs().map(|ir| self.input(ir)).collect()
     }
 
     /// Another reference to the same storage.
@@ -243,12 +239,11 @@ impl AllocatorSim {
     }
 
     /// A buffer that the backend never frees.
-    pub(crate) fn keep(&mut self, bytes: u64, what: &str) -> Handle {
-        let operation = std::mem::replace(&mut self.operation, Name::NONE);
-        self.operation = self.names.of(what);
-        let handle = self.workspace(bytes);
+    pub(crate) fn keep(&mut self, bytes: u64, what: &str) {
+        let name = self.names.of(what);
+        let operation = std::mem::replace(&mut self.operation, name);
+        self.workspace(bytes);
         self.operation = operation;
-        handle
     }
 
     fn born(&mut self, bytes: u64, layout: Layout, dtype: DType) -> Handle {
@@ -278,6 +273,19 @@ impl AllocatorSim {
             let block = storage.block;
             let event = self.event();
             self.blocks[block].died = Some(event);
+        }
+    }
+
+    /// Drops references.
+    pub(crate) fn release_all(&mut self, handles: impl IntoIterator<Item = Handle>) {
+        handles.into_iter().for_each(|handle| self.release(handle));
+    }
+
+    /// Allocates contiguous outputs of an operation.
+    pub(crate) fn allocate_outputs<'a>(&mut self, outputs: impl IntoIterator<Item = &'a TensorIr>) {
+        for ir in outputs {
+            let output = self.allocate(&ir.shape[..], ir.dtype);
+            self.output(ir, output);
         }
     }
 

@@ -65,10 +65,7 @@ impl Graph {
 
     /// Backward begins: the graph drops the held operands.
     pub(crate) fn end_forward(&mut self) {
-        let Self { parameters: _, tracked, light, referred } = self;
-        for tensors in [tracked, light, referred] {
-            tensors.clear();
-        }
+        *self = Self { parameters: std::mem::take(&mut self.parameters), ..Self::default() };
     }
 }
 

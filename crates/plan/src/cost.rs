@@ -11,7 +11,9 @@ use burn_ir::{CustomOpIr, FloatOperationIr, ModuleOperationIr as Module, Operati
 
 use oomph_core::{Phase, is_within};
 
-use crate::{Backend, Noted, Recording, allocator_sim::element_bytes, layout::is_view};
+use crate::{
+    Backend, Noted, Recording, allocator_sim::element_bytes, layout::is_view, recording::first_output,
+};
 
 /// The throughput of a backend per second, and its overhead per operation.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +65,7 @@ impl Speed {
 pub fn cost(recording: &Recording, backend: Backend) -> f64 {
     let speed = Speed::of(backend);
     let end = recording.notes.iter().find(|note| note.what == Noted::End).map_or(u64::MAX, |note| note.at);
-    let is_before = |operation: &&OperationIr| {
-        operation.outputs().map(|tensor| tensor.id.value()).min().is_none_or(|first| first < end)
-    };
+    let is_before = |operation: &&OperationIr| first_output(operation).is_none_or(|first| first < end);
     recording.operations.iter().take_while(is_before).map(|operation| seconds(operation, speed)).sum()
 }
 
@@ -76,7 +76,7 @@ pub fn forward_costs(recording: &Recording, backend: Backend) -> HashMap<String,
     let mut notes = recording.notes.iter().peekable();
     let mut stage: Option<&String> = None;
     for operation in &recording.operations {
-        let first = operation.outputs().map(|tensor| tensor.id.value()).min();
+        let first = first_output(operation);
         while let Some(note) = notes.next_if(|note| first.is_some_and(|first| note.at < first)) {
             if let Noted::Point(point) = &note.what {
                 let scope = point.scope();
@@ -127,8 +127,6 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
     let elements = |tensor: &TensorIr| tensor.shape.num_elements() as f64;
     let product = |output: &TensorIr, inner: usize| 2.0 * elements(output) * inner as f64 / speed.product;
     let last = |tensor: &TensorIr| tensor.shape.as_slice().last().copied().unwrap_or(1);
-    // Multiplications per element of a convolution's output.
-    let window = |weight: &TensorIr| weight.shape.as_slice().iter().skip(1).product::<usize>() as f64;
     Some(match operation {
         OperationIr::BaseFloat(base) | OperationIr::BaseInt(base) | OperationIr::BaseBool(base)
             if is_view(base) =>
@@ -142,14 +140,12 @@ fn arithmetic(operation: &OperationIr, speed: Speed) -> Option<f64> {
             let inner = elements(&op.output_grad) / last(&op.output_grad).max(1) as f64;
             product(&op.out, inner as usize)
         }
-        OperationIr::Module(Module::Conv2d(op)) => {
-            2.0 * elements(&op.out) * window(&op.weight) / speed.convolution
-        }
+        OperationIr::Module(Module::Conv2d(op)) => convolution(&op.out, &op.weight, speed.convolution),
         OperationIr::Module(Module::Conv2dXBackward(op)) => {
-            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+            convolution(&op.output_grad, &op.weight, speed.convolution_backward)
         }
         OperationIr::Module(Module::Conv2dWeightBackward(op)) => {
-            2.0 * elements(&op.output_grad) * window(&op.weight) / speed.convolution_backward
+            convolution(&op.output_grad, &op.weight, speed.convolution_backward)
         }
         OperationIr::Custom(op) if op.id.starts_with("conv2d") => own_convolution(op, speed),
         OperationIr::Custom(op) => match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
@@ -179,8 +175,12 @@ fn own_convolution(op: &CustomOpIr, speed: Speed) -> f64 {
         "conv2d_input_backward" => (first, second),
         _ => (second, output),
     };
+    convolution(images, weight, speed.own_convolution)
+}
+
+fn convolution(output: &TensorIr, weight: &TensorIr, speed: f64) -> f64 {
     let taps = weight.shape.as_slice().iter().skip(1).product::<usize>();
-    2.0 * images.shape.num_elements() as f64 * taps as f64 / speed.own_convolution
+    2.0 * output.shape.num_elements() as f64 * taps as f64 / speed
 }
 
 #[cfg(test)]

@@ -14,40 +14,31 @@
 
 use burn_ir::{
     BaseOperationIr as Base, FloatOperationIr, ModuleOperationIr as Module, NumericOperationIr as Numeric,
-    OperationIr, TensorIr,
+    OperationIr,
 };
 
 use crate::{
-    allocator_sim::{AllocatorSim, Handle, element_bytes},
+    allocator_sim::{AllocatorSim, element_bytes},
     flex::Flex,
 };
 
 /// Allocations are rounded up to this multiple, the slice size of cubecl's pools.
 pub(crate) const ALIGNMENT: u64 = 512;
 
-/// The rules: the CPU's for sharing tensors, its own for kernels.
-#[derive(Debug)]
-pub(crate) struct Cuda {
-    shared: Flex,
-}
+/// The CPU's rules, for sharing tensors.
+const SHARED: Flex = Flex::without_buffers();
 
-impl Cuda {
-    pub(crate) fn new() -> Self {
-        Self { shared: Flex::without_buffers() }
-    }
-
-    /// Plays one operation: takes its inputs, puts its outputs.
-    pub(crate) fn run(&mut self, m: &mut AllocatorSim, operation: &OperationIr) {
-        match operation {
-            OperationIr::Module(module) => kernel(m, operation, is_convolution(module)),
-            OperationIr::Float(_, FloatOperationIr::Matmul(_))
-            | OperationIr::NumericFloat(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
-            | OperationIr::NumericInt(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
-            | OperationIr::BaseFloat(Base::Empty(_) | Base::Zeros(_))
-            | OperationIr::BaseInt(Base::Empty(_) | Base::Zeros(_))
-            | OperationIr::BaseBool(Base::Empty(_) | Base::Zeros(_)) => kernel(m, operation, false),
-            other => self.shared.run(m, other),
-        }
+/// Plays one operation: takes its inputs, puts its outputs.
+pub(crate) fn run(m: &mut AllocatorSim, operation: &OperationIr) {
+    match operation {
+        OperationIr::Module(module) => kernel(m, operation, is_convolution(module)),
+        OperationIr::Float(_, FloatOperationIr::Matmul(_))
+        | OperationIr::NumericFloat(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
+        | OperationIr::NumericInt(_, Numeric::ArgMax(_) | Numeric::ArgMin(_))
+        | OperationIr::BaseFloat(Base::Empty(_) | Base::Zeros(_))
+        | OperationIr::BaseInt(Base::Empty(_) | Base::Zeros(_))
+        | OperationIr::BaseBool(Base::Empty(_) | Base::Zeros(_)) => kernel(m, operation, false),
+        other => SHARED.run(m, other),
     }
 }
 
@@ -71,19 +62,13 @@ fn is_convolution(module: &Module) -> bool {
 
 /// Allocates outputs beside inputs, and a copy of each while the kernel runs if it `reorders` them.
 fn kernel(m: &mut AllocatorSim, operation: &OperationIr, reorders: bool) {
-    let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
-    let outputs: Vec<(&TensorIr, Handle)> =
-        operation.outputs().map(|ir| (ir, m.allocate(&ir.shape[..], ir.dtype))).collect();
+    let inputs = m.inputs(operation);
+    m.allocate_outputs(operation.outputs());
     if reorders {
         let tensors = operation.inputs().chain(operation.outputs());
         let copies: u64 = tensors.map(|ir| ir.shape.num_elements() as u64 * element_bytes(ir.dtype)).sum();
         let copies = m.workspace(copies);
         m.release(copies);
     }
-    for input in inputs {
-        m.release(input);
-    }
-    for (ir, output) in outputs {
-        m.output(ir, output);
-    }
+    m.release_all(inputs);
 }

@@ -57,3 +57,8 @@ pub enum Noted {
         name: String,
     },
 }
+
+/// The smallest id among an operation's outputs. Ids only grow, so it tells which notes come before the operation.
+pub(crate) fn first_output(operation: &OperationIr) -> Option<u64> {
+    operation.outputs().map(|tensor| tensor.id.value()).min()
+}

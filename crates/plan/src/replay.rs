@@ -8,11 +8,8 @@ use oomph_core::Bytes;
 use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
 
 use crate::{
-    Backend, Note, Noted, Recording,
-    allocator_sim::AllocatorSim,
-    checkpointing::Graph,
-    cuda::{self, Cuda},
-    flex::Flex,
+    Backend, Note, Noted, Recording, allocator_sim::AllocatorSim, checkpointing::Graph, cuda, flex::Flex,
+    recording::first_output,
 };
 
 /// The head of a planned timeline.
@@ -29,16 +26,15 @@ pub struct Head {
 /// Simulates the backend's allocator over the recorded operations. The timeline has the bytes in use after each
 /// operation, by category.
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
-    let lives = Lives::of(&recording.operations);
+    let last_reads = last_reads(&recording.operations);
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let (mut rules, mut sim) = Rules::of(backend, recording.is_on_own_threads);
+    let (mut sim, rules) = simulated(backend, recording.is_on_own_threads);
     sim.graph = recording.is_checkpointed.then(Graph::default);
     sim.graph_order.is_pipelined = recording.is_pipelined;
     let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {
-        let first = operation.outputs().map(|tensor| tensor.id.value()).min();
-        if let Some(first) = first {
+        if let Some(first) = first_output(operation) {
             if markers.contains(&first) {
                 continue;
             }
@@ -48,8 +44,10 @@ pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
                 }
             }
         }
-        replay.sim.begin(&operation_name(operation), lives.needed_after(index, operation));
-        rules.run(&mut replay.sim, operation);
+        let ids = operation.inputs().chain(operation.outputs()).map(|tensor| tensor.id.value());
+        let needed = ids.filter(|id| last_reads.get(id).is_some_and(|last| *last > index)).collect();
+        replay.sim.begin(&operation_name(operation), needed);
+        rules(&mut replay.sim, operation);
         replay.sim.record(operation);
         replay.sim.end(operation.inputs().chain(operation.outputs()));
     }
@@ -61,49 +59,26 @@ pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     replay.finish(recording, head)
 }
 
-/// The allocation rules of a backend.
-enum Rules {
-    Flex(Flex),
-    Cuda(Cuda),
-}
+/// The allocation rules of a backend: what an operation does to the allocator.
+type Rules = Box<dyn Fn(&mut AllocatorSim, &OperationIr)>;
 
-impl Rules {
-    fn of(backend: Backend, is_on_own_threads: bool) -> (Self, AllocatorSim) {
-        match backend {
-            Backend::Cpu { threads } => {
-                let mut sim = AllocatorSim::new(1);
-                (Self::Flex(Flex::new(threads, usize::from(!is_on_own_threads), &mut sim)), sim)
-            }
-            Backend::Cuda => (Self::Cuda(Cuda::new()), AllocatorSim::new(cuda::ALIGNMENT)),
+/// The allocator of a backend, and its rules.
+fn simulated(backend: Backend, is_on_own_threads: bool) -> (AllocatorSim, Rules) {
+    match backend {
+        Backend::Cpu { threads } => {
+            let mut sim = AllocatorSim::new(1);
+            let flex = Flex::new(threads, usize::from(!is_on_own_threads), &mut sim);
+            (sim, Box::new(move |sim, operation| flex.run(sim, operation)))
         }
-    }
-
-    fn run(&mut self, sim: &mut AllocatorSim, operation: &OperationIr) {
-        match self {
-            Self::Flex(flex) => flex.run(sim, operation),
-            Self::Cuda(cuda) => cuda.run(sim, operation),
-        }
+        Backend::Cuda => (AllocatorSim::new(cuda::ALIGNMENT), Box::new(cuda::run)),
     }
 }
 
-/// The last operation that reads each tensor.
-struct Lives(HashMap<u64, usize>);
-
-impl Lives {
-    fn of(operations: &[OperationIr]) -> Self {
-        let mut last = HashMap::new();
-        for (index, operation) in operations.iter().enumerate() {
-            for tensor in operation.inputs() {
-                last.insert(tensor.id.value(), index);
-            }
-        }
-        Self(last)
-    }
-
-    fn needed_after(&self, index: usize, operation: &OperationIr) -> HashSet<u64> {
-        let ids = operation.inputs().chain(operation.outputs()).map(|tensor| tensor.id.value());
-        ids.filter(|id| self.0.get(id).is_some_and(|last| *last > index)).collect()
-    }
+/// The index of the last operation that reads each tensor.
+fn last_reads(operations: &[OperationIr]) -> HashMap<u64, usize> {
+    let operations = operations.iter().enumerate();
+    let reads = operations.flat_map(|(index, it)| it.inputs().map(move |tensor| (tensor.id.value(), index)));
+    reads.collect()
 }
 
 struct Replay {

@@ -1,4 +1,6 @@
 //! The parsers of checkpoint files, over bytes in memory. For `cargo xtask fuzz-parsers`, not part of the interface.
+//!
+//! Their errors are bytes that they refuse.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,17 +16,11 @@ use crate::state::{FORMAT_VERSION, Manifest, StateError, TrainProgress, sha256};
 const NAME: &str = "memory";
 
 /// `state.json`.
-///
-/// # Errors
-/// Where the parser refuses the bytes.
 pub fn state(bytes: &[u8]) -> Result<(), StateError> {
     Manifest::decode(bytes, Path::new(NAME)).map(drop)
 }
 
 /// The tensors of a checkpoint.
-///
-/// # Errors
-/// Where the parser refuses the bytes.
 pub fn tensors(bytes: &[u8]) -> Result<(), RecordError> {
     tensor_file::decode(bytes).map(drop)
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use oomph_engine::{HostTensor, record::model_record, session::Session};
 use oomph_runs::state::{
     Checkpoint, StateError,
-    weight_file::{self, FileNote, WeightTensor, encode_source},
+    weight_file::{self, WeightTensor},
 };
 
 use crate::{TrainError, open::model_of_weights};
@@ -110,9 +110,7 @@ fn write(
     for (own, twin) in architecture.pytorch_twins().iter().filter(|_| layout == WeightLayout::Pytorch) {
         tensors.extend(model.get(own).map(|tensor| (twin.clone(), WeightTensor::Floats(tensor))));
     }
-    let source = source.map(|source| encode_source(source, path)).transpose()?;
-    let note = source.map(|text| FileNote { key: SourceRecord::NOTE, text });
-    weight_file::write(&tensors, note, path)?;
+    weight_file::write(&tensors, source, path)?;
     let bytes = path.metadata().map_err(StateError::io("read", path))?.len();
     Ok(Exported {
         path: path.to_owned(),

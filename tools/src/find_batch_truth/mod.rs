@@ -19,14 +19,13 @@ use std::{
     time::Instant,
 };
 
-use oomph_tree::tables::Table;
 use serde_json::Value;
 
-use cases::{CASES, Case};
+use cases::{Case, cases};
 
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
     program,
 };
 
@@ -57,28 +56,25 @@ impl Options {
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     let options = Options::read(&arguments)?;
     let oomph = program::oomph()?;
-    let mut table = Table::new(
-        "cargo xtask find-batch-truth --save",
+    let mut table = Measured::begin(
+        "find-batch-truth",
+        is_saved,
         &["case", ">limit", ">found", ">largest", ">share", ">tries", ">seconds", "steps trained"],
     );
-    println!("{}", table.head());
     let (mut broken, mut least_share, mut most_tries) = (0, 1.0f64, 0);
-    for case in CASES.iter().filter(|case| case.name.contains(&options.only)) {
-        let row = Row::of(&oomph, case, &options);
-        println!("{}", table.add(row.cells(case)));
+    for case in cases().filter(|case| case.name.contains(&options.only)) {
+        let row = Row::of(&oomph, &case, &options);
+        table.add(row.cells(&case));
         broken += usize::from(!row.holds());
         (least_share, most_tries) = (least_share.min(row.share()), most_tries.max(row.tries));
     }
     println!("\n{broken} broken promises");
-    if is_saved {
-        table.figures.insert("least_share".into(), format!("{:.1} %", 100.0 * least_share));
-        table.figures.insert("most_tries".into(), most_tries.to_string());
-        save(table, "find-batch-truth")?;
-    }
+    table.data.figures.insert("least_share".into(), format!("{:.1} %", 100.0 * least_share));
+    table.data.figures.insert("most_tries".into(), most_tries.to_string());
+    table.end("find-batch-truth")?;
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -158,7 +154,7 @@ struct Folder {
 impl Folder {
     fn new(oomph: &Path, case: &Case) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        std::fs::write(folder.path().join("case.toml"), case.config).expect("a file");
+        std::fs::write(folder.path().join("case.toml"), &case.config).expect("a file");
         Self { oomph: oomph.to_owned(), folder, limit: case.limit }
     }
 

@@ -12,11 +12,9 @@ mod work;
 
 use std::{env, error::Error, path::Path, process::Command, process::ExitCode};
 
-use oomph_tree::tables::Table;
-
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, median, without_save},
     program,
 };
 
@@ -33,13 +31,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         println!("{}", work::work(model, STEPS.parse()?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     let rounds = arguments.first().map_or(Ok(7), |text| text.parse::<usize>())?.max(1);
     let (plain, own) = (program::built("oomph-tools", "meter_cost_plain")?, env::current_exe()?);
     let mut table =
-        Table::new("cargo xtask meter-cost --save", &["training", ">metered", ">recording", ">rounds"]);
-    println!("{}", table.head());
+        Measured::begin("meter-cost", is_saved, &["training", ">metered", ">recording", ">rounds"]);
     for model in ["resnet", "lstm"] {
         let mut ratios = [Vec::new(), Vec::new()];
         for _ in 0..rounds {
@@ -49,13 +45,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             }
         }
         let [metered, recording] = ratios.map(|ratios| format!("{:+.2} %", 100.0 * (median(ratios) - 1.0)));
-        table.figures.insert(format!("{model}_metered"), metered.clone());
-        table.figures.insert(format!("{model}_recording"), recording.clone());
-        println!("{}", table.add(vec![model.to_owned(), metered, recording, rounds.to_string()]));
+        table.data.figures.insert(format!("{model}_metered"), metered.clone());
+        table.data.figures.insert(format!("{model}_recording"), recording.clone());
+        table.add(vec![model.to_owned(), metered, recording, rounds.to_string()]);
     }
-    if is_saved {
-        save(table, "meter-cost")?;
-    }
+    table.end("meter-cost")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,9 +57,4 @@ fn seconds(program: &Path, arguments: &[&str]) -> Result<f64, Box<dyn Error>> {
     let output = Command::new(program).args(arguments).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned().into())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

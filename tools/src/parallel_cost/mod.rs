@@ -15,12 +15,11 @@ mod run;
 use std::{error::Error, fs, process::ExitCode};
 
 use oomph::Bytes;
-use oomph_tree::tables::Table;
 use run::{Run, alternated, median};
 
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
 };
 
 const BATCH: usize = 64;
@@ -46,23 +45,20 @@ const LSTM: &str = "
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     let runs = arguments.get(1).map_or(Ok(5), |runs| runs.parse::<usize>())?.max(1);
     println!("load before: {}", load());
     let tables = match arguments.first().map(String::as_str) {
         Some("strategies") => vec![
-            ("parallel-strategies-resnet", strategies("ResNet-18, width 32", RESNET, runs)?),
-            ("parallel-strategies-lstm", strategies("LSTM, 4 layers of 256", LSTM, runs)?),
+            ("parallel-strategies-resnet", strategies("ResNet-18, width 32", RESNET, runs, is_saved)?),
+            ("parallel-strategies-lstm", strategies("LSTM, 4 layers of 256", LSTM, runs, is_saved)?),
         ],
-        Some("buckets") => vec![("parallel-buckets", buckets(runs)?)],
+        Some("buckets") => vec![("parallel-buckets", buckets(runs, is_saved)?)],
         _ => return Err("expected `strategies` or `buckets`".into()),
     };
     println!("load after: {}", load());
-    if is_saved {
-        for (name, table) in tables {
-            save(table, name)?;
-        }
+    for (name, table) in tables {
+        table.end(name)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,14 +95,15 @@ fn variants() -> Vec<(String, Vec<String>)> {
     variants
 }
 
-fn strategies(model: &str, recipe: &str, runs: usize) -> Result<Table, Box<dyn Error>> {
+fn strategies(model: &str, recipe: &str, runs: usize, is_saved: bool) -> Result<Measured, Box<dyn Error>> {
     let (names, settings): (Vec<_>, Vec<_>) = variants().into_iter().unzip();
     let all = alternated(&recipe_of(recipe), &settings, runs)?;
-    let mut table = Table::new(
-        "cargo xtask parallel-cost strategies --save",
+    println!();
+    let mut table = Measured::begin(
+        "parallel-cost strategies",
+        is_saved,
         &[model, ">samples/s", ">fastest", ">of one device", "peak of each device", "idle"],
     );
-    println!("\n{}", table.head());
     let best = |runs: &[Run]| runs.iter().map(|run| run.samples_per_second).fold(0.0, f64::max);
     let alone = best(&all[0]);
     for (name, runs) in names.iter().zip(&all) {
@@ -114,17 +111,17 @@ fn strategies(model: &str, recipe: &str, runs: usize) -> Result<Table, Box<dyn E
         let idle = of_each(runs, |run| &run.idle_shares, |share| format!("{:.0} %", 100.0 * share));
         let (middle, best) = (median(runs, |run| run.samples_per_second), best(runs));
         let speed = [format!("{middle:.0}"), format!("{best:.0}"), format!("{:.2}", best / alone)];
-        println!("{}", table.add([vec![name.clone()], speed.to_vec(), vec![peaks, idle]].concat()));
+        table.add([vec![name.clone()], speed.to_vec(), vec![peaks, idle]].concat());
     }
     Ok(table)
 }
 
-fn buckets(runs: usize) -> Result<Table, Box<dyn Error>> {
-    let mut table = Table::new(
-        "cargo xtask parallel-cost buckets --save",
+fn buckets(runs: usize, is_saved: bool) -> Result<Measured, Box<dyn Error>> {
+    let mut table = Measured::begin(
+        "parallel-cost buckets",
+        is_saved,
         &["", ">gradients", ">bucket", ">step", ">fastest", ">on their way", ">waited for", ">hidden"],
     );
-    println!("{}", table.head());
     add_buckets(&mut table, "ResNet-18, width 32", RESNET, runs)?;
     add_buckets(&mut table, "ResNet-18, width 64", WIDE_RESNET, runs)?;
     add_buckets(&mut table, "LSTM, 4 layers of 256", LSTM, runs)?;
@@ -132,7 +129,7 @@ fn buckets(runs: usize) -> Result<Table, Box<dyn Error>> {
 }
 
 /// Replicas on two devices with each bucket size.
-fn add_buckets(table: &mut Table, model: &str, recipe: &str, runs: usize) -> Result<(), Box<dyn Error>> {
+fn add_buckets(table: &mut Measured, model: &str, recipe: &str, runs: usize) -> Result<(), Box<dyn Error>> {
     const SIZES: [(&str, &str); 4] =
         [("all", "1GiB"), ("25 MiB", "25MiB"), ("4 MiB", "4MiB"), ("1 MiB", "1MiB")];
     let settings = |(_, bucket): &(&str, &str)| {
@@ -157,7 +154,7 @@ fn add_buckets(table: &mut Table, model: &str, recipe: &str, runs: usize) -> Res
             format!("{:.1} ms", 1e3 * waited),
             format!("{:.0} %", 100.0 * hidden),
         ];
-        println!("{}", table.add(row));
+        table.add(row);
     }
     Ok(())
 }

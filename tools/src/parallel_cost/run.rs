@@ -4,7 +4,7 @@ use std::{error::Error, path::Path, process::Command};
 
 use serde_json::Value;
 
-use crate::program;
+use crate::{measured, program};
 
 /// The figures of one training.
 pub(crate) struct Run {
@@ -38,9 +38,7 @@ pub(crate) fn alternated(
 
 /// The median of `of` over all runs.
 pub(crate) fn median(runs: &[Run], of: impl Fn(&Run) -> f64) -> f64 {
-    let mut values: Vec<f64> = runs.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    measured::median(runs.iter().map(of).collect())
 }
 
 fn train(oomph: &Path, recipe: &str, settings: &[String]) -> Result<Run, Box<dyn Error>> {

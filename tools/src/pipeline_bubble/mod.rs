@@ -13,12 +13,11 @@ mod slow;
 
 use std::process::ExitCode;
 
-use oomph_tree::tables::Table;
 use slow::idle_share;
 
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
 };
 
 /// The largest deviation of a row, as a share of the formula.
@@ -26,15 +25,14 @@ const TOLERANCE: f64 = 0.2;
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     let runs = arguments.first().map_or(Ok(3), |runs| runs.parse::<usize>())?.max(1);
     let milliseconds = arguments.get(1).map_or(Ok(20.0), |time| time.parse::<f64>())?;
-    let mut table = Table::new(
-        "cargo xtask pipeline-bubble --save",
+    let mut table = Measured::begin(
+        "pipeline-bubble",
+        is_saved,
         &["schedule", ">devices", ">micro-batches", ">formula", ">measured", "all runs", ">off"],
     );
-    println!("{}", table.head());
     let mut worst = 0.0f64;
     for schedule in ["gpipe", "1f1b"] {
         for devices in 2..=4 {
@@ -47,25 +45,20 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
                 let off = median / formula - 1.0;
                 worst = worst.max(off.abs());
                 let all: Vec<_> = measured.iter().map(|share| format!("{:.1}", 100.0 * share)).collect();
-                println!(
-                    "{}",
-                    table.add(vec![
-                        schedule.to_owned(),
-                        devices.to_string(),
-                        micro_batches.to_string(),
-                        format!("{:.1} %", 100.0 * formula),
-                        format!("{:.1} %", 100.0 * median),
-                        all.join(" "),
-                        format!("{:+.1} %", 100.0 * off),
-                    ])
-                );
+                table.add(vec![
+                    schedule.to_owned(),
+                    devices.to_string(),
+                    micro_batches.to_string(),
+                    format!("{:.1} %", 100.0 * formula),
+                    format!("{:.1} %", 100.0 * median),
+                    all.join(" "),
+                    format!("{:+.1} %", 100.0 * off),
+                ]);
             }
         }
     }
     println!("\nat most {:.1} % off", 100.0 * worst);
-    if is_saved {
-        table.figures.insert("worst_off".into(), format!("{:.1} %", 100.0 * worst));
-        save(table, "pipeline-bubble")?;
-    }
+    table.data.figures.insert("worst_off".into(), format!("{:.1} %", 100.0 * worst));
+    table.end("pipeline-bubble")?;
     Ok(if worst <= TOLERANCE { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

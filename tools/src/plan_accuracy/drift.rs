@@ -2,15 +2,13 @@
 
 use std::error::Error;
 
-use oomph_tree::tables::Table;
-
 use super::{
-    child::in_a_process,
     drift_grid::{DriftCase, FEATURES, STRATEGIES},
+    in_a_process,
     measure::{Outcome, device_errors},
     summary::Summary,
 };
-use crate::measured::save;
+use crate::measured::Measured;
 
 /// Measures the devices of a case.
 pub(super) const CASE: &str = "--devices";
@@ -24,8 +22,7 @@ pub(super) fn run(words: &[String], is_saved: bool) -> Result<bool, Box<dyn Erro
     let strategies: Vec<String> = STRATEGIES.iter().map(|strategy| format!(">{}", strategy.name)).collect();
     let columns: Vec<&str> =
         std::iter::once("feature").chain(strategies.iter().map(String::as_str)).collect();
-    let mut table = Table::new("cargo xtask plan-accuracy drift --save", &columns);
-    println!("{}", table.head());
+    let mut table = Measured::begin("plan-accuracy drift", is_saved, &columns);
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for feature in FEATURES.iter().filter(|feature| words.iter().all(|word| feature.name.contains(&**word))) {
         let mut row = vec![feature.name.to_owned()];
@@ -44,14 +41,12 @@ pub(super) fn run(words: &[String], is_saved: bool) -> Result<bool, Box<dyn Erro
                 }
             }
         }
-        println!("{}", table.add(row));
+        table.add(row);
     }
     let Some(summary) = Summary::of(&all) else { return Err("no feature has these words".into()) };
     println!("\n{summary}");
     failures.iter().for_each(|failure| eprintln!("{failure}"));
-    if is_saved {
-        table.figures = summary.figures();
-        save(table, "plan-accuracy-devices")?;
-    }
+    table.data.figures = summary.figures();
+    table.end("plan-accuracy-devices")?;
     Ok(failures.is_empty() && summary.worst_over <= MOST && summary.worst_under <= MOST_UNDER)
 }

@@ -49,6 +49,9 @@ const RESNET18: &str = "name = 'resnet18', stem = 'small'";
 const RESNET18_WIDE: &str = "name = 'resnet18'";
 const RESNET50: &str = "name = 'resnet50', stem = 'small'";
 const RESNET50_WIDE: &str = "name = 'resnet50'";
+const LSTM_128: &str = "name = 'lstm', hidden = 128";
+const LSTM_256: &str = "name = 'lstm', hidden = 256";
+const LSTM_2: &str = "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2";
 const OWN: &str = "name = 'own', hidden = 512";
 const LANGUAGE: &str = "name = 'lstm-lm', hidden = 256";
 const TIED: &str = "name = 'lstm-lm', hidden = 128, layers = 2, dropout = 0.2, tied = true";
@@ -110,11 +113,11 @@ pub(crate) fn all() -> Vec<Case> {
     add(RESNET50, PHOTO, &[1, 8, 16], &[SGD, ADAMW]);
     add(RESNET50_WIDE, PHOTO_160, &[1, 4], &[MOMENTUM]);
     add(RESNET50_WIDE, PHOTO_160, &[8], &[ADAM]);
-    add("name = 'lstm', hidden = 128", SERIES_16, &[1, 16, 128], &[SGD, ADAM]);
-    add("name = 'lstm', hidden = 256", SERIES_64, &[1, 8, 32, 128], &[MOMENTUM, ADAMW]);
-    add("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
+    add(LSTM_128, SERIES_16, &[1, 16, 128], &[SGD, ADAM]);
+    add(LSTM_256, SERIES_64, &[1, 8, 32, 128], &[MOMENTUM, ADAMW]);
+    add(LSTM_2, SERIES_64, &[8, 64], &[ADAM, RMSPROP]);
     add("name = 'lstm', hidden = 128, layers = 3", SERIES_16, &[32], &[ADAGRAD, LION, ADAFACTOR]);
-    add("name = 'lstm', hidden = 128", SERIES_160, &[1, 16, 64], &[ADAM]);
+    add(LSTM_128, SERIES_160, &[1, 16, 64], &[ADAM]);
     add(LANGUAGE, TOKENS_64, &[1, 16, 64], &[SGD, ADAMW]);
     add(TIED, WORDS_35, &[4, 20], &[MOMENTUM, ADAM]);
     add(OWN, PHOTO, &[1, 16, 128], &[SGD, ADAM, ADAN]);
@@ -124,8 +127,8 @@ pub(crate) fn all() -> Vec<Case> {
         with(RESNET18, PHOTO, 32, MOMENTUM, "micro_batch = 8"),
         with(RESNET18, PHOTO, 30, ADAM, "micro_batch = 8"),
         with(RESNET50, PHOTO, 16, SGD, "micro_batch = 4"),
-        with("name = 'lstm', hidden = 256", SERIES_64, 64, ADAMW, "micro_batch = 16"),
-        with("name = 'lstm', hidden = 256", SERIES_64, 50, MOMENTUM, "micro_batch = 16"),
+        with(LSTM_256, SERIES_64, 64, ADAMW, "micro_batch = 16"),
+        with(LSTM_256, SERIES_64, 50, MOMENTUM, "micro_batch = 16"),
         with(OWN, PHOTO, 64, ADAM, "micro_batch = 16"),
     ]);
     cases.push(with(RESNET18, PHOTO, 32, MOMENTUM, "recompute = ['layer1', 'layer3.0']"));
@@ -134,13 +137,7 @@ pub(crate) fn all() -> Vec<Case> {
     for memory in POLICIES {
         for batch in [4, 32] {
             cases.push(with(RESNET18, PHOTO, batch, MOMENTUM, memory));
-            cases.push(with(
-                "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
-                SERIES_64,
-                batch,
-                ADAM,
-                memory,
-            ));
+            cases.push(with(LSTM_2, SERIES_64, batch, ADAM, memory));
         }
         cases.push(with(RESNET50_WIDE, PHOTO_160, 4, MOMENTUM, memory));
         cases.push(with(OWN, PHOTO, 16, ADAM, memory));
@@ -158,15 +155,15 @@ pub(crate) fn sample() -> Vec<Case> {
         quick(RESNET18, PHOTO, 10, "micro_batch = 4", ADAM),
         quick(RESNET18_WIDE, PHOTO_64, 4, "", SGD),
         quick(RESNET50, PHOTO, 4, "", ADAMW),
-        quick("name = 'lstm', hidden = 128, layers = 2, dropout = 0.2", SERIES_64, 16, "", ADAM),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 32, "micro_batch = 12", RMSPROP),
+        quick(LSTM_2, SERIES_64, 16, "", ADAM),
+        quick(LSTM_256, SERIES_16, 32, "micro_batch = 12", RMSPROP),
         quick(OWN, PHOTO, 16, "", ADAN),
         quick(RESNET18, PHOTO, 4, "", CENTRED),
         quick("name = 'lstm', hidden = 4", SERIES_64, 64, "", AMSGRAD),
         quick(RESNET18, PHOTO, 4, "", LION),
         quick(RESNET18, PHOTO, 4, "", ADAFACTOR),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", LION),
-        quick("name = 'lstm', hidden = 256", SERIES_16, 1, "", ADAFACTOR),
+        quick(LSTM_256, SERIES_16, 1, "", LION),
+        quick(LSTM_256, SERIES_16, 1, "", ADAFACTOR),
         quick(LANGUAGE, TOKENS_64, 16, "", ADAMW),
         quick(TIED, WORDS_35, 8, "micro_batch = 3", ADAM),
         quick(TIED, WORDS_35, 8, "precision = 'bf16', recompute = 'stages'", MOMENTUM),
@@ -183,21 +180,9 @@ pub(crate) fn sample() -> Vec<Case> {
             MOMENTUM,
         ),
         quick(RESNET18, PHOTO, 8, "precision = 'fp16', lean = false", SGD),
-        quick(
-            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
-            SERIES_64,
-            16,
-            "recompute = 'stages'",
-            ADAM,
-        ),
-        quick(
-            "name = 'lstm', hidden = 128, layers = 2, dropout = 0.2",
-            SERIES_64,
-            16,
-            "precision = 'bf16'",
-            ADAM,
-        ),
-        quick("name = 'lstm', hidden = 128", SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
+        quick(LSTM_2, SERIES_64, 16, "recompute = 'stages'", ADAM),
+        quick(LSTM_2, SERIES_64, 16, "precision = 'bf16'", ADAM),
+        quick(LSTM_128, SERIES_64, 16, "lean = false, precision = 'bf16'", ADAM),
         quick(OWN, PHOTO, 16, "precision = 'bf16', recompute = 'stages'", ADAM),
     ]
 }

@@ -10,25 +10,28 @@
 //! the 95th percentile above 5 %, or an under-prediction above 5 %; over several devices where an error is above 1 %, or an
 //! under-prediction above 1.5 %.
 
-mod child;
 mod drift;
 mod drift_grid;
 mod grid;
 mod measure;
 mod summary;
 
-use std::{error::Error, process::ExitCode};
+use std::{
+    env,
+    error::Error,
+    io,
+    process::{Command, ExitCode},
+};
 
-use child::in_a_process;
 use grid::Case;
 use measure::{Outcome, errors, measure, measure_devices};
 use oomph_core::Bytes;
-use oomph_tree::tables::Table;
+use serde::de::DeserializeOwned;
 use summary::Summary;
 
 use crate::{
     Outcome as Ended,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
 };
 
 const COLUMNS: [&str; 11] = [
@@ -57,8 +60,7 @@ pub(crate) fn run(arguments: &[String]) -> Ended {
         println!("{outcome}");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     if arguments.first().is_some_and(|word| word == "drift") {
         return ended(drift::run(&arguments[1..], is_saved)?);
     }
@@ -71,6 +73,16 @@ pub(crate) fn run(arguments: &[String]) -> Ended {
 /// Measures a case of the first table.
 const CASE: &str = "--case";
 
+/// Runs this tool again with `flag` and a configuration, and reads the outcome that it prints. Each case has a process of
+/// its own, since a backend keeps some memory until its process ends.
+fn in_a_process<T: DeserializeOwned>(flag: &str, config: &str) -> io::Result<T> {
+    let output = Command::new(env::current_exe()?).args(["plan-accuracy", flag, config]).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 fn ended(holds: bool) -> Ended {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -78,14 +90,13 @@ fn ended(holds: bool) -> Ended {
 /// The first table: models, batches, optimizers and levers on one device. Whether the errors are in bounds.
 fn one_device(words: &[String], is_saved: bool) -> Result<bool, Box<dyn Error>> {
     let cases: Vec<Case> = grid::all().into_iter().filter(|case| is_asked(case, words)).collect();
-    let mut table = Table::new("cargo xtask plan-accuracy --save", &COLUMNS);
-    println!("{}", table.head());
+    let mut table = Measured::begin("plan-accuracy", is_saved, &COLUMNS);
     let mut all = Vec::new();
     let mut failed = 0;
     for case in &cases {
         match in_a_process(CASE, &case.config()) {
             Ok(outcome) => {
-                println!("{}", table.add(row(case, &outcome)));
+                table.add(row(case, &outcome));
                 all.extend(errors(&outcome));
             }
             Err(error) => {
@@ -96,10 +107,8 @@ fn one_device(words: &[String], is_saved: bool) -> Result<bool, Box<dyn Error>> 
     }
     let Some(summary) = Summary::of(&all) else { return Err("no case was measured".into()) };
     println!("\n{summary}");
-    if is_saved {
-        table.figures = summary.figures();
-        save(table, "plan-accuracy")?;
-    }
+    table.data.figures = summary.figures();
+    table.end("plan-accuracy")?;
     let holds = summary.median <= 0.02 && summary.p95 <= 0.05 && summary.worst_under <= 0.05;
     Ok(holds && failed == 0)
 }

@@ -20,11 +20,10 @@ use burn::{
 };
 
 use networks::{Classifies, Recurrent, ResNet};
-use oomph_tree::tables::Table;
 
 use crate::{
     Outcome,
-    measured::{save, take_flag},
+    measured::{Measured, without_save},
 };
 
 /// Steps of a round. The fastest counts.
@@ -33,14 +32,13 @@ const LR: f64 = 0.01;
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let mut arguments = arguments.to_vec();
-    let is_saved = take_flag(&mut arguments, "--save");
+    let (arguments, is_saved) = without_save(arguments);
     let rounds = arguments.first().map_or(Ok(5), |text| text.parse::<usize>())?.max(1);
-    let mut table = Table::new(
-        "cargo xtask stock-burn --save",
+    let mut table = Measured::begin(
+        "stock-burn",
+        is_saved,
         &["network", ">Burn's layers, s a step", ">ours", ">times as fast"],
     );
-    println!("{}", table.head());
     let device = Device::flex().autodiff();
     let resnet = row(
         "ResNet-18, width 64, 32×32, batch 32",
@@ -48,17 +46,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         || stock(ResNet::new(&device), [32, 3, 32, 32]),
         || ours::step_seconds(ours::RESNET, STEPS),
     )?;
-    println!("{}", table.add(resnet));
+    table.add(resnet);
     let lstm = row(
         "LSTM, 128 → 256, 64 steps, batch 32",
         rounds,
         || stock(Recurrent::new(&device), [32, 64, 128]),
         || ours::step_seconds(ours::LSTM, STEPS),
     )?;
-    println!("{}", table.add(lstm));
-    if is_saved {
-        save(table, "stock-burn")?;
-    }
+    table.add(lstm);
+    table.end("stock-burn")?;
     Ok(ExitCode::SUCCESS)
 }
 

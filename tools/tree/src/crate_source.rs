@@ -12,7 +12,10 @@ use syn::{
     visit::{self, Visit},
 };
 
-use crate::{Tree, rust_file::is_test};
+use crate::{
+    Tree,
+    rust_file::{attributes, is_test},
+};
 
 /// One source file.
 #[derive(Debug)]
@@ -107,7 +110,7 @@ impl CrateSource {
         let mut source = Self::default();
         source.modules.push(Module::default());
         let folder = parent(&root).to_owned();
-        Reader { tree, source: &mut source, module: 0, file: 0, folder: folder.clone() }.file(&root, &folder);
+        Reader { tree, source: &mut source, module: 0, file: 0, folder }.file(&root);
         source
     }
 
@@ -135,31 +138,22 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, path: &str, folder: &str) {
+    /// Reads the file of this module.
+    fn file(&mut self, path: &str) {
         let text = self.tree.text(path);
         let syntax = syn::parse_file(&text).unwrap_or_else(|error| panic!("cannot parse {path}: {error}"));
         let lines = crate::RustFile::parse(path, text).source_lines();
-        let file = self.source.files.len();
+        self.file = self.source.files.len();
         self.source.files.push(SourceFile { path: path.to_owned(), lines });
-        self.source.modules[self.module].file = file;
-        let mut reader = Reader {
-            tree: self.tree,
-            source: &mut *self.source,
-            module: self.module,
-            file,
-            folder: folder.to_owned(),
-        };
-        reader.visit_file(&syntax);
+        self.source.modules[self.module].file = self.file;
+        self.visit_file(&syntax);
     }
 
     /// A child without a body: its file, in this module's folder.
     fn child_file(&mut self, name: &str, attributes: &[Attribute]) {
         let named = attributes.iter().find(|attribute| attribute.path().is_ident("path"));
-        let named = named.and_then(|attribute| match &attribute.meta {
-            syn::Meta::NameValue(pair) => match &pair.value {
-                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
-                _ => None,
-            },
+        let named = named.and_then(|attribute| match &attribute.meta.require_name_value().ok()?.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
             _ => None,
         });
         let here = parent(&self.source.files[self.file].path).to_owned();
@@ -169,11 +163,11 @@ impl Reader<'_> {
         };
         let path = candidates.into_iter().find(|path| self.tree.root().join(path).exists());
         let path = path.unwrap_or_else(|| panic!("no file for `mod {name}` in {}", self.folder));
-        let folder = match Path::new(&path).file_name().is_some_and(|file| file == "mod.rs") {
+        self.folder = match Path::new(&path).file_name().is_some_and(|file| file == "mod.rs") {
             true => parent(&path).to_owned(),
             false => path.trim_end_matches(".rs").to_owned(),
         };
-        self.file(&path, &folder);
+        self.file(&path);
     }
 
     fn parameters(&mut self, signature: &syn::Signature) {
@@ -204,23 +198,6 @@ fn is_tuple(kind: &syn::Type) -> bool {
         syn::Type::Reference(inner) => is_tuple(&inner.elem),
         syn::Type::Paren(inner) => is_tuple(&inner.elem),
         _ => false,
-    }
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(it) => &it.attrs,
-        Item::Enum(it) => &it.attrs,
-        Item::Fn(it) => &it.attrs,
-        Item::Impl(it) => &it.attrs,
-        Item::Macro(it) => &it.attrs,
-        Item::Mod(it) => &it.attrs,
-        Item::Static(it) => &it.attrs,
-        Item::Struct(it) => &it.attrs,
-        Item::Trait(it) => &it.attrs,
-        Item::Type(it) => &it.attrs,
-        Item::Use(it) => &it.attrs,
-        _ => &[],
     }
 }
 
@@ -273,23 +250,19 @@ impl<'a> Visit<'a> for Reader<'_> {
         let module = self.source.modules.len();
         self.source.modules.push(Module { file: self.file, parent: Some(self.module), ..Module::default() });
         self.source.modules[self.module].children.insert(name.clone(), module);
-        let folder = format!("{}/{name}", self.folder);
+        let mut inner = Reader {
+            tree: self.tree,
+            source: &mut *self.source,
+            module,
+            file: self.file,
+            folder: self.folder.clone(),
+        };
         match &item.content {
             Some((_, items)) => {
-                let mut inner =
-                    Reader { tree: self.tree, source: &mut *self.source, module, file: self.file, folder };
+                inner.folder = format!("{}/{name}", self.folder);
                 items.iter().for_each(|item| inner.visit_item(item));
             }
-            None => {
-                let mut inner = Reader {
-                    tree: self.tree,
-                    source: &mut *self.source,
-                    module,
-                    file: self.file,
-                    folder: self.folder.clone(),
-                };
-                inner.child_file(&name, &item.attrs);
-            }
+            None => inner.child_file(&name, &item.attrs),
         }
     }
 

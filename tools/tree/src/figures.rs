@@ -47,23 +47,19 @@ impl CrateSource {
 
 /// The figures of one crate.
 #[derive(Debug)]
-pub struct CrateFigures {
+struct CrateFigures {
     /// Its folder, `.` for the root package.
-    pub name: String,
-    /// Lines of source without tests.
-    pub lines: usize,
-    /// Source files.
-    pub files: usize,
+    name: String,
+    lines: usize,
+    files: usize,
     /// Files in its largest cycle; 0 without one.
-    pub largest_cycle: usize,
-    /// Names that its root re-exports.
-    pub reexports: usize,
-    /// Structs with more fields than [`MOST_FIELDS`], as `name fields`.
-    pub large_structs: Vec<String>,
-    /// Types with more methods than [`MOST_METHODS`], as `name methods`.
-    pub large_types: Vec<String>,
-    /// Parameters that are tuples.
-    pub tuple_parameters: usize,
+    largest_cycle: usize,
+    reexports: usize,
+    /// As `name fields`.
+    large_structs: Vec<String>,
+    /// As `name methods`.
+    large_types: Vec<String>,
+    tuple_parameters: usize,
 }
 
 /// A struct has at most so many fields.
@@ -72,8 +68,7 @@ pub const MOST_FIELDS: usize = 15;
 pub const MOST_METHODS: usize = 25;
 
 impl CrateFigures {
-    /// Of the crate in `folder`.
-    pub fn of(tree: &Tree, folder: &str) -> Self {
+    fn of(tree: &Tree, folder: &str) -> Self {
         let source = CrateSource::read(tree, folder);
         let structs = source.structs.iter().filter(|it| it.count > MOST_FIELDS);
         let methods = source.method_counts().into_iter().filter(|it| it.count > MOST_METHODS);
@@ -93,8 +88,7 @@ impl CrateFigures {
 /// The figures of all crates; displays as a table.
 #[derive(Debug)]
 pub struct Figures {
-    /// One of each crate, by name.
-    pub crates: Vec<CrateFigures>,
+    crates: Vec<CrateFigures>,
 }
 
 impl Figures {

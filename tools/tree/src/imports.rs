@@ -54,11 +54,7 @@ impl CrateSource {
         let mut imports: BTreeMap<usize, BTreeMap<usize, Import>> = BTreeMap::new();
         for import in &self.uses {
             let from = self.modules[import.module].file;
-            let to = match self.resolve(import.module, &import.path, 0) {
-                Some(Target::Module(module)) => self.modules[module].file,
-                Some(Target::File(file)) => file,
-                None => continue,
-            };
+            let Some(to) = self.file_of(import.module, &import.path) else { continue };
             if to != from {
                 let shown = Import { line: import.line, path: import.path.join("::") };
                 imports.entry(from).or_default().entry(to).or_insert(shown);
@@ -69,12 +65,16 @@ impl CrateSource {
 
     /// The file that defines the type an `impl` names, and the type.
     pub(crate) fn type_of(&self, module: usize, path: &[String]) -> (usize, String) {
-        let name = path.last().cloned().unwrap_or_default();
-        match self.resolve(module, path, 0) {
-            Some(Target::File(file)) => (file, name),
-            Some(Target::Module(module)) => (self.modules[module].file, name),
-            None => (self.modules[module].file, name),
-        }
+        let file = self.file_of(module, path).unwrap_or(self.modules[module].file);
+        (file, path.last().cloned().unwrap_or_default())
+    }
+
+    /// The file to which `path` leads that stands in `module`; `None` out of the crate.
+    fn file_of(&self, module: usize, path: &[String]) -> Option<usize> {
+        Some(match self.resolve(module, path, 0)? {
+            Target::Module(module) => self.modules[module].file,
+            Target::File(file) => file,
+        })
     }
 
     /// Where `path` leads that stands in `module`; `None` out of the crate.
@@ -101,10 +101,9 @@ impl CrateSource {
             } else if known.names.contains(name) {
                 return Some(Target::File(known.file));
             } else {
-                match self.through_uses(at, name, steps) {
-                    Some(Target::Module(module)) => at = module,
-                    Some(Target::File(file)) => return Some(Target::File(file)),
-                    None => return None,
+                match self.through_uses(at, name, steps)? {
+                    Target::Module(module) => at = module,
+                    file => return Some(file),
                 }
             }
             (rest, is_relative) = (others, true);

@@ -22,7 +22,7 @@ mod rust_file;
 pub mod tables;
 
 pub use crate_source::{CrateSource, Fields, SourceFile, TupleParameter};
-pub use figures::{CrateFigures, Figures, MOST_FIELDS, MOST_METHODS, MethodCount};
+pub use figures::{Figures, MOST_FIELDS, MOST_METHODS, MethodCount};
 pub use files::Tree;
 pub use imports::{Cycle, Import};
 pub use rust_file::{Lines, RustFile};

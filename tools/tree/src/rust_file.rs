@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use proc_macro2::Span;
 use syn::{
-    Attribute, Meta,
+    Attribute, Item, Meta,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -92,6 +92,23 @@ fn body(signature: &syn::Signature, block: &syn::Block) -> (String, Lines) {
     (signature.ident.to_string(), start..=end)
 }
 
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(it) => &it.attrs,
+        Item::Enum(it) => &it.attrs,
+        Item::Fn(it) => &it.attrs,
+        Item::Impl(it) => &it.attrs,
+        Item::Macro(it) => &it.attrs,
+        Item::Mod(it) => &it.attrs,
+        Item::Static(it) => &it.attrs,
+        Item::Struct(it) => &it.attrs,
+        Item::Trait(it) => &it.attrs,
+        Item::Type(it) => &it.attrs,
+        Item::Use(it) => &it.attrs,
+        _ => &[],
+    }
+}
+
 /// Whether attributes make an item a test.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
@@ -102,16 +119,8 @@ pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
 }
 
 impl<'a> Visit<'a> for Spans {
-    fn visit_item(&mut self, item: &'a syn::Item) {
-        let attributes = match item {
-            syn::Item::Fn(function) => &function.attrs,
-            syn::Item::Mod(module) => &module.attrs,
-            syn::Item::Impl(implementation) => &implementation.attrs,
-            syn::Item::Const(constant) => &constant.attrs,
-            syn::Item::Use(import) => &import.attrs,
-            _ => &Vec::new(),
-        };
-        if is_test(attributes) {
+    fn visit_item(&mut self, item: &'a Item) {
+        if is_test(attributes(item)) {
             self.tests.push(lines(item.span()));
         }
         visit::visit_item(self, item);

@@ -15,6 +15,7 @@ use crate::{
     input::read_file,
     memory_images::{Classes, ImagePart, LabelRule, MemoryImages, file_name},
     options::max_file_bytes,
+    source::Parts,
     transform::TransformSettings,
 };
 
@@ -132,8 +133,8 @@ impl OpenSource for Cifar10Settings {
             (folder, _) => folder?,
         };
         let classes = Classes { count: CLASSES, names: self.class_names(&folder)? };
-        let (train, test) = (self.part(&folder, &TRAIN)?, self.part(&folder, &[TEST])?);
-        Ok(MemoryImages::open(train, test, SHAPE, classes, &self.transform))
+        let parts = Parts { train: self.part(&folder, &TRAIN)?, test: self.part(&folder, &[TEST])? };
+        Ok(Arc::new(MemoryImages::new(parts, SHAPE, u8::MAX, classes, &self.transform)))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -152,15 +152,8 @@ fn verify_existing(remote: &Remote, target: &Path) -> Result<(), DownloadError> 
 
 /// The SHA-256 of a file, in hex.
 fn sha256(path: &Path) -> Result<String, DownloadError> {
-    let refused = |error| DownloadError::io("read", path)(error);
-    let mut file = File::open(path).map_err(refused)?;
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(format!("{:x}", hash.finalize())),
-            Ok(count) => hash.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(refused(error)),
-        }
-    }
+    let mut hash = Sha256::new();
+    let hashed = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
+    hashed.map_err(DownloadError::io("read", path))?;
+    Ok(format!("{:x}", hash.finalize()))
 }

@@ -1,11 +1,11 @@
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
 use oomph_core::Bytes;
 
-use super::{
-    cache::PixelCache,
-    decode::Decoder,
-    scan::FolderPart,
-    settings::{CacheChoice, FolderSettings},
-};
+use super::{decode::Decoder, scan::FolderPart, settings::FolderSettings};
 use crate::{SampleError, transform::ImageShape};
 
 /// The images of one part: where they are, how they are decoded, and those decoded before.
@@ -21,13 +21,8 @@ impl FolderImages {
         /// The largest part that `cache = "auto"` keeps in memory.
         const AUTO: usize = 1 << 30;
         let bytes = part.len().saturating_mul(shape.elements());
-        let keep = match settings.cache {
-            CacheChoice::Auto => bytes <= AUTO,
-            CacheChoice::Memory => true,
-            CacheChoice::None => false,
-        };
-        let cache = keep.then(|| PixelCache::new(part.len()));
-        Self { part, decoder: settings.decoder(), shape, cache }
+        let cache = settings.cache.unwrap_or(bytes <= AUTO).then(|| PixelCache::new(part.len()));
+        Self { part, decoder: settings.decoder, shape, cache }
     }
 
     /// Calls `use_pixels` with the pixels of an image.
@@ -49,5 +44,53 @@ impl FolderImages {
 
     pub(super) fn host_bytes(&self) -> Bytes {
         self.part.host_bytes() + self.cache.as_ref().map(PixelCache::host_bytes).unwrap_or_default()
+    }
+}
+
+/// The pixels of decoded images, shared by all threads.
+struct PixelCache {
+    images: Vec<OnceLock<Box<[u8]>>>,
+    pixel_bytes: AtomicU64,
+}
+
+impl PixelCache {
+    /// An empty cache for `images` images.
+    fn new(images: usize) -> Self {
+        Self { images: (0..images).map(|_| OnceLock::new()).collect(), pixel_bytes: AtomicU64::new(0) }
+    }
+
+    /// The pixels of image `index`, decoded on the first call. After a failure the next call decodes again.
+    fn get<E>(&self, index: usize, decode: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<&[u8], E> {
+        let slot = &self.images[index];
+        if slot.get().is_none() {
+            let pixels = decode()?.into_boxed_slice();
+            let bytes = pixels.len() as u64;
+            // If two threads decode the same image, the later result is dropped; both are equal.
+            if slot.set(pixels).is_ok() {
+                self.pixel_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+        // It is set, by this thread or another.
+        Ok(slot.get().map(Box::as_ref).unwrap_or_default())
+    }
+
+    /// The memory in use at present.
+    fn host_bytes(&self) -> Bytes {
+        let slots = self.images.len() * size_of::<OnceLock<Box<[u8]>>>();
+        Bytes::new(self.pixel_bytes.load(Ordering::Relaxed) + slots as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_decoded_once_unless_that_failed() {
+        let cache = PixelCache::new(2);
+        assert_eq!(cache.get(1, || Err("corrupt")), Err("corrupt"));
+        assert_eq!(cache.get(1, || Ok::<_, &str>(vec![1, 2])), Ok(&[1, 2][..]));
+        assert_eq!(cache.get(1, || Err("not asked again")), Ok(&[1, 2][..]));
+        assert_eq!(cache.host_bytes(), Bytes::new(2 + 2 * size_of::<OnceLock<Box<[u8]>>>() as u64));
     }
 }

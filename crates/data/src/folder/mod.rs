@@ -1,4 +1,3 @@
-mod cache;
 mod decode;
 mod files;
 mod folder_images;
@@ -17,7 +16,8 @@ pub use self::{files::image_files, settings::folder};
 use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
 use crate::{
     DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
-    transform::{ImageShape, ImageTransform, Statistics},
+    source::Parts,
+    transform::{ImageShape, ImageTransform},
 };
 
 impl OpenSource for FolderSettings {
@@ -29,11 +29,20 @@ impl OpenSource for FolderSettings {
         };
         let train = FolderImages::new(listing.train, shape, self);
         let test = FolderImages::new(listing.test, shape, self);
-        let statistics = self
-            .transform
-            .normalize
-            .statistics(|| statistics_cache::recall_or_compute(&train, shape, self, context))?;
-        Ok(Arc::new(Folder::new(listing.classes, train, test, shape, self, &statistics)))
+        let statistics = match self.transform.normalize.known() {
+            Some(statistics) => statistics,
+            None => statistics_cache::recall_or_compute(&train, shape, self, context)?,
+        };
+        Ok(Arc::new(Folder {
+            spec: SampleSpec {
+                input: shape.into(),
+                target: TargetSpec::Class { count: listing.classes.len() },
+            },
+            class_names: listing.classes,
+            parts: Parts { train, test },
+            transform: ImageTransform::new(shape, &self.transform, &statistics, u8::MAX),
+            reader: ImageReader::new(shape, statistics).with_decoder(self.decoder),
+        }))
     }
 }
 
@@ -41,7 +50,7 @@ impl OpenSource for FolderSettings {
 fn first_size(train: &FolderPart, settings: &FolderSettings) -> Result<ImageShape, DataError> {
     let mut first_error = None;
     for index in 0..train.len() {
-        match settings.decoder().size(&train.path(index)) {
+        match settings.decoder.size(&train.path(index)) {
             Ok((height, width)) => return Ok(ImageShape { channels: settings.channels, height, width }),
             Err(error) => {
                 let error = SampleError::new(train.name(index), error);
@@ -62,37 +71,9 @@ fn first_size(train: &FolderPart, settings: &FolderSettings) -> Result<ImageShap
 struct Folder {
     spec: SampleSpec,
     class_names: Vec<String>,
-    train: FolderImages,
-    test: FolderImages,
+    parts: Parts<FolderImages>,
     transform: ImageTransform,
     reader: ImageReader,
-}
-
-impl Folder {
-    fn new(
-        class_names: Vec<String>,
-        train: FolderImages,
-        test: FolderImages,
-        shape: ImageShape,
-        settings: &FolderSettings,
-        statistics: &Statistics,
-    ) -> Self {
-        Self {
-            spec: SampleSpec { input: shape.into(), target: TargetSpec::Class { count: class_names.len() } },
-            class_names,
-            train,
-            test,
-            transform: ImageTransform::new(shape, &settings.transform, statistics, u8::MAX),
-            reader: ImageReader::new(shape, statistics.clone()).with_decoder(settings.decoder()),
-        }
-    }
-
-    fn images(&self, split: Split) -> &FolderImages {
-        match split {
-            Split::Train => &self.train,
-            Split::Test => &self.test,
-        }
-    }
 }
 
 impl Source for Folder {
@@ -105,11 +86,11 @@ impl Source for Folder {
     }
 
     fn len(&self, split: Split) -> usize {
-        self.images(split).part.len()
+        self.parts.of(split).part.len()
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
-        let images = self.images(split);
+        let images = self.parts.of(split);
         let values = images.pixels(index, |pixels| self.transform.apply(pixels, augment))?;
         Ok(Sample { input: Values::Floats(values), target: Target::Class(images.part.class(index)) })
     }
@@ -119,10 +100,10 @@ impl Source for Folder {
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {
-        format!("`{}`", self.images(split).part.name(index))
+        format!("`{}`", self.parts.of(split).part.name(index))
     }
 
     fn host_bytes(&self) -> Bytes {
-        self.train.host_bytes() + self.test.host_bytes()
+        self.parts.train.host_bytes() + self.parts.test.host_bytes()
     }
 }

@@ -1,7 +1,6 @@
 use std::path::PathBuf;
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::Bytes;
 
 use super::decode::{Decoder, MAX_FILE_BYTES, Resize};
 use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
@@ -41,18 +40,20 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
     Ok(Box::new(FolderSettings {
         path: path.into(),
         size: read_size(section)?,
-        resize: section.choice(
-            "resize",
-            "bilinear",
-            &[("bilinear", Resize::Bilinear), ("nearest", Resize::Nearest)],
-        )?,
+        decoder: Decoder {
+            resize: section.choice(
+                "resize",
+                "bilinear",
+                &[("bilinear", Resize::Bilinear), ("nearest", Resize::Nearest)],
+            )?,
+            max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(MAX_FILE_BYTES),
+        },
         channels,
         cache: section.choice(
             "cache",
             "auto",
-            &[("auto", CacheChoice::Auto), ("memory", CacheChoice::Memory), ("none", CacheChoice::None)],
+            &[("auto", None), ("memory", Some(true)), ("none", Some(false))],
         )?,
-        max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(MAX_FILE_BYTES),
         transform: TransformSettings::read(section, channels)?,
         on_corrupt: OnCorrupt::read(section)?,
     }))
@@ -63,26 +64,12 @@ pub(super) struct FolderSettings {
     pub(super) path: PathBuf,
     /// Height and width; `None` for those of the first training image.
     pub(super) size: Option<(usize, usize)>,
-    pub(super) resize: Resize,
+    pub(super) decoder: Decoder,
     pub(super) channels: usize,
-    pub(super) cache: CacheChoice,
-    pub(super) max_file_bytes: Bytes,
+    /// Whether decoded images are kept in memory; `None` decides by their size.
+    pub(super) cache: Option<bool>,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
-}
-
-/// Whether decoded images are kept in memory.
-#[derive(Clone, Copy)]
-pub(super) enum CacheChoice {
-    Auto,
-    Memory,
-    None,
-}
-
-impl FolderSettings {
-    pub(super) fn decoder(&self) -> Decoder {
-        Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize }
-    }
 }
 
 /// `size` is an integer or a list of two.

@@ -50,9 +50,9 @@ pub(super) fn recall_or_compute(
 /// SHA-256 of the list of files (names, sizes, times) and of the settings that affect the pixels.
 fn fingerprint(images: &FolderImages, shape: ImageShape, settings: &FolderSettings) -> String {
     let ImageShape { channels, height, width } = shape;
-    let limits = (settings.max_file_bytes.get(), statistics::MOST_IMAGES);
+    let limits = (settings.decoder.max_file_bytes.get(), statistics::MOST_IMAGES);
     let mut hash = Sha256::new();
-    hash.update(format!("{VERSION} {channels} {height} {width} {:?} {limits:?}\n", settings.resize));
+    hash.update(format!("{VERSION} {channels} {height} {width} {:?} {limits:?}\n", settings.decoder.resize));
     for index in 0..images.part.len() {
         let path = images.part.path(index);
         // A missing file counts as one of size 0 from 1970; decoding it fails later.

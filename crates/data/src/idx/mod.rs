@@ -16,6 +16,7 @@ use crate::{
     download::{Remote, download},
     input::read_file,
     memory_images::{Classes, ImagePart, LabelRule, Labels, MemoryImages, PixelBlock, file_name},
+    source::Parts,
     transform::ImageShape,
 };
 
@@ -29,13 +30,14 @@ impl OpenSource for IdxSettings {
             Some(name) => Ok(self.path.join(name)),
             None => find(&self.path, stems, kind, self.name.is_some()),
         };
+        let [train_images, train_labels, test_images, test_labels] = &self.files;
         let train = IdxFiles {
-            images: find(&self.files.train_images, &["train-images"], "idx3")?,
-            labels: find(&self.files.train_labels, &["train-labels"], "idx1")?,
+            images: find(train_images, &["train-images"], "idx3")?,
+            labels: find(train_labels, &["train-labels"], "idx1")?,
         };
         let test = IdxFiles {
-            images: find(&self.files.test_images, &["t10k-images", "test-images"], "idx3")?,
-            labels: find(&self.files.test_labels, &["t10k-labels", "test-labels"], "idx1")?,
+            images: find(test_images, &["t10k-images", "test-images"], "idx3")?,
+            labels: find(test_labels, &["t10k-labels", "test-labels"], "idx1")?,
         };
         let (train, test) = (train.read(self)?, test.read(self)?);
         let shape = train.shape;
@@ -45,7 +47,8 @@ impl OpenSource for IdxSettings {
         let names = class_names.filter(|names| names.len() == classes);
         let test = test.labelled(self, classes, Some(shape))?;
         let train = train.labelled(self, classes, None)?;
-        Ok(MemoryImages::open(train, test, shape, Classes { count: classes, names }, &self.transform))
+        let classes = Classes { count: classes, names };
+        Ok(Arc::new(MemoryImages::new(Parts { train, test }, shape, u8::MAX, classes, &self.transform)))
     }
 }
 
@@ -101,8 +104,8 @@ struct IdxContent {
 impl IdxFiles {
     fn read(self, settings: &IdxSettings) -> Result<IdxContent, DataError> {
         let limit = settings.max_file_bytes;
-        let images = read_file(&self.images, limit, |input| Idx::read(input, Content::Images))?;
-        let labels = read_file(&self.labels, limit, |input| Idx::read(input, Content::Labels))?.values;
+        let images = read_file(&self.images, limit, |input| Idx::read(input, Content::IMAGES))?;
+        let labels = read_file(&self.labels, limit, |input| Idx::read(input, Content::LABELS))?.values;
         if labels.len() != images.dims[0] {
             let (images_file, images) = (file_name(&self.images), images.dims[0]);
             let problem = FormatProblem::Count { labels: labels.len(), images, images_file };
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_known_file_is_found_under_its_name() {
-        for known in [KnownImages::Mnist, KnownImages::FashionMnist] {
+        for known in [&known::MNIST, &known::FASHION_MNIST] {
             let place = tempfile::tempdir().expect("a temporary directory");
             for (name, remote) in known.files() {
                 assert!(remote.url.starts_with("https://") && remote.url.ends_with(name));

@@ -18,34 +18,27 @@ const UNSIGNED_BYTE: u8 = 8;
 
 /// The expected content of an IDX file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// One label per sample.
-    Labels,
-    /// One image per sample: `[count, height, width]`, or with one more dimension for the channels.
-    Images,
+pub(crate) struct Content {
+    /// The possible numbers of dimensions.
+    ranks: &'static [u8],
+    /// The first bytes, in words.
+    expected: &'static str,
+    what: &'static str,
 }
 
 impl Content {
-    fn ranks(self) -> &'static [u8] {
-        match self {
-            Self::Labels => &[1],
-            Self::Images => &[3, 4],
-        }
-    }
-
-    fn expected(self) -> &'static str {
-        match self {
-            Self::Labels => "0x00000801, unsigned bytes in 1 dimension, for labels",
-            Self::Images => "0x00000803 or 0x00000804, unsigned bytes in 3 or 4 dimensions, for images",
-        }
-    }
-
-    fn what(self) -> &'static str {
-        match self {
-            Self::Labels => "labels",
-            Self::Images => "pixels",
-        }
-    }
+    /// One label per sample.
+    pub(crate) const LABELS: Self = Self {
+        ranks: &[1],
+        expected: "0x00000801, unsigned bytes in 1 dimension, for labels",
+        what: "labels",
+    };
+    /// One image per sample: `[count, height, width]`, or with one more dimension for the channels.
+    pub(crate) const IMAGES: Self = Self {
+        ranks: &[3, 4],
+        expected: "0x00000803 or 0x00000804, unsigned bytes in 3 or 4 dimensions, for images",
+        what: "pixels",
+    };
 }
 
 impl Idx {
@@ -56,7 +49,7 @@ impl Idx {
     pub(crate) fn read(mut input: Input<'_>, content: Content) -> Result<Self, Flaw> {
         let magic: [u8; 4] = input.array("its header")?;
         let [0, 0, UNSIGNED_BYTE, rank] = magic else { return Err(wrong_magic(magic, content)) };
-        if !content.ranks().contains(&rank) {
+        if !content.ranks.contains(&rank) {
             return Err(wrong_magic(magic, content));
         }
         let mut dims = Vec::with_capacity(rank.into());
@@ -64,14 +57,14 @@ impl Idx {
             dims.push(u32::from_be_bytes(input.array("its header")?));
         }
         if dims.contains(&0) {
-            return Err(input.flaw(FormatProblem::Nothing { what: content.what() }));
+            return Err(input.flaw(FormatProblem::Nothing { what: content.what }));
         }
         let count = dims.iter().try_fold(1u64, |count, &dim| count.checked_mul(dim.into()));
         // The product must fit in `usize`, which may have 32 bits.
         let Some(count) = count.filter(|count| usize::try_from(*count).is_ok()) else {
             return Err(input.flaw(FormatProblem::Overflow { dims }));
         };
-        let values = input.exactly(count, content.what())?;
+        let values = input.exactly(count, content.what)?;
         input.end()?;
         Ok(Self { dims: dims.into_iter().map(|dim| dim as usize).collect(), values })
     }
@@ -79,7 +72,7 @@ impl Idx {
 
 fn wrong_magic(magic: [u8; 4], content: Content) -> Flaw {
     let found = u32::from_be_bytes(magic);
-    Flaw::new(0u64, FormatProblem::Magic { found, expected: content.expected() })
+    Flaw::new(0u64, FormatProblem::Magic { found, expected: content.expected })
 }
 
 #[cfg(test)]
@@ -102,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_file_is_its_dimensions_and_values() {
-        let images = read(&file(&[2, 1, 3], &[1, 2, 3, 4, 5, 6]), Content::Images).expect("whole");
+        let images = read(&file(&[2, 1, 3], &[1, 2, 3, 4, 5, 6]), Content::IMAGES).expect("whole");
         assert_eq!(images, Idx { dims: vec![2, 1, 3], values: vec![1, 2, 3, 4, 5, 6] });
-        let labels = read(&file(&[3], &[7, 8, 9]), Content::Labels).expect("whole");
+        let labels = read(&file(&[3], &[7, 8, 9]), Content::LABELS).expect("whole");
         assert_eq!(labels.values, [7, 8, 9]);
     }
 
@@ -116,40 +109,40 @@ mod tests {
         let labels = file(&[3], &[7, 8, 9]);
         check(
             &labels,
-            Content::Images,
+            Content::IMAGES,
             "byte 0: the file begins with 0x00000801; expected 0x00000803 or 0x00000804, unsigned bytes in 3 or 4 \
              dimensions, for images",
         );
         check(
             b"\x89PNG....",
-            Content::Labels,
+            Content::LABELS,
             "byte 0: the file begins with 0x89504e47; expected 0x00000801, unsigned bytes in 1 dimension, for labels",
         );
         check(
             &labels[..3],
-            Content::Labels,
+            Content::LABELS,
             "byte 3: the file ends here; expected 1 more bytes of its header",
         );
         check(
             &labels[..6],
-            Content::Labels,
+            Content::LABELS,
             "byte 6: the file ends here; expected 2 more bytes of its header",
         );
-        check(&labels[..9], Content::Labels, "byte 9: the file ends here; expected 2 more bytes of labels");
+        check(&labels[..9], Content::LABELS, "byte 9: the file ends here; expected 2 more bytes of labels");
         check(
             &file(&[3], &[7, 8, 9, 0]),
-            Content::Labels,
+            Content::LABELS,
             "byte 11: the file continues after the data that its header announces",
         );
-        check(&file(&[0], &[]), Content::Labels, "byte 8: the file has no labels");
+        check(&file(&[0], &[]), Content::LABELS, "byte 8: the file has no labels");
         check(
             &file(&[u32::MAX; 3], &[0; 100]),
-            Content::Images,
+            Content::IMAGES,
             "byte 16: the product of the sizes [4294967295, 4294967295, 4294967295] overflows",
         );
         check(
             &file(&[1 << 10, 1 << 10, 2], &[0; 100]),
-            Content::Images,
+            Content::IMAGES,
             "byte 16: the size is 2.00 MiB or more, above `data.max_file_bytes` of 1.00 MiB",
         );
     }
@@ -157,13 +150,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..100), images: bool) {
-            let content = if images { Content::Images } else { Content::Labels };
+            let content = if images { Content::IMAGES } else { Content::LABELS };
             prop_assert!(read(&bytes, content).is_err() || bytes.starts_with(&[0, 0, 8]));
         }
 
         #[test]
         fn any_header_is_read_or_refused(dims in vec(any::<u32>(), 3..=4), values in vec(any::<u8>(), 0..50)) {
-            prop_assert!(read(&file(&dims, &values), Content::Images).is_err());
+            prop_assert!(read(&file(&dims, &values), Content::IMAGES).is_err());
         }
 
         #[test]
@@ -171,7 +164,7 @@ mod tests {
             let count = values.len() as u32 / (height * width);
             let values = &values[..(count * height * width) as usize];
             let dims = [count, height, width];
-            match read(&file(&dims, values), Content::Images) {
+            match read(&file(&dims, values), Content::IMAGES) {
                 Ok(idx) => prop_assert_eq!(&idx.values, values),
                 Err(_) => prop_assert_eq!(count, 0),
             }

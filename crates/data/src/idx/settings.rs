@@ -3,7 +3,10 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::{known::KnownImages, pixel_layout::PixelLayout};
+use super::{
+    known::{FASHION_MNIST, KnownImages, MNIST},
+    pixel_layout::PixelLayout,
+};
 use crate::{OnCorrupt, OpenSource, options::max_file_bytes, transform::TransformSettings};
 
 /// Reads the settings of images and labels in IDX files, the format of MNIST, plain or as `.gz`.
@@ -37,9 +40,10 @@ pub fn idx(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Confi
 /// The settings that [`idx`] reads.
 pub(super) struct IdxSettings {
     pub(super) path: PathBuf,
-    pub(super) name: Option<KnownImages>,
+    pub(super) name: Option<&'static KnownImages>,
     pub(super) download: bool,
-    pub(super) files: IdxFileNames,
+    /// The names of files that the user gives: images and labels to train on, images and labels held out.
+    pub(super) files: [Option<String>; 4],
     pub(super) classes: Option<usize>,
     pub(super) first_label: usize,
     pub(super) channels: usize,
@@ -49,37 +53,24 @@ pub(super) struct IdxSettings {
     pub(super) on_corrupt: OnCorrupt,
 }
 
-/// The names of the files that the user gives.
-#[derive(Default)]
-pub(super) struct IdxFileNames {
-    pub(super) train_images: Option<String>,
-    pub(super) train_labels: Option<String>,
-    pub(super) test_images: Option<String>,
-    pub(super) test_labels: Option<String>,
-}
-
 impl IdxSettings {
     pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice(
             "name",
             "none",
-            &[
-                ("none", None),
-                ("mnist", Some(KnownImages::Mnist)),
-                ("fashion-mnist", Some(KnownImages::FashionMnist)),
-            ],
+            &[("none", None), ("mnist", Some(&MNIST)), ("fashion-mnist", Some(&FASHION_MNIST))],
         )?;
         let download = section.boolean("download", false)?;
-        let files = IdxFileNames {
-            train_images: section.optional_string("train_images")?,
-            train_labels: section.optional_string("train_labels")?,
-            test_images: section.optional_string("test_images")?,
-            test_labels: section.optional_string("test_labels")?,
-        };
+        let files = [
+            section.optional_string("train_images")?,
+            section.optional_string("train_labels")?,
+            section.optional_string("test_images")?,
+            section.optional_string("test_labels")?,
+        ];
         if download && name.is_none() {
             return Err(section.invalid("download", "`false`, or `name` to be set to the data to fetch"));
         }
-        if download && files.any() {
+        if download && files.iter().any(Option::is_some) {
             return Err(section.invalid("download", "`false`, since the names of the files are set"));
         }
         let channels = section.integer("channels", 1, 1..=1024)?;
@@ -103,13 +94,6 @@ impl IdxSettings {
             transform: TransformSettings::read(section, channels)?,
             on_corrupt: OnCorrupt::read(section)?,
         })
-    }
-}
-
-impl IdxFileNames {
-    fn any(&self) -> bool {
-        let Self { train_images, train_labels, test_images, test_labels } = self;
-        [train_images, train_labels, test_images, test_labels].iter().any(|name| name.is_some())
     }
 }
 

@@ -34,17 +34,8 @@ use crate::{Batch, DataError, LoaderOptions, SampleOrder, Source};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Loader {
-    batches: LoadMode,
+    batches: Prefetcher,
     failed: bool,
-}
-
-enum LoadMode {
-    /// Loaded by the caller's thread on demand.
-    OnCall {
-        assembler: Assembler,
-        next: usize,
-    },
-    Ahead(Prefetcher),
 }
 
 impl Loader {
@@ -70,12 +61,8 @@ impl Loader {
             on_corrupt: options.on_corrupt,
         };
         let left = assembler.batches().saturating_sub(first_batch);
-        let batches = match options.workers.min(left) {
-            0 => LoadMode::OnCall { assembler, next: first_batch },
-            workers => {
-                LoadMode::Ahead(Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1)))
-            }
-        };
+        let workers = options.workers.min(left);
+        let batches = Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1));
         Self { batches, failed: false }
     }
 }
@@ -87,14 +74,7 @@ impl Iterator for Loader {
         if self.failed {
             return None;
         }
-        let batch = match &mut self.batches {
-            LoadMode::OnCall { assembler, next } => {
-                let position = *next;
-                *next += 1;
-                (position < assembler.batches()).then(|| assembler.batch(position, || false)).flatten()
-            }
-            LoadMode::Ahead(prefetcher) => prefetcher.next(),
-        };
+        let batch = self.batches.next();
         self.failed = matches!(batch, Some(Err(_)));
         batch
     }

@@ -60,7 +60,7 @@ impl Prefetcher {
 
     pub(super) fn next(&mut self) -> Option<Result<Batch, DataError>> {
         if self.workers.is_empty() {
-            // The system refused all threads.
+            // The caller's thread loads: without workers, or where the system refused all threads.
             let position = self.shared.claim()?;
             self.shared.lock().take += 1;
             return self.shared.assembler.batch(position, || false);

@@ -56,9 +56,10 @@ impl CsvTable {
         if !reader.read_byte_record(&mut record).map_err(unreadable)? {
             return Err(Flaw::new(0u64, FormatProblem::Nothing { what: "header" }));
         }
-        let header = Header::read(&record)?;
-        let places = header.places(wanted.columns)?;
-        let mut table = Self { names: header.names_of(&places), rows: Vec::new(), values: Vec::new() };
+        let header = header(&record)?;
+        let places = places(&header, wanted.columns)?;
+        let names = places.iter().map(|&place| header[place].clone()).collect();
+        let mut table = Self { names, rows: Vec::new(), values: Vec::new() };
         while reader.read_byte_record(&mut record).map_err(unreadable)? {
             table.push(&record, &header, &places, wanted.on_corrupt)?;
         }
@@ -71,12 +72,12 @@ impl CsvTable {
     fn push(
         &mut self,
         record: &ByteRecord,
-        header: &Header,
+        header: &[String],
         places: &[usize],
         on_corrupt: OnCorrupt,
     ) -> Result<(), Flaw> {
         let (byte, line) = record.position().map_or((0, 0), |place| (place.byte(), place.line()));
-        let (found, expected) = (record.len(), header.names.len());
+        let (found, expected) = (record.len(), header.len());
         let start = self.values.len();
         let bad = |problem: FormatProblem, column: Option<u32>| match on_corrupt {
             OnCorrupt::Fail => Err(Flaw::new(byte, problem)),
@@ -92,7 +93,7 @@ impl CsvTable {
             match number(field) {
                 Some(value) => self.values.push(value),
                 None => {
-                    let name = shortened(&header.names[place]);
+                    let name = shortened(&header[place]);
                     let text = shortened(&String::from_utf8_lossy(&field[..field.len().min(200)]));
                     let bad = bad(FormatProblem::NotANumber { line, column: name, text }, Some(column))?;
                     self.values.truncate(start);
@@ -148,46 +149,36 @@ impl CsvTable {
     }
 }
 
-/// The first row.
-struct Header {
-    names: Vec<String>,
+/// The names in the first row.
+fn header(record: &ByteRecord) -> Result<Vec<String>, Flaw> {
+    let name = |field: &[u8]| Some(std::str::from_utf8(field).ok()?.trim().to_owned());
+    let names: Option<_> = record.iter().map(name).collect();
+    let byte = record.position().map_or(0, csv::Position::byte);
+    names.ok_or_else(|| Flaw::new(byte, FormatProblem::NotText))
 }
 
-impl Header {
-    fn read(record: &ByteRecord) -> Result<Self, Flaw> {
-        let name = |field: &[u8]| Some(std::str::from_utf8(field).ok()?.trim().to_owned());
-        let names: Option<Vec<_>> = record.iter().map(name).collect();
-        let byte = record.position().map_or(0, csv::Position::byte);
-        names.map(|names| Self { names }).ok_or_else(|| Flaw::new(byte, FormatProblem::NotText))
+/// The positions of the columns; of all if there are none.
+fn places(header: &[String], columns: &[String]) -> Result<Vec<usize>, Flaw> {
+    let flaw = |problem| Flaw::new(0u64, problem);
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    let all = columns.is_empty();
+    for (place, name) in header.iter().enumerate() {
+        let is_second = by_name.insert(name, place).is_some();
+        if is_second && (all || columns.contains(name)) {
+            return Err(flaw(FormatProblem::SameName { name: shortened(name) }));
+        }
     }
-
-    /// The positions of the columns.
-    fn places(&self, columns: &[String]) -> Result<Vec<usize>, Flaw> {
-        let flaw = |problem| Flaw::new(0u64, problem);
-        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-        let all = columns.is_empty();
-        for (place, name) in self.names.iter().enumerate() {
-            let is_second = by_name.insert(name, place).is_some();
-            if is_second && (all || columns.contains(name)) {
-                return Err(flaw(FormatProblem::SameName { name: shortened(name) }));
-            }
-        }
-        if all {
-            return Ok((0..self.names.len()).collect());
-        }
-        let place = |name: &String| {
-            let missing = || {
-                let known = self.names.iter().take(100).map(|name| shortened(name)).collect();
-                flaw(FormatProblem::NoColumn { name: shortened(name), known })
-            };
-            by_name.get(name.as_str()).copied().ok_or_else(missing)
+    if all {
+        return Ok((0..header.len()).collect());
+    }
+    let place = |name: &String| {
+        let missing = || {
+            let known = header.iter().take(100).map(|name| shortened(name)).collect();
+            flaw(FormatProblem::NoColumn { name: shortened(name), known })
         };
-        columns.iter().map(place).collect()
-    }
-
-    fn names_of(&self, places: &[usize]) -> Vec<String> {
-        places.iter().map(|&place| self.names[place].clone()).collect()
-    }
+        by_name.get(name.as_str()).copied().ok_or_else(missing)
+    };
+    columns.iter().map(place).collect()
 }
 
 /// A finite number.

@@ -1,7 +1,7 @@
 mod csv_table;
 mod settings;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
 
@@ -10,7 +10,7 @@ use self::settings::CsvSettings;
 pub use self::settings::csv;
 use crate::{
     DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
-    input::read_file, memory_images::file_name,
+    input::read_file, memory_images::file_name, source::Parts,
 };
 
 impl OpenSource for CsvSettings {
@@ -21,7 +21,7 @@ impl OpenSource for CsvSettings {
         let columns = self.all_columns();
         let wanted =
             CsvSelection { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
-        let table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
+        let mut table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
         let inputs = if self.columns.is_empty() { table.names.len() } else { self.columns.len() };
         let place = |name: &String| {
             let missing = || FormatProblem::NoColumn { name: name.clone(), known: table.names.clone() };
@@ -31,24 +31,34 @@ impl OpenSource for CsvSettings {
         let targets: Vec<_> = self.targets.iter().map(place).collect::<Result<_, _>>()?;
         let targets = if targets.is_empty() { (0..inputs).collect() } else { targets };
         let parts = self.parts(table.rows())?;
-        Ok(Arc::new(Series::new(table, self, parts, inputs, targets)))
+        if self.normalize {
+            let scales = scales(&table, &parts.train);
+            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
+        }
+        Ok(Arc::new(Series {
+            spec: SampleSpec {
+                input: InputSpec::Sequence { steps: self.steps, features: inputs },
+                target: TargetSpec::Values { features: targets.len() },
+            },
+            file: file_name(&self.path),
+            table,
+            parts,
+            steps: self.steps,
+            horizon: self.horizon,
+            inputs,
+            targets,
+        }))
     }
-}
-
-/// The rows of the two parts: the first `train_rows` to train on, the rest held out.
-#[derive(Clone, Copy)]
-struct SeriesParts {
-    train_rows: usize,
-    rows: usize,
 }
 
 impl CsvSettings {
     /// Splits the rows into the two parts. No window crosses the border.
-    fn parts(&self, rows: usize) -> Result<SeriesParts, DataError> {
+    fn parts(&self, rows: usize) -> Result<Parts<Range<usize>>, DataError> {
         let held_out = (rows as f64 * self.held_out).round() as usize;
-        let parts = SeriesParts { train_rows: rows - held_out.min(rows), rows };
+        let border = rows - held_out.min(rows);
+        let parts = Parts { train: 0..border, test: border..rows };
         for split in [Split::Train, Split::Test] {
-            let (rows, needed) = (parts.range(split).len(), self.window());
+            let (rows, needed) = (parts.of(split).len(), self.window());
             let is_wanted = split == Split::Train || self.held_out > 0.0;
             if is_wanted && rows < needed {
                 return Err(DataError::TooFewRows { path: self.path.clone(), split, rows, needed });
@@ -58,21 +68,13 @@ impl CsvSettings {
     }
 }
 
-impl SeriesParts {
-    fn range(self, split: Split) -> std::ops::Range<usize> {
-        match split {
-            Split::Train => 0..self.train_rows,
-            Split::Test => self.train_rows..self.rows,
-        }
-    }
-}
-
 /// Windows of a time series, each with a target some rows later.
 struct Series {
     spec: SampleSpec,
     file: String,
     table: CsvTable,
-    parts: SeriesParts,
+    /// The rows of each part.
+    parts: Parts<Range<usize>>,
     /// Rows of a window.
     steps: usize,
     /// Rows from the last row of a window to its target.
@@ -84,39 +86,13 @@ struct Series {
 }
 
 impl Series {
-    fn new(
-        mut table: CsvTable,
-        settings: &CsvSettings,
-        parts: SeriesParts,
-        inputs: usize,
-        targets: Vec<usize>,
-    ) -> Self {
-        if settings.normalize {
-            let scales = scales(&table, parts.range(Split::Train));
-            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
-        }
-        Self {
-            spec: SampleSpec {
-                input: InputSpec::Sequence { steps: settings.steps, features: inputs },
-                target: TargetSpec::Values { features: targets.len() },
-            },
-            file: file_name(&settings.path),
-            table,
-            parts,
-            steps: settings.steps,
-            horizon: settings.horizon,
-            inputs,
-            targets,
-        }
-    }
-
     fn row(&self, row: usize) -> Result<&[f32], SampleError> {
         self.table.row(row).map_err(|reason| SampleError::new(&self.file, reason))
     }
 }
 
 /// Mean and standard deviation of each column over the readable rows. A constant column gets standard deviation 1.
-fn scales(table: &CsvTable, rows: std::ops::Range<usize>) -> Vec<(f64, f64)> {
+fn scales(table: &CsvTable, rows: &Range<usize>) -> Vec<(f64, f64)> {
     let readable = || rows.clone().filter_map(|row| table.row(row).ok());
     let count = readable().count().max(1) as f64;
     let mean = |of: &dyn Fn(&[f32]) -> f64| readable().map(of).sum::<f64>() / count;
@@ -135,11 +111,11 @@ impl Source for Series {
 
     fn len(&self, split: Split) -> usize {
         let window = self.steps + self.horizon;
-        (self.parts.range(split).len() + 1).saturating_sub(window)
+        (self.parts.of(split).len() + 1).saturating_sub(window)
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
-        let first = self.parts.range(split).start + index;
+        let first = self.parts.of(split).start + index;
         let mut input = Vec::with_capacity(self.steps * self.inputs);
         for row in first..first + self.steps {
             input.extend(&self.row(row)?[..self.inputs]);
@@ -150,7 +126,7 @@ impl Source for Series {
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {
-        let first = self.parts.range(split).start + index + 1;
+        let first = self.parts.of(split).start + index + 1;
         format!("the window from row {first} of `{}`", self.file)
     }
 

@@ -3,7 +3,7 @@ use std::f32::consts::TAU;
 use oomph_core::{Generator, Key};
 
 use crate::{
-    DataError, ImageReader,
+    ImageReader,
     transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
 };
 
@@ -17,21 +17,21 @@ const MEAN: f64 = 0.5;
 const STD: f64 = 0.165;
 
 /// Makes images: a tint and waves in each channel for each class, and uniform noise for each sample.
+#[derive(Clone)]
 pub(super) struct SyntheticImages {
     transform: ImageTransform,
     pub(super) reader: ImageReader,
 }
 
 impl SyntheticImages {
-    pub(super) fn new(shape: ImageShape, settings: &TransformSettings) -> Result<Self, DataError> {
-        let statistics = settings.normalize.statistics(|| {
-            Ok::<_, DataError>(Statistics {
-                mean: vec![MEAN; shape.channels],
-                std: vec![STD; shape.channels],
-            })
-        })?;
+    pub(super) fn new(shape: ImageShape, settings: &TransformSettings) -> Self {
+        let known = settings.normalize.known();
+        let statistics = known.unwrap_or_else(|| Statistics {
+            mean: vec![MEAN; shape.channels],
+            std: vec![STD; shape.channels],
+        });
         let transform = ImageTransform::new(shape, settings, &statistics, u8::MAX);
-        Ok(Self { transform, reader: ImageReader::new(shape, statistics) })
+        Self { transform, reader: ImageReader::new(shape, statistics) }
     }
 
     pub(super) fn make(&self, pattern: Key, noise: Key, augment: Option<Key>) -> Vec<f32> {

@@ -10,6 +10,7 @@ use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 use self::{image::SyntheticImages, sequence::SyntheticSequences, tokens::SyntheticTokens};
 use crate::{
     DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    source::Parts,
     transform::{ImageShape, TransformSettings},
 };
 
@@ -35,122 +36,96 @@ use crate::{
 /// # Errors
 /// A value of the wrong type or out of its range.
 pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    const LARGEST_SIDE: usize = 1 << 16;
     const MOST_SAMPLES: usize = 100_000_000;
-    let side = |key: &str, default| section.integer(key, default, 1..=LARGEST_SIDE);
-    let classes = || section.integer("classes", 10, 1..=1_000_000);
-    let kinds = [
-        ("image", SyntheticKind::Image),
-        ("sequence", SyntheticKind::Sequence),
-        ("tokens", SyntheticKind::Tokens),
-    ];
-    let input = match section.choice("kind", "image", &kinds)? {
-        SyntheticKind::Image => {
-            let channels = section.integer("channels", 3, 1..=1024)?;
-            let shape = ImageShape { channels, height: side("height", 32)?, width: side("width", 32)? };
-            let transform = TransformSettings::read(section, channels)?;
-            SyntheticInput::Images { shape, transform, classes: classes()? }
-        }
-        SyntheticKind::Sequence => SyntheticInput::Sequences {
-            sequences: SyntheticSequences { steps: side("steps", 32)?, features: side("features", 16)? },
-            classes: classes()?,
-        },
-        SyntheticKind::Tokens => SyntheticInput::Tokens {
-            tokens: SyntheticTokens {
-                steps: side("steps", 32)?,
-                vocabulary: section.integer("vocabulary", 64, 1..=16_777_216)?,
-            },
-            carry: section.boolean("carry", true)?,
-        },
-    };
+    let kinds: [(_, Kind); 3] = [("image", images), ("sequence", sequences), ("tokens", tokens)];
+    let (spec, maker) = section.choice("kind", "image", &kinds)?(section)?;
     Ok(Box::new(SyntheticSettings {
-        input,
-        train_samples: section.integer("train_samples", 1024, 1..=MOST_SAMPLES)?,
-        test_samples: section.integer("test_samples", 256, 1..=MOST_SAMPLES)?,
+        spec,
+        samples: Parts {
+            train: section.integer("train_samples", 1024, 1..=MOST_SAMPLES)?,
+            test: section.integer("test_samples", 256, 1..=MOST_SAMPLES)?,
+        },
+        maker,
     }))
 }
 
-#[derive(Clone, Copy)]
-enum SyntheticKind {
-    Image,
-    Sequence,
-    Tokens,
+/// Reads the settings of a kind of data.
+type Kind = fn(&Section) -> Result<(SampleSpec, SampleMaker), ConfigError>;
+
+fn images(section: &Section) -> Result<(SampleSpec, SampleMaker), ConfigError> {
+    let channels = section.integer("channels", 3, 1..=1024)?;
+    let shape =
+        ImageShape { channels, height: side(section, "height", 32)?, width: side(section, "width", 32)? };
+    let maker =
+        SampleMaker::Images(SyntheticImages::new(shape, &TransformSettings::read(section, channels)?));
+    Ok((SampleSpec { input: shape.into(), target: classes(section)? }, maker))
 }
 
+fn sequences(section: &Section) -> Result<(SampleSpec, SampleMaker), ConfigError> {
+    let (steps, features) = (side(section, "steps", 32)?, side(section, "features", 16)?);
+    let spec = SampleSpec { input: InputSpec::Sequence { steps, features }, target: classes(section)? };
+    Ok((spec, SampleMaker::Sequences(SyntheticSequences { steps, features })))
+}
+
+fn tokens(section: &Section) -> Result<(SampleSpec, SampleMaker), ConfigError> {
+    let (steps, vocabulary) =
+        (side(section, "steps", 32)?, section.integer("vocabulary", 64, 1..=16_777_216)?);
+    let input = InputSpec::Tokens { steps, vocabulary };
+    let spec = SampleSpec { input, target: TargetSpec::Tokens { steps, vocabulary } };
+    let carry = section.boolean("carry", true)?;
+    Ok((spec, SampleMaker::Tokens { tokens: SyntheticTokens { steps, vocabulary }, carry }))
+}
+
+fn side(section: &Section, key: &str, default: usize) -> Result<usize, ConfigError> {
+    section.integer(key, default, 1..=1 << 16)
+}
+
+fn classes(section: &Section) -> Result<TargetSpec, ConfigError> {
+    Ok(TargetSpec::Class { count: section.integer("classes", 10, 1..=1_000_000)? })
+}
+
+#[derive(Clone)]
 struct SyntheticSettings {
-    input: SyntheticInput,
-    train_samples: usize,
-    test_samples: usize,
-}
-
-enum SyntheticInput {
-    Images { shape: ImageShape, transform: TransformSettings, classes: usize },
-    Sequences { sequences: SyntheticSequences, classes: usize },
-    Tokens { tokens: SyntheticTokens, carry: bool },
-}
-
-impl OpenSource for SyntheticSettings {
-    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let (input, target, maker) = match self.input {
-            SyntheticInput::Images { shape, ref transform, classes } => {
-                let maker = SampleMaker::Images(SyntheticImages::new(shape, transform)?);
-                (InputSpec::from(shape), TargetSpec::Class { count: classes }, maker)
-            }
-            SyntheticInput::Sequences { sequences, classes } => {
-                let SyntheticSequences { steps, features } = sequences;
-                let target = TargetSpec::Class { count: classes };
-                (InputSpec::Sequence { steps, features }, target, SampleMaker::Sequences(sequences))
-            }
-            SyntheticInput::Tokens { tokens, carry } => {
-                let SyntheticTokens { steps, vocabulary } = tokens;
-                let target = TargetSpec::Tokens { steps, vocabulary };
-                (InputSpec::Tokens { steps, vocabulary }, target, SampleMaker::Tokens { tokens, carry })
-            }
-        };
-        Ok(Arc::new(Synthetic {
-            spec: SampleSpec { input, target },
-            train_samples: self.train_samples,
-            test_samples: self.test_samples,
-            key: Key::new(context.seed).with_name("synthetic"),
-            maker,
-        }))
-    }
-}
-
-struct Synthetic {
     spec: SampleSpec,
-    train_samples: usize,
-    test_samples: usize,
-    key: Key,
+    samples: Parts<usize>,
     maker: SampleMaker,
 }
 
+#[derive(Clone)]
 enum SampleMaker {
     Images(SyntheticImages),
     Sequences(SyntheticSequences),
     Tokens { tokens: SyntheticTokens, carry: bool },
 }
 
+impl OpenSource for SyntheticSettings {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        Ok(Arc::new(Synthetic { settings: self.clone(), key: Key::new(context.seed).with_name("synthetic") }))
+    }
+}
+
+struct Synthetic {
+    settings: SyntheticSettings,
+    key: Key,
+}
+
 impl Source for Synthetic {
     fn spec(&self) -> &SampleSpec {
-        &self.spec
+        &self.settings.spec
     }
 
     fn len(&self, split: Split) -> usize {
-        match split {
-            Split::Train => self.train_samples,
-            Split::Test => self.test_samples,
-        }
+        *self.settings.samples.of(split)
     }
 
     fn is_continuous(&self) -> bool {
-        matches!(self.maker, SampleMaker::Tokens { carry: true, .. })
+        matches!(self.settings.maker, SampleMaker::Tokens { carry: true, .. })
     }
 
     fn image_reader(&self) -> Option<ImageReader> {
-        match &self.maker {
+        match &self.settings.maker {
             // Files have one channel or three.
-            SampleMaker::Images(images) if matches!(self.spec.input.shape()[0], 1 | 3) => {
+            SampleMaker::Images(images) if matches!(self.spec().input.shape()[0], 1 | 3) => {
                 Some(images.reader.clone())
             }
             _ => None,
@@ -158,14 +133,11 @@ impl Source for Synthetic {
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
-        let class = index % self.spec.target.outputs();
+        let class = index % self.spec().target.outputs();
         let pattern = self.key.with_name("class").with(class as u64);
-        let part = self.key.with_name(match split {
-            Split::Train => "train",
-            Split::Test => "test",
-        });
+        let part = self.key.with_name(Parts { train: "train", test: "test" }.of(split));
         let noise = part.with(index as u64);
-        let values = match &self.maker {
+        let values = match &self.settings.maker {
             SampleMaker::Images(images) => images.make(pattern, noise, augment),
             SampleMaker::Sequences(sequences) => sequences.make(pattern, noise),
             SampleMaker::Tokens { tokens, .. } => {

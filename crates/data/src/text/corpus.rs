@@ -10,16 +10,9 @@ use crate::{
     input::{Input, read_file},
 };
 
-/// One text from one or many files.
-#[derive(Debug)]
-pub(super) struct Corpus {
-    pub(super) text: String,
-    /// The number of files.
-    pub(super) files: usize,
-}
-
-/// Reads the file at `path`, or all `.txt` files of that folder, in the order of their names.
-pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataError> {
+/// The text in the file at `path`, or in all `.txt` files of that folder, in the order of their names; and the number of
+/// files.
+pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<(String, usize), DataError> {
     let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
     let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
     let mut text = String::new();
@@ -31,7 +24,7 @@ pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<Corpus, DataErr
         }
         text.push_str(&more);
     }
-    Ok(Corpus { text, files: files.len() })
+    Ok((text, files.len()))
 }
 
 /// The `.txt` files of a folder, without subfolders and hidden files.
@@ -82,7 +75,7 @@ mod tests {
         write(".hidden.txt", "never");
         write("notes.md", "never");
         fs::create_dir(folder.path().join("d.txt")).unwrap();
-        let Corpus { text, files } = read(folder.path(), Bytes::mib(1)).unwrap();
+        let (text, files) = read(folder.path(), Bytes::mib(1)).unwrap();
         assert_eq!((text.as_str(), files), ("first\nsecond\nthird", 3));
     }
 

@@ -1,24 +1,22 @@
 pub(crate) mod corpus;
-mod known;
 mod prompt;
 mod settings;
 mod vocabulary;
 pub(crate) mod vocabulary_file;
-mod vocabulary_problem;
 
 use std::sync::Arc;
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
 
-use self::{corpus::Corpus, settings::TextSettings};
+use self::settings::TextSettings;
 pub use self::{
     prompt::Prompt,
     settings::text,
-    vocabulary::{Level, Vocabulary},
-    vocabulary_problem::VocabularyProblem,
+    vocabulary::{Level, Vocabulary, VocabularyProblem},
 };
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
+    source::Parts,
 };
 
 impl OpenSource for TextSettings {
@@ -26,7 +24,7 @@ impl OpenSource for TextSettings {
         if let Some(remote) = self.remote.as_ref().filter(|_| !self.path.exists()) {
             download(remote, &self.path, &|event| context.tell(event))?;
         }
-        let Corpus { text, files } = corpus::read(&self.path, self.max_file_bytes)?;
+        let (text, files) = corpus::read(&self.path, self.max_file_bytes)?;
         // Only counted here: a list of the tokens would take many times the memory of the text.
         let count = self.level.tokens(&text).count();
         let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
@@ -45,7 +43,17 @@ impl OpenSource for TextSettings {
         let mut train = vocabulary.encode(&text);
         let test = train.split_off(in_train);
         train.shrink_to_fit();
-        Ok(Arc::new(TextSource::new([train, test], vocabulary, self)))
+        let (steps, count) = (self.steps, vocabulary.tokens().len());
+        Ok(Arc::new(TextSource {
+            spec: SampleSpec {
+                input: InputSpec::Tokens { steps, vocabulary: count },
+                target: TargetSpec::Tokens { steps, vocabulary: count },
+            },
+            vocabulary,
+            parts: Parts { train, test },
+            steps,
+            carry: self.carry,
+        }))
     }
 }
 
@@ -71,33 +79,9 @@ impl TextSettings {
 struct TextSource {
     spec: SampleSpec,
     vocabulary: Vocabulary,
-    /// The training part and the held-out part.
-    parts: [Vec<i32>; 2],
+    parts: Parts<Vec<i32>>,
     steps: usize,
     carry: bool,
-}
-
-impl TextSource {
-    fn new(parts: [Vec<i32>; 2], vocabulary: Vocabulary, settings: &TextSettings) -> Self {
-        let (steps, count) = (settings.steps, vocabulary.tokens().len());
-        Self {
-            spec: SampleSpec {
-                input: InputSpec::Tokens { steps, vocabulary: count },
-                target: TargetSpec::Tokens { steps, vocabulary: count },
-            },
-            vocabulary,
-            parts,
-            steps,
-            carry: settings.carry,
-        }
-    }
-
-    fn part(&self, split: Split) -> &[i32] {
-        match split {
-            Split::Train => &self.parts[0],
-            Split::Test => &self.parts[1],
-        }
-    }
 }
 
 impl Source for TextSource {
@@ -110,7 +94,7 @@ impl Source for TextSource {
     }
 
     fn len(&self, split: Split) -> usize {
-        self.part(split).len().saturating_sub(1) / self.steps
+        self.parts.of(split).len().saturating_sub(1) / self.steps
     }
 
     fn level(&self) -> Option<Level> {
@@ -123,14 +107,14 @@ impl Source for TextSource {
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
         let from = index * self.steps;
-        let tokens = &self.part(split)[from..=from + self.steps];
+        let tokens = &self.parts.of(split)[from..=from + self.steps];
         let (input, target) = (&tokens[..self.steps], &tokens[1..]);
         Ok(Sample { input: Values::Tokens(input.to_vec()), target: Target::Tokens(target.to_vec()) })
     }
 
     fn host_bytes(&self) -> Bytes {
-        let tokens: usize = self.parts.iter().map(|part| size_of_val(part.as_slice())).sum();
-        Bytes::new(tokens as u64)
+        let Parts { train, test } = &self.parts;
+        Bytes::new((size_of_val(train.as_slice()) + size_of_val(test.as_slice())) as u64)
     }
 }
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use super::{Level, known::KnownText};
+use super::Level;
 use crate::{OpenSource, download::Remote};
 
 /// Reads the settings of a text for language modelling: one file, or all `.txt` files of a folder in the order of their
@@ -31,6 +31,15 @@ pub fn text(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Conf
     Ok(Box::new(TextSettings::read(section)?))
 }
 
+/// The file that `data.download` fetches, from the author's repository.
+fn tiny_shakespeare() -> Remote {
+    Remote::new(
+        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+        1_115_394,
+        "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+    )
+}
+
 /// The settings that [`text`] reads.
 pub(super) struct TextSettings {
     pub(super) path: PathBuf,
@@ -49,19 +58,15 @@ pub(super) struct TextSettings {
 
 impl TextSettings {
     pub(super) fn read(section: &Section) -> Result<Self, ConfigError> {
-        let name = section.choice(
-            "name",
-            "none",
-            &[("none", None), ("tiny-shakespeare", Some(KnownText::TinyShakespeare))],
-        )?;
+        let is_known = section.choice("name", "none", &[("none", false), ("tiny-shakespeare", true)])?;
         let download = section.boolean("download", false)?;
-        if download && name.is_none() {
+        if download && !is_known {
             return Err(section.invalid("download", "`false`, or `name` to be set to the text to fetch"));
         }
         let vocabulary_file = section.optional_string("vocabulary_file")?;
         Ok(Self {
             vocabulary_file: vocabulary_file.map(PathBuf::from),
-            remote: name.filter(|_| download).map(KnownText::file),
+            remote: download.then(tiny_shakespeare),
             path: section.required_string("path", "a text file, or a folder of `.txt` files")?.into(),
             level: section.choice("level", "char", &[("char", Level::Char), ("word", Level::Word)])?,
             steps: section.integer("steps", 128, 1..=1_048_576)?,

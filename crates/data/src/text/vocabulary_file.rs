@@ -8,8 +8,8 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Level, Vocabulary,
-    vocabulary_problem::{MOST_BYTES, MOST_TOKENS, VocabularyProblem},
+    Level, Vocabulary, VocabularyProblem,
+    vocabulary::{MOST_BYTES, MOST_TOKENS},
 };
 use crate::{DataError, SourceRecord};
 

@@ -1,19 +1,41 @@
 //! The transforms of pixels between file and model: crop and flip for augmentation, then scaling and normalisation.
 
 mod crop;
-mod flip;
 mod normalize;
-mod shape;
 mod statistics;
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::{Generator, Key};
+use oomph_core::{Generator, InputSpec, Key};
+use serde::{Deserialize, Serialize};
 
 pub use self::{
     normalize::Normalize,
-    shape::ImageShape,
     statistics::{PixelSums, Statistics},
 };
+
+/// The size of an image. Pixels are ordered by channel, then by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageShape {
+    /// Number of channels.
+    pub channels: usize,
+    /// Number of rows.
+    pub height: usize,
+    /// Number of columns.
+    pub width: usize,
+}
+
+impl ImageShape {
+    /// Number of values of one image.
+    pub const fn elements(self) -> usize {
+        self.channels * self.height * self.width
+    }
+}
+
+impl From<ImageShape> for InputSpec {
+    fn from(ImageShape { channels, height, width }: ImageShape) -> Self {
+        Self::Image { channels, height, width }
+    }
+}
 
 /// The transforms that the user chose: `normalize`, `mean`, `std`, `crop_padding` and `flip`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,8 +111,8 @@ impl ImageTransform {
         // A wrong number of pixels is a bug of the source; a loader names the sample.
         assert_eq!(pixels.len(), self.shape.elements(), "pixels of an image of {:?}", self.shape);
         let Some(key) = augment else { return self.normalize(pixels) };
-        let flip = self.flip && Generator::at(key.with_name("flip")).chance(0.5);
-        if self.crop_padding == 0 && !flip {
+        let is_flipped = self.flip && Generator::at(key.with_name("flip")).chance(0.5);
+        if self.crop_padding == 0 && !is_flipped {
             return self.normalize(pixels);
         }
         let mut pixels = match self.crop_padding {
@@ -102,8 +124,8 @@ impl ImageTransform {
                 crop::crop(pixels, self.shape, padding, top, left)
             }
         };
-        if flip {
-            flip::flip(&mut pixels, self.shape.width);
+        if is_flipped {
+            flip(&mut pixels, self.shape.width);
         }
         self.normalize(&pixels)
     }
@@ -118,9 +140,21 @@ impl ImageTransform {
     }
 }
 
+/// Mirrors an image in place, left to right.
+fn flip(pixels: &mut [u8], width: usize) {
+    pixels.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flip_mirrors_every_row() {
+        let mut pixels = [1, 2, 3, 4, 5, 6];
+        flip(&mut pixels, 3);
+        assert_eq!(pixels, [3, 2, 1, 6, 5, 4]);
+    }
 
     const SHAPE: ImageShape = ImageShape { channels: 2, height: 3, width: 4 };
 

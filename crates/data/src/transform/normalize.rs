@@ -61,15 +61,12 @@ impl Normalize {
         }
     }
 
-    /// The statistics to normalise by; `compute` is called for those of the training images.
-    pub(crate) fn statistics<E>(
-        &self,
-        compute: impl FnOnce() -> Result<Statistics, E>,
-    ) -> Result<Statistics, E> {
+    /// The statistics to normalise by; `None` for those of the training images.
+    pub(crate) fn known(&self) -> Option<Statistics> {
         match self {
-            Self::Auto => compute(),
-            Self::None => Ok(Statistics::default()),
-            Self::Given(statistics) => Ok(statistics.clone()),
+            Self::Auto => None,
+            Self::None => Some(Statistics::default()),
+            Self::Given(statistics) => Some(statistics.clone()),
         }
     }
 }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::shape::ImageShape;
+use super::ImageShape;
 
 /// Mean and standard deviation of each channel, of pixels scaled to [0, 1].
 ///

@@ -32,7 +32,6 @@
 //! ```
 
 mod agree;
-mod alone;
 mod collectives;
 mod error;
 mod launch;
@@ -43,8 +42,7 @@ mod sum;
 mod threads;
 
 pub use agree::{Refusal, agree};
-pub use alone::Alone;
-pub use collectives::Group;
+pub use collectives::{Alone, Group};
 pub use error::{Exchange, GroupError, Member, Operation};
 pub use launch::launched_world_size;
 #[cfg(feature = "mpi")]

@@ -1,5 +1,7 @@
 //! Convolutions (burn-flex `ops/conv.rs`, `ops/conv_transpose.rs`; backward as composed by burn-backend).
 
+use std::iter;
+
 use burn_backend::DType;
 use burn_ir::{Conv2dOpIr, Conv2dOptionsIr, Conv2dWeightBackwardOpIr, Conv2dXBackwardOpIr};
 
@@ -10,20 +12,18 @@ use crate::allocator_sim::{AllocatorSim, Handle, element_bytes};
 const TILE: usize = 512;
 
 impl Flex {
-    pub(super) fn conv2d(&mut self, m: &mut AllocatorSim, op: &Conv2dOpIr) {
+    pub(super) fn conv2d(&self, m: &mut AllocatorSim, op: &Conv2dOpIr) {
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let bias = op.bias.as_ref().map(|bias| m.input(bias));
         let output = self.convolve(m, &x, &weight, &op.options, &op.out.shape[..]);
-        for handle in [Some(x), Some(weight), bias].into_iter().flatten() {
-            m.release(handle);
-        }
+        m.release_all([x, weight].into_iter().chain(bias));
         m.output(&op.out, output);
     }
 
     /// The path that Flex chooses by shape, and its buffers.
     fn convolve(
-        &mut self,
+        &self,
         m: &mut AllocatorSim,
         x: &Handle,
         weight: &Handle,
@@ -41,22 +41,19 @@ impl Flex {
                 let [rows, inner, columns] =
                     [weight.layout.shape[0] / options.groups, weight.layout.shape[1], out[2] * out[3]];
                 let is_fp16 = x.dtype == DType::F16;
-                let product =
-                    Product { rows, inner, columns, transposed: false, left_is_strided: false, is_fp16 };
-                self.gemm.run_each(m, product, out[0].min(self.threads));
+                let product = Product { rows, inner, columns, is_fp16, ..Product::default() };
+                product.run_each(m, out[0].min(self.threads));
                 output
             }
             Path::Tiled => self.tiled(m, &x, &weight, options, out),
         };
-        for handle in read.into_iter().chain([x, weight]) {
-            m.release(handle);
-        }
+        m.release_all(read.into_iter().chain([x, weight]));
         half::narrowed(m, output, dtype)
     }
 
     /// Weights and input in channels-last order, the output, and a column tile with its product per thread.
     fn tiled(
-        &mut self,
+        &self,
         m: &mut AllocatorSim,
         x: &Handle,
         weight: &Handle,
@@ -75,58 +72,35 @@ impl Flex {
         let columns = positions.min(TILE);
         let at_once = tiles.min(self.threads);
         let buffers = m.workspace(at_once as u64 * bytes((inner + rows) * columns));
-        self.gemm.run_each(
-            m,
-            Product {
-                rows,
-                inner,
-                columns,
-                transposed: true,
-                left_is_strided: false,
-                is_fp16: x.dtype == DType::F16,
-            },
-            at_once,
-        );
-        m.release(buffers);
-        m.release(flat);
-        m.release(reordered);
+        let is_fp16 = x.dtype == DType::F16;
+        Product { rows, inner, columns, transposed: true, is_fp16, ..Product::default() }
+            .run_each(m, at_once);
+        m.release_all([buffers, flat, reordered]);
         output
     }
 
     /// A transposed convolution of the output's gradient: the columns of one image, reused for all.
-    pub(super) fn conv2d_x_backward(&mut self, m: &mut AllocatorSim, op: &Conv2dXBackwardOpIr) {
+    pub(super) fn conv2d_x_backward(&self, m: &mut AllocatorSim, op: &Conv2dXBackwardOpIr) {
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let gradient = m.input(&op.output_grad);
         let computed = [half::computed(m, &gradient), half::computed(m, &weight)];
         let read = computed.each_ref().map(|handle| contiguous(m, handle));
         let output = m.allocate(&op.out.shape[..], computed[0].dtype);
-        let column_rows: usize = weight.layout.shape[1..].iter().product();
-        let positions: usize = gradient.layout.shape[2..].iter().product();
-        let columns = m.workspace((column_rows * positions) as u64 * element_bytes(output.dtype));
+        let rows: usize = weight.layout.shape[1..].iter().product();
+        let columns: usize = gradient.layout.shape[2..].iter().product();
+        let tile = m.workspace((rows * columns) as u64 * element_bytes(output.dtype));
         let inner = weight.layout.shape[0] / op.options.groups;
-        let product = Product {
-            rows: column_rows,
-            inner,
-            columns: positions,
-            transposed: false,
-            left_is_strided: false,
-            is_fp16: output.dtype == DType::F16,
-        };
-        self.gemm.run(m, product);
-        m.release(columns);
-        for handle in read.into_iter().chain(computed) {
-            m.release(handle);
-        }
+        let is_fp16 = output.dtype == DType::F16;
+        Product { rows, inner, columns, is_fp16, ..Product::default() }.run(m);
+        m.release_all(iter::once(tile).chain(read).chain(computed));
         let output = half::narrowed(m, output, op.out.dtype);
-        for handle in [x, weight, gradient] {
-            m.release(handle);
-        }
+        m.release_all([x, weight, gradient]);
         m.output(&op.out, output);
     }
 
     /// A convolution of the input with the gradient, batch and channels swapped; its output is a view swapped back.
-    pub(super) fn conv2d_weight_backward(&mut self, m: &mut AllocatorSim, op: &Conv2dWeightBackwardOpIr) {
+    pub(super) fn conv2d_weight_backward(&self, m: &mut AllocatorSim, op: &Conv2dWeightBackwardOpIr) {
         let mut x = m.input(&op.x);
         let weight = m.input(&op.weight);
         let mut gradient = m.input(&op.output_grad);
@@ -142,9 +116,7 @@ impl Flex {
         let out = if op.options.groups == 1 { out[..].to_vec() } else { weight.layout.shape.clone() };
         let swapped = backward_shape(&x.layout.shape, &gradient.layout.shape, &options);
         let mut output = self.convolve(m, &x, &gradient, &options, &swapped);
-        for handle in [x, weight, gradient] {
-            m.release(handle);
-        }
+        m.release_all([x, weight, gradient]);
         // If the stride leaves columns over, the output is a slice of the computed tensor.
         output.layout = output.layout.swapped(0, 1);
         output.layout = output.layout.sliced(&[0; 4], &[1; 4], &out);

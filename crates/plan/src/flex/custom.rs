@@ -27,14 +27,11 @@ pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr, threads: usize) {
             m.output(ir, place);
             continue;
         }
-        let output = m.allocate(&ir.shape[..], ir.dtype);
-        m.output(ir, output);
+        m.allocate_outputs([ir]);
     }
     if let [_, ScalarIr::UInt(shared), ScalarIr::UInt(of_each), ScalarIr::UInt(tasks)] = op.scalars[..] {
         let workspaces = [shared, of_each * tasks.min(threads as u64)].map(|bytes| m.workspace(bytes));
-        workspaces.into_iter().for_each(|workspace| m.release(workspace));
+        m.release_all(workspaces);
     }
-    for handle in read.into_iter().flatten() {
-        m.release(handle);
-    }
+    m.release_all(read.into_iter().flatten());
 }

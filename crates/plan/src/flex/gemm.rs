@@ -10,7 +10,7 @@ use gemm_common::cache::{CACHE_INFO, kernel_params};
 
 use super::{
     Flex, half,
-    operands::{contiguous, empty},
+    operands::{contiguous, empty, reshaped},
 };
 use crate::{
     allocator_sim::{AllocatorSim, Handle},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A product of `rows × inner` by `inner × columns` into row-major storage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Product {
     pub(super) rows: usize,
     pub(super) inner: usize,
@@ -29,12 +29,6 @@ pub(super) struct Product {
     pub(super) left_is_strided: bool,
     /// Whether the operands are of fp16.
     pub(super) is_fp16: bool,
-}
-
-/// The permanent buffers: one per compute thread and one for the training thread, allocated when the trainer opens the CPU.
-#[derive(Debug, Default)]
-pub(super) struct Gemm {
-    kept: Option<Handle>,
 }
 
 /// Products with more multiply-adds use all threads (`PARALLEL_THRESHOLD`).
@@ -61,23 +55,10 @@ fn tile() -> Tile {
     Tile { rows: 16, columns: 4, lanes: 4 }
 }
 
-impl Gemm {
-    /// Allocates the permanent buffers. Call it before the first operation.
-    pub(super) fn prepare(&mut self, m: &mut AllocatorSim, threads: usize) {
-        let bytes = slab_bytes() * threads as u64;
-        self.kept.get_or_insert_with(|| m.keep(bytes, "gemm packing buffers"));
-    }
-
-    /// A product of the training thread.
-    pub(super) fn run(&self, m: &mut AllocatorSim, product: Product) {
-        let parallel = product.rows.saturating_mul(product.inner).saturating_mul(product.columns) >= PARALLEL;
-        pack(m, product.packed_bytes(parallel));
-    }
-
-    /// Products that run `at_once` at a time, each on a compute thread.
-    pub(super) fn run_each(&self, m: &mut AllocatorSim, product: Product, at_once: usize) {
-        pack(m, product.packed_bytes(false) * at_once as u64);
-    }
+/// Allocates the permanent buffers: one per compute thread and one for the training thread. The trainer allocates them when
+/// it opens the CPU, so call this before the first operation.
+pub(super) fn keep_buffers(m: &mut AllocatorSim, threads: usize) {
+    m.keep((CACHE_INFO[1].cache_bytes * threads) as u64, "gemm packing buffers");
 }
 
 fn pack(m: &mut AllocatorSim, bytes: u64) {
@@ -87,11 +68,18 @@ fn pack(m: &mut AllocatorSim, bytes: u64) {
     }
 }
 
-fn slab_bytes() -> u64 {
-    CACHE_INFO[1].cache_bytes as u64
-}
-
 impl Product {
+    /// A product of the training thread.
+    pub(super) fn run(self, m: &mut AllocatorSim) {
+        let parallel = self.rows.saturating_mul(self.inner).saturating_mul(self.columns) >= PARALLEL;
+        pack(m, self.packed_bytes(parallel));
+    }
+
+    /// Products that run `at_once` at a time, each on a compute thread.
+    pub(super) fn run_each(self, m: &mut AllocatorSim, at_once: usize) {
+        pack(m, self.packed_bytes(false) * at_once as u64);
+    }
+
     /// Bytes packed for the time of the call, beyond the thread's permanent buffer.
     fn packed_bytes(self, parallel: bool) -> u64 {
         let Self { rows, inner, columns, transposed, left_is_strided, is_fp16 } = self;
@@ -126,7 +114,7 @@ impl Product {
 
 impl Flex {
     /// Batched or not: one output; operands are read in their layout.
-    pub(super) fn matmul(&mut self, m: &mut AllocatorSim, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr) {
+    pub(super) fn matmul(&self, m: &mut AllocatorSim, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr) {
         let left = m.input(lhs);
         let right = m.input(rhs);
         let output = self.product(m, &left, &right, &out.shape[..], out.dtype);
@@ -136,7 +124,7 @@ impl Flex {
     }
 
     fn product(
-        &mut self,
+        &self,
         m: &mut AllocatorSim,
         left: &Handle,
         right: &Handle,
@@ -162,32 +150,28 @@ impl Flex {
         };
         let batch: usize = out[..rank - 2].iter().product();
         if batch > 1 {
-            self.gemm.run_each(m, product, batch.min(self.threads));
+            product.run_each(m, batch.min(self.threads));
         } else {
-            self.gemm.run(m, product);
+            product.run(m);
         }
         m.release(left);
         m.release(right);
         let output = half::narrowed(m, output, dtype);
-        for copy in narrow {
-            m.release(copy);
-        }
+        m.release_all(narrow);
         output
     }
 
     /// A product, then the bias added in place.
-    pub(super) fn linear(&mut self, m: &mut AllocatorSim, op: &LinearOpIr) {
+    pub(super) fn linear(&self, m: &mut AllocatorSim, op: &LinearOpIr) {
         let bias = op.bias.as_ref().map(|bias| m.input(bias));
         let x = m.input(&op.x);
         let weight = m.input(&op.weight);
         self.linear_of(m, x, weight, &op.out);
-        if let Some(bias) = bias {
-            m.release(bias);
-        }
+        m.release_all(bias);
     }
 
     /// `linear` against the transposed weight.
-    pub(super) fn linear_x_backward(&mut self, m: &mut AllocatorSim, op: &LinearXBackwardOpIr) {
+    pub(super) fn linear_x_backward(&self, m: &mut AllocatorSim, op: &LinearXBackwardOpIr) {
         let mut weight = m.input(&op.weight);
         weight.layout = weight.layout.swapped(0, 1);
         let gradient = m.input(&op.output_grad);
@@ -195,8 +179,8 @@ impl Flex {
     }
 
     /// Leading dimensions are folded into rows, which copies operands that are not contiguous.
-    fn linear_of(&mut self, m: &mut AllocatorSim, x: Handle, weight: Handle, out: &TensorIr) {
-        let x = self.flattened(m, x);
+    fn linear_of(&self, m: &mut AllocatorSim, x: Handle, weight: Handle, out: &TensorIr) {
+        let x = flattened(m, x);
         let features = out.shape[out.shape.len() - 1];
         let rows = out.shape.num_elements() / features.max(1);
         let mut output = self.product(m, &x, &weight, &[rows, features], out.dtype);
@@ -206,31 +190,28 @@ impl Flex {
         m.output(out, output);
     }
 
-    fn flattened(&mut self, m: &mut AllocatorSim, mut handle: Handle) -> Handle {
-        if handle.layout.shape.len() == 2 {
-            return handle;
-        }
-        if !handle.layout.starts_contiguous() {
-            let copy = contiguous(m, &handle);
-            m.release(std::mem::replace(&mut handle, copy));
-        }
-        let last = handle.layout.shape.last().copied().unwrap_or(1).max(1);
-        handle.layout = Layout::contiguous(&[handle.layout.elements() / last, last]);
-        handle
-    }
-
     /// `xᵀ · gradient` over all rows.
-    pub(super) fn linear_weight_backward(&mut self, m: &mut AllocatorSim, op: &LinearWeightBackwardOpIr) {
+    pub(super) fn linear_weight_backward(&self, m: &mut AllocatorSim, op: &LinearWeightBackwardOpIr) {
         let x = m.input(&op.x);
-        let mut x = self.flattened(m, x);
+        let mut x = flattened(m, x);
         x.layout = x.layout.swapped(0, 1);
         let gradient = m.input(&op.output_grad);
-        let gradient = self.flattened(m, gradient);
+        let gradient = flattened(m, gradient);
         let output = self.product(m, &x, &gradient, &op.out.shape[..], op.out.dtype);
         m.release(x);
         m.release(gradient);
         m.output(&op.out, output);
     }
+}
+
+/// The handle with its leading dimensions folded into rows.
+fn flattened(m: &mut AllocatorSim, handle: Handle) -> Handle {
+    if handle.layout.shape.len() == 2 {
+        return handle;
+    }
+    let last = handle.layout.shape.last().copied().unwrap_or(1).max(1);
+    let rows = handle.layout.elements() / last;
+    reshaped(m, handle, &[rows, last])
 }
 
 #[cfg(test)]
@@ -239,14 +220,7 @@ mod tests {
 
     #[test]
     fn products_of_fp16_widen_the_right_operand() {
-        let fp32 = Product {
-            rows: 288,
-            inner: 128,
-            columns: 320,
-            transposed: false,
-            left_is_strided: false,
-            is_fp16: false,
-        };
+        let fp32 = Product { rows: 288, inner: 128, columns: 320, ..Product::default() };
         assert_eq!(fp32.packed_bytes(true), 0);
         let fp16 = Product { is_fp16: true, ..fp32 };
         assert_eq!(fp16.packed_bytes(true), 4 * 288 * 128);

@@ -37,8 +37,6 @@ pub(super) fn cast(m: &mut AllocatorSim, op: &CastOpIr) {
     let bytes = op.out.shape.num_elements() as u64 * 8;
     let wide = (bytes >= COUNTED).then(|| m.workspace(bytes));
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
-    for handle in wide.into_iter().chain([read, input]) {
-        m.release(handle);
-    }
+    m.release_all(wide.into_iter().chain([read, input]));
     m.output(&op.out, output);
 }

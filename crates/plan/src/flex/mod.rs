@@ -21,28 +21,26 @@ use burn_ir::{BaseOperationIr, FloatOperationIr, ModuleOperationIr, NumericOpera
 
 use crate::allocator_sim::AllocatorSim;
 
-/// The rules, with their state between operations.
-#[derive(Debug)]
+/// The rules.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Flex {
     threads: usize,
-    gemm: gemm::Gemm,
 }
 
 impl Flex {
     /// The rules for `threads` compute threads. `beside` more threads compute matrix products.
     pub(crate) fn new(threads: usize, beside: usize, m: &mut AllocatorSim) -> Self {
-        let mut gemm = gemm::Gemm::default();
-        gemm.prepare(m, threads + beside);
-        Self { threads: threads.max(1), gemm }
+        gemm::keep_buffers(m, threads + beside);
+        Self { threads: threads.max(1) }
     }
 
     /// The rules of views and element-wise operations for another backend, without permanent buffers.
-    pub(crate) fn without_buffers() -> Self {
-        Self { threads: 1, gemm: gemm::Gemm::default() }
+    pub(crate) const fn without_buffers() -> Self {
+        Self { threads: 1 }
     }
 
     /// Plays one operation: takes its inputs, puts its outputs.
-    pub(crate) fn run(&mut self, m: &mut AllocatorSim, operation: &OperationIr) {
+    pub(crate) fn run(&self, m: &mut AllocatorSim, operation: &OperationIr) {
         match operation {
             OperationIr::BaseFloat(base) | OperationIr::BaseInt(base) | OperationIr::BaseBool(base) => {
                 self.base(m, operation, base);
@@ -62,7 +60,7 @@ impl Flex {
         }
     }
 
-    fn base(&mut self, m: &mut AllocatorSim, operation: &OperationIr, base: &BaseOperationIr) {
+    fn base(&self, m: &mut AllocatorSim, operation: &OperationIr, base: &BaseOperationIr) {
         use BaseOperationIr::{Cast, Cat, Empty, Expand, Flip, Permute, Reshape, Slice, SwapDims, Zeros};
         match base {
             Reshape(op) => views::reshape(m, &op.input, &op.out),
@@ -85,7 +83,7 @@ impl Flex {
         }
     }
 
-    fn numeric(&mut self, m: &mut AllocatorSim, operation: &OperationIr, numeric: &NumericOperationIr) {
+    fn numeric(&self, m: &mut AllocatorSim, operation: &OperationIr, numeric: &NumericOperationIr) {
         use NumericOperationIr as N;
         match numeric {
             N::Add(op) | N::Sub(op) | N::Mul(op) | N::Div(op) | N::Rem(op) => {
@@ -115,7 +113,7 @@ impl Flex {
         }
     }
 
-    fn float(&mut self, m: &mut AllocatorSim, operation: &OperationIr, float: &FloatOperationIr) {
+    fn float(&self, m: &mut AllocatorSim, operation: &OperationIr, float: &FloatOperationIr) {
         use FloatOperationIr as F;
         match float {
             F::Exp(op)
@@ -140,7 +138,7 @@ impl Flex {
         }
     }
 
-    fn module(&mut self, m: &mut AllocatorSim, operation: &OperationIr, module: &ModuleOperationIr) {
+    fn module(&self, m: &mut AllocatorSim, operation: &OperationIr, module: &ModuleOperationIr) {
         use ModuleOperationIr as M;
         match module {
             M::Linear(op) => self.linear(m, op),

@@ -3,32 +3,24 @@
 use burn_backend::DType;
 use burn_ir::{OperationIr, TensorIr};
 
-use crate::allocator_sim::{AllocatorSim, Handle};
+use crate::{
+    allocator_sim::{AllocatorSim, Handle},
+    layout::Layout,
+};
 
 /// Makes the operands contiguous and allocates the outputs.
 pub(super) fn fresh(m: &mut AllocatorSim, operation: &OperationIr) {
-    let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
+    let inputs = m.inputs(operation);
     let copies: Vec<Handle> = inputs.iter().map(|input| contiguous(m, input)).collect();
-    allocate(m, operation.outputs());
-    for handle in copies.into_iter().chain(inputs) {
-        m.release(handle);
-    }
+    m.allocate_outputs(operation.outputs());
+    m.release_all(copies.into_iter().chain(inputs));
 }
 
 /// Allocates only the outputs: strided operands need no copy.
 pub(super) fn strided(m: &mut AllocatorSim, operation: &OperationIr) {
-    let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
-    allocate(m, operation.outputs());
-    for handle in inputs {
-        m.release(handle);
-    }
-}
-
-fn allocate<'a>(m: &mut AllocatorSim, outputs: impl Iterator<Item = &'a TensorIr>) {
-    for ir in outputs {
-        let output = m.allocate(&ir.shape[..], ir.dtype);
-        m.output(ir, output);
-    }
+    let inputs = m.inputs(operation);
+    m.allocate_outputs(operation.outputs());
+    m.release_all(inputs);
 }
 
 /// `FlexTensor::empty`: zeros are allocated as bytes and copied to an aligned buffer, so both exist for a moment.
@@ -46,12 +38,20 @@ pub(super) fn empty(m: &mut AllocatorSim, shape: &[usize], dtype: DType) -> Hand
 
 /// Zeros, into which the operation adds.
 pub(super) fn added_into_zeros(m: &mut AllocatorSim, operation: &OperationIr, out: &TensorIr) {
-    let inputs: Vec<Handle> = operation.inputs().map(|ir| m.input(ir)).collect();
+    let inputs = m.inputs(operation);
     let output = empty(m, &out.shape[..], out.dtype);
-    for handle in inputs {
-        m.release(handle);
-    }
+    m.release_all(inputs);
     m.output(out, output);
+}
+
+/// `FlexTensor::reshape`: a view of contiguous storage, else of a copy.
+pub(super) fn reshaped(m: &mut AllocatorSim, mut handle: Handle, shape: &[usize]) -> Handle {
+    if !handle.layout.starts_contiguous() {
+        let copy = contiguous(m, &handle);
+        m.release(std::mem::replace(&mut handle, copy));
+    }
+    handle.layout = Layout::contiguous(shape);
+    handle
 }
 
 /// `FlexTensor::to_contiguous`: another reference, or a copy.

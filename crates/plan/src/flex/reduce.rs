@@ -49,9 +49,7 @@ pub(super) fn max_pool(m: &mut AllocatorSim, op: &MaxPool2dOpIr) {
     let read = contiguous(m, &input);
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
     let indices = m.allocate(&op.out.shape[..], DType::I64);
-    for handle in [indices, read, input] {
-        m.release(handle);
-    }
+    m.release_all([indices, read, input]);
     m.output(&op.out, output);
 }
 

@@ -2,7 +2,7 @@
 
 use burn_ir::{SliceOpIr, TensorIr};
 
-use super::operands::contiguous;
+use super::operands::reshaped;
 use crate::{allocator_sim::AllocatorSim, layout::Layout};
 
 /// The same storage with another layout.
@@ -19,12 +19,8 @@ pub(super) fn view(
 
 /// Without a copy from contiguous storage, else with one.
 pub(super) fn reshape(m: &mut AllocatorSim, input: &TensorIr, out: &TensorIr) {
-    let mut handle = m.input(input);
-    if !handle.layout.starts_contiguous() {
-        let copy = contiguous(m, &handle);
-        m.release(std::mem::replace(&mut handle, copy));
-    }
-    handle.layout = Layout::contiguous(&out.shape[..]);
+    let handle = m.input(input);
+    let handle = reshaped(m, handle, &out.shape[..]);
     m.output(out, handle);
 }
 

@@ -146,10 +146,7 @@ fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
 
 fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {
     let runs = Path::new("runs");
-    let later = (2usize..).map({
-        let name = name.to_owned();
-        move |number| runs.join(format!("{name}-{number}"))
-    });
+    let later = (2usize..).map(move |number| runs.join(format!("{name}-{number}")));
     std::iter::once(runs.join(name)).chain(later)
 }
 

@@ -91,13 +91,7 @@ enum LogLine {
         first_step: usize,
         metered: bool,
     },
-    Step {
-        step: usize,
-        loss: Option<f64>,
-        samples_per_second: f64,
-        peak_in_use_bytes: Bytes,
-        seconds: f64,
-    },
+    Step(Trained),
     Eval {
         step: usize,
         eval_loss: Option<f64>,
@@ -105,11 +99,8 @@ enum LogLine {
         eval_perplexity: Option<f64>,
     },
     Done {
-        step: usize,
-        loss: Option<f64>,
-        samples_per_second: f64,
-        peak_in_use_bytes: Bytes,
-        seconds: f64,
+        #[serde(flatten)]
+        trained: Trained,
         ended: Ended,
     },
     Error {
@@ -117,6 +108,16 @@ enum LogLine {
     },
     #[serde(other)]
     Other,
+}
+
+/// What both the lines of steps and the last line say.
+#[derive(Deserialize)]
+struct Trained {
+    step: usize,
+    loss: Option<f64>,
+    samples_per_second: f64,
+    peak_in_use_bytes: Bytes,
+    seconds: f64,
 }
 
 impl RunSummary {
@@ -220,15 +221,13 @@ impl LogReader {
                 // The resumed run repeats the evaluations after its checkpoint.
                 self.evaluations.retain(|evaluation| evaluation.step <= first_step);
             }
-            LogLine::Step { step, loss, samples_per_second, peak_in_use_bytes, seconds } => {
-                self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);
-            }
+            LogLine::Step(trained) => self.trained(&trained),
             LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity } => {
                 let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
                 self.evaluations.push(evaluation);
             }
-            LogLine::Done { step, loss, samples_per_second, peak_in_use_bytes, seconds, ended } => {
-                self.trained(step, loss, samples_per_second, peak_in_use_bytes, seconds);
+            LogLine::Done { trained, ended } => {
+                self.trained(&trained);
                 self.ended = Some(ended);
             }
             LogLine::Error { message } => self.error = Some(message),
@@ -236,13 +235,14 @@ impl LogReader {
         }
     }
 
-    fn trained(&mut self, step: usize, loss: Option<f64>, rate: f64, peak: Bytes, seconds: f64) {
-        self.step = step;
-        self.loss = loss.or(self.loss);
+    fn trained(&mut self, now: &Trained) {
+        self.step = now.step;
+        self.loss = now.loss.or(self.loss);
         // A process without steps has no rate.
-        self.samples_per_second = Some(rate).filter(|rate| *rate > 0.0).or(self.samples_per_second);
-        self.peak_in_use_bytes = self.peak_in_use_bytes.max(Some(peak));
-        self.seconds = seconds;
+        let rate = Some(now.samples_per_second).filter(|rate| *rate > 0.0);
+        self.samples_per_second = rate.or(self.samples_per_second);
+        self.peak_in_use_bytes = self.peak_in_use_bytes.max(Some(now.peak_in_use_bytes));
+        self.seconds = now.seconds;
     }
 
     fn status(&self, is_running: bool) -> RunStatus {

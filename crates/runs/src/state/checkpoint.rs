@@ -1,15 +1,16 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use oomph_data::{Source, SourceRecord};
-use oomph_engine::{HostTensor, record::OptimizerRecord};
+use oomph_engine::{HostTensor, loss_scale::LossScale, record::OptimizerRecord};
 use oomph_model::Named;
 
 use super::{
-    StateError, TrainProgress, TrainState,
+    StateError, TrainProgress,
     disk::{sync_directory, write_durably},
     manifest::{FORMAT_VERSION, Manifest, sha256},
     weight_file::{decode, encode, encode_source},
@@ -25,6 +26,21 @@ const SOURCE: &str = "source.json";
 /// The directory of checkpoints in a run directory.
 pub(super) const DIRECTORY: &str = "checkpoints";
 pub(super) const STATE: &str = "state.json";
+
+/// The state that a resumed training needs to continue with the same bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainState {
+    /// How far the training has come.
+    pub progress: TrainProgress,
+    /// Parameters and running statistics by name.
+    pub model: Named<HostTensor>,
+    /// The optimizer's state.
+    pub optimizer: OptimizerRecord,
+    /// The loss scale, with fp16.
+    pub loss_scale: Option<LossScale>,
+    /// The carried state by layer; empty without one.
+    pub carried: Named<HostTensor>,
+}
 
 /// What a checkpoint records beside the training state.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +64,8 @@ impl Checkpoint {
     /// # Errors
     /// Where a file is missing, damaged or has another format.
     pub fn open(path: &Path) -> Result<Self, StateError> {
-        let file = path.join(STATE);
-        let bytes = fs::read(&file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing(path, STATE),
-            _ => StateError::io("read", &file)(error),
-        })?;
-        let checkpoint = Self { path: path.to_owned(), manifest: Manifest::decode(&bytes, &file)? };
+        let manifest = Manifest::decode(&read_file(path, STATE)?, &path.join(STATE))?;
+        let checkpoint = Self { path: path.to_owned(), manifest };
         let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
         for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others) {
             checkpoint.read(name)?;
@@ -117,11 +129,8 @@ impl Checkpoint {
     /// # Errors
     /// Where the file was damaged after the checkpoint was opened.
     pub fn config(&self) -> Result<String, StateError> {
-        let bytes = self.read(CONFIG)?;
-        String::from_utf8(bytes).map_err(|error| StateError::Malformed {
-            path: self.path.join(CONFIG),
-            reason: error.to_string(),
-        })
+        String::from_utf8(self.read(CONFIG)?)
+            .map_err(|error| StateError::malformed(self.path.join(CONFIG), error))
     }
 
     /// The record of the data that predictions need.
@@ -129,12 +138,11 @@ impl Checkpoint {
     /// # Errors
     /// Where the checkpoint has no record, or the file was damaged after the checkpoint was opened.
     pub fn source(&self) -> Result<SourceRecord, StateError> {
-        let path = self.path.join(SOURCE);
         if !self.has_source() {
             return Err(StateError::NoSource { checkpoint: self.path.clone() });
         }
         serde_json::from_slice(&self.read(SOURCE)?)
-            .map_err(|error| StateError::Malformed { path, reason: error.to_string() })
+            .map_err(|error| StateError::malformed(self.path.join(SOURCE), error))
     }
 
     /// Whether it has a record of the data. Older checkpoints have none.
@@ -162,7 +170,7 @@ impl Checkpoint {
     /// # Errors
     /// Where the file was damaged after the checkpoint was opened.
     pub fn model(&self) -> Result<Named<HostTensor>, StateError> {
-        decode(&self.read(MODEL)?, &self.path.join(MODEL))
+        self.tensors(MODEL)
     }
 
     /// The whole training state.
@@ -171,13 +179,13 @@ impl Checkpoint {
     /// Where a file was damaged after the checkpoint was opened.
     pub fn state(&self) -> Result<TrainState, StateError> {
         let optimizer = OptimizerRecord {
-            tensors: decode(&self.read(OPTIMIZER)?, &self.path.join(OPTIMIZER))?,
+            tensors: self.tensors(OPTIMIZER)?,
             scalars: self.manifest.optimizer_scalars.clone(),
             ranks: self.manifest.optimizer_ranks.clone(),
         };
         let Manifest { progress, loss_scale, .. } = self.manifest.clone();
         let carried = match self.has(CARRIED) {
-            true => decode(&self.read(CARRIED)?, &self.path.join(CARRIED))?,
+            true => self.tensors(CARRIED)?,
             false => Named::new(),
         };
         Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried })
@@ -190,14 +198,26 @@ impl Checkpoint {
 
     /// Reads a file and verifies its checksum.
     fn read(&self, name: &str) -> Result<Vec<u8>, StateError> {
-        let path = self.path.join(name);
         let expected = self.manifest.files.get(name).ok_or_else(|| missing(&self.path, name))?;
-        let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing(&self.path, name),
-            _ => StateError::io("read", &path)(error),
-        })?;
-        if sha256(&bytes) == *expected { Ok(bytes) } else { Err(StateError::Checksum { path }) }
+        let bytes = read_file(&self.path, name)?;
+        if sha256(&bytes) != *expected {
+            return Err(StateError::Checksum { path: self.path.join(name) });
+        }
+        Ok(bytes)
     }
+
+    /// The tensors in a file.
+    fn tensors(&self, name: &str) -> Result<Named<HostTensor>, StateError> {
+        decode(&self.read(name)?, &self.path.join(name))
+    }
+}
+
+fn read_file(checkpoint: &Path, name: &str) -> Result<Vec<u8>, StateError> {
+    let path = checkpoint.join(name);
+    fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => missing(checkpoint, name),
+        _ => StateError::io("read", path)(error),
+    })
 }
 
 fn missing(checkpoint: &Path, file: &str) -> StateError {

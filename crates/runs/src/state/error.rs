@@ -139,37 +139,43 @@ impl StateError {
         move |source| Self::Io { action, path, source }
     }
 
+    /// Makes a [`StateError::Malformed`] of the file at `path`.
+    pub(crate) fn malformed(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Self::Malformed { path: path.into(), reason: reason.to_string() }
+    }
+
     /// A command or a setting that helps, if there is one.
     pub fn hint(&self) -> Option<String> {
-        match self {
+        let hint = match self {
             Self::NotACheckpoint { .. } => {
-                Some("name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`".into())
+                "name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`"
             }
-            Self::ClassesChanged { checkpoint, class } => Some(match class.what {
-                "token" => format!(
+            Self::ClassesChanged { checkpoint, class } if class.what == "token" => {
+                return Some(format!(
                     "`--set data.vocabulary_file={}` reads any text with the tokens that the model knows",
                     checkpoint.join("source.json").display()
-                ),
-                _ => "use the data of the training, since the order of the classes matters, or start a new run with \
-                      `model.weights`"
-                    .into(),
-            }),
-            Self::EpochChanged { .. } | Self::CutChanged { .. } => {
-                Some("restore the earlier settings, or resume from a checkpoint at the end of an epoch".into())
+                ));
             }
-            Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => Some(
-                "name the run directory instead of the checkpoint: its newest readable checkpoint is used".into(),
-            ),
-            Self::NoSource { .. } => Some(
-                "an earlier version of oomph saved it: train on for a step, with `oomph train --resume` and a higher \
-                 `train.epochs` or `train.steps`"
-                    .into(),
-            ),
-            Self::NoBest { .. } => Some("leave `--checkpoint` out to take the newest".into()),
-            Self::Version { .. } => Some("read it with the version of oomph that wrote it".into()),
-            Self::Record(error) => error.hint(),
-            _ => None,
-        }
+            Self::ClassesChanged { .. } => {
+                "use the data of the training, since the order of the classes matters, or start a new run with \
+                 `model.weights`"
+            }
+            Self::EpochChanged { .. } | Self::CutChanged { .. } => {
+                "restore the earlier settings, or resume from a checkpoint at the end of an epoch"
+            }
+            Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => {
+                "name the run directory instead of the checkpoint: its newest readable checkpoint is used"
+            }
+            Self::NoSource { .. } => {
+                "an earlier version of oomph saved it: train on for a step, with `oomph train --resume` and a \
+                 higher `train.epochs` or `train.steps`"
+            }
+            Self::NoBest { .. } => "leave `--checkpoint` out to take the newest",
+            Self::Version { .. } => "read it with the version of oomph that wrote it",
+            Self::Record(error) => return error.hint(),
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

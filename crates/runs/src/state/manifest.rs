@@ -96,11 +96,12 @@ impl Manifest {
             let state = serde_json::value::to_raw_value(self)?;
             serde_json::to_vec(&Sealed { sha256: sha256(state.get().as_bytes()), state })
         };
-        seal().map_err(|error| malformed(path, &error))
+        seal().map_err(|error| StateError::malformed(path, error))
     }
 
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, StateError> {
-        let sealed: Sealed = serde_json::from_slice(bytes).map_err(|error| malformed(path, &error))?;
+        let sealed: Sealed =
+            serde_json::from_slice(bytes).map_err(|error| StateError::malformed(path, error))?;
         if sha256(sealed.state.get().as_bytes()) != sealed.sha256 {
             return Err(StateError::Checksum { path: path.to_owned() });
         }
@@ -110,20 +111,16 @@ impl Manifest {
             format_version: u32,
         }
         let ManifestVersion { format_version: found } =
-            serde_json::from_str(sealed.state.get()).map_err(|error| malformed(path, &error))?;
+            serde_json::from_str(sealed.state.get()).map_err(|error| StateError::malformed(path, error))?;
         if found != FORMAT_VERSION {
             let checkpoint = path.parent().unwrap_or(path).to_owned();
             return Err(StateError::Version { checkpoint, found, known: FORMAT_VERSION });
         }
-        serde_json::from_str(sealed.state.get()).map_err(|error| malformed(path, &error))
+        serde_json::from_str(sealed.state.get()).map_err(|error| StateError::malformed(path, error))
     }
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn malformed(path: &Path, error: &serde_json::Error) -> StateError {
-    StateError::Malformed { path: path.to_owned(), reason: error.to_string() }
 }

@@ -10,14 +10,12 @@ mod disk;
 mod error;
 mod manifest;
 mod store;
-mod train_state;
 pub mod weight_file;
 
-pub use checkpoint::{About, Checkpoint};
+pub use checkpoint::{About, Checkpoint, TrainState};
 pub use disk::write_file;
 pub use error::StateError;
 pub use manifest::TrainProgress;
 pub use store::{CheckpointStore, FoundCheckpoint, Which};
-pub use train_state::TrainState;
 
 pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

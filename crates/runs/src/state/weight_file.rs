@@ -29,15 +29,14 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, Sta
 
 fn of_file(path: &Path, error: RecordError) -> StateError {
     match error {
-        RecordError::Malformed { reason } => StateError::Malformed { path: path.to_owned(), reason },
+        RecordError::Malformed { reason } => StateError::malformed(path, reason),
         error => error.into(),
     }
 }
 
 /// Encodes a record of the data as JSON. Errors name `path`.
-pub fn encode_source(source: &SourceRecord, path: &Path) -> Result<String, StateError> {
-    serde_json::to_string_pretty(source)
-        .map_err(|error| StateError::Malformed { path: path.to_owned(), reason: error.to_string() })
+pub(super) fn encode_source(source: &SourceRecord, path: &Path) -> Result<String, StateError> {
+    serde_json::to_string_pretty(source).map_err(|error| StateError::malformed(path, error))
 }
 
 /// A tensor of a weight file.
@@ -48,31 +47,24 @@ pub enum WeightTensor<'a> {
     Count(i64),
 }
 
-/// A note in the metadata of a weight file.
-#[derive(Clone, Debug)]
-pub struct FileNote {
-    /// The metadata key.
-    pub key: &'static str,
-    /// The text.
-    pub text: String,
-}
-
-/// Writes a safetensors file, tensor by tensor, with a note beside PyTorch's. The file is complete or absent.
+/// Writes a safetensors file, tensor by tensor, with the record of the data beside PyTorch's note. The file is complete or
+/// absent.
 ///
 /// # Errors
 /// Where the system refuses, or the library refuses the tensors.
 pub fn write(
     tensors: &BTreeMap<String, WeightTensor<'_>>,
-    note: Option<FileNote>,
+    source: Option<&SourceRecord>,
     path: &Path,
 ) -> Result<(), StateError> {
-    let metadata = Some(ordered(note));
+    let source = source.map(|source| encode_source(source, path)).transpose()?;
+    let metadata = Some(ordered(source));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let written = serialize_to_file(tensors.iter(), metadata, &beside)
         .map_err(|error| match error {
             SafeTensorError::IoError(error) => StateError::io("write", path)(error),
-            error => StateError::Malformed { path: path.to_owned(), reason: error.to_string() },
+            error => StateError::malformed(path, error),
         })
         .and_then(|()| rename_durably(&beside, path));
     written.inspect_err(|_| {
@@ -83,11 +75,11 @@ pub fn write(
 
 /// PyTorch's note and ours, in a map that iterates in this order: the library writes them in the map's order, and equal
 /// weights must give equal bytes. A new map of two has the right order every second time.
-fn ordered(note: Option<FileNote>) -> HashMap<String, String> {
+fn ordered(source: Option<String>) -> HashMap<String, String> {
     const FIRST: &str = "format";
     loop {
         let mut notes = HashMap::from([(FIRST.to_owned(), "pt".to_owned())]);
-        notes.extend(note.clone().map(|FileNote { key, text }| (key.to_owned(), text)));
+        notes.extend(source.clone().map(|source| (SourceRecord::NOTE.to_owned(), source)));
         if notes.keys().next().is_some_and(|key| key == FIRST) {
             return notes;
         }

@@ -5,11 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{
-    Histogram, frame,
-    message::{EventRecord, What},
-    scalars::scalars,
-};
+use super::{Histogram, frame, message::What, scalars::scalars};
 use crate::{
     event::Event,
     run::{RunError, host_name},
@@ -72,7 +68,7 @@ impl EventFile {
         let wall_time = wall_time();
         let mut bytes = Vec::new();
         for what in records {
-            frame::append(&mut bytes, &EventRecord { wall_time, step: step as u64, what }.encode());
+            frame::append(&mut bytes, &what.encode(wall_time, step));
         }
         if let Err(error) = self.file.write_all(&bytes) {
             // The disk may be full. Half a record would hide all later records.

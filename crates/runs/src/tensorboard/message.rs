@@ -8,17 +8,7 @@ const VERSION: &str = "brain.Event:2";
 /// `SessionLog.START`.
 const START: u64 = 1;
 
-/// One record of an event file.
-#[derive(Clone, Debug)]
-pub(super) struct EventRecord {
-    /// Seconds since 1970.
-    pub(super) wall_time: f64,
-    /// Optimizer steps done.
-    pub(super) step: u64,
-    pub(super) what: What,
-}
-
-/// What a record says.
+/// What a record of an event file says.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// The head of a file.
@@ -31,18 +21,19 @@ pub(super) enum What {
     Histogram(String, Histogram),
 }
 
-impl EventRecord {
-    pub(super) fn encode(&self) -> Vec<u8> {
+impl What {
+    /// The record at `wall_time`, in seconds since 1970, after `step` optimizer steps.
+    pub(super) fn encode(&self, wall_time: f64, step: usize) -> Vec<u8> {
         let mut event = Encoder::default();
-        event.double(1, self.wall_time);
+        event.double(1, wall_time);
         // Zero is what a missing number stands for.
-        if self.step > 0 {
-            event.integer(2, self.step);
+        if step > 0 {
+            event.integer(2, step as u64);
         }
-        match &self.what {
-            What::Version => event.bytes(3, VERSION.as_bytes()),
-            What::Start => event.message(7, |log| log.integer(1, START)),
-            What::Scalars(scalars) => event.message(5, |summary| {
+        match self {
+            Self::Version => event.bytes(3, VERSION.as_bytes()),
+            Self::Start => event.message(7, |log| log.integer(1, START)),
+            Self::Scalars(scalars) => event.message(5, |summary| {
                 for (tag, value) in scalars {
                     summary.message(1, |entry| {
                         entry.bytes(1, tag.as_bytes());
@@ -50,7 +41,7 @@ impl EventRecord {
                     });
                 }
             }),
-            What::Histogram(tag, histogram) => event.message(5, |summary| {
+            Self::Histogram(tag, histogram) => event.message(5, |summary| {
                 summary.message(1, |entry| {
                     entry.bytes(1, tag.as_bytes());
                     entry.message(5, |message| encode_histogram(histogram, message));
@@ -139,8 +130,8 @@ mod tests {
 
     /// What the protobuf library of tensorboard 2.21 writes for the same message.
     #[track_caller]
-    fn check(step: u64, what: What, expected: &str) {
-        let bytes = EventRecord { wall_time: 1.5, step, what }.encode();
+    fn check(step: usize, what: What, expected: &str) {
+        let bytes = what.encode(1.5, step);
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, expected);
     }

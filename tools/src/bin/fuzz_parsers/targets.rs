@@ -31,17 +31,14 @@ pub(crate) fn targets() -> Vec<Target> {
     [data_files(), checkpoints(), vec![weights(), config()]].into_iter().flatten().collect()
 }
 
+/// A parser of data files, which may be compressed.
+fn plain(name: &'static str, parse: fn(&[u8]) -> bool, seeds: Vec<Vec<u8>>) -> Target {
+    Target { name, parse, seeds, words: &[], finish: |bytes| bytes, bound: unpacking }
+}
+
 fn data_files() -> Vec<Target> {
     let images = || vec![idx(&[2, 3, 4]), idx(&[3, 2, 2, 3]), idx(&[1, 1, 1])];
-    let plain = |name, parse: fn(&[u8]) -> bool, seeds| Target {
-        name,
-        parse,
-        seeds,
-        words: &[],
-        finish: |bytes| bytes,
-        bound: unpacking,
-    };
-    let csv = |name, parse: fn(&[u8]) -> bool| Target {
+    let csv = |name, parse| Target {
         words: &[b",", b"\n", b"\r\n", b"\"", b"\"\"", b"nan", b"inf", b"1e39", b"-0", b"\xef\xbb\xbf"],
         // A row of two bytes takes an entry of 32, also a refused one; vectors double as they grow.
         bound: |bytes| 64 * bytes.len() + 4 * KIB + packed(bytes),
@@ -87,48 +84,29 @@ fn vocabulary_in_weights() -> Vec<u8> {
 
 fn checkpoints() -> Vec<Target> {
     let state = trainer::example_state();
+    let file = |name, parse, seed| Target {
+        words: JSON,
+        bound: |bytes| 32 * bytes.len() + 4 * KIB,
+        ..plain(name, parse, vec![seed])
+    };
+    let parse_state = |bytes: &[u8]| trainer::state(bytes).is_ok();
     vec![
-        Target {
-            name: "state.json",
-            parse: |bytes| trainer::state(bytes).is_ok(),
-            seeds: vec![trainer::sealed(&state)],
-            words: JSON,
-            finish: |bytes| bytes,
-            bound: |bytes| 32 * bytes.len() + 4 * KIB,
-        },
-        Target {
-            name: "state.json sealed",
-            parse: |bytes| trainer::state(bytes).is_ok(),
-            seeds: vec![state],
-            words: JSON,
-            finish: |bytes| trainer::sealed(&bytes),
-            bound: |bytes| 32 * bytes.len() + 4 * KIB,
-        },
-        Target {
-            name: "safetensors",
-            parse: |bytes| trainer::tensors(bytes).is_ok(),
-            seeds: vec![trainer::example_tensors()],
-            words: JSON,
-            finish: |bytes| bytes,
-            bound: |bytes| 32 * bytes.len() + 4 * KIB,
-        },
+        file("state.json", parse_state, trainer::sealed(&state)),
+        Target { finish: |bytes| trainer::sealed(&bytes), ..file("state.json sealed", parse_state, state) },
+        file("safetensors", |bytes| trainer::tensors(bytes).is_ok(), trainer::example_tensors()),
     ]
 }
 
 /// Files of PyTorch and torchvision.
 fn weights() -> Target {
+    let seeds = [
+        &include_bytes!("../../../../tests/golden/weights_zip.pth")[..],
+        include_bytes!("../../../../tests/golden/weights_legacy.pth"),
+        include_bytes!("../../../../tests/golden/weights_protocol_4.pth"),
+        include_bytes!("../../../../tests/golden/weights_nested_half.pth"),
+        include_bytes!("../../../../tests/golden/weights_bfloat16.safetensors"),
+    ];
     Target {
-        name: "weights",
-        parse: |bytes| read_bytes(bytes).is_ok(),
-        seeds: [
-            &include_bytes!("../../../../tests/golden/weights_zip.pth")[..],
-            include_bytes!("../../../../tests/golden/weights_legacy.pth"),
-            include_bytes!("../../../../tests/golden/weights_protocol_4.pth"),
-            include_bytes!("../../../../tests/golden/weights_nested_half.pth"),
-            include_bytes!("../../../../tests/golden/weights_bfloat16.safetensors"),
-        ]
-        .map(<[u8]>::to_vec)
-        .to_vec(),
         words: &[
             b"c",
             b"R",
@@ -146,8 +124,8 @@ fn weights() -> Target {
             b"PK\x03\x04",
             b"PK\x01\x02",
         ],
-        finish: |bytes| bytes,
         bound: |bytes| 64 * bytes.len() + 64 * KIB,
+        ..plain("weights", |bytes| read_bytes(bytes).is_ok(), seeds.map(<[u8]>::to_vec).to_vec())
     }
 }
 
@@ -157,16 +135,12 @@ fn config() -> Target {
         let Ok(text) = std::str::from_utf8(bytes) else { return false };
         Config::from_toml("fuzz", text).is_ok_and(|config| REGISTRY.read(&config).is_ok())
     };
+    let seeds = [
+        include_str!("../../../../configs/resnet.toml"),
+        include_str!("../../../../configs/lstm.toml"),
+        include_str!("../../../../configs/mnist.toml"),
+    ];
     Target {
-        name: "config",
-        parse: text,
-        seeds: [
-            include_str!("../../../../configs/resnet.toml"),
-            include_str!("../../../../configs/lstm.toml"),
-            include_str!("../../../../configs/mnist.toml"),
-        ]
-        .map(|text| text.as_bytes().to_vec())
-        .to_vec(),
         words: &[
             b"[",
             b"]",
@@ -182,9 +156,9 @@ fn config() -> Target {
             b"nan",
             b"[[x]]",
         ],
-        finish: |bytes| bytes,
         // The tree of a TOML file, the settings with their lines, and the value of each key.
         bound: |bytes| 256 * bytes.len() + 32 * KIB,
+        ..plain("config", text, seeds.map(|text| text.as_bytes().to_vec()).to_vec())
     }
 }
 
