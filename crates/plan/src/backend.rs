@@ -13,8 +13,8 @@ pub enum Backend {
 impl Backend {
     /// The safety margin above a planned peak, as a share of it.
     ///
-    /// The CPU's rules are tested against the meter (docs/reference/planning-accuracy.md): no plan was 1 % too low. CUDA's were never tested
-    /// on a GPU.
+    /// The CPU's rules are tested against the meter (docs/reference/planning-accuracy.md): a plan is 1 % too low or more only
+    /// for some trainings of a few MiB. CUDA's were never tested on a GPU.
     pub fn margin(self) -> f64 {
         match self {
             Self::Cpu { .. } => 0.01,

@@ -8,7 +8,7 @@
 //! The tool tries every batch above the one found: `oomph train` must get through six steps, an evaluation and a
 //! checkpoint. Then it trains `--steps` steps with the batch found, unless they would take more than `--most-seconds`.
 //! It fails where that training runs out of memory, the batch found is less than 97 % of the largest, or the search took
-//! more than six tries.
+//! more than six probes.
 
 mod cases;
 
@@ -62,18 +62,18 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let mut table = Measured::begin(
         "find-batch-truth",
         is_saved,
-        &["case", ">limit", ">found", ">largest", ">share", ">tries", ">seconds", "steps trained"],
+        &["case", ">limit", ">found", ">largest", ">share", ">probes", ">seconds", "steps trained"],
     );
-    let (mut broken, mut least_share, mut most_tries) = (0, 1.0f64, 0);
+    let (mut broken, mut least_share, mut most_probes) = (0, 1.0f64, 0);
     for case in cases().filter(|case| case.name.contains(&options.only)) {
         let row = Row::of(&oomph, &case, &options);
         table.add(row.cells(&case));
         broken += usize::from(!row.holds());
-        (least_share, most_tries) = (least_share.min(row.share()), most_tries.max(row.tries));
+        (least_share, most_probes) = (least_share.min(row.share()), most_tries.max(row.tries));
     }
     println!("\n{broken} broken promises");
     table.data.figures.insert("least_share".into(), format!("{:.1} %", 100.0 * least_share));
-    table.data.figures.insert("most_tries".into(), most_tries.to_string());
+    table.data.figures.insert("most_probes".into(), most_tries.to_string());
     table.end("find-batch-truth")?;
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -120,7 +120,7 @@ fn buckets(runs: usize, is_saved: bool) -> Result<Measured, Box<dyn Error>> {
     let mut table = Measured::begin(
         "parallel-cost buckets",
         is_saved,
-        &["", ">gradients", ">bucket", ">step", ">fastest", ">on their way", ">waited for", ">hidden"],
+        &["", ">gradients", ">bucket", ">step", ">fastest", ">in flight", ">waited for", ">hidden"],
     );
     add_buckets(&mut table, "ResNet-18, width 32", RESNET, runs)?;
     add_buckets(&mut table, "ResNet-18, width 64", WIDE_RESNET, runs)?;
