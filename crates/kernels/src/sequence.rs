@@ -50,20 +50,21 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
                 outputs: vec![(dims.to_vec(), dtype)],
                 in_place: 1,
             };
-            operation.run_one(|inputs| {
-                placed(inputs, [batch, steps * features], [at * features, count * features])
+            operation.run_on_first(|whole, part| {
+                let (row, part) = (steps * features, StoredFloats::of(&part[0]));
+                placed(whole, part, [batch, row], [at * features, count * features])
             })
         }
     };
 }
 
-/// `inputs`: the whole and the part, of `batch` rows each. The part begins at element `start` of a row and has `width`
-/// elements.
-fn placed(mut inputs: Vec<FlexTensor>, [batch, row]: [usize; 2], [start, width]: [usize; 2]) -> FlexTensor {
-    let part = inputs.split_off(1);
-    let part = StoredFloats::of(&part[0]);
-    // The whole is the only input left.
-    let mut whole = inputs.swap_remove(0);
+/// `whole` and `part` have `batch` rows each. The part begins at element `start` of a row and has `width` elements.
+fn placed(
+    mut whole: FlexTensor,
+    part: StoredFloats<'_>,
+    [batch, row]: [usize; 2],
+    [start, width]: [usize; 2],
+) -> FlexTensor {
     for sample in 0..batch {
         let from = sample * row + start;
         change_part(&mut whole, from..from + width, |at, values| {

@@ -8,12 +8,12 @@ use rayon::prelude::*;
 
 use super::product::{ConvProduct, ConvTask};
 use crate::{
+    custom_op::Workspace,
     simd::{SimdLoops, vectorised},
     stored_float::StoredFloat,
     tile::Tile,
     uninit::{self, UninitSlice},
     workers,
-    workspace::Workspace,
 };
 
 /// An algorithm that computes a convolution forward or back to the input.

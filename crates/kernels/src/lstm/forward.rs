@@ -1,26 +1,26 @@
 use std::ops::Range;
 
-use burn::tensor::{bf16, f16};
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 
 use super::{
+    ROWS,
     cell::{activate, next_cell, put_out},
     matrix::LstmMatrix,
+    rows_of_a_task,
     run::{LstmOutputs, LstmStart, LstmSteps},
-    tasks::{ROWS, rows_of_a_task, workspace},
+    workspace,
 };
 use crate::{
     any_tensor::{AnyTensor, ranked},
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor, zeros},
     panels::{OutputRows, Panels},
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats, round},
+    stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
     uninit::{self, UninitSlice},
     workers,
-    workspace::Workspace,
 };
 
 /// Elements between the gates of two rows while they are computed. At a power of two they would compete for the same few
@@ -37,7 +37,8 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
     let [batch, all_steps, _] = input.dims();
     let units = recurrent.inner;
     let state = (vec![batch, units], DType::F32);
-    let of_outputs = outputs.are_wanted().then(|| (vec![batch, all_steps, units], recurrent.dtype));
+    let writes = !matches!(outputs, LstmOutputs::Known);
+    let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
     let run = ForwardRun {
         makes_outputs: matches!(outputs, LstmOutputs::New),
@@ -45,13 +46,8 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
         steps,
         of_input,
         recurrent,
-        workspace: {
-            let mut workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
-            workspace.of_each += ROWS * stride(units);
-            workspace
-        },
+        workspace: workspace(batch, recurrent, of_input.sizes().elements_beside(ROWS) + ROWS * stride(units)),
     };
-    let writes = of_outputs.is_some();
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
@@ -62,11 +58,8 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
         outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
         in_place,
     };
-    let made = operation.run_within(run.workspace, |inputs| match recurrent.dtype {
-        DType::BF16 => run.on::<bf16>(inputs, in_place),
-        DType::F16 => run.on::<f16>(inputs, in_place),
-        _ => run.on::<f32>(inputs, in_place),
-    });
+    let made = operation
+        .run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E>(inputs, in_place)));
     let mut made = made.into_iter();
     // The outputs are declared above, with these ranks.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
@@ -282,16 +275,13 @@ impl TaskInputs<'_> {
             let step = self.steps.start + row % steps;
             ((self.first_row + row / steps) * self.all_steps + step) * features
         };
-        let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.values {
-            StoredFloats::F32(input) => {
+        let put = |rows: Range<usize>, inner, tile: &mut [f32]| {
+            with_values!(self.values, input => {
                 sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+            });
+            // Stored 16 bits are rounded already.
+            if matches!(self.values, StoredFloats::F32(_)) {
                 round(tile, self.dtype);
-            }
-            StoredFloats::Bf16(input) => {
-                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-            }
-            StoredFloats::F16(input) => {
-                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
             }
         };
         self.weights.multiply(rows * steps, put, gates, beside, false);

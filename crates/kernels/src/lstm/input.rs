@@ -1,18 +1,16 @@
 use std::ops::Range;
 
-use burn::tensor::{Tensor, bf16, f16};
-use burn_backend::DType;
+use burn::tensor::Tensor;
 
-use super::{matrix::LstmMatrix, tasks::ROWS};
+use super::{ROWS, matrix::LstmMatrix};
 use crate::{
     any_tensor::ranked,
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::floats,
     panels::{OutputRows, Panels},
     simd::{SimdLoops, vectorised},
-    stored_float::StoredFloat,
+    stored_float::{StoredFloat, by_dtype},
     workers,
-    workspace::Workspace,
 };
 
 /// Writes the input gradient by our own kernel: in place, if nobody else holds the sequence.
@@ -38,18 +36,13 @@ pub(super) fn backward(
         in_place: 1,
     };
     let run = InputRun { all_steps, steps: steps.clone(), samples, of_input, workspace };
-    let mut made = operation.run_within(workspace, |mut inputs| {
+    let [made] = operation.run_within(workspace, |mut inputs| {
         let rest = inputs.split_off(1);
         let [gates, panels] = [0, 1].map(|index| floats(&rest[index]));
-        match dtype {
-            DType::BF16 => run.on::<bf16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-            DType::F16 => run.on::<f16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-            _ => run.on::<f32>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-        }
+        by_dtype!(dtype, E => run.on(E::storage(&mut inputs[0]), gates, panels));
         inputs
     });
-    // The operation has one output.
-    ranked(made.pop().expect("the sequence is the operation's output"))
+    ranked(made)
 }
 
 struct InputRun<'a> {
