@@ -79,7 +79,7 @@ fn multiply_by(
     let operation = CustomOp {
         name,
         inputs: vec![read.into(), weight.into()],
-        outputs: vec![(algorithm.product().shape().to_vec(), dtype)],
+        outputs: vec![(algorithm.frame().product.shape().to_vec(), dtype)],
         in_place: 0,
     };
     let [output] = operation.run_within(algorithm.workspace(), |inputs| {
@@ -90,7 +90,7 @@ fn multiply_by(
 
 fn multiplied<E: StoredFloat>(algorithm: &impl ConvAlgorithm, inputs: &[FlexTensor]) -> FlexTensor {
     let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
-    let shape = algorithm.product().shape();
+    let shape = algorithm.frame().product.shape();
     let write = |target: &mut [MaybeUninit<E>]| algorithm.run(weights, source, target);
     // SAFETY: the tasks cover the target and all run. Each writes all its rows: every pixel is in one grid or in one patch,
     // and pixels in no grid are written before.
