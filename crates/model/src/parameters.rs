@@ -32,7 +32,7 @@ pub(crate) fn visit<M: Module>(
     prefix: &str,
     visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
 ) {
-    module.visit(&mut Visitor { stage, path: Path::new(prefix), visit });
+    module.visit(&mut Walk { place: Place { stage, path: prefix.to_owned() }, each: visit });
 }
 
 /// Replaces every float parameter of `module` by the result of `map`, on the device of that result.
@@ -42,83 +42,69 @@ pub(crate) fn map<M: Module>(
     prefix: &str,
     map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
 ) -> M {
-    module.map(&mut Mapper { stage, path: Path::new(prefix), map })
+    module.map(&mut Walk { place: Place { stage, path: prefix.to_owned() }, each: map })
 }
 
-struct Path(String);
+/// The place of a walk in the model tree.
+struct Place {
+    stage: usize,
+    path: String,
+}
 
-impl Path {
-    fn new(prefix: &str) -> Self {
-        Self(prefix.to_owned())
-    }
-
+impl Place {
     fn enter(&mut self, name: &str) {
-        if !self.0.is_empty() {
-            self.0.push('.');
+        if !self.path.is_empty() {
+            self.path.push('.');
         }
-        self.0.push_str(name);
+        self.path.push_str(name);
     }
 
     fn leave(&mut self, name: &str) {
-        let end = self.0.len() - name.len();
-        self.0.truncate(end.saturating_sub(1));
+        let end = self.path.len() - name.len();
+        self.path.truncate(end.saturating_sub(1));
+    }
+
+    /// The info of the parameter here.
+    fn info<const D: usize>(&self, id: ParamId, tensor: &Tensor<D>) -> ParameterInfo<'_> {
+        let trainable = tensor.is_require_grad();
+        ParameterInfo { name: &self.path, stage: self.stage, id, trainable, frozen: false }
     }
 }
 
-struct Visitor<'a> {
-    stage: usize,
-    path: Path,
-    visit: &'a mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
+/// A walk through all parameters of a stage.
+struct Walk<'a, F: ?Sized> {
+    place: Place,
+    each: &'a mut F,
 }
 
-impl ModuleVisitor for Visitor<'_> {
+impl ModuleVisitor for Walk<'_, dyn FnMut(ParameterInfo<'_>, AnyTensor) + '_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+        self.place.enter(name);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {
-        self.path.leave(name);
+        self.place.leave(name);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.val();
-        let info = ParameterInfo {
-            name: &self.path.0,
-            stage: self.stage,
-            id: param.id,
-            trainable: tensor.is_require_grad(),
-            frozen: false,
-        };
-        (self.visit)(info, tensor.into());
+        (self.each)(self.place.info(param.id, &tensor), tensor.into());
     }
 }
 
-struct Mapper<'a> {
-    stage: usize,
-    path: Path,
-    map: &'a mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-}
-
-impl ModuleMapper for Mapper<'_> {
+impl ModuleMapper for Walk<'_, dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor + '_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+        self.place.enter(name);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {
-        self.path.leave(name);
+        self.place.leave(name);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         // Consuming leaves one owner of the tensor, so that an update can be in place.
         let (id, tensor, mapper) = param.consume();
-        let info = ParameterInfo {
-            name: &self.path.0,
-            stage: self.stage,
-            id,
-            trainable: tensor.is_require_grad(),
-            frozen: false,
-        };
-        let mapped = (self.map)(info, tensor.into());
+        let mapped = (self.each)(self.place.info(id, &tensor), tensor.into());
         let tensor = Tensor::from_bridge(mapped.into_parts().1);
         Param::from_mapped_value(id, tensor, mapper)
     }

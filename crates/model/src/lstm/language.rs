@@ -5,7 +5,7 @@ use burn::{
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{recurrent, settings::Recurrent, stage::pytorch_name};
+use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Dropout, Embedding, linear},
