@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::{
-    module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
+    module::{ModuleMapper, ModuleVisitor, Param, ParamId},
     tensor::Tensor,
 };
 
@@ -25,25 +25,11 @@ pub struct ParameterInfo<'a> {
     pub frozen: bool,
 }
 
-/// Calls `visit` on every float parameter of `module`. Names are below `prefix`, the name of the stage.
-pub(crate) fn visit<M: Module>(
-    module: &M,
-    stage: usize,
-    prefix: &str,
-    visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
-) {
-    module.visit(&mut Walk { place: Place { stage, path: prefix.to_owned() }, each: visit });
-}
+/// A function to call on every float parameter.
+pub(crate) type Visit<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) + 'a;
 
-/// Replaces every float parameter of `module` by the result of `map`, on the device of that result.
-pub(crate) fn map<M: Module>(
-    module: M,
-    stage: usize,
-    prefix: &str,
-    map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-) -> M {
-    module.map(&mut Walk { place: Place { stage, path: prefix.to_owned() }, each: map })
-}
+/// A function that replaces a float parameter by its result, on the device of that result.
+pub(crate) type Map<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor + 'a;
 
 /// The place of a walk in the model tree.
 struct Place {
@@ -71,13 +57,19 @@ impl Place {
     }
 }
 
-/// A walk through all parameters of a stage.
-struct Walk<'a, F: ?Sized> {
+/// A walk through all float parameters of a stage. Their names begin with the name of the stage.
+pub(crate) struct Walk<'a, F: ?Sized> {
     place: Place,
     each: &'a mut F,
 }
 
-impl ModuleVisitor for Walk<'_, dyn FnMut(ParameterInfo<'_>, AnyTensor) + '_> {
+impl<'a, F: ?Sized> Walk<'a, F> {
+    pub(crate) fn new(stage: usize, name: &str, each: &'a mut F) -> Self {
+        Self { place: Place { stage, path: name.to_owned() }, each }
+    }
+}
+
+impl ModuleVisitor for Walk<'_, Visit<'_>> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.place.enter(name);
     }
@@ -92,7 +84,7 @@ impl ModuleVisitor for Walk<'_, dyn FnMut(ParameterInfo<'_>, AnyTensor) + '_> {
     }
 }
 
-impl ModuleMapper for Walk<'_, dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor + '_> {
+impl ModuleMapper for Walk<'_, Map<'_>> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.place.enter(name);
     }
