@@ -158,9 +158,9 @@ impl Accumulate {
     fn workspace(self) -> Workspace {
         let left = self.left(self.count.min(AT_ONCE));
         Workspace {
-            shared: self.rights(left.inner()).map(Panelled::elements).sum(),
+            shared: self.rights(left.inner).map(Panelled::elements).sum(),
             of_each: left.elements_beside(ROWS.min(self.features)),
-            tasks: self.features.div_ceil(left.rows_of_a_tile()),
+            tasks: self.features.div_ceil(left.tile.rows),
         }
     }
 
@@ -205,7 +205,7 @@ impl Accumulate {
             self.rights(rows.len()).zip(rights).zip(starts).map(|((sizes, right), (_, first_step))| {
                 let (some, rest) = std::mem::take(&mut packed).split_at_mut(sizes.elements());
                 packed = rest;
-                let (all_steps, columns) = (right.shape()[1], sizes.columns());
+                let (all_steps, columns) = (right.shape()[1], sizes.columns);
                 let place = |row: usize| {
                     let row = rows.start + row;
                     (row / self.steps * all_steps + first_step + row % self.steps) * columns
@@ -233,10 +233,10 @@ impl Accumulate {
         sums: &mut [&mut [f32]],
         workspace: Workspace,
     ) {
-        let of_task = self.rows_of_a_task(in_tiles.rows_of_a_tile());
+        let of_task = self.rows_of_a_task(in_tiles.tile.rows);
         let (products, rows) = sums.split_at_mut(panels.len());
         let mut products = products.iter_mut().zip(panels).map(|(sum, panels)| {
-            let columns = panels.sizes().columns();
+            let columns = panels.sizes.columns;
             (panels, sum.chunks_mut((of_task * columns).max(1)))
         });
         let mut products = [products.next(), products.next()];
@@ -278,7 +278,7 @@ impl SimdLoops for AccumulateWork<'_, '_> {
             self;
         let (tiles, last) = in_tiles.in_tiles(count, in_tiles.put_columns_of(left, stride), beside);
         for (panels, sums) in products.into_iter().flatten() {
-            let output = OutputRows { elements: sums, stride: panels.sizes().columns() };
+            let output = OutputRows { elements: sums, stride: panels.sizes.columns };
             panels.multiply_tiles(count, tiles, output, &mut *last, true);
         }
         if let Some(sums) = rows {

@@ -88,13 +88,8 @@ pub fn mean_loss_backward(
     let scale = gradient.div_scalar(batch as f64);
     let RowLosses { greatest, log_sum, .. } = rows;
     if kernels == Kernels::Own {
-        let operation = CustomOp {
-            name: "cross_entropy_backward",
-            outputs: vec![(vec![batch, width], DType::F32)],
-            inputs: vec![logits.into(), classes.into(), greatest.into(), log_sum.into(), scale.into()],
-            in_place: 1,
-        };
-        return operation.run_on_first(|logits, rest| {
+        let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
+        return CustomOp::change("cross_entropy_backward", logits, rest, DType::F32, |logits, rest| {
             let classes = indices(&rest[0]);
             let [greatest, log_sum, scale] = [1, 2, 3].map(|index: usize| rest[index].storage::<f32>());
             let scale = scale[0];

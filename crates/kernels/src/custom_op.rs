@@ -74,12 +74,19 @@ impl CustomOp {
         ranked(output)
     }
 
-    /// As [`run_one`](Self::run_one), for a kernel that takes the first input, to overwrite it, and reads the others.
-    pub(crate) fn run_on_first<const D: usize>(
-        self,
+    /// Runs an operation whose one output has the shape of the input `first` and the format `dtype`. If `first` has that
+    /// format too, the output overwrites it. The kernel reads the inputs `rest`.
+    pub(crate) fn change<const D: usize>(
+        name: &'static str,
+        first: Tensor<D>,
+        rest: impl IntoIterator<Item = AnyTensor>,
+        dtype: DType,
         kernel: impl FnOnce(FlexTensor, &[FlexTensor]) -> FlexTensor,
     ) -> Tensor<D> {
-        self.run_one(|mut inputs| {
+        let outputs = vec![(first.dims().to_vec(), dtype)];
+        let in_place = usize::from(first.dtype() == dtype);
+        let inputs = std::iter::once(first.into()).chain(rest).collect();
+        Self { name, inputs, outputs, in_place }.run_one(|mut inputs| {
             let rest = inputs.split_off(1);
             // The first input is the only one left.
             kernel(inputs.swap_remove(0), &rest)

@@ -34,7 +34,7 @@ pub fn zeros<const D: usize>(
 /// Writes the time steps `part`, `[B, k, F]`, into `whole`, `[B, T, F]`, from step `at` on, in the format of `whole`: in
 /// place, if nobody else holds `whole`.
 pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: Kernels) {
-    let dims @ [batch, steps, features] = whole.dims();
+    let [batch, steps, features] = whole.dims();
     let [_, count, _] = part.dims();
     let dtype = whole.dtype();
     // A placeholder until the result exists.
@@ -43,18 +43,10 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
         Kernels::Composed => {
             before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
         }
-        Kernels::Own => {
-            let operation = CustomOp {
-                name: "place_steps",
-                inputs: vec![before.into(), part.into()],
-                outputs: vec![(dims.to_vec(), dtype)],
-                in_place: 1,
-            };
-            operation.run_on_first(|whole, part| {
-                let (row, part) = (steps * features, StoredFloats::of(&part[0]));
-                placed(whole, part, [batch, row], [at * features, count * features])
-            })
-        }
+        Kernels::Own => CustomOp::change("place_steps", before, [part.into()], dtype, |whole, part| {
+            let (row, part) = (steps * features, StoredFloats::of(&part[0]));
+            placed(whole, part, [batch, row], [at * features, count * features])
+        }),
     };
 }
 

@@ -56,7 +56,7 @@ impl Correlate {
     pub(super) fn new(sizes: ConvSizes, axes: &[Axis; 2]) -> Self {
         let tile = Tile::of_this_processor();
         let [down, across] = axes;
-        let lines = [Line::by_tap(down, down.grid), Line::by_pixel(across.grid)];
+        let lines = [Line::by_tap(down, down.grid), Line::ByPixel { pixels: across.grid }];
         let plane = lines[0].length(down) * lines[1].length(across);
         let [input, output] = sizes.channels;
         let pixels = sizes.output[0] * sizes.output[1];

@@ -27,7 +27,7 @@ pub(super) fn own(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
     let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
     let [hidden_gradient, cell_gradient] = after;
     let dims @ [batch, _, _] = gates.dims();
-    let units = recurrent.columns;
+    let units = recurrent.sizes.columns;
     let of_steps = (vec![batch, steps.len(), units], DType::F32);
     let state = (vec![batch, units], DType::F32);
     let workspace = workspace(batch, recurrent, 0);
@@ -68,7 +68,7 @@ impl BackwardRun<'_> {
         let mut gates = inputs.swap_remove(0);
         let steps = self.steps.len();
         let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
-        let recurrent = &Panels::new(panels, self.recurrent.sizes());
+        let recurrent = &Panels::new(panels, self.recurrent.sizes);
         let mut beside = zeros(self.workspace.shared);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let (of_rows, of_steps) = ((rows * units).max(1), (rows * steps * units).max(1));
@@ -77,7 +77,7 @@ impl BackwardRun<'_> {
             let gates = gates_storage.chunks_mut(4 * of_steps);
             let within = cells.parts(of_steps).zip(previous.parts(of_steps));
             let gradients = hidden_gradient.chunks_mut(of_rows).zip(cell_gradient.chunks_mut(of_rows));
-            let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
+            let beside = beside.chunks_mut(self.recurrent.sizes.elements_beside(rows).max(1));
             let before = hidden.chunks(of_rows).zip(cell.chunks(of_rows));
             let all = gates.zip(within).zip(gradients.zip(before)).zip(beside).enumerate();
             let tasks = all.map(|(index, (((gates, within), (gradients, before)), beside))| BackwardWork {
@@ -157,8 +157,7 @@ impl BackwardTask<'_> {
                 self.step::<FUSED>(row, step, cells);
             }
             let (gates, [hidden, _]) = (&*self.gates, &mut self.gradients);
-            let put =
-                self.recurrent.sizes().put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
+            let put = self.recurrent.sizes.put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
             let output = OutputRows { elements: hidden, stride: units };
             self.recurrent.multiply(rows, put, output, &mut *self.beside, false);
         }

@@ -35,7 +35,7 @@ fn stride(units: usize) -> usize {
 pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
     let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
     let [batch, all_steps, _] = input.dims();
-    let units = recurrent.inner;
+    let units = recurrent.sizes.inner;
     let state = (vec![batch, units], DType::F32);
     let writes = !matches!(outputs, LstmOutputs::Known);
     let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
@@ -46,7 +46,7 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
         steps,
         of_input,
         recurrent,
-        workspace: workspace(batch, recurrent, of_input.sizes().elements_beside(ROWS) + ROWS * stride(units)),
+        workspace: workspace(batch, recurrent, of_input.sizes.elements_beside(ROWS) + ROWS * stride(units)),
     };
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
@@ -84,7 +84,7 @@ impl ForwardRun<'_> {
     fn on<E: StoredFloat>(&self, mut inputs: Vec<FlexTensor>, in_place: usize) -> Vec<FlexTensor> {
         let read = inputs.split_off(in_place);
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
-        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let there = inputs.first_mut().map(E::storage);
         let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
         let of_gates = if self.keeps_gates { batch * steps * 4 * units } else { 0 };
@@ -112,16 +112,16 @@ impl ForwardRun<'_> {
         let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
         let all_steps = read[0].shape()[1];
         let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
-        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let rows = rows_of_a_task(hidden.len() / units.max(1), steps, self.recurrent);
-        let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
-        let of_input = &Panels::new(of_input, self.of_input.sizes());
+        let recurrent = &Panels::new(recurrent, self.recurrent.sizes);
+        let of_input = &Panels::new(of_input, self.of_input.sizes);
         let mut beside = zeros(self.workspace.shared);
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
         let mut gates = gates.map(|gates| gates.parts(rows * steps * 4 * units));
         let state = hidden.chunks_mut((rows * units).max(1)).zip(cell.chunks_mut((rows * units).max(1)));
-        let of_task = self.recurrent.sizes().elements_beside(rows).max(1);
+        let of_task = self.recurrent.sizes.elements_beside(rows).max(1);
         let tasks = state.zip(beside.chunks_mut(of_task)).enumerate();
         let tasks = tasks.map(|(index, ((hidden, cell), beside))| ForwardTask {
             inputs: TaskInputs {
@@ -214,7 +214,7 @@ impl<E: StoredFloat> SimdLoops for ForwardWork<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut forward, workspace } = self;
-        let units = forward.recurrent.sizes().inner();
+        let units = forward.recurrent.sizes.inner;
         let (gates, beside) = workspace.split_at_mut(ROWS * stride(units));
         let Range { start, end } = forward.inputs.steps;
         let at_once = (ROWS * units / forward.hidden.len().max(1)).max(1);
@@ -233,11 +233,11 @@ impl<E: StoredFloat> ForwardTask<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(&mut self, gates: &mut [f32]) {
         let Self { inputs, recurrent, hidden, cell, beside, .. } = self;
-        let units = recurrent.sizes().inner();
+        let units = recurrent.sizes.inner;
         let (rows, stride, at_once) = (hidden.len() / units, stride(units), inputs.steps.len());
         for (index, step) in inputs.steps.clone().enumerate() {
             let of_step = OutputRows { elements: &mut gates[index * stride..], stride: at_once * stride };
-            let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
+            let put = recurrent.sizes.put_rows_of(|row| &hidden[row * units..][..units]);
             recurrent.multiply(rows, put, of_step, beside, true);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
@@ -269,8 +269,8 @@ impl TaskInputs<'_> {
     /// Writes the products of inputs and weights to the gates: row by row, step by step.
     #[inline(always)]
     fn project(&self, rows: usize, gates: OutputRows<'_>, beside: &mut [f32]) {
-        let sizes = self.weights.sizes();
-        let (steps, features) = (self.steps.len(), sizes.inner());
+        let sizes = self.weights.sizes;
+        let (steps, features) = (self.steps.len(), sizes.inner);
         let place = |row: usize| {
             let step = self.steps.start + row % steps;
             ((self.first_row + row / steps) * self.all_steps + step) * features

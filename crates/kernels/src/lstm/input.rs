@@ -7,7 +7,7 @@ use crate::{
     any_tensor::ranked,
     custom_op::{CustomOp, Workspace},
     flex_tensor::floats,
-    panels::{OutputRows, Panels},
+    panels::{OutputRows, Panelled, Panels},
     simd::{SimdLoops, vectorised},
     stored_float::{StoredFloat, by_dtype},
     workers,
@@ -25,7 +25,7 @@ pub(super) fn backward(
     let samples = (ROWS / steps.len().max(1)).clamp(1, batch.max(1));
     let rows = samples * steps.len();
     let workspace = Workspace {
-        of_each: of_input.sizes().elements_beside(rows) + rows * features,
+        of_each: of_input.sizes.elements_beside(rows) + rows * features,
         tasks: batch.div_ceil(samples),
         ..Workspace::default()
     };
@@ -56,9 +56,9 @@ struct InputRun<'a> {
 
 impl InputRun<'_> {
     fn on<E: StoredFloat>(&self, whole: &mut [E], gates: &[f32], panels: &[f32]) {
-        let (features, steps) = (self.of_input.columns, self.steps.len());
-        let panels = &Panels::new(panels, self.of_input.sizes());
-        let gates = gates.chunks((self.samples * steps * self.of_input.inner).max(1));
+        let (features, steps) = (self.of_input.sizes.columns, self.steps.len());
+        let panels = &Panels::new(panels, self.of_input.sizes);
+        let gates = gates.chunks((self.samples * steps * self.of_input.sizes.inner).max(1));
         let tasks = whole.chunks_mut((self.samples * self.all_steps * features).max(1)).zip(gates);
         workers::each(tasks, self.workspace, |(whole, gates), workspace| {
             vectorised(InputSamples { panels, whole, gates, run: self, workspace });
@@ -81,11 +81,11 @@ impl<E: StoredFloat> SimdLoops for InputSamples<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { panels, whole, gates, run, workspace } = self;
-        let LstmMatrix { inner, columns: features, .. } = *run.of_input;
+        let Panelled { inner, columns: features, .. } = run.of_input.sizes;
         let (count, steps) = (gates.len() / inner, run.steps.len());
         let (sums, beside) = workspace.split_at_mut(run.samples * steps * features);
         let sums = &mut sums[..count * features];
-        let put = panels.sizes().put_rows_of(|row| &gates[row * inner..][..inner]);
+        let put = panels.sizes.put_rows_of(|row| &gates[row * inner..][..inner]);
         panels.multiply(count, put, OutputRows { elements: &mut *sums, stride: features }, beside, false);
         let samples = whole.chunks_exact_mut(run.all_steps * features);
         for (sample, sums) in samples.zip(sums.chunks_exact(steps * features)) {

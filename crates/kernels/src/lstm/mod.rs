@@ -73,9 +73,9 @@ pub fn lstm_input_backward(
 fn rows_of_a_task(batch: usize, steps: usize, recurrent: &LstmMatrix) -> usize {
     const WORTH_A_TASK: usize = 64 << 10;
     let tasks = 2 * rayon::current_num_threads().max(1);
-    let work = (steps * recurrent.inner * recurrent.columns).max(1);
+    let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
     let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
-    rows.next_multiple_of(recurrent.sizes().rows_of_a_tile())
+    rows.next_multiple_of(recurrent.sizes.tile.rows)
 }
 
 /// Rows of a sequence that are multiplied by the input weights at once.
@@ -83,6 +83,6 @@ const ROWS: usize = 64;
 
 /// The workspace: all rows of a batch times the recurrent weights, and `of_each` elements for each task.
 fn workspace(batch: usize, recurrent: &LstmMatrix, of_each: usize) -> Workspace {
-    let sizes = recurrent.sizes();
-    Workspace { shared: sizes.elements_beside(batch), of_each, tasks: batch.div_ceil(sizes.rows_of_a_tile()) }
+    let sizes = recurrent.sizes;
+    Workspace { shared: sizes.elements_beside(batch), of_each, tasks: batch.div_ceil(sizes.tile.rows) }
 }

@@ -107,21 +107,17 @@ impl Norm {
 
     fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
         let shape = ChannelRows::of(&input);
-        let outputs = vec![(input.dims().to_vec(), dtype)];
-        let in_place = usize::from(input.dtype() == dtype);
-        let [mean, scale, shift] = self.vectors();
-        let mut inputs = vec![input.into(), mean, scale, shift];
+        let mut rest = self.vectors().to_vec();
         match addend {
             Addend::Nothing => {}
-            Addend::Plain(addend) => inputs.push((*addend).into()),
+            Addend::Plain(addend) => rest.push((*addend).into()),
             Addend::Normed(normed_addend) => {
                 let (norm, addend) = *normed_addend;
-                inputs.push(addend.into());
-                inputs.extend(norm.vectors());
+                rest.push(addend.into());
+                rest.extend(norm.vectors());
             }
         }
-        let operation = CustomOp { name: "normalise", inputs, outputs, in_place };
-        operation.run_on_first(|input, rest| {
+        CustomOp::change("normalise", input, rest, dtype, |input, rest| {
             let affine = Affine::of(&rest[..3]);
             let addend = rest.get(3).map(StoredFloats::of);
             let addend_affine = rest.get(4..).filter(|vectors| !vectors.is_empty()).map(Affine::of);
@@ -224,13 +220,7 @@ pub fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kern
     }
     let row = ChannelRows::of(output).row;
     let dtype = gradient.dtype();
-    let operation = CustomOp {
-        name: "rectify_backward",
-        outputs: vec![(gradient.dims().to_vec(), dtype)],
-        inputs: vec![gradient.into(), output.clone().into()],
-        in_place: 1,
-    };
-    operation.run_on_first(|gradient, rest| {
+    CustomOp::change("rectify_backward", gradient, [output.clone().into()], dtype, |gradient, rest| {
         let output = StoredFloats::of(&rest[0]);
         change_rows(gradient, dtype, row, |at, gradient| {
             let mut buffer = [0.0; BLOCK];
