@@ -107,7 +107,7 @@ impl Norm {
 
     fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
         let shape = ChannelRows::of(&input);
-        let mut rest = self.vectors().to_vec();
+        let mut rest = Vec::from(self.vectors());
         match addend {
             Addend::Nothing => {}
             Addend::Plain(addend) => rest.push((*addend).into()),
