@@ -32,12 +32,12 @@ pub(crate) type Visit<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) + 'a;
 pub(crate) type Map<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor + 'a;
 
 /// The place of a walk in the model tree.
-struct Place {
+struct TreePlace {
     stage: usize,
     path: String,
 }
 
-impl Place {
+impl TreePlace {
     fn enter(&mut self, name: &str) {
         if !self.path.is_empty() {
             self.path.push('.');
@@ -59,13 +59,13 @@ impl Place {
 
 /// A walk through all float parameters of a stage. Their names begin with the name of the stage.
 pub(crate) struct Walk<'a, F: ?Sized> {
-    place: Place,
+    place: TreePlace,
     each: &'a mut F,
 }
 
 impl<'a, F: ?Sized> Walk<'a, F> {
     pub(crate) fn new(stage: usize, name: &str, each: &'a mut F) -> Self {
-        Self { place: Place { stage, path: name.to_owned() }, each }
+        Self { place: TreePlace { stage, path: name.to_owned() }, each }
     }
 }
 
