@@ -12,15 +12,14 @@ use oomph_core::{Account, charge};
 use crate::{
     any_tensor::AnyTensor,
     cast::cast,
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::floats,
     kernels::Kernels,
     panels::{OutputRows, Panelled, Panels},
     sequence::zeros,
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats, round},
+    stored_float::{StoredFloat, StoredFloats, round, with_values},
     workers,
-    workspace::Workspace,
 };
 
 /// Rows that are multiplied at once: they stay in the second cache.
@@ -96,9 +95,10 @@ impl RowSums {
         let mut inputs: Vec<AnyTensor> = Vec::new();
         let mut outputs = Vec::new();
         let like = || left.clone();
-        let columns = rights.each_ref().map(|right| right.as_ref().map(|right| right.of.dims()[2]));
-        for (sum, columns) in self.products.into_iter().zip(columns) {
-            let Some(columns) = columns else { continue };
+        let factor = |right: &StepRange| (right.of.dims()[2], right.steps.start);
+        let factors = rights.each_ref().map(|right| right.as_ref().map(factor));
+        for (sum, factor) in self.products.into_iter().zip(factors) {
+            let Some((columns, _)) = factor else { continue };
             let dims = [features, columns];
             inputs.push(sum.unwrap_or_else(|| zeros(dims, DType::F32, like(), Kernels::Own)).into());
             outputs.push((dims.to_vec(), DType::F32));
@@ -112,24 +112,17 @@ impl RowSums {
         if in_place == 0 {
             return Self::default();
         }
-        let accumulate = Accumulate {
-            count: batch * steps,
-            features,
-            columns,
-            first_steps: rights.each_ref().map(|right| right.as_ref().map_or(0, |right| right.steps.start)),
-            steps,
-            dtype,
-        };
+        let accumulate = Accumulate { count: batch * steps, features, factors, steps, dtype };
         inputs.push(left.into());
         inputs.extend(rights.into_iter().flatten().map(|right| AnyTensor::from(right.of)));
         let operation = CustomOp { name: "add_products", inputs, outputs, in_place };
-        let made = operation.run_within(accumulate.workspace(), |mut inputs| {
+        let made = operation.run_all(accumulate.workspace(), |mut inputs| {
             let read = inputs.split_off(in_place);
             accumulate.run(&mut inputs, &read);
             inputs
         });
         let mut made = made.into_iter();
-        let products = columns.map(|columns| columns.and_then(|_| made.next()?.float()));
+        let products = factors.map(|factor| factor.and_then(|_| made.next()?.float()));
         let rows = rows.then(|| made.next()?.float()).flatten();
         Self { products, rows }
     }
@@ -148,10 +141,8 @@ struct Accumulate {
     count: usize,
     /// R.
     features: usize,
-    /// C of each second factor.
-    columns: [Option<usize>; 2],
-    /// The first step of the run in each second factor.
-    first_steps: [usize; 2],
+    /// C of each second factor, and the first step of the run in it.
+    factors: [Option<(usize, usize)>; 2],
     /// k.
     steps: usize,
     /// The format that second factors are rounded to.
@@ -161,15 +152,15 @@ struct Accumulate {
 impl Accumulate {
     /// The sizes of the second factors, for `rows` rows.
     fn rights(self, rows: usize) -> impl Iterator<Item = Panelled> {
-        self.columns.into_iter().flatten().map(move |columns| Panelled::new(rows, columns))
+        self.factors.into_iter().flatten().map(move |(columns, _)| Panelled::new(rows, columns))
     }
 
     fn workspace(self) -> Workspace {
         let left = self.left(self.count.min(AT_ONCE));
         Workspace {
-            shared: self.rights(left.inner()).map(Panelled::elements).sum(),
+            shared: self.rights(left.inner).map(Panelled::elements).sum(),
             of_each: left.elements_beside(ROWS.min(self.features)),
-            tasks: self.features.div_ceil(left.rows_of_a_tile()),
+            tasks: self.features.div_ceil(left.tile.rows),
         }
     }
 
@@ -209,28 +200,23 @@ impl Accumulate {
         rights: &[FlexTensor],
         mut packed: &'a mut [MaybeUninit<f32>],
     ) -> Vec<Panels<'a>> {
-        let starts = self.columns.iter().zip(self.first_steps).filter(|(columns, _)| columns.is_some());
+        let starts = self.factors.into_iter().flatten();
         let each =
             self.rights(rows.len()).zip(rights).zip(starts).map(|((sizes, right), (_, first_step))| {
                 let (some, rest) = std::mem::take(&mut packed).split_at_mut(sizes.elements());
                 packed = rest;
-                let (all_steps, columns) = (right.shape()[1], sizes.columns());
+                let (all_steps, columns) = (right.shape()[1], sizes.columns);
                 let place = |row: usize| {
                     let row = rows.start + row;
                     (row / self.steps * all_steps + first_step + row % self.steps) * columns
                 };
-                let round = |panel: &mut [f32]| round(panel, self.dtype);
-                let panels = match StoredFloats::of(right) {
-                    StoredFloats::F32(values) => {
-                        sizes.put_rows(|row| &values[place(row)..][..columns], some, round)
-                    }
-                    StoredFloats::Bf16(values) => {
-                        sizes.put_rows(|row| &values[place(row)..][..columns], some, |_| ())
-                    }
-                    StoredFloats::F16(values) => {
-                        sizes.put_rows(|row| &values[place(row)..][..columns], some, |_| ())
-                    }
-                };
+                // Stored 16 bits are rounded already.
+                let is_wide = right.dtype() == DType::F32;
+                let dtype = if is_wide { self.dtype } else { DType::F32 };
+                let round = |panel: &mut [f32]| round(panel, dtype);
+                let panels = with_values!(StoredFloats::of(right), values => {
+                    sizes.put_rows(|row| &values[place(row)..][..columns], some, round)
+                });
                 Panels::new(panels, sizes)
             });
         let mut panels = charge(Account::Host, || Vec::with_capacity(rights.len()));
@@ -247,10 +233,10 @@ impl Accumulate {
         sums: &mut [&mut [f32]],
         workspace: Workspace,
     ) {
-        let of_task = self.rows_of_a_task(in_tiles.rows_of_a_tile());
+        let of_task = self.rows_of_a_task(in_tiles.tile.rows);
         let (products, rows) = sums.split_at_mut(panels.len());
         let mut products = products.iter_mut().zip(panels).map(|(sum, panels)| {
-            let columns = panels.sizes().columns();
+            let columns = panels.sizes.columns;
             (panels, sum.chunks_mut((of_task * columns).max(1)))
         });
         let mut products = [products.next(), products.next()];
@@ -292,7 +278,7 @@ impl SimdLoops for AccumulateWork<'_, '_> {
             self;
         let (tiles, last) = in_tiles.in_tiles(count, in_tiles.put_columns_of(left, stride), beside);
         for (panels, sums) in products.into_iter().flatten() {
-            let output = OutputRows { elements: sums, stride: panels.sizes().columns() };
+            let output = OutputRows { elements: sums, stride: panels.sizes.columns };
             panels.multiply_tiles(count, tiles, output, &mut *last, true);
         }
         if let Some(sums) = rows {

@@ -2,14 +2,13 @@
 
 use std::{mem::MaybeUninit, ops::Range};
 
-use burn::tensor::{bf16, f16};
 use burn_backend::{DType, TensorMetadata};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use crate::{
     simd::by_vectors,
-    stored_float::{BLOCK, StoredFloat, StoredFloats},
+    stored_float::{BLOCK, StoredFloat, StoredFloats, by_dtype},
     uninit,
 };
 
@@ -34,13 +33,9 @@ type ChangeBlock<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
 /// As [`change_rows`], compiled once for all changes.
 fn change_blocks(tensor: FlexTensor, dtype: DType, row: usize, change: &ChangeBlock<'_>) -> FlexTensor {
     // If somebody else holds the tensor, writing in place would copy it first, in one thread.
-    match (tensor.dtype() == dtype && tensor.is_unique(), dtype) {
-        (true, DType::BF16) => changed::<bf16>(tensor, row, change),
-        (true, DType::F16) => changed::<f16>(tensor, row, change),
-        (true, _) => changed::<f32>(tensor, row, change),
-        (false, DType::BF16) => written::<bf16>(&tensor, row, change),
-        (false, DType::F16) => written::<f16>(&tensor, row, change),
-        (false, _) => written::<f32>(&tensor, row, change),
+    match tensor.dtype() == dtype && tensor.is_unique() {
+        true => by_dtype!(dtype, E => changed::<E>(tensor, row, change)),
+        false => by_dtype!(dtype, E => written::<E>(&tensor, row, change)),
     }
 }
 
@@ -79,21 +74,11 @@ fn each_block<E: Send>(elements: &mut [E], row: usize, work: impl Fn(usize, &mut
 pub(crate) fn change_part(
     tensor: &mut FlexTensor,
     range: Range<usize>,
-    change: impl FnMut(usize, &mut [f32]),
-) {
-    match tensor.dtype() {
-        DType::BF16 => changed_part::<bf16>(tensor, range, change),
-        DType::F16 => changed_part::<f16>(tensor, range, change),
-        _ => changed_part::<f32>(tensor, range, change),
-    }
-}
-
-fn changed_part<E: StoredFloat>(
-    tensor: &mut FlexTensor,
-    range: Range<usize>,
     mut change: impl FnMut(usize, &mut [f32]),
 ) {
-    for (block, elements) in E::storage(tensor)[range].chunks_mut(BLOCK).enumerate() {
-        E::change(elements, |values| change(block * BLOCK, values));
-    }
+    by_dtype!(tensor.dtype(), E => {
+        for (block, elements) in E::storage(tensor)[range].chunks_mut(BLOCK).enumerate() {
+            E::change(elements, |values| change(block * BLOCK, values));
+        }
+    });
 }

@@ -19,15 +19,9 @@ pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -
         return tensor;
     }
     match (kernels, dtype) {
-        (Kernels::Own, _) => {
-            let operation = CustomOp {
-                name: "cast",
-                outputs: vec![(tensor.dims().to_vec(), dtype)],
-                inputs: vec![tensor.into()],
-                in_place: 0,
-            };
-            operation.run_one(|mut inputs| change_rows(inputs.swap_remove(0), dtype, BLOCK, |_, _| {}))
-        }
+        (Kernels::Own, _) => CustomOp::change("cast", tensor, [], dtype, |tensor, _| {
+            change_rows(tensor, dtype, BLOCK, |_, _| {})
+        }),
         (Kernels::Composed, DType::BF16) => tensor.cast(FloatDType::BF16),
         (Kernels::Composed, DType::F16) => tensor.cast(FloatDType::F16),
         (Kernels::Composed, _) => tensor.cast(FloatDType::F32),

@@ -35,10 +35,9 @@ pub fn row_losses(
             outputs: vec![(vec![batch], DType::F32); 3],
             in_place: 0,
         };
-        let mut outputs = operation.run(|inputs| own_losses(&inputs[0], &inputs[1], smoothing)).into_iter();
-        // The operation declares three outputs.
-        let mut next = || ranked(outputs.next().expect("the operation has three outputs"));
-        return RowLosses { losses: next(), greatest: next(), log_sum: next() };
+        let made = operation.run(|inputs| own_losses(&inputs[0], &inputs[1], smoothing));
+        let [losses, greatest, log_sum] = made.map(ranked);
+        return RowLosses { losses, greatest, log_sum };
     }
     let greatest = logits.clone().max_dim(1);
     let log_sum = (logits.clone() - greatest.clone()).exp().sum_dim(1).log();
@@ -89,20 +88,13 @@ pub fn mean_loss_backward(
     let scale = gradient.div_scalar(batch as f64);
     let RowLosses { greatest, log_sum, .. } = rows;
     if kernels == Kernels::Own {
-        let operation = CustomOp {
-            name: "cross_entropy_backward",
-            outputs: vec![(vec![batch, width], DType::F32)],
-            inputs: vec![logits.into(), classes.into(), greatest.into(), log_sum.into(), scale.into()],
-            in_place: 1,
-        };
-        return operation.run_one(|mut inputs| {
-            let rest = inputs.split_off(1);
+        let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
+        return CustomOp::change("cross_entropy_backward", logits, rest, DType::F32, |logits, rest| {
             let classes = indices(&rest[0]);
             let [greatest, log_sum, scale] = [1, 2, 3].map(|index: usize| rest[index].storage::<f32>());
             let scale = scale[0];
             let spread = smoothing / width as f32;
-            // The logits are the only input left.
-            change_rows(inputs.swap_remove(0), DType::F32, width, |at, block| {
+            change_rows(logits, DType::F32, width, |at, block| {
                 let row = at / width;
                 for value in block.iter_mut() {
                     *value = scale * (((*value - greatest[row]) - log_sum[row]).exp() - spread);

@@ -6,10 +6,20 @@ use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
 use burn_router::{RouterClient, RouterTensor};
 
 use crate::{
-    any_tensor::AnyTensor,
+    any_tensor::{AnyTensor, ranked},
     backends::{Plain, primitive_on},
-    workspace::Workspace,
 };
+
+/// Memory that a kernel allocates beside its outputs while it runs, in elements of 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Workspace {
+    /// Elements that all threads share.
+    pub(crate) shared: usize,
+    /// Elements of each thread that has a task.
+    pub(crate) of_each: usize,
+    /// The most tasks, whatever the number of threads.
+    pub(crate) tasks: usize,
+}
 
 /// An operation with a kernel of our own, which allocates the outputs and maybe a [`Workspace`].
 pub(crate) struct CustomOp {
@@ -25,13 +35,26 @@ impl CustomOp {
     /// Runs `kernel` on contiguous Flex tensors. On a capture device it records the operation instead.
     ///
     /// # Panics
-    /// Panics if the inputs are on a GPU.
-    pub(crate) fn run(self, kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>) -> Vec<AnyTensor> {
+    /// Panics if the inputs are on a GPU, or if the operation has not `N` outputs.
+    pub(crate) fn run<const N: usize>(
+        self,
+        kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
+    ) -> [AnyTensor; N] {
         self.run_within(Workspace::default(), kernel)
     }
 
     /// As [`run`](Self::run), for a kernel with a workspace.
-    pub(crate) fn run_within(
+    pub(crate) fn run_within<const N: usize>(
+        self,
+        workspace: Workspace,
+        kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
+    ) -> [AnyTensor; N] {
+        // A kernel returns one tensor for each declared output.
+        self.run_all(workspace, kernel).try_into().expect("the operation has the outputs that it declares")
+    }
+
+    /// As [`run_within`](Self::run_within), for any number of outputs.
+    pub(crate) fn run_all(
         self,
         workspace: Workspace,
         kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
@@ -47,9 +70,27 @@ impl CustomOp {
         self,
         kernel: impl FnOnce(Vec<FlexTensor>) -> FlexTensor,
     ) -> Tensor<D> {
-        let output = self.run(|inputs| vec![kernel(inputs)]).pop();
-        // A kernel returns one tensor for each declared output.
-        output.and_then(AnyTensor::float).expect("the operation has one output of this rank")
+        let [output] = self.run(|inputs| vec![kernel(inputs)]);
+        ranked(output)
+    }
+
+    /// Runs an operation whose one output has the shape of the input `first` and the format `dtype`. If `first` has that
+    /// format too, the output overwrites it. The kernel reads the inputs `rest`.
+    pub(crate) fn change<const D: usize>(
+        name: &'static str,
+        first: Tensor<D>,
+        rest: impl IntoIterator<Item = AnyTensor>,
+        dtype: DType,
+        kernel: impl FnOnce(FlexTensor, &[FlexTensor]) -> FlexTensor,
+    ) -> Tensor<D> {
+        let outputs = vec![(first.dims().to_vec(), dtype)];
+        let in_place = usize::from(first.dtype() == dtype);
+        let inputs = std::iter::once(first.into()).chain(rest).collect();
+        Self { name, inputs, outputs, in_place }.run_one(|mut inputs| {
+            let rest = inputs.split_off(1);
+            // The first input is the only one left.
+            kernel(inputs.swap_remove(0), &rest)
+        })
     }
 
     /// The inputs for the kernel, or the outputs of the recorded operation. It is apart from the kernel, so that it is
@@ -78,8 +119,10 @@ impl CustomOp {
             .into_iter()
             .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
-        let scalars =
-            std::iter::once(ScalarIr::UInt(self.in_place as u64)).chain(workspace.scalars()).collect();
+        let bytes = |elements: usize| elements * size_of::<f32>();
+        let Workspace { shared, of_each, tasks } = workspace;
+        let scalars = [self.in_place, bytes(shared), bytes(of_each), tasks];
+        let scalars = scalars.map(|number| ScalarIr::UInt(number as u64)).to_vec();
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
         client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
     }

@@ -37,14 +37,8 @@ pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Ke
         let mask = mask.tensor(&input);
         return cast(cast(input, DType::F32, kernels) * mask, dtype, kernels);
     }
-    let operation = CustomOp {
-        name: "dropout",
-        outputs: vec![(input.dims().to_vec(), dtype)],
-        inputs: vec![input.into()],
-        in_place: 1,
-    };
-    operation.run_one(|mut inputs| {
-        change_rows(inputs.swap_remove(0), dtype, BLOCK, |at, values| {
+    CustomOp::change("dropout", input, [], dtype, |input, _| {
+        change_rows(input, dtype, BLOCK, |at, values| {
             values.iter_mut().zip(mask.factors(at)).for_each(|(value, factor)| *value *= factor);
         })
     })

@@ -1,11 +1,10 @@
 //! Flex tensors from values, and the values of Flex tensors.
 
-use burn::tensor::{bf16, f16};
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use crate::stored_float::{StoredFloat, StoredFloats};
+use crate::stored_float::{StoredFloat, StoredFloats, by_dtype};
 
 /// The elements of a contiguous 32-bit tensor.
 pub(crate) fn floats(tensor: &FlexTensor) -> &[f32] {
@@ -32,15 +31,8 @@ pub(crate) fn zeros<E: StoredFloat>(count: usize) -> Vec<E> {
 
 /// A tensor of zeros.
 pub(crate) fn blank(shape: &[usize], dtype: DType) -> FlexTensor {
-    fn filled<E: StoredFloat>(shape: Shape) -> FlexTensor {
-        E::tensor(zeros(shape.num_elements()), shape)
-    }
     let shape = Shape::from(shape.to_vec());
-    match dtype {
-        DType::BF16 => filled::<bf16>(shape),
-        DType::F16 => filled::<f16>(shape),
-        _ => filled::<f32>(shape),
-    }
+    by_dtype!(dtype, E => E::tensor(zeros(shape.num_elements()), shape))
 }
 
 /// A tensor of 32-bit values in row-major order.

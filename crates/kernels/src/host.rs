@@ -4,9 +4,22 @@ use burn::tensor::{Device, TensorData};
 
 use crate::{
     any_tensor::{AnyTensor, with_rank},
-    device_error::DeviceError,
     graph,
 };
+
+/// A device failed, maybe in a kernel that was started earlier.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the device failed: {reason}")]
+pub struct DeviceError {
+    /// The device's own words.
+    pub reason: String,
+}
+
+impl DeviceError {
+    fn of(error: &impl std::fmt::Debug) -> Self {
+        Self { reason: format!("{error:?}") }
+    }
+}
 
 impl AnyTensor {
     /// The elements of a float tensor in host memory, in their own format: the inverse of

@@ -181,9 +181,7 @@ fn in_place<const D: usize, const N: usize>(
         drop(pieces);
         inputs
     });
-    let mut made = made.into_iter();
-    // The operation gives one output for each tensor in `changed`.
-    std::array::from_fn(|_| ranked(made.next().expect("an output for each tensor that is changed")))
+    made.map(ranked)
 }
 
 /// The storage of all tensors, in pieces of [`TASK`].

@@ -25,9 +25,12 @@ const DEPTH: usize = 256;
 /// The sizes of a matrix in panels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panelled {
-    inner: usize,
-    columns: usize,
-    tile: Tile,
+    /// Rows of the matrix.
+    pub(crate) inner: usize,
+    /// Columns of the matrix.
+    pub(crate) columns: usize,
+    /// Multiples of its rows are multiplied without waste.
+    pub(crate) tile: Tile,
 }
 
 impl Panelled {
@@ -36,24 +39,9 @@ impl Panelled {
         Self { inner, columns, tile: Tile::of_this_processor() }
     }
 
-    /// Rows of the matrix.
-    pub(crate) fn inner(self) -> usize {
-        self.inner
-    }
-
-    /// Columns of the matrix.
-    pub(crate) fn columns(self) -> usize {
-        self.columns
-    }
-
     /// Elements of all panels.
     pub(crate) fn elements(self) -> usize {
         self.inner * self.tile.padded_columns(self.columns)
-    }
-
-    /// Rows of a tile. Multiples of it are multiplied without waste.
-    pub(crate) fn rows_of_a_tile(self) -> usize {
-        self.tile.rows
     }
 
     /// Elements of the workspace to multiply `rows` rows: the rows in tiles, and their results in the last panel.
@@ -255,7 +243,7 @@ pub(crate) struct OutputRows<'a> {
 /// A matrix in panels, to multiply rows by.
 pub(crate) struct Panels<'a> {
     elements: &'a [f32],
-    sizes: Panelled,
+    pub(crate) sizes: Panelled,
     /// The offset of each inner index in a panel.
     offsets: Vec<u32>,
 }
@@ -264,10 +252,6 @@ impl<'a> Panels<'a> {
     pub(crate) fn new(elements: &'a [f32], sizes: Panelled) -> Self {
         let offsets = charge(Account::Host, || sizes.tile.panel_offsets(sizes.inner.min(DEPTH)));
         Self { elements, sizes, offsets }
-    }
-
-    pub(crate) fn sizes(&self) -> Panelled {
-        self.sizes
     }
 
     /// Multiplies `count` rows by the matrix. Writes the product to the rows of `output`, or adds it if `add`.

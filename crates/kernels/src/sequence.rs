@@ -34,7 +34,7 @@ pub fn zeros<const D: usize>(
 /// Writes the time steps `part`, `[B, k, F]`, into `whole`, `[B, T, F]`, from step `at` on, in the format of `whole`: in
 /// place, if nobody else holds `whole`.
 pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: Kernels) {
-    let dims @ [batch, steps, features] = whole.dims();
+    let [batch, steps, features] = whole.dims();
     let [_, count, _] = part.dims();
     let dtype = whole.dtype();
     // A placeholder until the result exists.
@@ -43,27 +43,20 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
         Kernels::Composed => {
             before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
         }
-        Kernels::Own => {
-            let operation = CustomOp {
-                name: "place_steps",
-                inputs: vec![before.into(), part.into()],
-                outputs: vec![(dims.to_vec(), dtype)],
-                in_place: 1,
-            };
-            operation.run_one(|inputs| {
-                placed(inputs, [batch, steps * features], [at * features, count * features])
-            })
-        }
+        Kernels::Own => CustomOp::change("place_steps", before, [part.into()], dtype, |whole, part| {
+            let (row, part) = (steps * features, StoredFloats::of(&part[0]));
+            placed(whole, part, [batch, row], [at * features, count * features])
+        }),
     };
 }
 
-/// `inputs`: the whole and the part, of `batch` rows each. The part begins at element `start` of a row and has `width`
-/// elements.
-fn placed(mut inputs: Vec<FlexTensor>, [batch, row]: [usize; 2], [start, width]: [usize; 2]) -> FlexTensor {
-    let part = inputs.split_off(1);
-    let part = StoredFloats::of(&part[0]);
-    // The whole is the only input left.
-    let mut whole = inputs.swap_remove(0);
+/// `whole` and `part` have `batch` rows each. The part begins at element `start` of a row and has `width` elements.
+fn placed(
+    mut whole: FlexTensor,
+    part: StoredFloats<'_>,
+    [batch, row]: [usize; 2],
+    [start, width]: [usize; 2],
+) -> FlexTensor {
     for sample in 0..batch {
         let from = sample * row + start;
         change_part(&mut whole, from..from + width, |at, values| {

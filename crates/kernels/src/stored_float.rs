@@ -94,6 +94,34 @@ value!(
     }
 );
 
+/// Evaluates `$body` with the type `$E` that stores the floats of the format `$dtype`.
+macro_rules! by_dtype {
+    ($dtype:expr, $E:ident => $body:expr) => {
+        match $dtype {
+            burn_backend::DType::BF16 => $crate::stored_float::by_dtype!(@ burn::tensor::bf16, $E => $body),
+            burn_backend::DType::F16 => $crate::stored_float::by_dtype!(@ burn::tensor::f16, $E => $body),
+            _ => $crate::stored_float::by_dtype!(@ f32, $E => $body),
+        }
+    };
+    (@ $float:ty, $E:ident => $body:expr) => {{
+        type $E = $float;
+        $body
+    }};
+}
+pub(crate) use by_dtype;
+
+/// Evaluates `$body` with the slice `$values` of the [`StoredFloats`] in `$stored`.
+macro_rules! with_values {
+    ($stored:expr, $values:ident => $body:expr) => {
+        match $stored {
+            $crate::stored_float::StoredFloats::F32($values) => $body,
+            $crate::stored_float::StoredFloats::Bf16($values) => $body,
+            $crate::stored_float::StoredFloats::F16($values) => $body,
+        }
+    };
+}
+pub(crate) use with_values;
+
 /// The elements of a contiguous tensor of 32- or 16-bit floats.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredFloats<'a> {

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::workspace::Workspace;
+use crate::custom_op::Workspace;
 
 /// Runs all `tasks`, at most [`Workspace::tasks`] at once. Each thread allocates its own workspace, so that it lies in the
 /// cache of its core; the elements left by the thread's previous task stand in it.

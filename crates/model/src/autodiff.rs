@@ -75,13 +75,10 @@ pub fn backward_to(loss: Tensor<1>, model: &Stages, input: Option<AnyTensor>) ->
         {
             // In a recording the planner decides whether training would execute this product by one.
             let copied = recorded || gradient.is_part();
-            named.insert(name_of(info.name), if copied { gradient.scale(1.0) } else { gradient });
+            // Gradients are charged to the device, and their names to the host.
+            let name = charge(Account::Host, || info.name.to_owned());
+            named.insert(name, if copied { gradient.scale(1.0) } else { gradient });
         }
     });
     BackwardOutcome { gradients: named, input }
-}
-
-/// A copy of the name, charged to the host. Gradients are charged to the device.
-fn name_of(parameter: &str) -> String {
-    charge(Account::Host, || parameter.to_owned())
 }

@@ -61,17 +61,8 @@ pub enum ModelError {
     #[error("the model has no stages")]
     Empty,
     /// The device failed.
-    #[error("the device failed: {reason}")]
-    Device {
-        /// The device's own words.
-        reason: String,
-    },
-}
-
-impl From<DeviceError> for ModelError {
-    fn from(DeviceError { reason }: DeviceError) -> Self {
-        Self::Device { reason }
-    }
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 impl ModelError {
@@ -87,7 +78,7 @@ impl ModelError {
             Self::NotLent { .. } => {
                 Some("`Stages::lend` gives a pass what stages lend, before a stage runs alone".into())
             }
-            Self::DuplicateStage { .. } | Self::Empty | Self::Device { .. } => None,
+            Self::DuplicateStage { .. } | Self::Empty | Self::Device(_) => None,
         }
     }
 }

@@ -12,25 +12,19 @@ use oomph_core::{Generator, Key};
 pub struct Init {
     device: Device,
     key: Key,
-    values: Values,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
-    Drawn,
-    /// Shapes without values: for a capture device, where a model takes no memory.
-    ShapesOnly,
+    /// False for a capture device, where a model takes no memory.
+    draws_values: bool,
 }
 
 impl Init {
     /// Parameters on `device`, drawn from `seed`.
     pub fn new(device: &Device, seed: u64) -> Self {
-        Self { device: device.clone(), key: Key::new(seed).with_name("init"), values: Values::Drawn }
+        Self { device: device.clone(), key: Key::new(seed).with_name("init"), draws_values: true }
     }
 
     /// Parameters with shapes alone, on a capture device.
     pub fn shapes_only(device: &Device) -> Self {
-        Self { values: Values::ShapesOnly, ..Self::new(device, 0) }
+        Self { draws_values: false, ..Self::new(device, 0) }
     }
 
     /// The device of the parameters.
@@ -40,7 +34,7 @@ impl Init {
 
     /// Whether values are drawn (else only shapes matter).
     pub fn draws_values(&self) -> bool {
-        self.values == Values::Drawn
+        self.draws_values
     }
 
     /// A seed for Burn's own generator, for layers that initialise themselves.
@@ -83,7 +77,7 @@ impl Init {
         shape: [usize; D],
         mut draw: impl FnMut(&mut Generator) -> f32,
     ) -> Param<Tensor<D>> {
-        if self.values == Values::ShapesOnly {
+        if !self.draws_values {
             return Param::from_tensor(Tensor::zeros(shape, &self.device));
         }
         let mut generator = Generator::at(self.key.with_name(name));

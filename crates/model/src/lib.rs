@@ -57,7 +57,7 @@ pub use error::ModelError;
 pub use init::Init;
 pub use loss::cross_entropy;
 pub use lstm::{lstm, lstm_lm};
-pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Peers, Storage, differentiable};
+pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Storage, differentiable, norm::Peers};
 pub use parameters::{Named, ParameterInfo};
 pub use pass::Pass;
 pub use policy::Policy;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::{
-    module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
+    module::{ModuleMapper, ModuleVisitor, Param, ParamId},
     tensor::Tensor,
 };
 
@@ -25,100 +25,78 @@ pub struct ParameterInfo<'a> {
     pub frozen: bool,
 }
 
-/// Calls `visit` on every float parameter of `module`. Names are below `prefix`, the name of the stage.
-pub(crate) fn visit<M: Module>(
-    module: &M,
+/// A function to call on every float parameter.
+pub(crate) type Visit<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) + 'a;
+
+/// A function that replaces a float parameter by its result, on the device of that result.
+pub(crate) type Map<'a> = dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor + 'a;
+
+/// The place of a walk in the model tree.
+struct TreePlace {
     stage: usize,
-    prefix: &str,
-    visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
-) {
-    module.visit(&mut Visitor { stage, path: Path::new(prefix), visit });
+    path: String,
 }
 
-/// Replaces every float parameter of `module` by the result of `map`, on the device of that result.
-pub(crate) fn map<M: Module>(
-    module: M,
-    stage: usize,
-    prefix: &str,
-    map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-) -> M {
-    module.map(&mut Mapper { stage, path: Path::new(prefix), map })
-}
-
-struct Path(String);
-
-impl Path {
-    fn new(prefix: &str) -> Self {
-        Self(prefix.to_owned())
-    }
-
+impl TreePlace {
     fn enter(&mut self, name: &str) {
-        if !self.0.is_empty() {
-            self.0.push('.');
+        if !self.path.is_empty() {
+            self.path.push('.');
         }
-        self.0.push_str(name);
+        self.path.push_str(name);
     }
 
     fn leave(&mut self, name: &str) {
-        let end = self.0.len() - name.len();
-        self.0.truncate(end.saturating_sub(1));
+        let end = self.path.len() - name.len();
+        self.path.truncate(end.saturating_sub(1));
+    }
+
+    /// The info of the parameter here.
+    fn info<const D: usize>(&self, id: ParamId, tensor: &Tensor<D>) -> ParameterInfo<'_> {
+        let trainable = tensor.is_require_grad();
+        ParameterInfo { name: &self.path, stage: self.stage, id, trainable, frozen: false }
     }
 }
 
-struct Visitor<'a> {
-    stage: usize,
-    path: Path,
-    visit: &'a mut dyn FnMut(ParameterInfo<'_>, AnyTensor),
+/// A walk through all float parameters of a stage. Their names begin with the name of the stage.
+pub(crate) struct Walk<'a, F: ?Sized> {
+    place: TreePlace,
+    each: &'a mut F,
 }
 
-impl ModuleVisitor for Visitor<'_> {
+impl<'a, F: ?Sized> Walk<'a, F> {
+    pub(crate) fn new(stage: usize, name: &str, each: &'a mut F) -> Self {
+        Self { place: TreePlace { stage, path: name.to_owned() }, each }
+    }
+}
+
+impl ModuleVisitor for Walk<'_, Visit<'_>> {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+        self.place.enter(name);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {
-        self.path.leave(name);
+        self.place.leave(name);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.val();
-        let info = ParameterInfo {
-            name: &self.path.0,
-            stage: self.stage,
-            id: param.id,
-            trainable: tensor.is_require_grad(),
-            frozen: false,
-        };
-        (self.visit)(info, tensor.into());
+        (self.each)(self.place.info(param.id, &tensor), tensor.into());
     }
 }
 
-struct Mapper<'a> {
-    stage: usize,
-    path: Path,
-    map: &'a mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-}
-
-impl ModuleMapper for Mapper<'_> {
+impl ModuleMapper for Walk<'_, Map<'_>> {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+        self.place.enter(name);
     }
 
     fn exit_module(&mut self, name: &str, _container: &str) {
-        self.path.leave(name);
+        self.place.leave(name);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         // Consuming leaves one owner of the tensor, so that an update can be in place.
         let (id, tensor, mapper) = param.consume();
-        let info = ParameterInfo {
-            name: &self.path.0,
-            stage: self.stage,
-            id,
-            trainable: tensor.is_require_grad(),
-            frozen: false,
-        };
-        let mapped = (self.map)(info, tensor.into());
+        let mapped = (self.each)(self.place.info(id, &tensor), tensor.into());
         let tensor = Tensor::from_bridge(mapped.into_parts().1);
         Param::from_mapped_value(id, tensor, mapper)
     }

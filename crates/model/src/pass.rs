@@ -79,17 +79,8 @@ impl Pass {
     #[must_use]
     pub fn again(&self) -> Self {
         let carried = self.carried.as_ref().map(|[from, _]| [from.clone(), Carried::default()]);
-        Self {
-            mode: self.mode,
-            key: self.key,
-            policy: self.policy,
-            place: Vec::new(),
-            updates: Vec::new(),
-            carried,
-            lent: self.lent.clone(),
-            peers: self.peers.clone(),
-            trace: None,
-        }
+        let (lent, peers) = (self.lent.clone(), self.peers.clone());
+        Self { mode: self.mode, policy: self.policy, carried, lent, peers, ..Self::train(self.key) }
     }
 
     /// Sets [`Policy::recompute`] for the following stages.

@@ -2,7 +2,10 @@ use std::any::type_name;
 
 use burn::module::Module;
 
-use crate::{AnyTensor, ModelError, Named, ParameterInfo, Pass, Policy, parameters};
+use crate::{
+    AnyTensor, ModelError, Named, Pass, Policy,
+    parameters::{Map, Visit, Walk},
+};
 
 /// A consecutive part of a model: a Burn module whose forward takes one activation and gives one.
 ///
@@ -61,13 +64,8 @@ pub(crate) trait AnyStage: Send {
     fn borrows(&self) -> Vec<String>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
     /// `index` is the stage's index in the chain.
-    fn visit(&self, index: usize, name: &str, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor));
-    fn map(
-        &mut self,
-        index: usize,
-        name: &str,
-        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-    );
+    fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>);
+    fn map(&mut self, index: usize, name: &str, map: &mut Map<'_>);
     fn clone_stage(&self) -> Box<dyn AnyStage>;
     fn kind(&self) -> &'static str;
 }
@@ -103,17 +101,12 @@ impl<S: Stage> AnyStage for Slot<S> {
         self.stage().recomputes_itself(policy)
     }
 
-    fn visit(&self, index: usize, name: &str, visit: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor)) {
-        parameters::visit(self.stage(), index, name, visit);
+    fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>) {
+        self.stage().visit(&mut Walk::new(index, name, visit));
     }
 
-    fn map(
-        &mut self,
-        index: usize,
-        name: &str,
-        map: &mut dyn FnMut(ParameterInfo<'_>, AnyTensor) -> AnyTensor,
-    ) {
-        self.0 = self.0.take().map(|stage| parameters::map(stage, index, name, map));
+    fn map(&mut self, index: usize, name: &str, map: &mut Map<'_>) {
+        self.0 = self.0.take().map(|stage| stage.map(&mut Walk::new(index, name, map)));
     }
 
     fn clone_stage(&self) -> Box<dyn AnyStage> {

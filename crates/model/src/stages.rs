@@ -35,11 +35,12 @@ use crate::{
 /// assert_eq!(y.to_host()?, [6.0]);
 /// # Ok::<(), ModelError>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Stages {
     chain: Vec<Link>,
 }
 
+#[derive(Clone)]
 struct Link {
     name: String,
     stage: Box<dyn AnyStage>,
@@ -242,15 +243,18 @@ impl Stages {
 
     /// The number of trainable elements.
     pub fn trainable_elements(&self) -> usize {
-        let mut count = 0;
-        self.visit(&mut |info, tensor| count += if info.trainable { tensor.elements() } else { 0 });
-        count
+        self.elements(|info| info.trainable)
     }
 
     /// The number of [frozen](Self::freeze) elements that would be trained otherwise.
     pub fn frozen_elements(&self) -> usize {
+        self.elements(|info| info.frozen)
+    }
+
+    /// The number of elements of the parameters that `counts`.
+    fn elements(&self, counts: impl Fn(ParameterInfo<'_>) -> bool) -> usize {
         let mut count = 0;
-        self.visit(&mut |info, tensor| count += if info.frozen { tensor.elements() } else { 0 });
+        self.visit(&mut |info, tensor| count += if counts(info) { tensor.elements() } else { 0 });
         count
     }
 
@@ -290,18 +294,9 @@ impl Carried {
     }
 }
 
-impl Clone for Stages {
+impl Clone for Box<dyn AnyStage> {
     fn clone(&self) -> Self {
-        let chain = self
-            .chain
-            .iter()
-            .map(|link| Link {
-                name: link.name.clone(),
-                stage: link.stage.clone_stage(),
-                frozen: link.frozen.clone(),
-            })
-            .collect();
-        Self { chain }
+        self.clone_stage()
     }
 }
 

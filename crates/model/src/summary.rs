@@ -7,7 +7,7 @@ use oomph_core::{Bytes, InputSpec, Key, SampleSpec};
 use serde::Serialize;
 
 use crate::{
-    AnyTensor, Architecture, Init, ModelError, ParameterInfo, Pass, Stages,
+    AnyTensor, Architecture, DeviceError, Init, LayerKind, ModelError, Pass, Stages,
     multiply_adds::multiply_adds,
     trace::{Trace, TracedLayer, TracedScope},
     weights::{Wanted, wanted},
@@ -140,7 +140,7 @@ fn on_capture<R>(
         done = Some(work(&device));
         scope.complete([], [])
     });
-    let failed = |reason: String| ModelError::Device { reason };
+    let failed = |reason: String| ModelError::Device(DeviceError { reason });
     // The closure has run if the scope fails. The model's error takes precedence over the recording's.
     let done = done.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
     Ok((done, graph.map_err(|error| failed(error.to_string()))?))
@@ -207,24 +207,29 @@ fn assemble(
     graph: &CapturedGraph,
 ) -> Summary {
     let costs = Costs::of(graph);
-    let mut own = vec![StageTotals::default(); model.len()];
-    model.visit(&mut |info, tensor| own[info.stage].add(info, tensor.elements()));
+    let (mut own, mut all) = (vec![0; model.len()], 0);
+    model.visit(&mut |info, tensor| {
+        all += tensor.elements();
+        own[info.stage] += if info.trainable || info.frozen { tensor.elements() } else { 0 };
+    });
     let mut kinds = model.kinds();
     let mut stage = 0;
     let mut rows = Vec::new();
     for scope in &trace.scopes {
         if scope.depth == 0 {
-            let kind = kinds.next().unwrap_or_default();
-            let totals = &own[stage];
-            let parameters = totals.trainable + totals.frozen;
-            let row = stage_row(scope, kind, &shapes[stage..=stage + 1], parameters, &costs);
-            rows.push(SummaryRow { is_frozen: model.is_frozen(stage), ..row });
+            let whole = TracedLayer {
+                kind: LayerKind(kinds.next().unwrap_or_default()),
+                input: shapes[stage].clone(),
+                output: shapes[stage + 1].clone(),
+                parameters: own[stage],
+            };
+            rows.push(row(scope, 0, &whole, model.is_frozen(stage), &costs));
             stage += 1;
         }
         if let Some(layer) = &scope.layer {
             // Its stage was counted just before.
             let is_frozen = model.is_frozen(stage.saturating_sub(1));
-            rows.push(SummaryRow { is_frozen, ..layer_row(scope, layer, &costs) });
+            rows.push(row(scope, scope.depth.max(1), layer, is_frozen, &costs));
         }
     }
     let leaves = rows.iter().enumerate().filter(|(index, row)| {
@@ -235,44 +240,25 @@ fn assemble(
         model: name.to_owned(),
         batch,
         input: shapes[0].clone(),
-        parameters: own.iter().map(|totals| totals.trainable + totals.frozen).sum(),
-        frozen_parameters: own.iter().map(|totals| totals.frozen).sum(),
+        parameters: own.iter().sum(),
+        frozen_parameters: model.frozen_elements(),
         multiply_adds: costs.total(),
-        parameter_bytes: Bytes::new(own.iter().map(|totals| totals.all as u64 * ELEMENT).sum()),
+        parameter_bytes: Bytes::new(all as u64 * ELEMENT),
         output_bytes: leaves.map(|(_, row)| row.output_bytes).sum(),
         rows,
     }
 }
 
-fn stage_row(
-    scope: &TracedScope,
-    kind: &str,
-    shapes: &[Vec<usize>],
-    parameters: usize,
-    costs: &Costs,
-) -> SummaryRow {
+/// The row of a layer, or of a stage as one layer.
+fn row(scope: &TracedScope, depth: usize, layer: &TracedLayer, is_frozen: bool, costs: &Costs) -> SummaryRow {
     SummaryRow {
         name: scope.place.clone(),
-        depth: 0,
-        kind: kind.to_owned(),
-        input: shapes[0].clone(),
-        output: shapes[1].clone(),
-        parameters,
-        is_frozen: false,
-        multiply_adds: costs.within(scope),
-        output_bytes: output_bytes(&shapes[1]),
-    }
-}
-
-fn layer_row(scope: &TracedScope, layer: &TracedLayer, costs: &Costs) -> SummaryRow {
-    SummaryRow {
-        name: scope.place.clone(),
-        depth: scope.depth.max(1),
+        depth,
         kind: layer.kind.0.to_owned(),
         input: layer.input.clone(),
         output: layer.output.clone(),
         parameters: layer.parameters,
-        is_frozen: false,
+        is_frozen,
         multiply_adds: costs.within(scope),
         output_bytes: output_bytes(&layer.output),
     }
@@ -281,25 +267,6 @@ fn layer_row(scope: &TracedScope, layer: &TracedLayer, costs: &Costs) -> Summary
 fn output_bytes(shape: &[usize]) -> Bytes {
     let bytes = shape.iter().fold(ELEMENT, |product, size| product.saturating_mul(*size as u64));
     Bytes::new(bytes)
-}
-
-#[derive(Clone, Default)]
-struct StageTotals {
-    trainable: usize,
-    frozen: usize,
-    all: usize,
-}
-
-impl StageTotals {
-    fn add(&mut self, info: ParameterInfo<'_>, elements: usize) {
-        self.all += elements;
-        if info.trainable {
-            self.trainable += elements;
-        }
-        if info.frozen {
-            self.frozen += elements;
-        }
-    }
 }
 
 /// The recorded operations that multiply and add, each with the identity of its output.

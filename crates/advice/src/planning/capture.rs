@@ -4,7 +4,7 @@ use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use oomph_config::Recompute;
 use oomph_core::watch_points;
 use oomph_engine::{EngineError, session::Session, watch::Watch};
-use oomph_model::{AnyTensor, ModelError, Storage};
+use oomph_model::{AnyTensor, DeviceError, ModelError, Storage};
 use oomph_plan::{Note, Noted, Recording};
 use oomph_timeline::Category;
 
@@ -25,7 +25,7 @@ pub(super) fn capture<E: From<EngineError>>(
         notes = Some(done.map(|stages| (marks.take(), stages)));
         scope.complete([], [])
     });
-    let failed = |reason: String| E::from(EngineError::Model(ModelError::Device { reason }));
+    let failed = |reason: String| E::from(EngineError::Model(ModelError::Device(DeviceError { reason })));
     // The scope runs its closure before it can fail, so an error of the model comes first.
     let (notes, stages) = notes.unwrap_or_else(|| Err(failed("the capture scope did not run".into())))?;
     let graph = graph.map_err(|error| failed(error.to_string()))?;

@@ -8,34 +8,33 @@ use rayon::prelude::*;
 
 use super::product::{ConvProduct, ConvTask};
 use crate::{
+    custom_op::Workspace,
     simd::{SimdLoops, vectorised},
     stored_float::StoredFloat,
     tile::Tile,
     uninit::{self, UninitSlice},
     workers,
-    workspace::Workspace,
 };
+
+/// The sizes of a convolution and its tasks.
+pub(super) struct ConvFrame {
+    pub(super) product: ConvProduct,
+    pub(super) tile: Tile,
+    /// Images of a task.
+    pub(super) images: usize,
+    /// Rows of a task: about the least, and the most.
+    pub(super) rows: [usize; 2],
+    /// Elements of the weights in tiles.
+    pub(super) weight_elements: usize,
+    /// Elements of a task's workspace.
+    pub(super) elements_of_task: usize,
+    /// Whether tasks write every pixel of the target; else the others are zero.
+    pub(super) is_complete: bool,
+}
 
 /// An algorithm that computes a convolution forward or back to the input.
 pub(super) trait ConvAlgorithm: Sync {
-    fn product(&self) -> &ConvProduct;
-
-    fn tile(&self) -> Tile;
-
-    /// Images of a task.
-    fn images(&self) -> usize;
-
-    /// Rows of a task: about the least, and the most.
-    fn rows(&self) -> [usize; 2];
-
-    /// Elements of the weights in tiles.
-    fn weight_elements(&self) -> usize;
-
-    /// Elements of a task's workspace.
-    fn elements_of_task(&self) -> usize;
-
-    /// Whether tasks write every pixel of the target; else the others are zero.
-    fn is_complete(&self) -> bool;
+    fn frame(&self) -> ConvFrame;
 
     /// The loops that fill the tiles of weights: together they write all of `memory`.
     fn tiles<'a, E: StoredFloat>(
@@ -54,22 +53,22 @@ pub(super) trait ConvAlgorithm: Sync {
     );
 
     fn workspace(&self) -> Workspace {
-        let ConvProduct { batch, rows, .. } = *self.product();
+        let ConvFrame { product, tile, images, weight_elements, elements_of_task, .. } = self.frame();
         Workspace {
-            shared: self.weight_elements(),
-            of_each: self.elements_of_task(),
-            tasks: batch.div_ceil(self.images()) * rows.div_ceil(self.tile().rows),
+            shared: weight_elements,
+            of_each: elements_of_task,
+            tasks: product.batch.div_ceil(images) * product.rows.div_ceil(tile.rows),
         }
     }
 
     /// Writes the target.
     fn run<E: StoredFloat>(&self, weights: &[E], source: &[E], target: &mut [MaybeUninit<E>]) {
-        if !self.is_complete() {
+        let ConvFrame { product, tile, images, rows, weight_elements: count, is_complete, .. } = self.frame();
+        if !is_complete {
             target.par_iter_mut().for_each(|element| {
                 element.write(E::ZERO);
             });
         }
-        let count = self.weight_elements();
         let memory = Vec::with_capacity(count);
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
@@ -77,8 +76,8 @@ pub(super) trait ConvAlgorithm: Sync {
                 let tiles = charge(Account::Host, || self.tiles(weights, memory));
                 workers::all(tiles.len(), tiles.into_iter(), vectorised);
             });
-            let rows = self.product().rows_of_a_task(self.tile(), self.images(), self.rows());
-            let tasks = charge(Account::Host, || self.product().tasks(self.images(), rows, target));
+            let rows = product.rows_of_a_task(tile, images, rows);
+            let tasks = charge(Account::Host, || product.tasks(images, rows, target));
             workers::each(tasks.into_iter(), self.workspace(), |mut task, workspace| {
                 let (weights, task) = (&packed, &mut task);
                 vectorised(TaskLoops { algorithm: self, weights, source, task, workspace });

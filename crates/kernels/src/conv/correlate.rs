@@ -17,12 +17,12 @@ use super::{
     window::{Axis, Line, PixelRun},
 };
 use crate::{
+    custom_op::Workspace,
     interleave::interleave,
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats},
+    stored_float::{StoredFloat, StoredFloats, with_values},
     tile::{RightMatrix, Tile, TileColumn},
     uninit, workers,
-    workspace::Workspace,
 };
 
 /// Pixels multiplied at once: that many rows of a tile fit into the first-level cache.
@@ -56,7 +56,7 @@ impl Correlate {
     pub(super) fn new(sizes: ConvSizes, axes: &[Axis; 2]) -> Self {
         let tile = Tile::of_this_processor();
         let [down, across] = axes;
-        let lines = [Line::by_tap(down, down.grid), Line::by_pixel(across.grid)];
+        let lines = [Line::by_tap(down, down.grid), Line::ByPixel { pixels: across.grid }];
         let plane = lines[0].length(down) * lines[1].length(across);
         let [input, output] = sizes.channels;
         let pixels = sizes.output[0] * sizes.output[1];
@@ -124,22 +124,15 @@ impl Correlate {
         rayon::scope(|_| {
             for first in (0..self.sizes.batch).step_by(self.images) {
                 let images = first..(first + self.images).min(self.sizes.batch);
-                let inputs: &[f32] = match source {
-                    StoredFloats::F32(source) => self.copy_inputs(source, &images, &mut *inputs),
-                    StoredFloats::Bf16(source) => self.copy_inputs(source, &images, &mut *inputs),
-                    StoredFloats::F16(source) => self.copy_inputs(source, &images, &mut *inputs),
-                };
-                let gradients: &[f32] = match gradient {
-                    StoredFloats::F32(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
-                    StoredFloats::Bf16(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
-                    StoredFloats::F16(gradient) => self.copy_gradients(gradient, &images, &mut *gradients),
-                };
+                let inputs = with_values!(source, source => self.copy_inputs(source, &images, &mut *inputs));
+                let gradients = with_values!(gradient, gradient => {
+                    self.copy_gradients(gradient, &images, &mut *gradients)
+                });
                 let pixels = images.len() * self.pixels();
                 workers::each(tasks.iter_mut(), workspace, |task, sums| {
                     let is_last = self.channels(task).len() < self.tile.columns;
                     let positions = &positions[usize::from(is_last)][..pixels];
-                    let copies = ImageCopies { inputs, gradients, positions };
-                    vectorised(CorrelateWork { correlate: self, copies, task, sums });
+                    vectorised(CorrelateWork { correlate: self, inputs, gradients, positions, task, sums });
                 });
             }
         });
@@ -293,17 +286,12 @@ impl<G: StoredFloat> SimdLoops for CopyGradients<'_, G> {
     }
 }
 
-/// The copies of both matrices, for some images.
-#[derive(Clone, Copy)]
-struct ImageCopies<'a> {
+/// A task, with the copies of both matrices for some images.
+struct CorrelateWork<'a, 'b, 'c> {
+    correlate: &'a Correlate,
     inputs: &'a [f32],
     gradients: &'a [f32],
     positions: &'a [u32],
-}
-
-struct CorrelateWork<'a, 'b, 'c> {
-    correlate: &'a Correlate,
-    copies: ImageCopies<'a>,
     task: &'b mut CorrelateTask<'c>,
     sums: &'b mut [f32],
 }
@@ -311,7 +299,7 @@ struct CorrelateWork<'a, 'b, 'c> {
 impl SimdLoops for CorrelateWork<'_, '_, '_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Self { correlate, copies, task, sums } = self;
+        let Self { correlate, inputs, gradients, positions, task, sums } = self;
         let channels = correlate.channels(task);
         let columns = correlate.columns(channels.len());
         let [kernel_height, kernel_width] = correlate.sizes.kernel;
@@ -321,16 +309,16 @@ impl SimdLoops for CorrelateWork<'_, '_, '_> {
         let block = correlate.images * correlate.plane * channels.start;
         let (down, length) = (&correlate.axes[0], correlate.lines[1].length(&correlate.axes[1]));
         let of_row = tile.padded_columns(kernel_width * channels.len());
-        for (index, positions) in copies.positions.chunks(DEPTH).enumerate() {
+        for (index, positions) in positions.chunks(DEPTH).enumerate() {
             for y in 0..kernel_height {
                 let row = block + correlate.lines[0].tap(down, y) * length * channels.len();
                 for column in (0..of_row).step_by(tile.columns) {
-                    let elements = &copies.inputs[row + column..];
+                    let elements = &inputs[row + column..];
                     let right = RightMatrix { elements, runs: [0, tile.run()], offsets: positions };
                     for first in (0..rows).step_by(tile.rows) {
                         let left =
                             (task.first + first) / tile.rows * depth_of_tile + index * DEPTH * tile.rows;
-                        let left = &copies.gradients[left..][..positions.len() * tile.rows];
+                        let left = &gradients[left..][..positions.len() * tile.rows];
                         let sums = &mut sums[first * columns + y * of_row + column..];
                         TileColumn { left, right, sums, stride: columns, add: index > 0 }.compute();
                     }

@@ -9,11 +9,10 @@ mod correlate;
 mod gather;
 mod operations;
 mod product;
-mod slide;
 mod window;
 mod winograd;
 
-use burn::tensor::{Tensor, module};
+use burn::tensor::{Tensor, module, ops::ConvOptions};
 use burn_backend::DType;
 
 use crate::{
@@ -23,7 +22,21 @@ use crate::{
     kernels::Kernels,
 };
 
-pub use slide::Slide;
+/// Stride and padding of a convolution, equal in both dimensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Slide {
+    /// Pixels between two positions of the kernel.
+    pub stride: usize,
+    /// Pixels of zeros on each side of the image.
+    pub padding: usize,
+}
+
+impl Slide {
+    /// The options of Burn's operations.
+    pub fn options(self) -> ConvOptions<2> {
+        ConvOptions::new([self.stride; 2], [self.padding; 2], [1, 1], 1)
+    }
+}
 
 /// A convolution of plain tensors: `input` `[B, C_in, H, W]`, `weight` `[C_out, C_in, k, k]`. The output has the input's
 /// format.
@@ -78,7 +91,7 @@ fn weight_backward_composed(
 ) -> Tensor<4> {
     let weight = cast(weight, gradient.dtype(), Kernels::Composed);
     let operands = [input, weight, gradient].map(AnyTensor::from);
-    cast(of_backend(first_backend!(weight_backward(&operands, slide))), DType::F32, Kernels::Composed)
+    cast(backward_by_burn(&operands, slide, true), DType::F32, Kernels::Composed)
 }
 
 fn input_backward_composed(
@@ -90,22 +103,20 @@ fn input_backward_composed(
     // Only the shape of the input is read: a view of one element has it.
     let one = Tensor::<4>::zeros([1; 4], (&gradient.device(), gradient.dtype())).expand(input_shape);
     let operands = [one, weight, gradient].map(AnyTensor::from);
-    of_backend(first_backend!(input_backward(&operands, slide)))
+    backward_by_burn(&operands, slide, false)
 }
 
-fn weight_backward<B: Plain>(operands: &[AnyTensor; 3], slide: Slide) -> Option<AnyTensor> {
-    let [input, weight, gradient] = operands.each_ref().map(B::primitive);
-    Some(B::tensor(B::conv2d_weight_backward(input?, weight?, gradient?, slide.options())))
-}
-
-fn input_backward<B: Plain>(operands: &[AnyTensor; 3], slide: Slide) -> Option<AnyTensor> {
-    let [input, weight, gradient] = operands.each_ref().map(B::primitive);
-    Some(B::tensor(B::conv2d_x_backward(input?, weight?, gradient?, slide.options())))
-}
-
-fn of_backend(gradient: Option<AnyTensor>) -> Tensor<4> {
+/// The gradient of the input or of the weight. `operands`: input, weight and the output's gradient.
+fn backward_by_burn(operands: &[AnyTensor; 3], slide: Slide, of_weight: bool) -> Tensor<4> {
+    let gradient = first_backend!(gradient_on(operands, slide, of_weight));
     // The backend that computed forward computes backward, and a convolution over images has rank 4.
     gradient.and_then(AnyTensor::float).expect("a convolution's gradient is an image or a kernel")
+}
+
+fn gradient_on<B: Plain>(operands: &[AnyTensor; 3], slide: Slide, of_weight: bool) -> Option<AnyTensor> {
+    let [input, weight, gradient] = operands.each_ref().map(B::primitive);
+    let backward = if of_weight { B::conv2d_weight_backward } else { B::conv2d_x_backward };
+    Some(B::tensor(backward(input?, weight?, gradient?, slide.options())))
 }
 
 #[cfg(test)]

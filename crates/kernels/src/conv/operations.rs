@@ -2,24 +2,24 @@
 
 use std::mem::MaybeUninit;
 
-use burn::tensor::{Tensor, bf16, f16};
+use burn::tensor::Tensor;
 use burn_backend::{DType, Shape};
 use burn_flex::FlexTensor;
 
 use super::{
+    Slide,
     algorithm::ConvAlgorithm,
     correlate::Correlate,
     gather::Gather,
     product::{ConvProduct, ConvSizes},
-    slide::Slide,
     window::{Axis, backward_grids},
     winograd::Winograd,
 };
 use crate::{
-    any_tensor::AnyTensor,
+    any_tensor::ranked,
     custom_op::CustomOp,
     flex_tensor::{tensor, zeros},
-    stored_float::{StoredFloat, StoredFloats},
+    stored_float::{StoredFloat, StoredFloats, by_dtype},
     uninit,
 };
 
@@ -79,22 +79,18 @@ fn multiply_by(
     let operation = CustomOp {
         name,
         inputs: vec![read.into(), weight.into()],
-        outputs: vec![(algorithm.product().shape().to_vec(), dtype)],
+        outputs: vec![(algorithm.frame().product.shape().to_vec(), dtype)],
         in_place: 0,
     };
-    let made = operation.run_within(algorithm.workspace(), |inputs| {
-        vec![match dtype {
-            DType::BF16 => multiplied::<bf16>(algorithm, &inputs),
-            DType::F16 => multiplied::<f16>(algorithm, &inputs),
-            _ => multiplied::<f32>(algorithm, &inputs),
-        }]
+    let [output] = operation.run_within(algorithm.workspace(), |inputs| {
+        vec![by_dtype!(dtype, E => multiplied::<E>(algorithm, &inputs))]
     });
-    image(made)
+    ranked(output)
 }
 
 fn multiplied<E: StoredFloat>(algorithm: &impl ConvAlgorithm, inputs: &[FlexTensor]) -> FlexTensor {
     let (source, weights) = (E::values(&inputs[0]), E::values(&inputs[1]));
-    let shape = algorithm.product().shape();
+    let shape = algorithm.frame().product.shape();
     let write = |target: &mut [MaybeUninit<E>]| algorithm.run(weights, source, target);
     // SAFETY: the tasks cover the target and all run. Each writes all its rows: every pixel is in one grid or in one patch,
     // and pixels in no grid are written before.
@@ -117,17 +113,12 @@ pub(super) fn weight_backward(
         outputs: vec![(weight.to_vec(), DType::F32)],
         in_place: 0,
     };
-    let made = operation.run_within(correlate.workspace(), |inputs| {
+    let [gradient] = operation.run_within(correlate.workspace(), |inputs| {
         let mut elements = zeros(weight.iter().product());
         correlate.run(StoredFloats::of(&inputs[0]), StoredFloats::of(&inputs[1]), &mut elements);
         vec![tensor(elements, &weight)]
     });
-    image(made)
-}
-
-fn image(mut made: Vec<AnyTensor>) -> Tensor<4> {
-    // The operations above have one output each, of this rank.
-    made.pop().and_then(AnyTensor::float).expect("an image or a kernel has rank 4")
+    ranked(gradient)
 }
 
 #[cfg(test)]

@@ -91,10 +91,6 @@ impl Line {
         Self::ByTap { length: pixels + (axis.taps.len().max(1) - 1) / axis.stride }
     }
 
-    pub(super) fn by_pixel(pixels: usize) -> Self {
-        Self::ByPixel { pixels }
-    }
-
     /// Elements.
     pub(super) fn length(self, axis: &Axis) -> usize {
         match self {
@@ -177,7 +173,7 @@ mod tests {
 
     fn check(axis: &Axis) {
         for pixels in 1..=axis.grid {
-            for line in [Line::by_tap(axis, pixels), Line::by_pixel(pixels)] {
+            for line in [Line::by_tap(axis, pixels), Line::ByPixel { pixels }] {
                 for from in 0..=axis.grid - pixels {
                     let held = held(line, axis, from);
                     for pixel in 0..pixels {

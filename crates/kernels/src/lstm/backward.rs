@@ -6,20 +6,20 @@ use burn_flex::FlexTensor;
 use super::{
     cell::{next_cell, put_out},
     matrix::LstmMatrix,
+    rows_of_a_task,
     run::{LstmEnd, LstmGradients},
-    tasks::{rows_of_a_task, workspace},
+    workspace,
 };
 use crate::{
     activations::tanh,
     any_tensor::ranked,
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor, zeros},
     panels::{OutputRows, Panels},
     simd::{SimdLoops, multiply_add, vectorised},
-    stored_float::{StoredFloat, StoredFloats},
+    stored_float::{StoredFloat, StoredFloats, with_values},
     uninit::{self, UninitSlice},
     workers,
-    workspace::Workspace,
 };
 
 /// Goes back by our own kernel. The gradients of gates overwrite the gates.
@@ -27,10 +27,10 @@ pub(super) fn own(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
     let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
     let [hidden_gradient, cell_gradient] = after;
     let dims @ [batch, _, _] = gates.dims();
-    let units = recurrent.columns;
+    let units = recurrent.sizes.columns;
     let of_steps = (vec![batch, steps.len(), units], DType::F32);
     let state = (vec![batch, units], DType::F32);
-    let workspace = workspace(batch, recurrent.sizes(), None);
+    let workspace = workspace(batch, recurrent, 0);
     let operation = CustomOp {
         name: "lstm_backward",
         inputs: vec![
@@ -47,12 +47,8 @@ pub(super) fn own(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
         in_place: 1,
     };
     let run = BackwardRun { steps, recurrent, workspace };
-    let mut outputs = operation.run_within(workspace, |inputs| run.on(inputs)).into_iter();
-    // Five outputs are declared above, with these ranks.
-    let mut next = || outputs.next().expect("the operation has five outputs");
-    let (gates, previous) = (ranked(next()), ranked(next()));
-    let state = [ranked(next()), ranked(next())];
-    LstmGradients { gates, previous, state }
+    let [gates, previous, hidden, cell, _] = operation.run_within(workspace, |inputs| run.on(inputs));
+    LstmGradients { gates: ranked(gates), previous: ranked(previous), state: [hidden, cell].map(ranked) }
 }
 
 /// A backward pass through a run of steps.
@@ -72,7 +68,7 @@ impl BackwardRun<'_> {
         let mut gates = inputs.swap_remove(0);
         let steps = self.steps.len();
         let (mut hidden_gradient, mut cell_gradient) = (hidden_gradient.to_vec(), cell_gradient.to_vec());
-        let recurrent = &Panels::new(panels, self.recurrent.sizes());
+        let recurrent = &Panels::new(panels, self.recurrent.sizes);
         let mut beside = zeros(self.workspace.shared);
         let rows = rows_of_a_task(batch, steps, self.recurrent);
         let (of_rows, of_steps) = ((rows * units).max(1), (rows * steps * units).max(1));
@@ -81,7 +77,7 @@ impl BackwardRun<'_> {
             let gates = gates_storage.chunks_mut(4 * of_steps);
             let within = cells.parts(of_steps).zip(previous.parts(of_steps));
             let gradients = hidden_gradient.chunks_mut(of_rows).zip(cell_gradient.chunks_mut(of_rows));
-            let beside = beside.chunks_mut(self.recurrent.sizes().elements_beside(rows).max(1));
+            let beside = beside.chunks_mut(self.recurrent.sizes.elements_beside(rows).max(1));
             let before = hidden.chunks(of_rows).zip(cell.chunks(of_rows));
             let all = gates.zip(within).zip(gradients.zip(before)).zip(beside).enumerate();
             let tasks = all.map(|(index, (((gates, within), (gradients, before)), beside))| BackwardWork {
@@ -161,8 +157,7 @@ impl BackwardTask<'_> {
                 self.step::<FUSED>(row, step, cells);
             }
             let (gates, [hidden, _]) = (&*self.gates, &mut self.gradients);
-            let put =
-                self.recurrent.sizes().put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
+            let put = self.recurrent.sizes.put_rows_of(|row| &gates[(row * steps + step) * width..][..width]);
             let output = OutputRows { elements: hidden, stride: units };
             self.recurrent.multiply(rows, put, output, &mut *self.beside, false);
         }
@@ -204,11 +199,7 @@ impl BackwardTask<'_> {
         let [hidden_gradient, cell_gradient] = &mut self.gradients;
         let hidden_gradient = &mut hidden_gradient[row * units..][..units];
         let output = ((self.first_row + row) * self.all_steps + self.first_step + step) * units;
-        match self.outputs {
-            StoredFloats::F32(outputs) => add(&outputs[output..], hidden_gradient),
-            StoredFloats::Bf16(outputs) => add(&outputs[output..], hidden_gradient),
-            StoredFloats::F16(outputs) => add(&outputs[output..], hidden_gradient),
-        }
+        with_values!(self.outputs, outputs => add(&outputs[output..], hidden_gradient));
         let (i, rest) = self.gates[at * 4 * units..][..4 * units].split_at_mut(units);
         let (f, rest) = rest.split_at_mut(units);
         let (g, o) = rest.split_at_mut(units);

@@ -53,7 +53,7 @@ pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmM
     let [batch, _, features] = input.dims();
     let (count, matrix) = (steps.len(), recurrent.tensor());
     let input = narrow(input.narrow(1, steps.start, count).reshape([batch * count, features]), dtype);
-    let projected = wide(input.matmul(of_input.tensor())).reshape([batch, count, 4 * recurrent.inner]);
+    let projected = wide(input.matmul(of_input.tensor())).reshape([batch, count, 4 * recurrent.sizes.inner]);
     let (mut all_gates, mut all_hidden) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for step in 0..count {
         let product = wide(narrow(hidden, dtype).matmul(matrix.clone()));

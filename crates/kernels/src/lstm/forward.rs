@@ -1,26 +1,26 @@
 use std::ops::Range;
 
-use burn::tensor::{bf16, f16};
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
 
 use super::{
+    ROWS,
     cell::{activate, next_cell, put_out},
     matrix::LstmMatrix,
+    rows_of_a_task,
     run::{LstmOutputs, LstmStart, LstmSteps},
-    tasks::{ROWS, rows_of_a_task, workspace},
+    workspace,
 };
 use crate::{
     any_tensor::{AnyTensor, ranked},
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::{floats, tensor, zeros},
     panels::{OutputRows, Panels},
     simd::{SimdLoops, vectorised},
-    stored_float::{StoredFloat, StoredFloats, round},
+    stored_float::{StoredFloat, StoredFloats, by_dtype, round, with_values},
     uninit::{self, UninitSlice},
     workers,
-    workspace::Workspace,
 };
 
 /// Elements between the gates of two rows while they are computed. At a power of two they would compete for the same few
@@ -35,9 +35,10 @@ fn stride(units: usize) -> usize {
 pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
     let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
     let [batch, all_steps, _] = input.dims();
-    let units = recurrent.inner;
+    let units = recurrent.sizes.inner;
     let state = (vec![batch, units], DType::F32);
-    let of_outputs = outputs.are_wanted().then(|| (vec![batch, all_steps, units], recurrent.dtype));
+    let writes = !matches!(outputs, LstmOutputs::Known);
+    let of_outputs = writes.then(|| (vec![batch, all_steps, units], recurrent.dtype));
     let of_gates = keeps_gates.then(|| (vec![batch, steps.len(), 4 * units], DType::F32));
     let run = ForwardRun {
         makes_outputs: matches!(outputs, LstmOutputs::New),
@@ -45,13 +46,8 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
         steps,
         of_input,
         recurrent,
-        workspace: {
-            let mut workspace = workspace(batch, recurrent.sizes(), Some(of_input.sizes()));
-            workspace.of_each += ROWS * stride(units);
-            workspace
-        },
+        workspace: workspace(batch, recurrent, of_input.sizes.elements_beside(ROWS) + ROWS * stride(units)),
     };
-    let writes = of_outputs.is_some();
     let there = outputs.there().map(AnyTensor::from);
     let in_place = usize::from(there.is_some());
     let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
@@ -62,11 +58,8 @@ pub(super) fn own(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatri
         outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
         in_place,
     };
-    let made = operation.run_within(run.workspace, |inputs| match recurrent.dtype {
-        DType::BF16 => run.on::<bf16>(inputs, in_place),
-        DType::F16 => run.on::<f16>(inputs, in_place),
-        _ => run.on::<f32>(inputs, in_place),
-    });
+    let made = operation
+        .run_all(run.workspace, |inputs| by_dtype!(recurrent.dtype, E => run.on::<E>(inputs, in_place)));
     let mut made = made.into_iter();
     // The outputs are declared above, with these ranks.
     let mut next = || made.next().expect("the operation has the outputs that it declares");
@@ -91,7 +84,7 @@ impl ForwardRun<'_> {
     fn on<E: StoredFloat>(&self, mut inputs: Vec<FlexTensor>, in_place: usize) -> Vec<FlexTensor> {
         let read = inputs.split_off(in_place);
         let [batch, all_steps, _] = [0, 1, 2].map(|dim| read[0].shape()[dim]);
-        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let there = inputs.first_mut().map(E::storage);
         let of_outputs = if self.makes_outputs { batch * all_steps * units } else { 0 };
         let of_gates = if self.keeps_gates { batch * steps * 4 * units } else { 0 };
@@ -119,16 +112,16 @@ impl ForwardRun<'_> {
         let [bias, hidden, cell, of_input, recurrent] = [1, 2, 3, 4, 5].map(|index| floats(&read[index]));
         let all_steps = read[0].shape()[1];
         let (mut hidden, mut cell) = (hidden.to_vec(), cell.to_vec());
-        let (steps, units) = (self.steps.len(), self.recurrent.inner);
+        let (steps, units) = (self.steps.len(), self.recurrent.sizes.inner);
         let rows = rows_of_a_task(hidden.len() / units.max(1), steps, self.recurrent);
-        let recurrent = &Panels::new(recurrent, self.recurrent.sizes());
-        let of_input = &Panels::new(of_input, self.of_input.sizes());
+        let recurrent = &Panels::new(recurrent, self.recurrent.sizes);
+        let of_input = &Panels::new(of_input, self.of_input.sizes);
         let mut beside = zeros(self.workspace.shared);
         let mut there = there.map(|there| there.chunks_mut((rows * all_steps * units).max(1)));
         let mut new = new.map(|new| new.parts(rows * all_steps * units));
         let mut gates = gates.map(|gates| gates.parts(rows * steps * 4 * units));
         let state = hidden.chunks_mut((rows * units).max(1)).zip(cell.chunks_mut((rows * units).max(1)));
-        let of_task = self.recurrent.sizes().elements_beside(rows).max(1);
+        let of_task = self.recurrent.sizes.elements_beside(rows).max(1);
         let tasks = state.zip(beside.chunks_mut(of_task)).enumerate();
         let tasks = tasks.map(|(index, ((hidden, cell), beside))| ForwardTask {
             inputs: TaskInputs {
@@ -221,7 +214,7 @@ impl<E: StoredFloat> SimdLoops for ForwardWork<'_, '_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { mut forward, workspace } = self;
-        let units = forward.recurrent.sizes().inner();
+        let units = forward.recurrent.sizes.inner;
         let (gates, beside) = workspace.split_at_mut(ROWS * stride(units));
         let Range { start, end } = forward.inputs.steps;
         let at_once = (ROWS * units / forward.hidden.len().max(1)).max(1);
@@ -240,11 +233,11 @@ impl<E: StoredFloat> ForwardTask<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(&mut self, gates: &mut [f32]) {
         let Self { inputs, recurrent, hidden, cell, beside, .. } = self;
-        let units = recurrent.sizes().inner();
+        let units = recurrent.sizes.inner;
         let (rows, stride, at_once) = (hidden.len() / units, stride(units), inputs.steps.len());
         for (index, step) in inputs.steps.clone().enumerate() {
             let of_step = OutputRows { elements: &mut gates[index * stride..], stride: at_once * stride };
-            let put = recurrent.sizes().put_rows_of(|row| &hidden[row * units..][..units]);
+            let put = recurrent.sizes.put_rows_of(|row| &hidden[row * units..][..units]);
             recurrent.multiply(rows, put, of_step, beside, true);
             let states = hidden.chunks_exact_mut(units).zip(cell.chunks_exact_mut(units));
             for (row, (hidden, cell)) in states.enumerate() {
@@ -276,22 +269,19 @@ impl TaskInputs<'_> {
     /// Writes the products of inputs and weights to the gates: row by row, step by step.
     #[inline(always)]
     fn project(&self, rows: usize, gates: OutputRows<'_>, beside: &mut [f32]) {
-        let sizes = self.weights.sizes();
-        let (steps, features) = (self.steps.len(), sizes.inner());
+        let sizes = self.weights.sizes;
+        let (steps, features) = (self.steps.len(), sizes.inner);
         let place = |row: usize| {
             let step = self.steps.start + row % steps;
             ((self.first_row + row / steps) * self.all_steps + step) * features
         };
-        let put = |rows: Range<usize>, inner, tile: &mut [f32]| match self.values {
-            StoredFloats::F32(input) => {
+        let put = |rows: Range<usize>, inner, tile: &mut [f32]| {
+            with_values!(self.values, input => {
                 sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
+            });
+            // Stored 16 bits are rounded already.
+            if matches!(self.values, StoredFloats::F32(_)) {
                 round(tile, self.dtype);
-            }
-            StoredFloats::Bf16(input) => {
-                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
-            }
-            StoredFloats::F16(input) => {
-                sizes.put_rows_of(|row| &input[place(row)..][..features])(rows, inner, tile);
             }
         };
         self.weights.multiply(rows * steps, put, gates, beside, false);

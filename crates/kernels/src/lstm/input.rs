@@ -1,18 +1,16 @@
 use std::ops::Range;
 
-use burn::tensor::{Tensor, bf16, f16};
-use burn_backend::DType;
+use burn::tensor::Tensor;
 
-use super::{matrix::LstmMatrix, tasks::ROWS};
+use super::{ROWS, matrix::LstmMatrix};
 use crate::{
     any_tensor::ranked,
-    custom_op::CustomOp,
+    custom_op::{CustomOp, Workspace},
     flex_tensor::floats,
-    panels::{OutputRows, Panels},
+    panels::{OutputRows, Panelled, Panels},
     simd::{SimdLoops, vectorised},
-    stored_float::StoredFloat,
+    stored_float::{StoredFloat, by_dtype},
     workers,
-    workspace::Workspace,
 };
 
 /// Writes the input gradient by our own kernel: in place, if nobody else holds the sequence.
@@ -27,7 +25,7 @@ pub(super) fn backward(
     let samples = (ROWS / steps.len().max(1)).clamp(1, batch.max(1));
     let rows = samples * steps.len();
     let workspace = Workspace {
-        of_each: of_input.sizes().elements_beside(rows) + rows * features,
+        of_each: of_input.sizes.elements_beside(rows) + rows * features,
         tasks: batch.div_ceil(samples),
         ..Workspace::default()
     };
@@ -38,18 +36,13 @@ pub(super) fn backward(
         in_place: 1,
     };
     let run = InputRun { all_steps, steps: steps.clone(), samples, of_input, workspace };
-    let mut made = operation.run_within(workspace, |mut inputs| {
+    let [made] = operation.run_within(workspace, |mut inputs| {
         let rest = inputs.split_off(1);
         let [gates, panels] = [0, 1].map(|index| floats(&rest[index]));
-        match dtype {
-            DType::BF16 => run.on::<bf16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-            DType::F16 => run.on::<f16>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-            _ => run.on::<f32>(StoredFloat::storage(&mut inputs[0]), gates, panels),
-        }
+        by_dtype!(dtype, E => run.on(E::storage(&mut inputs[0]), gates, panels));
         inputs
     });
-    // The operation has one output.
-    ranked(made.pop().expect("the sequence is the operation's output"))
+    ranked(made)
 }
 
 struct InputRun<'a> {
@@ -63,9 +56,9 @@ struct InputRun<'a> {
 
 impl InputRun<'_> {
     fn on<E: StoredFloat>(&self, whole: &mut [E], gates: &[f32], panels: &[f32]) {
-        let (features, steps) = (self.of_input.columns, self.steps.len());
-        let panels = &Panels::new(panels, self.of_input.sizes());
-        let gates = gates.chunks((self.samples * steps * self.of_input.inner).max(1));
+        let (features, steps) = (self.of_input.sizes.columns, self.steps.len());
+        let panels = &Panels::new(panels, self.of_input.sizes);
+        let gates = gates.chunks((self.samples * steps * self.of_input.sizes.inner).max(1));
         let tasks = whole.chunks_mut((self.samples * self.all_steps * features).max(1)).zip(gates);
         workers::each(tasks, self.workspace, |(whole, gates), workspace| {
             vectorised(InputSamples { panels, whole, gates, run: self, workspace });
@@ -88,11 +81,11 @@ impl<E: StoredFloat> SimdLoops for InputSamples<'_, E> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let Self { panels, whole, gates, run, workspace } = self;
-        let LstmMatrix { inner, columns: features, .. } = *run.of_input;
+        let Panelled { inner, columns: features, .. } = run.of_input.sizes;
         let (count, steps) = (gates.len() / inner, run.steps.len());
         let (sums, beside) = workspace.split_at_mut(run.samples * steps * features);
         let sums = &mut sums[..count * features];
-        let put = panels.sizes().put_rows_of(|row| &gates[row * inner..][..inner]);
+        let put = panels.sizes.put_rows_of(|row| &gates[row * inner..][..inner]);
         panels.multiply(count, put, OutputRows { elements: &mut *sums, stride: features }, beside, false);
         let samples = whole.chunks_exact_mut(run.all_steps * features);
         for (sample, sums) in samples.zip(sums.chunks_exact(steps * features)) {

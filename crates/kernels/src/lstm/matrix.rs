@@ -2,24 +2,23 @@ use burn::tensor::Tensor;
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 
-use crate::{cast::cast, custom_op::CustomOp, kernels::Kernels, panels::Panelled};
+use crate::{
+    any_tensor::{AnyTensor, ranked},
+    cast::cast,
+    custom_op::CustomOp,
+    kernels::Kernels,
+    panels::Panelled,
+};
 
 /// Weights in the layout of the kernels' products.
 #[derive(Debug)]
 pub struct LstmMatrix {
-    form: MatrixForm,
-    /// Features of the input of the product.
-    pub(super) inner: usize,
-    /// Features of its output.
-    pub(super) columns: usize,
+    /// The panels of the matrix for our own kernels, or the matrix for Burn's operations.
+    factor: AnyTensor,
+    /// Its rows and columns are the features of the input and of the output of the product.
+    pub(super) sizes: Panelled,
     /// The format of products.
     pub(super) dtype: DType,
-}
-
-#[derive(Debug)]
-enum MatrixForm {
-    Panels(Tensor<1>),
-    Plain(Tensor<2>),
 }
 
 impl LstmMatrix {
@@ -45,15 +44,12 @@ impl LstmMatrix {
         tensor: fn(Tensor<2>) -> Tensor<2>,
     ) -> Self {
         let weight = operand(weight, dtype, kernels);
-        let form = match kernels {
-            Kernels::Own => MatrixForm::Panels(in_panels(weight, Panelled::new(inner, columns), panels)),
-            Kernels::Composed => MatrixForm::Plain(tensor(weight)),
+        let sizes = Panelled::new(inner, columns);
+        let factor = match kernels {
+            Kernels::Own => in_panels(weight, sizes, panels).into(),
+            Kernels::Composed => tensor(weight).into(),
         };
-        Self { form, inner, columns, dtype }
-    }
-
-    pub(super) fn sizes(&self) -> Panelled {
-        Panelled::new(self.inner, self.columns)
+        Self { factor, sizes, dtype }
     }
 
     /// The panels, for our own kernels.
@@ -61,11 +57,7 @@ impl LstmMatrix {
     /// # Panics
     /// Panics if the matrix was made for Burn's operations.
     pub(super) fn panels(&self) -> Tensor<1> {
-        match &self.form {
-            MatrixForm::Panels(panels) => panels.clone(),
-            // All matrices of a pass are made for the same kernels.
-            MatrixForm::Plain(_) => unreachable!("matrices for our own kernels are panels"),
-        }
+        ranked(self.factor.clone())
     }
 
     /// The tensor, for Burn's operations.
@@ -73,11 +65,7 @@ impl LstmMatrix {
     /// # Panics
     /// Panics if the matrix was made for our own kernels.
     pub(super) fn tensor(&self) -> Tensor<2> {
-        match &self.form {
-            MatrixForm::Plain(matrix) => matrix.clone(),
-            // As above.
-            MatrixForm::Panels(_) => unreachable!("matrices for Burn's operations are tensors"),
-        }
+        ranked(self.factor.clone())
     }
 }
 
@@ -93,7 +81,7 @@ fn in_panels(weight: Tensor<2>, sizes: Panelled, panels: fn(Panelled, &[f32]) ->
 
 /// A matrix in the format of products, `dtype`. On the CPU 16 bits are a storage format: there the matrix is rounded to it
 /// and widened again.
-pub(super) fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
+fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
     let narrow = cast(tensor, dtype, kernels);
     match kernels {
         Kernels::Own => cast(narrow, DType::F32, kernels),

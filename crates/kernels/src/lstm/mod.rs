@@ -10,14 +10,13 @@ mod forward;
 mod input;
 mod matrix;
 mod run;
-mod tasks;
 
 use std::ops::Range;
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
-use crate::{cast::cast, kernels::Kernels, sequence::place_steps};
+use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_steps};
 
 pub use matrix::LstmMatrix;
 pub use run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps};
@@ -66,4 +65,24 @@ pub fn lstm_input_backward(
             whole
         }
     }
+}
+
+/// Rows of a batch for one task, in which each row is multiplied by a matrix at each step. They are whole tiles, and so few
+/// that each thread has two tasks, and a thread on a slower core takes one; but at least the work that a task is worth,
+/// and at most [`ROWS`], whose gates fit into a cache.
+fn rows_of_a_task(batch: usize, steps: usize, recurrent: &LstmMatrix) -> usize {
+    const WORTH_A_TASK: usize = 64 << 10;
+    let tasks = 2 * rayon::current_num_threads().max(1);
+    let work = (steps * recurrent.sizes.inner * recurrent.sizes.columns).max(1);
+    let rows = batch.div_ceil(tasks).max(WORTH_A_TASK.div_ceil(work)).clamp(1, batch.clamp(1, ROWS));
+    rows.next_multiple_of(recurrent.sizes.tile.rows)
+}
+
+/// Rows of a sequence that are multiplied by the input weights at once.
+const ROWS: usize = 64;
+
+/// The workspace: all rows of a batch times the recurrent weights, and `of_each` elements for each task.
+fn workspace(batch: usize, recurrent: &LstmMatrix, of_each: usize) -> Workspace {
+    let sizes = recurrent.sizes;
+    Workspace { shared: sizes.elements_beside(batch), of_each, tasks: batch.div_ceil(sizes.tile.rows) }
 }

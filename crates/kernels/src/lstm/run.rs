@@ -32,10 +32,6 @@ pub enum LstmOutputs {
 }
 
 impl LstmOutputs {
-    pub(super) fn are_wanted(&self) -> bool {
-        !matches!(self, Self::Known)
-    }
-
     /// The tensor that holds the outputs of other runs.
     pub fn there(self) -> Option<Tensor<3>> {
         match self {

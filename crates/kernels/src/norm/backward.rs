@@ -2,7 +2,10 @@ use burn_backend::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::{affine::Affine, channel_rows::ChannelRows, vectors::sum};
+use super::{
+    channel_rows::{Affine, ChannelRows},
+    moments::sum,
+};
 use crate::{
     blocks::change_rows,
     simd::by_vectors,

@@ -2,19 +2,16 @@
 //!
 //! Letters: B batch, C channels, S = H·W positions. A row is one channel of one sample.
 
-mod affine;
 mod backward;
 mod channel_rows;
 mod moments;
-mod rectify;
 mod shared_statistics;
-mod vectors;
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
 use crate::{
-    any_tensor::AnyTensor,
+    any_tensor::{AnyTensor, ranked},
     blocks::change_rows,
     cast::cast,
     custom_op::CustomOp,
@@ -23,14 +20,11 @@ use crate::{
     stored_float::{BLOCK, StoredFloats},
 };
 
-use affine::Affine;
 use backward::NormBackward;
-use channel_rows::{ChannelRows, over_rows, rows_of};
-use vectors::vectors;
+use channel_rows::{Affine, ChannelRows, over_rows, rows_of};
 
 pub use moments::moments;
-pub use rectify::rectified_gradient;
-pub use shared_statistics::SharedStatistics;
+pub use shared_statistics::{Peers, SharedStatistics};
 
 /// A normalisation with its statistics: y ↦ (y − mean) · scale + shift, with scale = weight · inverse.
 #[derive(Clone, Debug)]
@@ -113,36 +107,31 @@ impl Norm {
 
     fn apply_own(&self, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
         let shape = ChannelRows::of(&input);
-        let outputs = vec![(input.dims().to_vec(), dtype)];
-        let in_place = usize::from(input.dtype() == dtype);
-        let [mean, scale, shift] = self.vectors();
-        let mut inputs = vec![input.into(), mean, scale, shift];
+        let mut rest = Vec::from(self.vectors());
         match addend {
             Addend::Nothing => {}
-            Addend::Plain(addend) => inputs.push((*addend).into()),
+            Addend::Plain(addend) => rest.push((*addend).into()),
             Addend::Normed(normed_addend) => {
                 let (norm, addend) = *normed_addend;
-                inputs.push(addend.into());
-                inputs.extend(norm.vectors());
+                rest.push(addend.into());
+                rest.extend(norm.vectors());
             }
         }
-        let operation = CustomOp { name: "normalise", inputs, outputs, in_place };
-        operation.run_one(|mut inputs| {
-            let rest = inputs.split_off(1);
+        CustomOp::change("normalise", input, rest, dtype, |input, rest| {
             let affine = Affine::of(&rest[..3]);
             let addend = rest.get(3).map(StoredFloats::of);
             let addend_affine = rest.get(4..).filter(|vectors| !vectors.is_empty()).map(Affine::of);
-            // The input is the only one left.
-            let input = inputs.swap_remove(0);
             change_rows(input, dtype, shape.row, |at, block| {
                 let channel = shape.channel(at);
-                affine.apply(channel, block);
+                let normed = affine.of_channel(channel);
+                block.iter_mut().for_each(|value| *value = normed(*value));
                 if let Some(addend) = addend {
                     let mut buffer = [0.0; BLOCK];
                     let addend = addend.read(at..at + block.len(), &mut buffer);
-                    match &addend_affine {
-                        Some(affine) => affine.add(channel, addend, block),
-                        None => block.iter_mut().zip(addend).for_each(|(value, addend)| *value += addend),
+                    let both = block.iter_mut().zip(addend);
+                    match addend_affine.as_ref().map(|affine| affine.of_channel(channel)) {
+                        Some(normed) => both.for_each(|(value, addend)| *value += normed(*addend)),
+                        None => both.for_each(|(value, addend)| *value += addend),
                     }
                 }
                 if rectify {
@@ -202,7 +191,7 @@ impl Norm {
             in_place: usize::from(gradient.dtype() == dtype),
             inputs: vec![gradient.into(), input.into(), mean, scale, shift, self.inverse.clone().into()],
         };
-        let mut outputs = operation.run(|mut inputs| {
+        let [input, weight, shift] = operation.run(|mut inputs| {
             let rest = inputs.split_off(1);
             let kernel = NormBackward {
                 shape,
@@ -220,10 +209,25 @@ impl Norm {
             let input = kernel.input_gradient(gradient, dtype, of_weight, of_shift);
             vec![input, vector(weight), vector(shift)]
         });
-        let [weight, shift] = vectors(outputs.split_off(1));
-        // The first output is the only one left. It has the input's shape.
-        let input =
-            outputs.pop().and_then(AnyTensor::float).expect("the operation gives the input's gradient");
-        NormGradients { input, weight, shift }
+        NormGradients { input: ranked(input), weight: ranked(weight), shift: ranked(shift) }
     }
+}
+
+/// The gradient before a ReLU: `gradient` where the ReLU's `output` is above 0, and else 0.
+pub fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kernels) -> Tensor<4> {
+    if kernels == Kernels::Composed {
+        return gradient * output.clone().sign();
+    }
+    let row = ChannelRows::of(output).row;
+    let dtype = gradient.dtype();
+    CustomOp::change("rectify_backward", gradient, [output.clone().into()], dtype, |gradient, rest| {
+        let output = StoredFloats::of(&rest[0]);
+        change_rows(gradient, dtype, row, |at, gradient| {
+            let mut buffer = [0.0; BLOCK];
+            let output = output.read(at..at + gradient.len(), &mut buffer);
+            for (gradient, output) in gradient.iter_mut().zip(output) {
+                *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+            }
+        })
+    })
 }

@@ -2,11 +2,9 @@ use burn::tensor::Tensor;
 use burn_backend::DType;
 use rayon::prelude::*;
 
-use super::{
-    channel_rows::{ChannelRows, rows_of},
-    vectors::{sum, vectors},
-};
+use super::channel_rows::{ChannelRows, rows_of};
 use crate::{
+    any_tensor::ranked,
     custom_op::CustomOp,
     flex_tensor::vector,
     kernels::Kernels,
@@ -30,12 +28,13 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         outputs: vec![(vec![channels], DType::F32); 2],
         in_place: 0,
     };
-    vectors(operation.run(|inputs| {
+    let made = operation.run(|inputs| {
         let of = |channel| by_vectors(|| own_moments(StoredFloats::of(&inputs[0]), shape, channel));
         let moments = (0..channels).into_par_iter().map(of);
         let (mean, variance) = moments.unzip();
         vec![vector(mean), vector(variance)]
-    }))
+    });
+    made.map(ranked)
 }
 
 #[inline]
@@ -53,4 +52,21 @@ fn own_moments(values: StoredFloats<'_>, shape: ChannelRows, channel: usize) -> 
         squares += sum(&squared[..values.len()]);
     });
     (mean, (squares / shape.count()) as f32)
+}
+
+/// The sum of values in a fixed order, in 16 lanes.
+#[inline]
+pub(super) fn sum(values: &[f32]) -> f64 {
+    const LANES: usize = 16;
+    let mut lanes = [0.0f32; LANES];
+    let whole = values.chunks_exact(LANES);
+    for (lane, value) in lanes.iter_mut().zip(whole.remainder()) {
+        *lane += value;
+    }
+    for values in whole {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane += value;
+        }
+    }
+    lanes.into_iter().map(f64::from).sum()
 }

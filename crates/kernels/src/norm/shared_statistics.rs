@@ -1,8 +1,19 @@
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use burn::tensor::{Tensor, TensorData};
 
-use crate::{any_tensor::AnyTensor, device_error::DeviceError, peers::Peers};
+use crate::{any_tensor::AnyTensor, host::DeviceError};
+
+/// The other replicas that compute on parts of the same batch, for an operation over the whole batch: synchronised batch
+/// normalisation.
+///
+/// Every replica runs the same operations in the same order, so that each sum meets the same sum of all others.
+pub trait Peers: Send + Sync + Debug {
+    /// Replaces `values` by their sums over all replicas (an all-reduce): every replica gets the same sums.
+    ///
+    /// On failure `values` stay unchanged, and the owner of the replicas reports the error after the step.
+    fn sum(&self, values: &mut [f64]);
+}
 
 /// Statistics over the samples of several replicas.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ mod dropout;
 mod embedding;
 mod linear;
 mod lstm;
-mod max_window;
 mod normed;
 mod pool;
 

@@ -7,7 +7,7 @@ use oomph_kernels::{
     ranked,
 };
 
-use super::max_window::MaxWindow;
+use super::pool::MaxPool2d;
 use crate::{AnyTensor, Policy, autodiff};
 
 /// A batch normalisation that is not yet computed: [`BatchNorm::normed`](super::BatchNorm::normed) gives it. The operation
@@ -198,16 +198,16 @@ impl Deferred {
     }
 
     /// The maxima of the rectified activation. Keeps the input and the positions of the maxima.
-    pub(super) fn rectified_maxima(self, window: MaxWindow) -> Tensor<4> {
+    pub(super) fn rectified_maxima(self, pool: MaxPool2d) -> Tensor<4> {
         if self.is_plain() {
-            return window.maxima(self.plain(Addend::Nothing, true)).0;
+            return pool.maxima(self.plain(Addend::Nothing, true)).0;
         }
         let (kept, norm, dims) = (self.kept(), self.norm.clone(), self.dims());
         let (kernels, dtype) = (self.policy.kernels, self.policy.dtype());
         let rectified = norm.apply(kept.clone(), Addend::Nothing, true, dtype, kernels);
-        let (output, indices) = window.maxima(rectified);
+        let (output, indices) = pool.maxima(rectified);
         ranked(differentiable(self.inputs(), output.into(), move |gradient, _| {
-            let gradient = window.backward(ranked(gradient), indices, dims, dtype);
+            let gradient = pool.backward(ranked(gradient), indices, dims, dtype);
             into_any(norm.backward(kept, gradient, true, kernels))
         }))
     }

@@ -1,13 +1,14 @@
 use burn::{
     module::Module,
-    tensor::{Tensor, activation::relu, module::max_pool2d},
+    tensor::{
+        DType, Int, Tensor,
+        activation::relu,
+        module::{max_pool2d, max_pool2d_with_indices, max_pool2d_with_indices_backward},
+    },
 };
 use oomph_kernels::{differentiable, ranked};
 
-use super::{
-    max_window::MaxWindow,
-    normed::{Form, Normed},
-};
+use super::normed::{Form, Normed};
 use crate::{LayerKind, ModelError, Pass, autodiff};
 
 /// The maximum over windows of an image.
@@ -36,13 +37,13 @@ impl MaxPool2d {
     pub fn forward(&self, input: Tensor<4>, pass: &mut Pass) -> Result<Tensor<4>, ModelError> {
         let dims = self.checked(input.dims(), pass)?;
         let output = if pass.policy().lean {
-            let (window, dtype) = (self.window(), input.dtype());
-            let (output, indices) = window.maxima(autodiff::inner(input.clone()));
+            let (pool, dtype) = (self.clone(), input.dtype());
+            let (output, indices) = self.maxima(autodiff::inner(input.clone()));
             ranked(differentiable([input.into()], output.into(), move |gradient, _| {
-                [Some(window.backward(ranked(gradient), indices, dims, dtype).into())]
+                [Some(pool.backward(ranked(gradient), indices, dims, dtype).into())]
             }))
         } else {
-            let MaxWindow { kernel, stride, padding } = self.window();
+            let [kernel, stride, padding] = self.window();
             max_pool2d(input, kernel, stride, padding, [1, 1], false)
         };
         Ok(Self::done(dims, output, pass))
@@ -57,7 +58,7 @@ impl MaxPool2d {
             Form::Made(normed) => self.forward(relu(*normed), pass),
             Form::Deferred(deferred) => {
                 let dims = self.checked(deferred.dims(), pass)?;
-                let output = deferred.rectified_maxima(self.window());
+                let output = deferred.rectified_maxima(self.clone());
                 Ok(Self::done(dims, output, pass))
             }
         }
@@ -73,8 +74,29 @@ impl MaxPool2d {
         output
     }
 
-    fn window(&self) -> MaxWindow {
-        MaxWindow { kernel: [self.kernel; 2], stride: [self.stride; 2], padding: [self.kernel / 2; 2] }
+    /// Kernel, stride and padding.
+    fn window(&self) -> [[usize; 2]; 3] {
+        [[self.kernel; 2], [self.stride; 2], [self.kernel / 2; 2]]
+    }
+
+    /// The maxima of a plain tensor, and the position of each.
+    pub(super) fn maxima(&self, input: Tensor<4>) -> (Tensor<4>, Tensor<4, Int>) {
+        let [kernel, stride, padding] = self.window();
+        max_pool2d_with_indices(input, kernel, stride, padding, [1, 1], false)
+    }
+
+    /// Puts each gradient at the position of its maximum. `input` and `dtype` are shape and format of the input.
+    pub(super) fn backward(
+        &self,
+        gradient: Tensor<4>,
+        indices: Tensor<4, Int>,
+        input: [usize; 4],
+        dtype: DType,
+    ) -> Tensor<4> {
+        let [kernel, stride, padding] = self.window();
+        // Only shape and format of the input are read: a view of one element has them.
+        let like = Tensor::<4>::zeros([1; 4], (&gradient.device(), dtype)).expand(input);
+        max_pool2d_with_indices_backward(like, kernel, stride, padding, [1, 1], false, gradient, indices)
     }
 }
 

@@ -2,7 +2,7 @@ use burn::module::Module;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{recurrent, settings::Recurrent, stage::pytorch_name};
+use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Pass, Stage, Stages,
     layers::{Linear, last_step},

@@ -5,7 +5,7 @@ use burn::{
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 
-use super::{recurrent, settings::Recurrent, stage::pytorch_name};
+use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
     AnyTensor, Architecture, Init, ModelError, Named, Pass, Stage, Stages,
     layers::{Dropout, Embedding, linear},
@@ -57,21 +57,18 @@ fn build(
     spec: &SampleSpec,
     init: &Init,
 ) -> Result<Stages, ModelError> {
+    let refused = |expected: &str| ModelError::Input {
+        model: "lstm-lm".into(),
+        expected: expected.into(),
+        found: format!("{}, {}", spec.input, spec.target),
+    };
     let (InputSpec::Tokens { vocabulary: known, .. }, TargetSpec::Tokens { vocabulary, .. }) =
         (&spec.input, &spec.target)
     else {
-        return Err(ModelError::Input {
-            model: "lstm-lm".into(),
-            expected: "tokens, with a token to tell at each step".into(),
-            found: format!("{}, {}", spec.input, spec.target),
-        });
+        return Err(refused("tokens, with a token to tell at each step"));
     };
     if tied && known != vocabulary {
-        return Err(ModelError::Input {
-            model: "lstm-lm".into(),
-            expected: "as many tokens to tell as it is given, where weights are tied".into(),
-            found: format!("{}, {}", spec.input, spec.target),
-        });
+        return Err(refused("as many tokens to tell as it is given, where weights are tied"));
     }
     let Recurrent { hidden, dropout, .. } = settings;
     let embedding = Embedding::new(&init.at("embedding"), *known, size);

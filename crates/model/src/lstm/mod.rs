@@ -1,8 +1,122 @@
 mod classifier;
 mod language;
-mod settings;
-mod stage;
+
+use burn::{module::Module, tensor::Tensor};
+use oomph_config::{ConfigError, Section};
+
+use crate::{
+    AnyTensor, Init, ModelError, Pass, Policy, Stage, Stages,
+    layers::{Dropout, Lstm, LstmState},
+};
 
 pub use classifier::lstm;
 pub use language::lstm_lm;
-use stage::recurrent;
+
+/// The recurrent layers of a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Recurrent {
+    hidden: usize,
+    layers: usize,
+    /// The probability of dropout between layers.
+    dropout: f64,
+}
+
+impl Recurrent {
+    /// Reads `hidden`, `layers` and `dropout` of a model with dropout between layers alone.
+    fn read(settings: &Section) -> Result<Self, ConfigError> {
+        let found = Self::read_any(settings)?;
+        if found.layers == 1 && found.dropout > 0.0 {
+            return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
+        }
+        Ok(found)
+    }
+
+    /// The same for a model with dropout elsewhere too.
+    fn read_any(settings: &Section) -> Result<Self, ConfigError> {
+        Ok(Self {
+            hidden: settings.integer("hidden", 128, 1..=65_536)?,
+            layers: settings.integer("layers", 1, 1..=64)?,
+            dropout: settings.number("dropout", 0.0, 0.0..1.0)?,
+        })
+    }
+}
+
+/// Adds the layers. The first takes `features`, with dropout `first_dropout`.
+fn recurrent(
+    stages: Stages,
+    init: &Init,
+    settings: Recurrent,
+    features: usize,
+    first_dropout: f64,
+) -> Stages {
+    let Recurrent { hidden, layers, dropout } = settings;
+    (0..layers).fold(stages, |stages, index| {
+        let name = format!("lstm.{index}");
+        let (input, dropout) = if index == 0 { (features, first_dropout) } else { (hidden, dropout) };
+        let layer = Lstm::new(&init.at(&name), [input, hidden]);
+        stages.with(name, LstmStage { dropout: Dropout::new(dropout), layer })
+    })
+}
+
+/// The name in a PyTorch module with an `nn.LSTM` called `module`, and maybe an `nn.Linear` called `fc`:
+/// `lstm.0.layer.weight_ih` is `lstm.weight_ih_l0` there.
+fn pytorch_name(name: &str, module: &str) -> String {
+    let layer = || {
+        let (index, leaf) = name.strip_prefix("lstm.")?.split_once(".layer.")?;
+        Some(format!("{module}.{leaf}_l{index}"))
+    };
+    layer().unwrap_or_else(|| name.strip_prefix("head.").unwrap_or(name).to_owned())
+}
+
+/// One LSTM layer over `[B, T, I]`, giving `[B, T, U]`, with dropout before it.
+#[derive(Module, Debug)]
+struct LstmStage {
+    dropout: Dropout,
+    layer: Lstm,
+}
+
+impl Stage for LstmStage {
+    fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+        let x = match input.rank() {
+            4 => rows(pass.activation::<4>(input)?),
+            _ => pass.activation::<3>(input)?,
+        };
+        let x = pass.scope("dropout", |pass| self.dropout.forward(x, pass));
+        let output = pass.scope("layer", |pass| {
+            let state = carried(&x, pass);
+            let (output, LstmState { hidden, cell }) = self.layer.forward(x, state, pass)?;
+            pass.carry(HIDDEN, hidden.into());
+            pass.carry(CELL, cell.into());
+            Ok::<_, ModelError>(output)
+        })?;
+        Ok(AnyTensor::from(output))
+    }
+
+    /// A lean layer recomputes in segments of time.
+    fn recomputes_itself(&self, policy: &Policy) -> bool {
+        policy.lean
+    }
+}
+
+/// The names of the carried state.
+const HIDDEN: &str = "hidden";
+const CELL: &str = "cell";
+
+/// The state that the batch before left, on the device of `input`.
+fn carried(input: &Tensor<3>, pass: &Pass) -> Option<LstmState> {
+    let like = AnyTensor::from(input.clone());
+    let state = |name| {
+        let state = pass.carried(name)?;
+        let state = if like.device().is_autodiff() { state.tracked_like(&like, false) } else { state };
+        state.float::<2>()
+    };
+    Some(LstmState { hidden: state(HIDDEN)?, cell: state(CELL)? })
+}
+
+/// The rows of an image as a sequence, the channels of a row side by side.
+fn rows(image: Tensor<4>) -> Tensor<3> {
+    let [batch, channels, height, width] = image.dims();
+    // One channel is in this order already; swapping would copy it.
+    let rows = if channels == 1 { image } else { image.swap_dims(1, 2) };
+    rows.reshape([batch, height, channels * width])
+}

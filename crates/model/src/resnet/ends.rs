@@ -1,5 +1,6 @@
 use burn::module::Module;
 
+use super::Stem;
 use crate::{
     AnyTensor, Init, ModelError, Pass, Stage,
     layers::{BatchNorm, Conv2d, Linear, MaxPool2d, global_average},
@@ -14,21 +15,16 @@ pub(crate) struct StemStage {
 }
 
 impl StemStage {
-    /// 7 × 7 with stride 2, then a max-pool of 3 × 3 with stride 2: an eighth of the height and width.
-    pub(crate) fn standard(init: &Init, channels: [usize; 2]) -> Self {
+    /// The standard stem gives a quarter of the height and width, the small one all of both.
+    pub(crate) fn new(init: &Init, stem: Stem, channels: [usize; 2]) -> Self {
+        let (kernel, stride, maxpool) = match stem {
+            Stem::Standard => (7, 2, Some(MaxPool2d::new(3, 2))),
+            Stem::Small => (3, 1, None),
+        };
         Self {
-            conv1: Conv2d::new(&init.at("conv1"), channels, 7, 2),
+            conv1: Conv2d::new(&init.at("conv1"), channels, kernel, stride),
             bn1: BatchNorm::new(&init.at("bn1"), channels[1]),
-            maxpool: Some(MaxPool2d::new(3, 2)),
-        }
-    }
-
-    /// 3 × 3 with stride 1 and no pooling: for images of 32 × 32 and below.
-    pub(crate) fn small(init: &Init, channels: [usize; 2]) -> Self {
-        Self {
-            conv1: Conv2d::new(&init.at("conv1"), channels, 3, 1),
-            bn1: BatchNorm::new(&init.at("bn1"), channels[1]),
-            maxpool: None,
+            maxpool,
         }
     }
 }
@@ -48,13 +44,7 @@ impl Stage for StemStage {
 /// The last stage: the mean over space, then a linear layer to the classes.
 #[derive(Module, Debug)]
 pub(crate) struct HeadStage {
-    fc: Linear,
-}
-
-impl HeadStage {
-    pub(crate) fn new(init: &Init, features: [usize; 2]) -> Self {
-        Self { fc: Linear::new(&init.at("fc"), features) }
-    }
+    pub(crate) fc: Linear,
 }
 
 impl Stage for HeadStage {

@@ -1,4 +1,5 @@
 use std::{
+    collections::{BTreeMap, HashMap},
     fmt,
     fs::File,
     path::{Path, PathBuf},
@@ -7,10 +8,10 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    contents::Contents,
     error::{FormatError, WeightsError},
     pytorch, safetensors,
     source::{FileBytes, ReadAt, head},
+    stored::Stored,
 };
 
 /// A file of weights. Opening it reads the list of tensors; each tensor is read on request.
@@ -39,6 +40,14 @@ pub struct WeightFile {
     path: PathBuf,
     bytes: Box<dyn ReadAt + Send + Sync>,
     contents: Contents,
+}
+
+/// The tensors and notes of a file.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) tensors: BTreeMap<String, Stored>,
+    /// The metadata of a safetensors file.
+    pub(super) notes: HashMap<String, String>,
 }
 
 /// A tensor in a file.
@@ -82,13 +91,6 @@ impl WeightFile {
             kind: stored.element.name(),
             is_float: stored.element.is_float(),
         })
-    }
-
-    /// The tensor of that name.
-    pub fn tensor(&self, name: &str) -> Option<StoredTensor<'_>> {
-        let (name, stored) = self.contents.tensors.get_key_value(name)?;
-        let element = stored.element;
-        Some(StoredTensor { name, shape: &stored.shape, kind: element.name(), is_float: element.is_float() })
     }
 
     /// The metadata under `key`, parsed from JSON. Only safetensors files have metadata.
@@ -144,10 +146,11 @@ fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     /// Enough bytes to recognise every format, a tar archive included.
     const HEAD: usize = 262;
     let head = head::<HEAD>(bytes)?;
+    let of_pytorch = |tensors| Contents { tensors, ..Contents::default() };
     match head.as_slice() {
         [] => Err(FormatError::Empty),
-        head if pytorch::is_archive(head) => pytorch::index_archive(bytes).map(Contents::from),
-        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).map(Contents::from),
+        head if pytorch::is_archive(head) => pytorch::index_archive(bytes).map(of_pytorch),
+        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).map(of_pytorch),
         head if safetensors::is_safetensors(head, bytes.len()) => safetensors::index(bytes),
         head if head.ends_with(b"ustar") => Err(FormatError::Tar),
         [0x80, 2..=5, ..] => Err(FormatError::BarePickle),

@@ -1,9 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    error::WeightsError,
+    error::{Mismatch, WeightsError},
     file::{StoredTensor, WeightFile},
-    mismatch::Mismatch,
     shown::{names, shown},
 };
 use crate::{Architecture, Named, Stages};
@@ -65,7 +64,7 @@ impl Fit {
 /// # Errors
 /// [`WeightsError::Mismatch`] with all tensors that are missing, unexpected or of another shape or kind.
 pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) -> Result<Fit, WeightsError> {
-    let tensors: BTreeMap<&str, StoredTensor<'_>> = file
+    let tensors: InFile<'_> = file
         .tensors()
         .filter(|tensor| !counts_batches(tensor.name))
         .map(|tensor| (tensor.name, tensor))
@@ -106,6 +105,9 @@ fn counts_batches(name: &str) -> bool {
     name.rsplit('.').next() == Some("num_batches_tracked")
 }
 
+/// The tensors of a file by name.
+type InFile<'a> = BTreeMap<&'a str, StoredTensor<'a>>;
+
 /// The file's names for the model's parameters.
 struct Naming {
     /// The file's name of each parameter.
@@ -116,19 +118,12 @@ struct Naming {
 
 impl Naming {
     /// The layout and prefix that match most of the wanted parameters; `None` if none match.
-    fn find(
-        tensors: &BTreeMap<&str, StoredTensor<'_>>,
-        architecture: &Architecture,
-        wanted: &[Wanted],
-    ) -> Option<Self> {
-        let own = || wanted.iter().map(|wanted| (wanted.name.clone(), wanted.name.clone())).collect();
-        let pytorch = || {
-            wanted
-                .iter()
-                .map(|wanted| (wanted.name.clone(), architecture.pytorch_name(&wanted.name)))
-                .collect()
+    fn find(tensors: &InFile<'_>, architecture: &Architecture, wanted: &[Wanted]) -> Option<Self> {
+        let layout = |name_of: &dyn Fn(&str) -> String| {
+            wanted.iter().map(|wanted| (wanted.name.clone(), name_of(&wanted.name))).collect()
         };
-        let layouts: [Named<String>; 2] = [pytorch(), own()];
+        let layouts: [Named<String>; 2] =
+            [layout(&|name| architecture.pytorch_name(name)), layout(&str::to_owned)];
         let mut prefix = String::new();
         loop {
             let found = |layout: &Named<String>| {
@@ -148,11 +143,7 @@ impl Naming {
     }
 
     /// Pairs of tensors in the file that are one parameter of the model.
-    fn twins(
-        &self,
-        architecture: &Architecture,
-        tensors: &BTreeMap<&str, StoredTensor<'_>>,
-    ) -> Vec<(String, String)> {
+    fn twins(&self, architecture: &Architecture, tensors: &InFile<'_>) -> Vec<(String, String)> {
         let pair = |(own, twin): &(String, String)| {
             let first = self.names.get(own).filter(|first| **first != *own)?;
             let twin = format!("{}{twin}", self.prefix);
@@ -168,7 +159,7 @@ impl Naming {
 }
 
 /// The prefix with one more name part, if all names share that part.
-fn longer_prefix(tensors: &BTreeMap<&str, StoredTensor<'_>>, prefix: &str) -> Option<String> {
+fn longer_prefix(tensors: &InFile<'_>, prefix: &str) -> Option<String> {
     let first = tensors.keys().next()?;
     let (part, _) = first.get(prefix.len()..)?.split_once('.')?;
     let longer = format!("{prefix}{part}.");
@@ -197,7 +188,7 @@ struct Head {
 }
 
 impl Compared {
-    fn add(&mut self, wanted: &Wanted, name: &str, tensors: &BTreeMap<&str, StoredTensor<'_>>) {
+    fn add(&mut self, wanted: &Wanted, name: &str, tensors: &InFile<'_>) {
         let Some(found) = tensors.get(name) else {
             let missing = if wanted.is_of_head { &mut self.head.missing } else { &mut self.mismatch.missing };
             missing.push(name.to_owned());
@@ -254,7 +245,7 @@ impl Compared {
     /// Tensors unknown to the model: unexpected ones, and those of a part that the model lacks as a whole.
     fn unexpected(
         &self,
-        tensors: &BTreeMap<&str, StoredTensor<'_>>,
+        tensors: &InFile<'_>,
         known: &BTreeSet<&str>,
         prefix: usize,
     ) -> (Vec<String>, Vec<String>) {

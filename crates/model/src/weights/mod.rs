@@ -4,21 +4,18 @@
 //! - [`fit()`]: assigns the tensors of a file to the parameters of a model, or lists all that do not fit.
 //! - [`load`]: copies the values into the model.
 
-mod contents;
 mod element;
 mod error;
 mod file;
 mod fit;
 mod load;
-mod mismatch;
 mod pytorch;
 mod safetensors;
 mod shown;
 mod source;
 mod stored;
 
-pub use error::{FormatError, WeightsError};
+pub use error::{FormatError, Mismatch, WeightsError};
 pub use file::{StoredTensor, WeightFile, read_bytes};
 pub use fit::{Fit, Wanted, fit, wanted};
 pub use load::load;
-pub use mismatch::Mismatch;

@@ -3,9 +3,9 @@
 use safetensors::{Dtype, tensor::Metadata};
 
 use super::{
-    contents::Contents,
     element::Element,
     error::FormatError,
+    file::Contents,
     source::{ReadAt, array},
     stored::Stored,
 };

@@ -15,47 +15,10 @@ use crate::{
     tile::{RightMatrix, TileColumn},
 };
 
-/// Writes the rows of a task.
-#[inline(always)]
-pub(super) fn compute<E: StoredFloat>(
-    gather: &Gather,
-    weights: &[f32],
-    source: &[E],
-    task: &mut ConvTask<'_, E>,
-    workspace: &mut [f32],
-) {
-    let [copy, panel, _] = gather.parts_of_workspace();
-    let (copy, rest) = workspace.split_at_mut(copy);
-    let (panel, sums) = rest.split_at_mut(panel);
-    for grid in &gather.grids {
-        let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
-        for first in (0..grid.axes[0].grid).step_by(grid.height) {
-            for channel in (0..gather.product.channels).step_by(grid.at_once) {
-                let channels = channel..(channel + grid.at_once).min(gather.product.channels);
-                let images = task.first_image..task.first_image + task.images.len();
-                let offsets = &offsets[..channels.len() * grid.taps()];
-                let rows = task.first_row..task.first_row + task.rows;
-                let height = grid.height.min(grid.axes[0].grid - first);
-                let columns = images.len() * height * grid.axes[1].grid;
-                let products = BlockProducts { gather, grid, weights, offsets, channel, columns };
-                if grid.direct {
-                    let start = images.start * grid.steps[0] + channel * grid.steps[1];
-                    let start = start + first * grid.axes[1].grid;
-                    products.add(rows, &source[start..], copy, panel, sums);
-                } else {
-                    grid.copy(gather, source, images, channels, first, copy);
-                    products.add(rows, copy, copy, panel, sums);
-                }
-            }
-            grid.put(gather, task, first, sums);
-        }
-    }
-}
-
 impl Grid {
     /// Copies the pixels of some channels that a block reads: the block of rows of pixels from `first` on.
     #[inline(always)]
-    fn copy<S: StoredFloat>(
+    pub(super) fn copy<S: StoredFloat>(
         &self,
         gather: &Gather,
         source: &[S],
@@ -101,7 +64,13 @@ impl Grid {
 
     /// Writes the sums of a block to the target.
     #[inline(always)]
-    fn put<T: StoredFloat>(&self, gather: &Gather, task: &mut ConvTask<'_, T>, first: usize, sums: &[f32]) {
+    pub(super) fn put<T: StoredFloat>(
+        &self,
+        gather: &Gather,
+        task: &mut ConvTask<'_, T>,
+        first: usize,
+        sums: &[f32],
+    ) {
         let [down, across] = &self.axes;
         let [height, width] = gather.product.target;
         let rows = first..(first + self.height).min(down.grid);
@@ -152,21 +121,21 @@ fn place_run<S: StoredFloat>(run: PixelRun, source: &[S], line: &mut [f32]) {
 }
 
 /// The products of the weights of some channels with a block of those channels.
-struct BlockProducts<'a> {
-    gather: &'a Gather,
-    grid: &'a Grid,
-    weights: &'a [f32],
-    offsets: &'a [u32],
+pub(super) struct BlockProducts<'a> {
+    pub(super) gather: &'a Gather,
+    pub(super) grid: &'a Grid,
+    pub(super) weights: &'a [f32],
+    pub(super) offsets: &'a [u32],
     /// The first channel.
-    channel: usize,
+    pub(super) channel: usize,
     /// Columns of the block; the last block may have fewer than others.
-    columns: usize,
+    pub(super) columns: usize,
 }
 
 impl BlockProducts<'_> {
     /// Adds the products to `sums`. Scattered columns are read from `scattered`, contiguous ones from `copy`.
     #[inline(always)]
-    fn add<E: StoredFloat>(
+    pub(super) fn add<E: StoredFloat>(
         &self,
         rows: Range<usize>,
         scattered: &[E],

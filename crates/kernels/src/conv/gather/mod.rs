@@ -11,51 +11,38 @@
 mod blocking;
 mod compute;
 mod grid;
-mod packing;
+
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
 
 use super::{
-    algorithm::ConvAlgorithm,
-    product::{ConvProduct, ConvTask},
+    algorithm::{ConvAlgorithm, ConvFrame},
+    product::ConvTask,
 };
-use crate::{simd::SimdLoops, stored_float::StoredFloat, tile::Tile, uninit::UninitSlice};
+use crate::{interleave::interleave, simd::SimdLoops, stored_float::StoredFloat, uninit::UninitSlice};
 
 use blocking::LEAST_ROWS;
-use compute::compute;
+use compute::BlockProducts;
 use grid::Grid;
-use packing::GatherPacking;
 
 pub(super) use blocking::Gather;
 
 impl ConvAlgorithm for Gather {
-    fn product(&self) -> &ConvProduct {
-        &self.product
-    }
-
-    fn tile(&self) -> Tile {
-        self.tile
-    }
-
-    fn images(&self) -> usize {
-        self.images
-    }
-
-    fn rows(&self) -> [usize; 2] {
-        [LEAST_ROWS, self.most_rows()]
-    }
-
-    fn weight_elements(&self) -> usize {
+    fn frame(&self) -> ConvFrame {
         let taps: usize = self.grids.iter().map(Grid::taps).sum();
-        taps * self.product.channels * self.tile.padded_rows(self.product.rows)
-    }
-
-    fn elements_of_task(&self) -> usize {
-        self.parts_of_workspace().iter().sum()
-    }
-
-    /// If kernels are smaller than their stride, some pixels are in no grid.
-    fn is_complete(&self) -> bool {
         let of_grid = |grid: &Grid| grid.axes.iter().map(|axis| axis.grid).product::<usize>();
-        self.grids.iter().map(of_grid).sum::<usize>() == self.product.target[0] * self.product.target[1]
+        let pixels: usize = self.grids.iter().map(of_grid).sum();
+        ConvFrame {
+            product: self.product,
+            tile: self.tile,
+            images: self.images,
+            rows: [LEAST_ROWS, self.most_rows()],
+            weight_elements: taps * self.product.channels * self.tile.padded_rows(self.product.rows),
+            elements_of_task: self.parts_of_workspace().iter().sum(),
+            // If kernels are smaller than their stride, some pixels are in no grid.
+            is_complete: pixels == self.product.target[0] * self.product.target[1],
+        }
     }
 
     /// Grid by grid, block by block of channels.
@@ -94,6 +81,70 @@ impl ConvAlgorithm for Gather {
         task: &mut ConvTask<'_, E>,
         workspace: &mut [f32],
     ) {
-        compute(self, weights, source, task, workspace);
+        let [copy, panel, _] = self.parts_of_workspace();
+        let (copy, rest) = workspace.split_at_mut(copy);
+        let (panel, sums) = rest.split_at_mut(panel);
+        for grid in &self.grids {
+            let offsets = charge(Account::Host, || grid.offsets(grid.at_once));
+            for first in (0..grid.axes[0].grid).step_by(grid.height) {
+                for channel in (0..self.product.channels).step_by(grid.at_once) {
+                    let channels = channel..(channel + grid.at_once).min(self.product.channels);
+                    let images = task.first_image..task.first_image + task.images.len();
+                    let offsets = &offsets[..channels.len() * grid.taps()];
+                    let rows = task.first_row..task.first_row + task.rows;
+                    let height = grid.height.min(grid.axes[0].grid - first);
+                    let columns = images.len() * height * grid.axes[1].grid;
+                    let products = BlockProducts { gather: self, grid, weights, offsets, channel, columns };
+                    if grid.direct {
+                        let start = images.start * grid.steps[0] + channel * grid.steps[1];
+                        let start = start + first * grid.axes[1].grid;
+                        products.add(rows, &source[start..], copy, panel, sums);
+                    } else {
+                        grid.copy(self, source, images, channels, first, copy);
+                        products.add(rows, copy, copy, panel, sums);
+                    }
+                }
+                grid.put(self, task, first, sums);
+            }
+        }
+    }
+}
+
+/// Puts the weights of some rows and channels into a tile.
+struct GatherPacking<'a, E> {
+    gather: &'a Gather,
+    grid: &'a Grid,
+    weights: &'a [E],
+    channels: Range<usize>,
+    rows: Range<usize>,
+    tile: UninitSlice<'a>,
+}
+
+impl<E: StoredFloat> SimdLoops for GatherPacking<'_, E> {
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Self { gather, grid, weights, channels, rows, tile } = self;
+        let tile = tile.zeroed();
+        let [of_row, of_channel] = gather.product.weights;
+        let taps = charge(Account::Host, || grid.kernel_indices(gather.product.kernel).collect::<Vec<_>>());
+        if of_channel == taps.len() && taps.iter().copied().eq(0..taps.len()) {
+            // The weights of a row are contiguous over channels and taps, in the order of the tile.
+            let depth = channels.len() * taps.len();
+            let start = channels.start * taps.len();
+            let of_row = |row: usize| &weights[(rows.start + row) * of_row + start..][..depth];
+            interleave(rows.len(), of_row, 0..depth, tile, gather.tile.rows);
+            return;
+        }
+        for (channel, tile) in channels.zip(tile.chunks_exact_mut(taps.len() * gather.tile.rows)) {
+            let first = channel * of_channel;
+            if of_row == 1 {
+                // The rows of one channel are contiguous.
+                let weights = &weights[first + rows.start..first + rows.end];
+                tile.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight.widened());
+                continue;
+            }
+            let of_channel = |row: usize| &weights[(rows.start + row) * of_row + first..];
+            interleave(rows.len(), of_channel, taps.iter().copied(), tile, gather.tile.rows);
+        }
     }
 }

@@ -102,10 +102,15 @@ impl Winograd {
     /// Elements of a task's points, of its products, and of the memory between those and pixels.
     pub(super) fn parts_of_workspace(&self) -> [usize; 3] {
         let rows = self.tile.padded_rows(self.product.rows.min(ROWS[1]));
+        // The points down, and the even and the odd elements of a line, with one element before and one behind.
+        let elements_before_points = (4 * self.together() + 1) * self.line() + 2;
+        // Sums down, the even and the odd pixels of a row of patches, and all pixels.
+        let [sums, phases, pixels] = [4, 1, 2];
+        let elements_behind_products = (sums + phases + pixels) * self.line();
         [
             POINTS * self.point(self.at_once),
             POINTS * self.point(rows),
-            self.elements_before_points().max(self.elements_behind_products()),
+            elements_before_points.max(elements_behind_products),
         ]
     }
 
@@ -117,18 +122,5 @@ impl Winograd {
     /// Channels whose points are computed together: channels of an image are contiguous.
     pub(super) fn together(&self) -> usize {
         (TOGETHER / (4 * self.line()).max(1)).max(1)
-    }
-
-    /// Elements of the memory between pixels and points.
-    pub(super) fn elements_before_points(&self) -> usize {
-        // The even and the odd elements of a line too, with one element before and one behind.
-        (4 * self.together() + 1) * self.line() + 2
-    }
-
-    /// Elements of the memory between products and pixels: sums down, the even and the odd pixels of a row of patches, and
-    /// all pixels.
-    pub(super) fn elements_behind_products(&self) -> usize {
-        let [sums, phases, pixels] = [4, 1, 2];
-        (sums + phases + pixels) * PATCH * self.blocks.images * self.blocks.height * self.blocks.patches[1]
     }
 }

@@ -14,51 +14,43 @@
 
 mod blocking;
 mod blocks;
-mod compute;
 mod packing;
 mod patches;
 mod pieces;
 mod points;
 
+use std::ops::Range;
+
+use oomph_core::{Account, charge};
+
 use super::{
-    algorithm::ConvAlgorithm,
+    algorithm::{ConvAlgorithm, ConvFrame},
     product::{ConvProduct, ConvTask},
 };
-use crate::{simd::SimdLoops, stored_float::StoredFloat, tile::Tile, uninit::UninitSlice};
+use crate::{
+    simd::SimdLoops,
+    stored_float::StoredFloat,
+    tile::{RightMatrix, TileColumn},
+    uninit::UninitSlice,
+};
 
 use blocking::{POINTS, ROWS};
-use compute::compute;
 use packing::WinogradPacking;
+use points::Windows;
 
 pub(super) use blocking::Winograd;
 
 impl ConvAlgorithm for Winograd {
-    fn product(&self) -> &ConvProduct {
-        &self.product
-    }
-
-    fn tile(&self) -> Tile {
-        self.tile
-    }
-
-    fn images(&self) -> usize {
-        self.blocks.images
-    }
-
-    fn rows(&self) -> [usize; 2] {
-        ROWS
-    }
-
-    fn weight_elements(&self) -> usize {
-        POINTS * self.product.channels * self.tile.padded_rows(self.product.rows)
-    }
-
-    fn elements_of_task(&self) -> usize {
-        self.parts_of_workspace().iter().sum()
-    }
-
-    fn is_complete(&self) -> bool {
-        true
+    fn frame(&self) -> ConvFrame {
+        ConvFrame {
+            product: self.product,
+            tile: self.tile,
+            images: self.blocks.images,
+            rows: ROWS,
+            weight_elements: POINTS * self.product.channels * self.tile.padded_rows(self.product.rows),
+            elements_of_task: self.parts_of_workspace().iter().sum(),
+            is_complete: true,
+        }
     }
 
     /// Part by part of the channels, point by point. The tiles of the same rows and channels are filled together.
@@ -100,6 +92,60 @@ impl ConvAlgorithm for Winograd {
         task: &mut ConvTask<'_, E>,
         workspace: &mut [f32],
     ) {
-        compute(self, weights, source, task, workspace);
+        let [points, products, _] = self.parts_of_workspace();
+        let (points, rest) = workspace.split_at_mut(points);
+        let (products, between) = rest.split_at_mut(products);
+        let stride = self.stride();
+        let (offsets, nothing) = charge(Account::Host, || {
+            let offsets = (0..self.at_once).map(|channel| (channel * stride) as u32);
+            (offsets.collect::<Vec<_>>(), vec![E::ZERO; self.product.source[1]])
+        });
+        let padded = self.tile.padded_rows(task.rows);
+        let apart = [self.point(self.at_once), self.point(padded)];
+        for first_row in (0..self.blocks.patches[0]).step_by(self.blocks.height) {
+            let windows = Windows {
+                first_image: task.first_image,
+                images: task.images.len(),
+                first_row,
+                height: self.blocks.height.min(self.blocks.patches[0] - first_row),
+            };
+            for first in (0..self.product.channels).step_by(self.at_once) {
+                let channels = first..(first + self.at_once).min(self.product.channels);
+                let offsets = &offsets[..channels.len()];
+                self.make_points(&windows, channels.clone(), source, &nothing, points, between);
+                let rows = task.first_row..task.first_row + padded;
+                let columns = windows.images * windows.height * self.blocks.patches[1];
+                for point in 0..POINTS {
+                    let left = self.tiles_of(weights, point, channels.clone(), rows.clone());
+                    let points = &points[point * apart[0]..];
+                    let products = &mut products[point * apart[1]..][..padded * stride];
+                    for column in (0..columns).step_by(self.tile.columns) {
+                        let elements = &points[column..];
+                        let right = RightMatrix { elements, runs: [0, self.tile.run()], offsets };
+                        let sums = &mut products[column..];
+                        TileColumn { left, right, sums, stride, add: first > 0 }.compute();
+                    }
+                }
+            }
+            for row in 0..task.rows {
+                self.put_patches(&windows, row, &products[row * stride..], apart[1], task, between);
+            }
+        }
+    }
+}
+
+impl Winograd {
+    /// The tiles of weights of some rows and channels for a point.
+    #[inline(always)]
+    fn tiles_of<'a>(
+        &self,
+        weights: &'a [f32],
+        point: usize,
+        channels: Range<usize>,
+        rows: Range<usize>,
+    ) -> &'a [f32] {
+        let of_channels = POINTS * channels.start + point * channels.len();
+        let before = of_channels * self.tile.padded_rows(self.product.rows);
+        &weights[before + rows.start * channels.len()..][..rows.len() * channels.len()]
     }
 }

@@ -3,10 +3,7 @@ use burn_backend::DType;
 
 use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
 
-use super::{
-    Lstm, LstmState,
-    segments::{LstmUpstream, SegmentedLayer},
-};
+use super::{Lstm, LstmState, segments::SegmentedLayer};
 use crate::{AnyTensor, Policy, autodiff};
 
 impl Lstm {
@@ -41,7 +38,10 @@ impl Lstm {
         };
         // The gradient of the weight reads the input, and so does recompute. Of a frozen layer only its shape is read.
         let reads_input = weights[0].is_require_grad() || policy.recompute;
-        let inputs = inputs(input, weights, biases, start.clone());
+        let [weight_ih, weight_hh] = weights.map(AnyTensor::from);
+        let [bias_ih, bias_hh] = biases.map(AnyTensor::from);
+        let [hidden, cell] = start.clone().map(AnyTensor::from);
+        let inputs = [input.into(), weight_ih, weight_hh, bias_ih, bias_hh, hidden, cell];
         let differentiable_here = inputs.iter().any(|input| input.device().is_autodiff());
         let made = layer.forward(start.map(autodiff::inner), differentiable_here);
         if differentiable_here && !reads_input {
@@ -52,7 +52,7 @@ impl Lstm {
         let of_ends = ends.clone();
         let output: Tensor<3> = ranked(differentiable(inputs, made.output.into(), move |output, wanted| {
             let state = of_ends.map(|end| end.take().map(|gradient| policy.widen(ranked(gradient))));
-            layer.backward(kept, LstmUpstream { output: ranked(output), state }, wanted)
+            layer.backward(kept, ranked(output), state, wanted)
         }));
         let [of_hidden, of_cell] = ends;
         let [hidden, cell] = made.state;
@@ -60,22 +60,4 @@ impl Lstm {
         let [hidden, cell] = [of_hidden.output(&output, hidden), of_cell.output(&output, cell)];
         (output, LstmState { hidden, cell })
     }
-}
-
-/// The differentiable inputs of the operation.
-fn inputs(
-    input: Tensor<3>,
-    [weight_ih, weight_hh]: [Tensor<2>; 2],
-    [bias_ih, bias_hh]: [Tensor<1>; 2],
-    [hidden, cell]: [Tensor<2>; 2],
-) -> [AnyTensor; 7] {
-    [
-        input.into(),
-        weight_ih.into(),
-        weight_hh.into(),
-        bias_ih.into(),
-        bias_hh.into(),
-        hidden.into(),
-        cell.into(),
-    ]
 }

@@ -42,14 +42,6 @@ pub(super) struct ForwardRuns {
     pub(super) kept: Vec<KeptRun>,
 }
 
-/// The gradients that backward starts from.
-pub(super) struct LstmUpstream {
-    /// The gradient of the output.
-    pub(super) output: Tensor<3>,
-    /// The gradients of hidden units and cell after the last step, in 32 bits, if they have one.
-    pub(super) state: [Option<Tensor<2>>; 2],
-}
-
 /// About √T steps. Then the kept states of all runs take about as much memory as the workspace of one backward run.
 fn length_of_runs(steps: usize) -> usize {
     (steps as f64).sqrt().ceil() as usize
@@ -113,18 +105,19 @@ impl SegmentedLayer {
         ForwardRuns { output, state, kept }
     }
 
-    /// The gradients of input, both weights, both biases and both states, if wanted.
+    /// The gradients of input, both weights, both biases and both states, if wanted. `output` is the gradient of the output,
+    /// and `state` those of hidden units and cell after the last step, in 32 bits, if they have one.
     pub(super) fn backward(
         self,
         mut kept: Vec<KeptRun>,
-        upstream: LstmUpstream,
+        mut output: Tensor<3>,
+        state: [Option<Tensor<2>>; 2],
         wanted: [bool; 7],
     ) -> [Option<AnyTensor>; 7] {
         let Policy { kernels, recompute, .. } = self.policy;
         let forward = recompute.then(|| self.matrices());
         let recurrent = self.matrix_back(1);
         let of_input = wanted[0].then(|| self.matrix_back(0));
-        let LstmUpstream { mut output, state } = upstream;
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
         let zeros = || self.zeros(kept[0].before[1].dims());
         let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));

@@ -2,7 +2,7 @@
 //! the storages behind them (before). Nothing in them is ever run.
 //!
 //! A pickle is a program that may call anything. Here it can build lists, dictionaries and numbers, and name the few
-//! PyTorch functions that build tensors, which are implemented in [`globals`]. Any other name is an error. Values are kept
+//! PyTorch functions that build tensors ([`nodes`]). Any other name is an error. Values are kept
 //! in a flat list and refer to each other by index ([`nodes`]). So the cost of a hostile file is bounded by its length,
 //! whatever its depth or cycles.
 //!
@@ -10,7 +10,6 @@
 //! storages in memory, decompresses without a bound, and computes shapes without checks.
 
 mod cursor;
-mod globals;
 mod legacy;
 mod nodes;
 mod pickle;
@@ -44,17 +43,14 @@ pub(super) fn index_archive(bytes: &dyn ReadAt) -> Result<BTreeMap<String, Store
     let root = archive.root()?;
     let order = format!("{root}byteorder");
     if archive.contains(&order) {
-        let (at, len) = archive.range(&order)?;
+        let Location { at, bytes: len } = archive.range(&order)?;
         if len == 3 && array(bytes, at)? == *b"big" {
             return Err(FormatError::BigEndian);
         }
     }
-    let (at, len) = archive.range(&format!("{root}data.pkl"))?;
+    let Location { at, bytes: len } = archive.range(&format!("{root}data.pkl"))?;
     let pickle = pickle::read(&mut Cursor::new(bytes, at, at + len))?;
-    state_dict::tensors(&pickle, &mut |key| {
-        let (at, len) = archive.range(&format!("{root}data/{key}"))?;
-        Ok(Location { at, bytes: len })
-    })
+    state_dict::tensors(&pickle, &mut |key| archive.range(&format!("{root}data/{key}")))
 }
 
 /// The tensors of a file in the format before 1.6.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     cursor::Cursor,
-    globals::{self, Global},
-    nodes::{Handle, Node, Nodes, StorageNode, TensorNode},
+    nodes::{Global, Handle, Node, Nodes, StorageNode, TensorNode},
 };
 use crate::weights::{error::FormatError, shown::shown};
 
@@ -258,7 +257,7 @@ impl PickleMachine {
     }
 
     fn name(&mut self, module: &str, name: &str) -> Result<bool, FormatError> {
-        let Some(global) = globals::find(module, name) else {
+        let Some(global) = Global::find(module, name) else {
             return Err(FormatError::Forbidden { at: self.at, name: shown(&format!("{module}.{name}")) });
         };
         self.push_new(Node::Global(global))

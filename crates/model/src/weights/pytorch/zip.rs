@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::state_dict::Location;
 use crate::weights::{
     error::FormatError,
     shown::shown,
@@ -79,7 +80,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Position and length of the bytes of an entry.
-    pub(super) fn range(&self, name: &str) -> Result<(u64, u64), FormatError> {
+    pub(super) fn range(&self, name: &str) -> Result<Location, FormatError> {
         let entry = self.entries.get(name).ok_or_else(|| FormatError::NoEntry { entry: shown(name) })?;
         if !entry.is_plain {
             return Err(FormatError::Compressed { entry: shown(name) });
@@ -96,7 +97,7 @@ impl<'a> Archive<'a> {
         let name_and_extra = u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
         let start = at + HEADER_BYTES + name_and_extra;
         match start.checked_add(entry.bytes) {
-            Some(end) if end <= self.bytes.len() => Ok((start, entry.bytes)),
+            Some(end) if end <= self.bytes.len() => Ok(Location { at: start, bytes: entry.bytes }),
             _ => Err(FormatError::Truncated { at: self.bytes.len(), what: "last storage" }),
         }
     }
