@@ -40,12 +40,7 @@ pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<E
     let source = parts.open_source(&config)?;
     let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
     let summary = parts.summary(&config, source.spec(), batch)?;
-    if arguments.json {
-        output::print_json(&summary)?;
-    } else {
-        output::print(&report(&summary, source.spec()))?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &summary, || report(&summary, source.spec()))
 }
 
 fn micro_batch(config: &Config) -> usize {

@@ -48,11 +48,8 @@ struct Diagnosis {
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, CliError> {
     let checks = checks(&arguments.devices);
     let problems = checks.iter().filter(|check| check.state == CheckState::Problem).count();
-    if arguments.json {
-        output::print_json(&Diagnosis { checks, problems })?;
-    } else {
-        output::print(&report(&checks))?;
-    }
+    let diagnosis = Diagnosis { checks, problems };
+    output::show(arguments.json, &diagnosis, || report(&diagnosis.checks))?;
     Ok(if problems == 0 { Exit::Success } else { Exit::Failure })
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
         (Some(exit), _) => Ok(exit),
         // The JSON object on stdout contains the error.
         (None, Some(error)) if arguments.json => {
-            failure::report(&error, error.hint(), error.out_of_memory(), false);
+            failure::report(&error, false);
             Ok(error.exit())
         }
         (None, Some(error)) => Err(error),

@@ -90,16 +90,12 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let files = destination.write(&found)?;
     warn(&found);
     let findings = Findings::new(&session, warmup, &found, &files);
-    if arguments.json {
-        output::print_json(&findings)?;
-    } else {
-        output::print(&report(&findings))?;
-    }
+    output::show(arguments.json, &findings, || report(&findings))?;
     // After the report, running out of memory is an error.
     match found.out_of_memory.map(|error| CliError::from(TrainError::OutOfMemory(Box::new(error)))) {
         // The JSON object on stdout contains the error.
         Some(error) if arguments.json => {
-            failure::report(&error, error.hint(), error.out_of_memory(), false);
+            failure::report(&error, false);
             Ok(error.exit())
         }
         Some(error) => Err(error),
@@ -116,12 +112,7 @@ impl ProfileArguments {
         let found = profile_device(session, options, &mut bar)?;
         drop(bar);
         let findings = DeviceFindings::new(session, &found);
-        if self.json {
-            output::print_json(&findings)?;
-        } else {
-            output::print(&findings.report())?;
-        }
-        Ok(Exit::Success)
+        output::show(self.json, &findings, || findings.report())
     }
 
     fn load(&self) -> Result<Config, CliError> {

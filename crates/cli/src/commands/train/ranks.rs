@@ -78,7 +78,7 @@ fn report(group: &MpiGroup, error: CliError, json: bool) -> Exit {
             CliError::Rank { rank: Member { rank, host }, source: Box::new(error) }
         }
     };
-    failure::report(&error, error.hint(), error.out_of_memory(), json && rank == 0);
+    failure::report(&error, json && rank == 0);
     error.exit()
 }
 
