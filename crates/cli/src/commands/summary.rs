@@ -12,7 +12,10 @@ use crate::{
     exit::Exit,
     numbers::{grouped, scaled},
     output,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 #[derive(Args, Debug)]
@@ -79,9 +82,15 @@ fn frozen(summary: &Summary) -> String {
 }
 
 fn table(summary: &Summary) -> Table<7> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Left, Left, Left, Right, Right, Right]);
-    table.heading(["layer", "kind", "input", "output", "parameters", "mult-adds", "output bytes"]);
+    let mut table = Table::new([
+        Left("layer"),
+        Left("kind"),
+        Left("input"),
+        Left("output"),
+        Right("parameters"),
+        Right("mult-adds"),
+        Right("output bytes"),
+    ]);
     let mut above = Vec::new();
     for row in &summary.rows {
         let cells = cells(row, indented(&mut above, &row.name));

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     numbers::{grouped, rate},
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 /// The result as JSON.
@@ -132,10 +135,15 @@ impl Report {
     }
 
     fn table(&self) -> Table<7> {
-        use Align::{Left, Right};
-        let mut table = Table::new([Right, Right, Right, Right, Right, Right, Left]);
-        let name = self.searched.subject.name();
-        table.heading([name, "planned peak", "peak in use", "reserved", "step", "samples/s", ""]);
+        let mut table = Table::new([
+            Right(self.searched.subject.name()),
+            Right("planned peak"),
+            Right("peak in use"),
+            Right("reserved"),
+            Right("step"),
+            Right("samples/s"),
+            Left(""),
+        ]);
         let chosen = self.micro_batch.or(self.largest_batch);
         for probe in &self.probes {
             let bytes = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     numbers::grouped,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 pub(super) fn report(plan: &BatchPlan) -> String {
@@ -35,22 +38,19 @@ fn head(plan: &BatchPlan) -> String {
 }
 
 fn table(plan: &BatchPlan) -> Table<11> {
-    let mut align = [Align::Right; 11];
-    align[10] = Align::Left;
-    let mut table = Table::new(align);
     let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
-    table.heading([
-        "batch",
-        if plan.world_size > 1 { "per device" } else { "" },
-        "planned peak",
-        "parameters",
-        "gradients",
-        "optimizer state",
-        "activations",
-        "inputs",
-        "workspace",
-        "other",
-        &fits,
+    let mut table = Table::new([
+        Right("batch"),
+        Right(if plan.world_size > 1 { "per device" } else { "" }),
+        Right("planned peak"),
+        Right("parameters"),
+        Right("gradients"),
+        Right("optimizer state"),
+        Right("activations"),
+        Right("inputs"),
+        Right("workspace"),
+        Right("other"),
+        Left(&fits),
     ]);
     for batch in &plan.batches {
         let row = match &batch.planned {

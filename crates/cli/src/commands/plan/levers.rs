@@ -3,13 +3,15 @@ use oomph_core::Bytes;
 
 use crate::{
     numbers::percent,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 /// Settings that make a plan fit, with the new peak and the cost of each.
 pub(super) fn lever_table(levers: &[Advice]) -> Table<4> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Right, Left, Left]);
+    let mut table = Table::new([Left(""), Right(""), Left(""), Left("")]);
     for advice in levers {
         let peak = format!("planned peak {}", advice.planned_peak_bytes);
         table.row([format!("  {}", advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]);

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     numbers::{grouped, percent},
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 pub(super) fn report(planner: &Planner, split: &Split) -> String {
@@ -65,26 +68,23 @@ fn advice(planner: &Planner, plan: &SplitPlan) -> String {
 }
 
 fn table(plan: &SplitPlan) -> Table<11> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Left]);
     let limits: HashSet<_> = plan.devices.iter().filter_map(|device| device.limit_bytes).collect();
     // A common limit is the heading of the verdict.
     let are_alike = limits.len() < 2;
     let fits = plan.limit_bytes.filter(|_| are_alike).map(|limit| limit.to_string()).unwrap_or_default();
-    let heading = [
-        "",
-        "device",
-        "stages",
-        "planned peak",
-        "parameters",
-        "gradients",
-        "optimizer state",
-        "activations",
-        "idle",
-        "limit",
-        &fits,
-    ];
-    table.heading(heading);
+    let mut table = Table::new([
+        Right(""),
+        Left("device"),
+        Left("stages"),
+        Right("planned peak"),
+        Right("parameters"),
+        Right("gradients"),
+        Right("optimizer state"),
+        Right("activations"),
+        Right("idle"),
+        Right("limit"),
+        Left(&fits),
+    ]);
     for (index, device) in plan.devices.iter().enumerate() {
         let [first, last] = &device.stages;
         let stages = if first == last { first.clone() } else { format!("{first} … {last}") };

@@ -3,7 +3,10 @@ use oomph_trainer::{Session, steps, steps_per_epoch};
 
 use crate::{
     numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
-    table::{Align, Table, pairs},
+    table::{
+        Column::{Left, Right},
+        Table, pairs,
+    },
 };
 
 /// The table at the end of a training.
@@ -47,8 +50,8 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
 /// The table of devices, if there are several.
 fn devices(done: &Done) -> Option<Table<5>> {
     let missing = || "–".to_owned();
-    let mut table = Table::new([Align::Right, Align::Left, Align::Left, Align::Right, Align::Right]);
-    table.heading(["", "device", "stages", "peak in use", "idle"]);
+    let mut table =
+        Table::new([Right(""), Left("device"), Left("stages"), Right("peak in use"), Right("idle")]);
     for (index, device) in done.devices.iter().enumerate() {
         let stages = device.stages.as_ref().map(|[first, last]| match first == last {
             true => first.clone(),
