@@ -35,7 +35,7 @@ impl<const N: usize> Table<N> {
     /// A table without rows. If all headings are empty, none are shown.
     pub(crate) fn new(columns: [Column<'_>; N]) -> Self {
         Self {
-            headings: columns.map(|Column::Left(heading)| Column::Right(heading) | heading.to_owned()),
+            headings: columns.map(|(Column::Left(heading) | Column::Right(heading))| heading.to_owned()),
             is_right: columns.map(|column| matches!(column, Column::Right(_))),
             rows: Vec::new(),
             hidden: [false; N],

@@ -114,7 +114,12 @@ impl Prober {
                 Ok(Message::Error { message, causes, hint, out_of_memory }) => {
                     // The causes name the device and the reason.
                     let message = [vec![message], causes].concat().join(": ");
-                    probed.failure = Some(ProbeError::Failed { message, hint, report: out_of_memory });
+                    probed.failure = Some(ProbeError::Failed {
+                        message,
+                        hint,
+                        report: out_of_memory,
+                        is_out_of_memory: false,
+                    });
                 }
                 Err(_) => {}
             }

@@ -5,7 +5,6 @@ mod finder;
 mod plans;
 mod report;
 mod row;
-mod share;
 mod subject;
 
 use oomph_trainer::open_to_plan;

@@ -1,7 +1,6 @@
 //! `oomph monitor`: the memory of GPUs and host with the processes that use it, sampled repeatedly.
 
 mod interval;
-mod processors;
 mod report;
 mod sample;
 mod screen;

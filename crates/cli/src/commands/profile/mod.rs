@@ -2,7 +2,6 @@
 
 mod destination;
 mod device;
-mod files;
 mod findings;
 mod report;
 

@@ -139,15 +139,14 @@ fn largest(findings: &Findings<'_>) -> String {
 
 fn files(findings: &Findings<'_>) -> String {
     let files = findings.files;
-    let others = files.others.as_ref();
-    let path = |path: &std::path::Path| Some(path.display().to_string());
-    pairs([
-        ("page", files.timeline.as_deref().and_then(path)),
-        ("picture", files.svg.as_deref().and_then(path)),
-        ("PyTorch memory snapshot", others.and_then(|others| path(&others.snapshot))),
-        ("Perfetto trace", others.and_then(|others| path(&others.trace))),
-        ("JSON lines", others.and_then(|others| path(&others.events))),
-    ])
+    let named = [
+        ("page", &files.timeline),
+        ("picture", &files.svg),
+        ("PyTorch memory snapshot", &files.snapshot),
+        ("Perfetto trace", &files.trace),
+        ("JSON lines", &files.events),
+    ];
+    pairs(named.map(|(name, path)| (name, path.as_ref().map(|path| path.display().to_string()))))
 }
 
 fn amount(bytes: Bytes) -> String {

@@ -7,7 +7,7 @@ use oomph_engine::EngineError;
 use oomph_parallel::group::{Group, GroupError, Member, MpiGroup, Refusal, agree, mpi_group};
 use oomph_trainer::{RankProcess, Registry, Stop, TrainError, follow, open_together};
 
-use super::{arguments::TrainArguments, lead::lead};
+use super::{TrainArguments, lead};
 use crate::{error::CliError, exit::Exit, failure, ranks::TIMEOUT, signals};
 
 /// Why a rank ends early.
