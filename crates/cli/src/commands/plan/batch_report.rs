@@ -5,7 +5,7 @@ use oomph_timeline::Category;
 
 use super::{
     batch_plan::{BatchPlan, PlannedBatch, PlannedPeak},
-    levers::{lever_table, margin, shortage},
+    levers::{lever_table, margin, verdict},
 };
 use crate::{
     numbers::grouped,
@@ -75,11 +75,6 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
     };
-    let verdict = match (planned.fits, plan.limit_bytes) {
-        (Some(true), _) => "fits".to_owned(),
-        (Some(false), Some(limit)) => shortage(plan.rules.margin, planned.planned_peak_bytes, limit),
-        _ => String::new(),
-    };
     [
         grouped(batch.batch),
         grouped(batch.samples_per_device),
@@ -91,7 +86,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         of(Category::Inputs),
         of(Category::Workspace),
         of(Category::Other),
-        verdict,
+        verdict(planned.fits, plan.rules.margin, planned.planned_peak_bytes, plan.limit_bytes),
     ]
 }
 

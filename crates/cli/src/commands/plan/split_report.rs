@@ -5,7 +5,7 @@ use oomph_parallel::diagram;
 use oomph_timeline::Category;
 
 use super::{
-    levers::{lever_table, shortage},
+    levers::{lever_table, verdict},
     planner::Planner,
     split_plan::{Split, SplitPlan},
 };
@@ -90,11 +90,6 @@ fn table(plan: &SplitPlan) -> Table<11> {
         let stages = if first == last { first.clone() } else { format!("{first} … {last}") };
         let of = |category| device.categories.of(category).to_string();
         let limit = device.limit_bytes.filter(|_| !are_alike).map(|limit| limit.to_string());
-        let fits = match (device.fits, device.limit_bytes) {
-            (Some(true), _) => "fits".to_owned(),
-            (Some(false), Some(limit)) => shortage(plan.rules.margin, device.planned_peak_bytes, limit),
-            _ => String::new(),
-        };
         table.row([
             index.to_string(),
             device.device.clone(),
@@ -106,7 +101,7 @@ fn table(plan: &SplitPlan) -> Table<11> {
             of(Category::Activations),
             percent(device.idle_share),
             limit.unwrap_or_default(),
-            fits,
+            verdict(device.fits, plan.rules.margin, device.planned_peak_bytes, device.limit_bytes),
         ]);
     }
     table.without_empty_columns()
