@@ -1,13 +1,12 @@
 //! `oomph evaluate`: loss and accuracy of a checkpoint or a weights file.
 
-use oomph_trainer::open;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_runs::state::{Checkpoint, FoundCheckpoint};
-use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights};
+use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights, open};
 use serde::Serialize;
 
 use crate::{

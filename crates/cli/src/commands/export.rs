@@ -1,6 +1,5 @@
 //! `oomph export`: the weights of a checkpoint as a safetensors file.
 
-use oomph_trainer::open;
 use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -8,6 +7,7 @@ use oomph_runs::state::Checkpoint;
 use oomph_trainer::{
     Registry,
     export::{Exported, WeightLayout, export, export_weights},
+    open,
 };
 use serde::Serialize;
 

@@ -10,19 +10,15 @@ pub(crate) enum ProbeError {
     /// The child reported an error.
     #[error("{message}")]
     Failed {
-        /// The child's own message.
         message: String,
-        /// The child's own hint.
         hint: Option<String>,
         /// The out-of-memory report, if there is one.
         report: Option<Box<OutOfMemoryReport>>,
         /// Whether it ran out of memory.
         is_out_of_memory: bool,
     },
-    /// A signal killed the child.
     #[error("its process was killed by signal {signal}{}{}", reason(*signal), LastLine(stderr))]
     Killed {
-        /// The signal.
         signal: i32,
         /// The end of its stderr.
         stderr: String,
@@ -30,12 +26,10 @@ pub(crate) enum ProbeError {
     /// The child exited without a result or an error.
     #[error("its process exited with code {code} and without a result{}", LastLine(stderr))]
     Silent {
-        /// The exit code.
         code: i32,
         /// The end of its stderr.
         stderr: String,
     },
-    /// The child could not be started.
     #[error("cannot start a child process: {0}")]
     Start(#[source] io::Error),
 }

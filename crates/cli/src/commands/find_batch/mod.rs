@@ -7,11 +7,10 @@ mod report;
 mod row;
 mod subject;
 
-use oomph_trainer::open_to_plan;
 use std::path::PathBuf;
 
 use oomph_config::{Config, ConfigFile, Value};
-use oomph_trainer::{Registry, SessionError, device::find_device};
+use oomph_trainer::{Registry, SessionError, device::find_device, open_to_plan};
 
 pub(crate) use self::arguments::FindBatchArguments;
 use self::finder::Finder;

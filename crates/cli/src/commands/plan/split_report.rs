@@ -10,7 +10,7 @@ use super::{
     split_plan::{Split, SplitPlan},
 };
 use crate::{
-    numbers::{grouped, percent},
+    numbers::{grouped, percent, stage_range},
     table::{
         Column::{Left, Right},
         Table,
@@ -86,14 +86,12 @@ fn table(plan: &SplitPlan) -> Table<11> {
         Left(&fits),
     ]);
     for (index, device) in plan.devices.iter().enumerate() {
-        let [first, last] = &device.stages;
-        let stages = if first == last { first.clone() } else { format!("{first} … {last}") };
         let of = |category| device.categories.of(category).to_string();
         let limit = device.limit_bytes.filter(|_| !are_alike).map(|limit| limit.to_string());
         table.row([
             index.to_string(),
             device.device.clone(),
-            stages,
+            stage_range(&device.stages),
             device.planned_peak_bytes.to_string(),
             of(Category::Parameters),
             of(Category::Gradients),

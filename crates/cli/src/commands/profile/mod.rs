@@ -5,13 +5,12 @@ mod device;
 mod findings;
 mod report;
 
-use oomph_trainer::open;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
-    Registry, Session, TrainError,
+    Registry, Session, TrainError, open,
     profile::{Profile, ProfileOptions, profile, profile_device},
 };
 
