@@ -1,13 +1,42 @@
 use std::path::Path;
 
 use clap::Args;
-use oomph_config::{Config, ConfigFile, Sources, Value, file::resolve};
-use oomph_runs::state::Checkpoint;
+use oomph_config::{
+    Config, ConfigFile, Sources, Value,
+    file::{Embedded, resolve},
+};
+use oomph_runs::{
+    RunDirectory,
+    state::{Checkpoint, FoundCheckpoint, StateError},
+};
 
-use crate::{embedded, error::CliError};
+use crate::error::CliError;
 
 /// The file of the resolved configuration in a checkpoint and in a run directory.
 const CONFIG: &str = "config.toml";
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        [$(Embedded { name: $name, text: include_str!(concat!("../../../configs/", $name)) }),*]
+    };
+}
+
+/// The built-in configs: all files of `configs/`.
+const CONFIGS: &[Embedded] = &embedded![
+    "resnet.toml",
+    "lstm.toml",
+    "lstm-lm.toml",
+    "mnist.toml",
+    "resnet-folder.toml",
+    "resnet18-cifar10.toml",
+    "resnet50-imagenet.toml",
+    "transfer.toml",
+    "ddp.toml",
+    "dp.toml",
+    "model.toml",
+    "pipeline.toml",
+    "synthetic-resnet50.toml",
+];
 
 /// The configuration of a command.
 #[derive(Args, Debug)]
@@ -86,7 +115,28 @@ impl ConfigArguments {
 
     /// The file of `--config`, else the default one.
     pub(crate) fn file(&self) -> Result<ConfigFile, CliError> {
-        Ok(resolve(self.config.as_deref(), embedded::CONFIGS)?)
+        Ok(resolve(self.config.as_deref(), CONFIGS)?)
+    }
+
+    /// The checkpoint that `find` returns for the path with its configuration; without a path, the configuration of
+    /// `--config` with the checkpoint in its run directory.
+    pub(crate) fn load_with_checkpoint(
+        &self,
+        path: Option<&Path>,
+        flags: &[Flag<'_>],
+        find: impl Fn(&Path) -> Result<FoundCheckpoint, StateError>,
+    ) -> Result<(Config, FoundCheckpoint), CliError> {
+        if let Some(path) = path {
+            let found = find(path)?;
+            return Ok((self.load_for(&found.checkpoint, flags)?, found));
+        }
+        let config = self.load(flags)?;
+        let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
+        let found = find(&run).map_err(|error| match error {
+            StateError::NotACheckpoint { path: run } => CliError::NoCheckpoint { run },
+            error => error.into(),
+        });
+        Ok((config, found?))
     }
 
     /// The configuration of `--config`, else that of the checkpoint.
@@ -132,5 +182,31 @@ impl ConfigArguments {
             }
         }
         Ok(Config::load(&sources)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_config_of_the_repository_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+        let mut there: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".toml"))
+            .collect();
+        let mut embedded: Vec<_> = CONFIGS.iter().map(|config| config.name).collect();
+        there.sort();
+        embedded.sort_unstable();
+        assert_eq!(embedded, there);
+    }
+
+    #[test]
+    fn the_default_config_is_embedded() {
+        assert_eq!(CONFIGS[0].name, oomph_config::file::DEFAULT_CONFIG);
     }
 }

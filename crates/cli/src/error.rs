@@ -10,10 +10,10 @@ use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_runs::RunError;
-use oomph_runs::state::{FoundCheckpoint, StateError};
+use oomph_runs::state::StateError;
 use oomph_trainer::{SessionError, TrainError, measure::MeasureError, profile::ProfileError};
 
-use crate::{exit::Exit, probe::failure::ProbeError};
+use crate::{bug::Bug, exit::Exit, probe::failure::ProbeError};
 
 /// The errors of all commands.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,8 @@ pub(crate) enum CliError {
     Train(#[from] TrainError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Bug(Bug),
     #[error("evaluation was interrupted")]
     Interrupted,
     #[error("the reader of the events closed stdout: training stopped early and saved a checkpoint")]
@@ -108,6 +110,7 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
+            Self::Bug(bug) => Some(bug.hint()),
             Self::NoCheckpoint { .. } => {
                 Some("train first with `oomph train` and the same config, or name another run or checkpoint".into())
             }
@@ -165,14 +168,6 @@ impl CliError {
             | Self::Signals(_)
             | Self::Output(_) => None,
         }
-    }
-
-    /// Replaces "not a checkpoint" by [`Self::NoCheckpoint`] for the run directory of a config.
-    pub(crate) fn of_run(found: Result<FoundCheckpoint, StateError>) -> Result<FoundCheckpoint, Self> {
-        found.map_err(|error| match error {
-            StateError::NotACheckpoint { path: run } => Self::NoCheckpoint { run },
-            error => Self::State(error),
-        })
     }
 
     /// The report of an out-of-memory error.

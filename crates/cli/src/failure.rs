@@ -8,20 +8,14 @@ use oomph_doctor::explain;
 use serde::Serialize;
 
 use crate::{
+    error::CliError,
     notices::{self, printable},
     output,
 };
 
-/// Prints an error to stderr, and with `--json` also as the last line of stdout.
-///
-/// `out_of_memory` is the report of an out-of-memory error.
-pub(crate) fn report(
-    error: &dyn Error,
-    hint: Option<String>,
-    out_of_memory: Option<&OutOfMemoryReport>,
-    json: bool,
-) {
-    let (message, causes) = (error.to_string(), causes(error));
+/// Prints an error to stderr, and with `json` also as the last line of stdout.
+pub(crate) fn report(error: &CliError, json: bool) {
+    let (message, causes, out_of_memory) = (error.to_string(), causes(error), error.out_of_memory());
     let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
     for cause in causes.iter().map(|cause| printable(cause)) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
@@ -39,7 +33,7 @@ pub(crate) fn report(
     if let Some(report) = out_of_memory {
         let _ = write!(text, "\n\n{}", report.to_string().trim_end());
     }
-    let hint = hint.or_else(|| Some(known?.hint.to_owned()));
+    let hint = error.hint().or_else(|| Some(known?.hint.to_owned()));
     if let Some(hint) = &hint {
         let _ = write!(text, "\n\n{} {hint}", style("hint:").for_stderr().cyan().bold());
     }

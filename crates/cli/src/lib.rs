@@ -20,7 +20,6 @@ mod bug;
 mod commands;
 mod configuration;
 mod echo;
-mod embedded;
 mod error;
 mod exit;
 mod failure;
@@ -42,7 +41,7 @@ use std::{
 use clap::Parser;
 use oomph_trainer::Registry;
 
-use crate::{arguments::Arguments, exit::Exit};
+use crate::{arguments::Arguments, error::CliError};
 
 /// Runs the command of this process's command line.
 ///
@@ -61,24 +60,20 @@ pub fn run(registry: Registry) -> ExitCode {
     let json = arguments.command.json();
     // The registry is not used after a panic.
     let result = catch_unwind(AssertUnwindSafe(|| commands::run(&arguments.command, &registry)));
-    match result {
-        Ok(Ok(exit)) => exit.into(),
+    match result.unwrap_or_else(|_| Err(CliError::Bug(bug::last_panic()))) {
+        Ok(exit) => exit.into(),
         // The reader closed the pipe, as `head` does: it has all it wanted.
-        Ok(Err(error)) if error.is_closed_pipe() => ExitCode::SUCCESS,
-        Ok(Err(error)) => {
-            let report = || failure::report(&error, error.hint(), error.out_of_memory(), json);
+        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
             if error.occurs_on_all_ranks() {
-                ranks::once(report)
+                ranks::once(|| failure::report(&error, json));
             } else {
-                report()
+                failure::report(&error, json);
+            }
+            if let CliError::Bug(bug) = &error {
+                bug.show_backtrace();
             }
             error.exit().into()
-        }
-        Err(_) => {
-            let bug = bug::last_panic();
-            failure::report(&bug, Some(bug.hint()), None, json);
-            bug.show_backtrace();
-            Exit::Failure.into()
         }
     }
 }

@@ -83,6 +83,12 @@ pub(crate) fn measured(bytes: Bytes) -> String {
     if oomph_memory::is_installed() { bytes.to_string() } else { "not measured".into() }
 }
 
+/// The first and the last stage: `stem … layer2`; one name if they are the same.
+pub(crate) fn stage_range(stages: &[String; 2]) -> String {
+    let [first, last] = stages;
+    if first == last { first.clone() } else { format!("{first} … {last}") }
+}
+
 /// `1 epoch`, `15 epochs`.
 pub(crate) fn plural(count: usize, word: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };

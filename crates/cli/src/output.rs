@@ -8,7 +8,7 @@ use std::{
 use oomph_timeline::export;
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::{error::CliError, exit::Exit};
 
 /// Writes a text to stdout and flushes it.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
@@ -20,6 +20,20 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let line = serde_json::to_string(value).map_err(|error| CliError::Output(error.into()))?;
     print(&(line + "\n"))
+}
+
+/// Writes a result to stdout: with `json` the value, else the text.
+pub(crate) fn show(
+    json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<Exit, CliError> {
+    if json {
+        print_json(value)?
+    } else {
+        print(&text())?
+    }
+    Ok(Exit::Success)
 }
 
 /// The directory of out-of-memory reports of commands without a run directory.

@@ -4,17 +4,18 @@ use console::style;
 
 use crate::notices::printable;
 
-/// The alignment of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    Left,
-    Right,
+/// A column by its alignment, with its heading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column<'a> {
+    Left(&'a str),
+    Right(&'a str),
 }
 
 /// A table of `N` columns for stdout. Each column is as wide as its widest cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<const N: usize> {
-    align: [Align; N],
+    headings: [String; N],
+    is_right: [bool; N],
     rows: Vec<Row<N>>,
     /// The columns that are not shown.
     hidden: [bool; N],
@@ -22,10 +23,8 @@ pub(crate) struct Table<const N: usize> {
 
 #[derive(Clone, Debug)]
 enum Row<const N: usize> {
-    Heading([String; N]),
-    Plain([String; N]),
     Strong([String; N]),
-    /// Some of its cells are bold.
+    /// The marked cells are bold.
     Marked([String; N], [bool; N]),
     Rule,
 }
@@ -33,17 +32,18 @@ enum Row<const N: usize> {
 const GAP: &str = "  ";
 
 impl<const N: usize> Table<N> {
-    pub(crate) fn new(align: [Align; N]) -> Self {
-        Self { align, rows: Vec::new(), hidden: [false; N] }
-    }
-
-    /// Adds the names of the columns.
-    pub(crate) fn heading(&mut self, cells: [&str; N]) {
-        self.rows.push(Row::Heading(cells.map(str::to_owned)));
+    /// A table without rows. If all headings are empty, none are shown.
+    pub(crate) fn new(columns: [Column<'_>; N]) -> Self {
+        Self {
+            headings: columns.map(|(Column::Left(heading) | Column::Right(heading))| heading.to_owned()),
+            is_right: columns.map(|column| matches!(column, Column::Right(_))),
+            rows: Vec::new(),
+            hidden: [false; N],
+        }
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(Row::Plain(cells));
+        self.marked(cells, [false; N]);
     }
 
     /// Adds a bold row.
@@ -59,13 +59,7 @@ impl<const N: usize> Table<N> {
     /// Hides the columns that are empty in all rows.
     #[must_use]
     pub(crate) fn without_empty_columns(mut self) -> Self {
-        for column in 0..N {
-            let is_empty = |row: &Row<N>| match row {
-                Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) => cells[column].is_empty(),
-                Row::Heading(_) | Row::Rule => true,
-            };
-            self.hidden[column] = self.rows.iter().all(is_empty);
-        }
+        self.hidden = std::array::from_fn(|column| self.cells().all(|cells| cells[column].is_empty()));
         self
     }
 
@@ -81,27 +75,28 @@ impl<const N: usize> Table<N> {
         self.rows.push(Row::Rule);
     }
 
+    /// The cells of each row.
+    fn cells(&self) -> impl Iterator<Item = &[String; N]> {
+        self.rows.iter().filter_map(|row| match row {
+            Row::Strong(cells) | Row::Marked(cells, _) => Some(cells),
+            Row::Rule => None,
+        })
+    }
+
     fn widths(&self) -> [usize; N] {
-        let mut widths = [0; N];
-        for row in &self.rows {
-            if let Row::Heading(cells) | Row::Plain(cells) | Row::Strong(cells) | Row::Marked(cells, _) = row
-            {
-                for (width, cell) in widths.iter_mut().zip(cells) {
-                    *width = cell.chars().count().max(*width);
-                }
-            }
-        }
-        widths
+        let width = |column: usize| {
+            let cells = std::iter::once(&self.headings).chain(self.cells());
+            cells.map(|cells| cells[column].chars().count()).max().unwrap_or(0)
+        };
+        std::array::from_fn(width)
     }
 
     fn line(&self, cells: &[String; N], widths: &[usize; N], marks: &[bool; N]) -> String {
         let shown = (0..N).filter(|column| !self.hidden[*column]);
         let padded = shown.map(|column| {
             let (cell, width) = (&cells[column], widths[column]);
-            let padded = match self.align[column] {
-                Align::Left => format!("{cell:width$}"),
-                Align::Right => format!("{cell:>width$}"),
-            };
+            let padded =
+                if self.is_right[column] { format!("{cell:>width$}") } else { format!("{cell:width$}") };
             if marks[column] { style(padded).bold().to_string() } else { padded }
         });
         padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
@@ -115,10 +110,11 @@ impl<const N: usize> fmt::Display for Table<N> {
         let across =
             shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1);
         let line = |cells| self.line(cells, &widths, &[false; N]);
+        if self.headings.iter().any(|heading| !heading.is_empty()) {
+            writeln!(f, "{}", style(line(&self.headings)).dim())?;
+        }
         for row in &self.rows {
             match row {
-                Row::Heading(cells) => writeln!(f, "{}", style(line(cells)).dim())?,
-                Row::Plain(cells) => writeln!(f, "{}", line(cells))?,
                 Row::Strong(cells) => writeln!(f, "{}", style(line(cells)).bold())?,
                 Row::Marked(cells, marks) => writeln!(f, "{}", self.line(cells, &widths, marks))?,
                 Row::Rule => writeln!(f, "{}", style("─".repeat(across)).dim())?,
@@ -142,8 +138,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
-        table.heading(["layer", "n", "shape"]);
+        let mut table = Table::new([Column::Left("layer"), Column::Right("n"), Column::Left("shape")]);
         table.row(["a".into(), "1,000".into(), "2×3".into()]);
         table.rule();
         table.row(["total".into(), "7".into(), String::new()]);
@@ -157,8 +152,7 @@ mod tests {
 
     #[test]
     fn columns_without_anything_can_be_left_out() {
-        let mut table = Table::new([Align::Left, Align::Right, Align::Right]);
-        table.heading(["name", "batch", "n"]);
+        let mut table = Table::new([Column::Left("name"), Column::Right("batch"), Column::Right("n")]);
         table.marked(["a".into(), String::new(), "12".into()], [false; 3]);
         table.row(["b".into(), String::new(), "7".into()]);
         table.rule();

@@ -60,43 +60,38 @@ pub enum Change {
 impl Change {
     /// The full key, such as `train.batch`.
     pub fn key(&self) -> &'static str {
-        match self {
-            Self::Batch(_) => "train.batch",
-            Self::EvalBatch(_) => "train.eval_batch",
-            Self::MicroBatch(_) => "memory.micro_batch",
-            Self::Lean(_) => "memory.lean",
-            Self::Recompute(_) => "memory.recompute",
-            Self::Precision(_) => "memory.precision",
-            Self::Limit(_) => "memory.limit",
-            Self::Optimizer(_) => "optimizer.name",
-            Self::Momentum(_) => "optimizer.momentum",
-            Self::Nesterov(_) => "optimizer.nesterov",
-            Self::RunDirectory(_) => "run.directory",
-        }
+        self.key_and_value().0
     }
 
     /// The value that the key gets.
     pub fn value(&self) -> Value {
+        self.key_and_value().1
+    }
+
+    fn key_and_value(&self) -> (&'static str, Value) {
         match self {
-            Self::Batch(samples) | Self::EvalBatch(samples) => Value::from(*samples),
-            Self::MicroBatch(micro_batch) => Value::from(*micro_batch),
-            Self::Lean(on) | Self::Nesterov(on) => Value::from(*on),
-            Self::Recompute(recompute) => Value::from(recompute.clone()),
-            Self::Precision(precision) => Value::from(precision.name()),
-            Self::Limit(bytes) => Value::from(*bytes),
-            Self::Optimizer(name) => Value::from(name.as_str()),
-            Self::Momentum(momentum) => Value::from(*momentum),
-            Self::RunDirectory(path) => Value::from(path.to_string_lossy().into_owned()),
+            Self::Batch(samples) => ("train.batch", (*samples).into()),
+            Self::EvalBatch(samples) => ("train.eval_batch", (*samples).into()),
+            Self::MicroBatch(micro_batch) => ("memory.micro_batch", (*micro_batch).into()),
+            Self::Lean(on) => ("memory.lean", (*on).into()),
+            Self::Recompute(recompute) => ("memory.recompute", recompute.clone().into()),
+            Self::Precision(precision) => ("memory.precision", precision.name().into()),
+            Self::Limit(bytes) => ("memory.limit", (*bytes).into()),
+            Self::Optimizer(name) => ("optimizer.name", name.as_str().into()),
+            Self::Momentum(momentum) => ("optimizer.momentum", (*momentum).into()),
+            Self::Nesterov(on) => ("optimizer.nesterov", (*on).into()),
+            Self::RunDirectory(path) => ("run.directory", path.to_string_lossy().into_owned().into()),
         }
     }
 
     /// The key and the value as text, for `--set key=value`. A string has quotes only where it needs them.
     pub fn setting(&self) -> (String, String) {
-        let text = match self.value() {
+        let (key, value) = self.key_and_value();
+        let text = match value {
             Value::String(text) if is_typed_plainly(&text) => text,
             value => value.to_string(),
         };
-        (self.key().to_owned(), text)
+        (key.to_owned(), text)
     }
 }
 
@@ -119,21 +114,17 @@ impl Config {
     /// # Errors
     /// A value is out of range, or contradicts another.
     pub fn changed(&self, changes: &[Change]) -> Result<Self, ConfigError> {
-        let setting = |change: &Change| Setting {
-            key: change.key().to_owned(),
-            value: change.value(),
-            origin: Origin::Change,
-        };
         let sections = self.sections.each_ref().map(|section| {
             if OPEN_SECTIONS.contains(&section.name()) {
                 return section.clone();
             }
             let mut given = section.ledger.all_given().clone();
-            for change in changes {
-                if let Some((name, key)) = change.key().split_once('.')
+            for (full, value) in changes.iter().map(Change::key_and_value) {
+                if let Some((name, key)) = full.split_once('.')
                     && name == section.name()
                 {
-                    given.insert(key.to_owned(), setting(change));
+                    let setting = Setting { key: full.to_owned(), value, origin: Origin::Change };
+                    given.insert(key.to_owned(), setting);
                 }
             }
             Section::new(section.name(), given)

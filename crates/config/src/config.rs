@@ -169,11 +169,9 @@ fn outside(setting: &Setting) -> ConfigError {
         Ok(defaults) => defaults.resolved().into_iter().map(|entry| entry.key).collect(),
         Err(error) => return error,
     };
-    let bare = |full: &str| full.split_once('.').map_or_else(String::new, |(_, key)| key.to_owned());
-    let meant = nearest(
-        &setting.key,
-        known.iter().map(|full| bare(full)).collect::<Vec<_>>().iter().map(String::as_str),
-    )
-    .and_then(|meant| known.iter().find(|full| bare(full) == meant).cloned());
-    ConfigError::OutsideSections { setting: Box::new(setting.clone()), nearest: meant }
+    let bare = known.iter().map(|full| full.split_once('.').map_or("", |(_, key)| key));
+    let meant = nearest(&setting.key, bare.clone());
+    let nearest = meant.and_then(|meant| known.iter().zip(bare).find(|(_, key)| *key == meant));
+    let nearest = nearest.map(|(full, _)| full.clone());
+    ConfigError::OutsideSections { setting: Box::new(setting.clone()), nearest }
 }

@@ -155,7 +155,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A TOML value of a kind that no key takes.
-    #[error("{}`{key}` is {found}, which no key takes", place(.origin))]
+    #[error("{}`{key}` is {found}, which no key takes", .origin.place())]
     Forbidden {
         /// The full key.
         key: String,
@@ -165,7 +165,7 @@ pub enum ConfigError {
         found: Forbidden,
     },
     /// A key with characters that keys cannot have.
-    #[error("{}`{key}` is not a key; each part of a key has 1 to {MAX_KEY} letters, digits, `_` and `-`", place(.origin))]
+    #[error("{}`{key}` is not a key; each part of a key has 1 to {MAX_KEY} letters, digits, `_` and `-`", .origin.place())]
     BadKey {
         /// The key, shortened.
         key: String,
@@ -285,11 +285,9 @@ impl ConfigError {
                 })
             }
             Self::OutsideSections { .. } => Some("put it under a section such as `[train]`".to_owned()),
-            Self::SectionAsKey { setting } => Some(match setting.origin {
-                Origin::Set | Origin::Flag(_) | Origin::Change => {
-                    format!("set one of its keys, as in `--set {}.key=value`", setting.key)
-                }
-                _ => format!("write `[{}]` on a line of its own and its keys below", setting.key),
+            Self::SectionAsKey { setting } => Some(match setting.origin.is_typed() {
+                true => format!("set one of its keys, as in `--set {}.key=value`", setting.key),
+                false => format!("write `[{}]` on a line of its own and its keys below", setting.key),
             }),
             Self::DoesNotApply { setting, chooser, .. } => {
                 Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
@@ -328,24 +326,12 @@ fn not_found_hint(name: &str, embedded: &[String]) -> String {
     }
 }
 
-/// The place at the start of a message; empty for a default.
-fn place(origin: &Origin) -> String {
-    match origin {
-        Origin::Default => String::new(),
-        origin => format!("{origin}: "),
-    }
-}
-
 fn not_yet(setting: &Setting) -> String {
-    let sentence = match setting.origin {
-        Origin::Set | Origin::Flag(_) | Origin::Change => "this version of oomph does not support it yet",
-        _ => "which this version of oomph does not support yet",
-    };
     let head = setting.head();
-    match setting.origin {
-        Origin::Set | Origin::Flag(_) | Origin::Change => format!("{head}{sentence}; "),
-        _ => format!("{}, {sentence}; ", head.trim_end_matches("; ")),
+    if setting.origin.is_typed() {
+        return format!("{head}this version of oomph does not support it yet; ");
     }
+    format!("{}, which this version of oomph does not support yet; ", head.trim_end_matches("; "))
 }
 
 /// `` one of `a`, `b` or `c` ``, or `` `a` or `b` ``.

@@ -6,7 +6,12 @@ use std::{
 };
 
 use crate::{
-    entry::Entry, error::ConfigError, nearest::nearest, origin::Origin, setting::Setting, value::Value,
+    error::ConfigError,
+    nearest::nearest,
+    origin::Origin,
+    report::{Entry, SetAside},
+    setting::Setting,
+    value::Value,
 };
 
 /// The memory of a [`Section`](crate::Section). Its methods take keys without the section's name.
@@ -21,17 +26,9 @@ pub(crate) struct Ledger {
 #[derive(Debug, Default)]
 struct Reads {
     /// Every key asked for, in the order of the first time.
-    asked: Vec<AskedKey>,
+    asked: Vec<Entry>,
     /// Keys that a choice of a higher layer made void, each with that choice.
     set_aside: BTreeMap<String, Setting>,
-}
-
-#[derive(Debug)]
-struct AskedKey {
-    key: String,
-    expected: String,
-    value: Option<Value>,
-    origin: Origin,
 }
 
 impl Ledger {
@@ -51,9 +48,9 @@ impl Ledger {
     /// The setting in force: the given one, or the default once a reader asked for the key.
     pub(crate) fn setting(&self, key: &str) -> Option<Setting> {
         self.given(key).or_else(|| {
-            let reads = self.reads();
+            let (reads, key) = (self.reads(), self.full(key));
             let asked = reads.asked.iter().find(|asked| asked.key == key)?;
-            Some(Setting { key: self.full(key), value: asked.value.clone()?, origin: asked.origin.clone() })
+            Some(Setting { key, value: asked.value.clone()?, origin: asked.origin.clone() })
         })
     }
 
@@ -74,15 +71,17 @@ impl Ledger {
     }
 
     /// The keys that choices of a higher layer made void, each with that choice.
-    pub(crate) fn void(&self) -> Vec<(Setting, Setting)> {
+    pub(crate) fn void(&self) -> Vec<SetAside> {
         let reads = self.reads();
-        let with_choice = |(key, by): (&String, &Setting)| Some((self.given.get(key)?.clone(), by.clone()));
+        let with_choice = |(key, by): (&String, &Setting)| {
+            Some(SetAside { setting: self.given.get(key)?.clone(), by: by.clone() })
+        };
         reads.set_aside.iter().filter_map(with_choice).collect()
     }
 
     /// The keys asked for so far.
     pub(crate) fn known(&self) -> Vec<String> {
-        self.reads().asked.iter().map(|asked| asked.key.clone()).collect()
+        self.reads().asked.iter().map(|asked| asked.key[self.name.len() + 1..].to_owned()).collect()
     }
 
     /// The keys that are given and that no reader asked for.
@@ -109,14 +108,8 @@ impl Ledger {
     /// All keys: those asked for in the order of asking, then those that no reader has asked for yet.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let reads = self.reads();
-        let asked = reads.asked.iter().map(|asked| Entry {
-            key: self.full(&asked.key),
-            value: asked.value.clone(),
-            origin: asked.origin.clone(),
-            expected: Some(asked.expected.clone()),
-        });
-        let unread = self.given.iter().filter(|(key, _)| {
-            !reads.set_aside.contains_key(*key) && !reads.asked.iter().any(|asked| asked.key == **key)
+        let unread = self.given.iter().filter(|(key, setting)| {
+            !reads.set_aside.contains_key(*key) && !reads.asked.iter().any(|asked| asked.key == setting.key)
         });
         let unread = unread.map(|(_, setting)| Entry {
             key: setting.key.clone(),
@@ -124,14 +117,14 @@ impl Ledger {
             origin: setting.origin.clone(),
             expected: None,
         });
-        asked.chain(unread).collect()
+        reads.asked.iter().cloned().chain(unread).collect()
     }
 
     /// Records that a reader asked for a key, with its value or default.
     pub(crate) fn record(&self, key: &str, expected: &str, value: Option<Value>, origin: Origin) {
-        let asked = AskedKey { key: key.to_owned(), expected: expected.to_owned(), value, origin };
+        let asked = Entry { key: self.full(key), value, origin, expected: Some(expected.to_owned()) };
         let mut reads = self.reads();
-        match reads.asked.iter_mut().find(|earlier| earlier.key == key) {
+        match reads.asked.iter_mut().find(|earlier| earlier.key == asked.key) {
             Some(earlier) => *earlier = asked,
             None => reads.asked.push(asked),
         }

@@ -34,7 +34,6 @@ mod change;
 mod config;
 pub mod device_name;
 mod edit;
-pub mod entry;
 pub mod error;
 pub mod file;
 pub mod interval;
@@ -44,7 +43,7 @@ mod origin;
 mod parse;
 mod precedence;
 mod range;
-mod report;
+pub mod report;
 mod retired;
 mod section;
 pub mod sections;
@@ -55,12 +54,11 @@ mod value;
 pub use change::Change;
 pub use config::Config;
 pub use device_name::DeviceName;
-pub use entry::{Difference, Entry};
 pub use error::ConfigError;
 pub use file::ConfigFile;
 pub use interval::Interval;
 pub use origin::Origin;
-pub use report::values;
+pub use report::{Difference, Entry, values};
 pub use section::Section;
 pub use sections::{
     device::DeviceConfig,
@@ -68,8 +66,7 @@ pub use sections::{
     optimizer::{Clip, Moments, Optimizer, OptimizerKind, OptimizerName},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
-    sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing},
-    strategy::Strategy,
+    sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
     train::Train,
 };
 pub use sources::Sources;

@@ -53,6 +53,19 @@ impl Origin {
             Self::Change => Layer::Change,
         }
     }
+
+    /// Whether messages show it as typed on the command line.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.layer() >= Layer::Set
+    }
+
+    /// The place at the start of a message; empty for a default.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Default => String::new(),
+            origin => format!("{origin}: "),
+        }
+    }
 }
 
 impl fmt::Display for Origin {

@@ -1,8 +1,11 @@
+//! Reports about a configuration: its keys with their origins, as TOML and JSON, and its differences from another.
+
 use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::Serialize;
 
 use crate::{
     config::{Config, SECTIONS},
-    entry::{Difference, Entry, SetAside},
     error::ConfigError,
     origin::Origin,
     parse::parse,
@@ -10,6 +13,40 @@ use crate::{
     setting::Setting,
     value::Value,
 };
+
+/// One key of a resolved configuration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The full key, such as `train.batch`.
+    #[serde(skip)]
+    pub key: String,
+    /// The value; `None` for an optional key that is absent.
+    pub value: Option<Value>,
+    /// The origin of the value.
+    pub origin: Origin,
+    /// The values that the key takes, in words. `None` until a reader asks for the key.
+    pub expected: Option<String>,
+}
+
+/// A key whose value a choice in a higher layer made void.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetAside {
+    /// The key with its value.
+    pub setting: Setting,
+    /// The choice that makes it void.
+    pub by: Setting,
+}
+
+/// A key whose value differs between two configurations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The full key.
+    pub key: String,
+    /// The earlier value, if any.
+    pub before: Option<Value>,
+    /// The later value, if any.
+    pub after: Option<Value>,
+}
 
 /// The values of a configuration that oomph stored, by full key. Retired keys have their new names; nothing is
 /// validated. Messages call the text `name`.
@@ -40,8 +77,7 @@ impl Config {
     /// The keys that choices in higher layers made void, such as the file's `optimizer.momentum` with
     /// `--set optimizer.name=adam`.
     pub fn set_aside(&self) -> Vec<SetAside> {
-        let void = self.sections.iter().flat_map(|section| section.ledger.void());
-        void.map(|(setting, by)| SetAside { setting, by }).collect()
+        self.sections.iter().flat_map(|section| section.ledger.void()).collect()
     }
 
     /// The resolved configuration as TOML, which loads to the same values.
@@ -103,7 +139,7 @@ impl Config {
                     None => Ok(()),
                 };
             }
-            for (setting, by) in section.ledger.void().iter().filter(|_| annotated) {
+            for SetAside { setting, by } in section.ledger.void().iter().filter(|_| annotated) {
                 let key = bare(name, &setting.key);
                 let _ = writeln!(toml, "# {key} of {} is set aside: {}", setting.origin, by.mention());
             }

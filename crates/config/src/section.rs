@@ -245,14 +245,19 @@ impl Section {
     }
 }
 
-fn as_string(value: &Value) -> Result<String, Refused> {
+/// The name of `value` in a table of names; empty for a value without one.
+pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    names.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
+}
+
+pub(crate) fn as_string(value: &Value) -> Result<String, Refused> {
     match value {
         Value::String(text) => Ok(text.clone()),
         _ => Err(Refused::Kind),
     }
 }
 
-fn as_integer(value: &Value, range: &impl RangeBounds<usize>) -> Result<usize, Refused> {
+pub(crate) fn as_integer(value: &Value, range: &impl RangeBounds<usize>) -> Result<usize, Refused> {
     match value {
         Value::Integer(integer) => {
             usize::try_from(*integer).ok().filter(|integer| range.contains(integer)).ok_or(Refused::Value)
@@ -281,9 +286,24 @@ fn as_bytes(value: &Value) -> Result<Bytes, Refused> {
     }
 }
 
-fn as_list<T>(value: &Value, item: impl Fn(&Value) -> Result<T, Refused>) -> Result<Vec<T>, Refused> {
+pub(crate) fn as_list<T>(
+    value: &Value,
+    item: impl Fn(&Value) -> Result<T, Refused>,
+) -> Result<Vec<T>, Refused> {
     match value {
         Value::List(values) => values.iter().map(item).collect(),
         _ => Err(Refused::Kind),
+    }
+}
+
+/// A list of at least one string, or a string with commas between the items.
+pub(crate) fn as_items<T>(
+    value: &Value,
+    item: impl Fn(&str) -> Result<T, Refused>,
+) -> Result<Vec<T>, Refused> {
+    match value {
+        Value::String(text) => text.split(',').map(item).collect(),
+        Value::List(items) if items.is_empty() => Err(Refused::Value),
+        list => as_list(list, |value| item(&as_string(value)?)),
     }
 }

@@ -37,11 +37,7 @@ impl Setting {
 
     /// The place alone, for messages without a value: `configs/x.toml:7: ` or `--set train.bacth=0: `.
     pub(crate) fn place(&self) -> String {
-        match &self.origin {
-            Origin::File { .. } | Origin::Embedded { .. } => format!("{}: ", self.origin),
-            Origin::Default => String::new(),
-            Origin::Set | Origin::Flag(_) | Origin::Change => format!("{}: ", self.as_typed()),
-        }
+        if self.origin.is_typed() { format!("{}: ", self.as_typed()) } else { self.origin.place() }
     }
 
     /// The setting named in passing: `` `train.batch` is `32` (configs/x.toml:3) ``.

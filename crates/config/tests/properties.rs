@@ -120,7 +120,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         prop::sample::select(recompute.to_vec()).prop_map(Change::Recompute),
         prop::sample::select(precision.to_vec()).prop_map(Change::Precision),
         (0u64..3).prop_map(|mib| Change::Limit(Bytes::mib(mib))),
-        prop::sample::select(OptimizerName::ALL.to_vec()).prop_map(Change::Optimizer),
+        prop::sample::select(OptimizerName::ALL.map(|(_, name)| name).to_vec()).prop_map(Change::Optimizer),
         prop::sample::select(vec![0.0, 0.5, 0.9, 1.0]).prop_map(Change::Momentum),
         any::<bool>().prop_map(Change::Nesterov),
         prop::sample::select(directory.to_vec()).prop_map(|path| Change::RunDirectory(path.into())),

@@ -23,10 +23,5 @@ pub(crate) fn run(arguments: &ShowConfigArguments, registry: &Registry) -> Resul
     let config = arguments.config.load(&[])?;
     // Reading registers the keys and defaults of the model and the data source with the configuration.
     registry.read(&config)?;
-    if arguments.json {
-        output::print_json(&config.to_json())?;
-    } else {
-        output::print(&config.to_annotated_toml())?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &config.to_json(), || config.to_annotated_toml())
 }

@@ -9,7 +9,10 @@ use crate::{
     exit::Exit,
     notices::Notices,
     output,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 #[derive(Args, Debug)]
@@ -45,8 +48,7 @@ pub(crate) fn run(arguments: &DevicesArguments) -> Result<Exit, CliError> {
 }
 
 fn table(devices: &[DeviceInfo]) -> String {
-    let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
-    table.heading(["device", "memory", "description"]);
+    let mut table = Table::new([Left("device"), Right("memory"), Left("description")]);
     for device in devices {
         table.row([device.name.clone(), device.memory_bytes.to_string(), device.description.clone()]);
     }

@@ -1,14 +1,12 @@
 //! `oomph evaluate`: loss and accuracy of a checkpoint or a weights file.
 
-use oomph_trainer::open;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_runs::RunDirectory;
 use oomph_runs::state::{Checkpoint, FoundCheckpoint};
-use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights};
+use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights, open};
 use serde::Serialize;
 
 use crate::{
@@ -72,12 +70,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     progress.finish()?;
     let weights = session.weights.as_deref().filter(|_| checkpoint.is_none());
     let evaluated = Evaluated::new(&evaluation, checkpoint.as_ref(), weights);
-    if arguments.json {
-        output::print_json(&evaluated)?
-    } else {
-        output::print(&evaluated.report())?
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &evaluated, || evaluated.report())
 }
 
 impl EvaluateArguments {
@@ -85,16 +78,11 @@ impl EvaluateArguments {
     fn find(&self) -> Result<(Config, Option<FoundCheckpoint>), CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, limit, self.weights.flag()];
-        if let Some(path) = &self.checkpoint {
-            let found = Checkpoint::find(path)?;
-            return Ok((self.config.load_for(&found.checkpoint, &flags)?, Some(found)));
-        }
-        let config = self.config.load(&flags)?;
         if self.weights.weights.is_some() {
-            return Ok((config, None));
+            return Ok((self.config.load(&flags)?, None));
         }
-        let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-        let found = CliError::of_run(Checkpoint::find(&run))?;
+        let path = self.checkpoint.as_deref();
+        let (config, found) = self.config.load_with_checkpoint(path, &flags, Checkpoint::find)?;
         Ok((config, Some(found)))
     }
 }

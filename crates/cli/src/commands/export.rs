@@ -1,14 +1,13 @@
 //! `oomph export`: the weights of a checkpoint as a safetensors file.
 
-use oomph_trainer::open;
 use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
-use oomph_runs::RunDirectory;
 use oomph_runs::state::Checkpoint;
 use oomph_trainer::{
     Registry,
     export::{Exported, WeightLayout, export, export_weights},
+    open,
 };
 use serde::Serialize;
 
@@ -80,12 +79,7 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
     } else {
         arguments.of_checkpoint(registry)?
     };
-    if arguments.json {
-        output::print_json(&written)?;
-    } else {
-        output::print(&written.report())?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &written, || written.report())
 }
 
 impl ExportArguments {
@@ -111,18 +105,8 @@ impl ExportArguments {
 
     /// Opens neither data nor devices: the checkpoint has all names and values.
     fn of_checkpoint(&self, registry: &Registry) -> Result<Written, CliError> {
-        let (config, found) = match &self.checkpoint {
-            Some(path) => {
-                let found = Checkpoint::find(path)?;
-                (self.config.load_for(&found.checkpoint, &[])?, found)
-            }
-            None => {
-                let config = self.config.load(&[])?;
-                let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-                let found = CliError::of_run(Checkpoint::find(&run))?;
-                (config, found)
-            }
-        };
+        let path = self.checkpoint.as_deref();
+        let (config, found) = self.config.load_with_checkpoint(path, &[], Checkpoint::find)?;
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
         let parts = registry.read(&config)?;
         let exported = export(&parts.architecture, &found.checkpoint, self.layout.into(), &self.to)?;

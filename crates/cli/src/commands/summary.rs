@@ -12,7 +12,10 @@ use crate::{
     exit::Exit,
     numbers::{grouped, scaled},
     output,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 #[derive(Args, Debug)]
@@ -40,12 +43,7 @@ pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<E
     let source = parts.open_source(&config)?;
     let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
     let summary = parts.summary(&config, source.spec(), batch)?;
-    if arguments.json {
-        output::print_json(&summary)?;
-    } else {
-        output::print(&report(&summary, source.spec()))?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &summary, || report(&summary, source.spec()))
 }
 
 fn micro_batch(config: &Config) -> usize {
@@ -84,9 +82,15 @@ fn frozen(summary: &Summary) -> String {
 }
 
 fn table(summary: &Summary) -> Table<7> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Left, Left, Left, Right, Right, Right]);
-    table.heading(["layer", "kind", "input", "output", "parameters", "mult-adds", "output bytes"]);
+    let mut table = Table::new([
+        Left("layer"),
+        Left("kind"),
+        Left("input"),
+        Left("output"),
+        Right("parameters"),
+        Right("mult-adds"),
+        Right("output bytes"),
+    ]);
     let mut above = Vec::new();
     for row in &summary.rows {
         let cells = cells(row, indented(&mut above, &row.name));

@@ -1,4 +1,3 @@
-use oomph_trainer::open;
 use std::{
     io::{self, BufRead, Read},
     thread,
@@ -11,6 +10,7 @@ use oomph_runs::{Event, Observer, Tick};
 use oomph_trainer::{
     Registry, Session,
     measure::{RehearseOptions, measure, plan_step, rehearse},
+    open,
 };
 
 use super::message::{Measured, Message, Planned, Request, Work};

@@ -7,30 +7,18 @@ use crate::exit::Exit;
 /// Why a child has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProbeError {
-    /// The child ran out of memory.
-    #[error("{message}")]
-    OutOfMemory {
-        /// The child's own message.
-        message: String,
-        /// The child's own hint.
-        hint: Option<String>,
-        /// The out-of-memory report, if one was requested.
-        report: Option<Box<OutOfMemoryReport>>,
-    },
-    /// The child failed with another error.
+    /// The child reported an error.
     #[error("{message}")]
     Failed {
-        /// The child's own message.
         message: String,
-        /// The child's own hint.
         hint: Option<String>,
         /// The out-of-memory report, if there is one.
         report: Option<Box<OutOfMemoryReport>>,
+        /// Whether it ran out of memory.
+        is_out_of_memory: bool,
     },
-    /// A signal killed the child.
     #[error("its process was killed by signal {signal}{}{}", reason(*signal), LastLine(stderr))]
     Killed {
-        /// The signal.
         signal: i32,
         /// The end of its stderr.
         stderr: String,
@@ -38,12 +26,10 @@ pub(crate) enum ProbeError {
     /// The child exited without a result or an error.
     #[error("its process exited with code {code} and without a result{}", LastLine(stderr))]
     Silent {
-        /// The exit code.
         code: i32,
         /// The end of its stderr.
         stderr: String,
     },
-    /// The child could not be started.
     #[error("cannot start a child process: {0}")]
     Start(#[source] io::Error),
 }
@@ -52,14 +38,14 @@ impl ProbeError {
     /// What the user can do about it, if anything.
     pub(crate) fn hint(&self) -> Option<&str> {
         match self {
-            Self::OutOfMemory { hint, .. } | Self::Failed { hint, .. } => hint.as_deref(),
+            Self::Failed { hint, .. } => hint.as_deref(),
             Self::Killed { .. } | Self::Silent { .. } | Self::Start(_) => None,
         }
     }
 
     /// Whether the child ran out of memory.
     pub(crate) fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::OutOfMemory { .. })
+        matches!(self, Self::Failed { is_out_of_memory: true, .. })
     }
 
     /// Whether SIGKILL ended the child, which the system sends if the machine runs out of memory.
@@ -70,7 +56,7 @@ impl ProbeError {
     /// The out-of-memory report, if there is one.
     pub(crate) fn report(&self) -> Option<&OutOfMemoryReport> {
         match self {
-            Self::OutOfMemory { report, .. } => report.as_deref(),
+            Self::Failed { report, is_out_of_memory: true, .. } => report.as_deref(),
             _ => None,
         }
     }
@@ -89,8 +75,8 @@ pub(super) fn of(
     };
     let is_out_of_memory = status.code() == Some(Exit::OutOfMemory as i32);
     match (reported, status.signal()) {
-        (Some(ProbeError::Failed { message, hint, report }), _) if is_out_of_memory => {
-            Some(ProbeError::OutOfMemory { message, hint, report })
+        (Some(ProbeError::Failed { message, hint, report, .. }), _) => {
+            Some(ProbeError::Failed { message, hint, report, is_out_of_memory })
         }
         (Some(reported), _) => Some(reported),
         (None, Some(signal)) => Some(ProbeError::Killed { signal, stderr: stderr.to_owned() }),
@@ -122,7 +108,12 @@ mod tests {
     use super::*;
 
     fn reported() -> Option<ProbeError> {
-        Some(ProbeError::Failed { message: "too much".into(), hint: None, report: None })
+        Some(ProbeError::Failed {
+            message: "too much".into(),
+            hint: None,
+            report: None,
+            is_out_of_memory: false,
+        })
     }
 
     #[test]

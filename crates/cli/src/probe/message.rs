@@ -16,7 +16,6 @@ pub(super) struct Request {
     pub(super) name: String,
     /// The resolved configuration as TOML.
     pub(super) config: String,
-    /// The work.
     pub(super) work: Work,
 }
 
@@ -61,7 +60,6 @@ pub(super) enum Message {
 /// The plan of a training step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// The name of the model.
     pub(crate) model: String,
     /// The number of trainable parameters.
     pub(crate) parameters: usize,

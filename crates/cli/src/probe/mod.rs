@@ -22,12 +22,9 @@ use std::{
 
 use oomph_config::Config;
 use oomph_trainer::measure::Rehearsal;
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::Signals,
-};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, signals};
 
 pub(crate) use self::{
     child::run,
@@ -77,22 +74,17 @@ impl Prober {
     /// # Errors
     /// If the system refuses signal handlers.
     pub(crate) fn start() -> Result<Self, CliError> {
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
         let state = Arc::new(Mutex::new(ChildState::default()));
         let shared = state.clone();
-        let listen = move || {
-            for signal in signals.forever() {
-                let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Terminated };
-                let mut state = lock(&shared);
-                state.stopped.get_or_insert(exit);
-                if let Some(child) = &mut state.child {
-                    // A child that has exited cannot be killed, which is no error.
-                    let _ = child.kill();
-                }
+        signals::handle(&[SIGINT, SIGTERM], move |signal| {
+            let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Terminated };
+            let mut state = lock(&shared);
+            state.stopped.get_or_insert(exit);
+            if let Some(child) = &mut state.child {
+                // A child that has exited cannot be killed, which is no error.
+                let _ = child.kill();
             }
-        };
-        let spawned: io::Result<_> = thread::Builder::new().name("oomph-signals".into()).spawn(listen);
-        spawned.map_err(CliError::Signals)?;
+        })?;
         Ok(Self { state })
     }
 
@@ -122,7 +114,12 @@ impl Prober {
                 Ok(Message::Error { message, causes, hint, out_of_memory }) => {
                     // The causes name the device and the reason.
                     let message = [vec![message], causes].concat().join(": ");
-                    probed.failure = Some(ProbeError::Failed { message, hint, report: out_of_memory });
+                    probed.failure = Some(ProbeError::Failed {
+                        message,
+                        hint,
+                        report: out_of_memory,
+                        is_out_of_memory: false,
+                    });
                 }
                 Err(_) => {}
             }

@@ -1,12 +1,10 @@
+use std::time::{Duration, Instant};
+
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use oomph_runs::{Event, Started, Tick};
 
-use super::{
-    eta::Eta,
-    header::header,
-    lines::{evaluated, figures},
-};
+use super::lines::{evaluated, figures, header};
 use crate::{
     echo,
     notices::Notices,
@@ -141,9 +139,13 @@ pub(super) const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";
 const FIGURES: &str = "{msg:.dim}";
 
 pub(super) fn bar(template: &str) -> ProgressBar {
+    ProgressBar::no_length().with_style(bar_style(template))
+}
+
+pub(super) fn bar_style(template: &str) -> ProgressStyle {
     // The templates are constants that a test parses.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::no_length().with_style(style.progress_chars("━╸─"))
+    style.progress_chars("━╸─")
 }
 
 /// Updates a bar. The texts on the right have one width, so that all bars end in one column.
@@ -161,6 +163,29 @@ fn fitting(text: String) -> String {
     text.chars().take(usize::from(columns)).collect()
 }
 
+/// Estimates the remaining time from the steps since the start. Evaluations and saves count, earlier processes do not.
+#[derive(Clone, Copy, Debug)]
+struct Eta {
+    start: Instant,
+    first: usize,
+}
+
+impl Eta {
+    /// Starts after the first `first` steps.
+    fn start(first: usize) -> Self {
+        Self { start: Instant::now(), first }
+    }
+
+    /// The estimated time from `step` to `end`; `None` before the first step.
+    fn left(&self, step: usize, end: usize) -> Option<Duration> {
+        estimate(self.start.elapsed(), step.saturating_sub(self.first), end.saturating_sub(step))
+    }
+}
+
+fn estimate(elapsed: Duration, done: usize, left: usize) -> Option<Duration> {
+    (done > 0).then(|| elapsed.div_f64(done as f64).mul_f64(left as f64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +195,19 @@ mod tests {
         for template in [BAR, FIGURES] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn remaining_steps_take_as_long_as_finished_ones() {
+        let seconds = Duration::from_secs;
+        assert_eq!(estimate(seconds(10), 0, 100), None);
+        assert_eq!(estimate(seconds(10), 5, 100), Some(seconds(200)));
+        assert_eq!(estimate(seconds(10), 5, 0), Some(seconds(0)));
+    }
+
+    #[test]
+    fn steps_of_an_earlier_process_do_not_count() {
+        assert_eq!(Eta::start(50).left(50, 100), None);
+        assert!(Eta::start(50).left(51, 100).is_some());
     }
 }

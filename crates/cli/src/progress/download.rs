@@ -1,10 +1,10 @@
 use std::sync::{Mutex, PoisonError};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use oomph_core::Bytes;
 use oomph_data::OpenEvent;
 
-use super::style::Style;
+use super::{Style, bars::bar_style};
 use crate::notices::Notices;
 
 /// The progress of downloads: a bar on a terminal, else a line at the start and at the end.
@@ -48,7 +48,7 @@ impl DownloadBar {
     /// Draws a bar; or writes a line and returns a hidden bar.
     fn start(&self, url: &str, done: u64, total: u64) -> ProgressBar {
         if self.style == Style::Bars {
-            let bar = ProgressBar::new(total).with_position(done).with_style(style());
+            let bar = ProgressBar::new(total).with_position(done).with_style(bar_style(BAR));
             bar.reset_eta();
             return bar.with_prefix(url.rsplit('/').next().unwrap_or(url).to_owned());
         }
@@ -77,15 +77,11 @@ impl Drop for DownloadBar {
 const BAR: &str =
     "{prefix:.bold} {wide_bar:.cyan/dim} {bytes:>10}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
 
-fn style() -> ProgressStyle {
-    // The template is a constant that a test parses.
-    let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
-    style.progress_chars("━╸─")
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use indicatif::ProgressStyle;
 
     use super::*;
 

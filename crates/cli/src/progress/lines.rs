@@ -1,15 +1,14 @@
 use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics};
 
-use super::header::header;
 use crate::{
     notices::Notices,
     numbers::{decimal, grouped, measured, percent, plural, power_of_two, rate},
+    table::pairs,
 };
 
 /// Progress without a terminal: one line per event.
 #[derive(Default)]
 pub(super) struct Lines {
-    notices: Notices,
     steps: usize,
 }
 
@@ -18,12 +17,12 @@ impl Lines {
         match event {
             Event::Started(started) => self.started(started),
             Event::Step(metrics) => self.step(metrics),
-            Event::Eval(metrics) => self.notices.line(evaluated(metrics)),
+            Event::Eval(metrics) => Notices::default().line(evaluated(metrics)),
             Event::Checkpoint(Saved { checkpoint, .. }) => {
-                self.notices.line(format!("saved {}", checkpoint.display()));
+                Notices::default().line(format!("saved {}", checkpoint.display()));
             }
-            Event::Warning { message } => self.notices.warning(message),
-            Event::Adapted(adapted) => self.notices.warning(adapted),
+            Event::Warning { message } => Notices::default().warning(message),
+            Event::Adapted(adapted) => Notices::default().warning(adapted),
             // A leak comes with a warning.
             Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
         }
@@ -31,11 +30,11 @@ impl Lines {
 
     fn started(&mut self, started: &Started) {
         self.steps = started.steps;
-        self.notices.line(header(started));
+        Notices::default().line(header(started));
     }
 
     fn step(&self, metrics: &StepMetrics) {
-        self.notices.line(format!(
+        Notices::default().line(format!(
             "step {}/{}  epoch {}  {}",
             grouped(metrics.step),
             grouped(self.steps),
@@ -43,6 +42,54 @@ impl Lines {
             figures(metrics, "  ")
         ));
     }
+}
+
+/// The planned peak and the limit.
+fn memory(started: &Started) -> String {
+    let planned = started.planned_peak_bytes;
+    let limit = started.limit_bytes.map(|limit| format!(", limit {limit}"));
+    format!("planned peak {planned}{}", limit.unwrap_or_default())
+}
+
+/// The lines at the start of a training.
+pub(super) fn header(started: &Started) -> String {
+    let Started { model, source, sample, batch, micro_batch, world_size, steps, steps_per_epoch, .. } =
+        started;
+    let replicas = if *world_size > 1 { format!(" over {world_size} replicas") } else { String::new() };
+    let device = match started.strategy {
+        Some(strategy) => format!("{} ({strategy})", started.device),
+        None => started.device.clone(),
+    };
+    let micro_batches = (*micro_batch < batch.div_ceil(*world_size))
+        .then(|| format!(" in micro-batches of {}", grouped(*micro_batch)));
+    let epochs = steps.div_ceil((*steps_per_epoch).max(1));
+    let resumed = started
+        .resumed_from
+        .as_ref()
+        .map(|path| format!("{}, after {}", path.display(), plural(started.first_step, "step")));
+    let frozen = (started.frozen_parameters > 0)
+        .then(|| format!("{} more parameters, not trained", grouped(started.frozen_parameters)));
+    let weights = started.weights.as_ref().map(|path| path.display().to_string());
+    pairs([
+        ("model", Some(format!("{model}, {} parameters", grouped(started.parameters)))),
+        ("frozen", frozen),
+        ("weights", weights),
+        (
+            "data",
+            Some(format!(
+                "{source}, {} to train on, {} held out ({sample})",
+                grouped(started.train_samples),
+                grouped(started.test_samples)
+            )),
+        ),
+        ("batch", Some(format!("{}{replicas}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
+        ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
+        ("device", Some(device.clone())),
+        ("policy", Some(started.policy.clone())),
+        ("memory", Some(memory(started))),
+        ("run", Some(started.run_dir.display().to_string())),
+        ("resumed", resumed),
+    ])
 }
 
 /// Loss, accuracy, loss scale, speed and memory of the last steps.

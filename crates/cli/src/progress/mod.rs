@@ -2,28 +2,26 @@
 
 mod bars;
 mod download;
-mod eta;
-mod header;
-mod json;
 mod lines;
 mod probe;
 mod profile;
-mod style;
+
+use std::io::{self, IsTerminal};
 
 use oomph_runs::{Event, Observer, Tick};
-use oomph_trainer::Stop;
+use oomph_trainer::{Stop, StopReason};
 
-use crate::{error::CliError, notices::Notices};
+use crate::{error::CliError, notices::Notices, output};
 
-use self::{bars::Bars, json::JsonLines, lines::Lines};
-pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar, style::Style};
+use self::{bars::Bars, lines::Lines};
+pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
 
 /// Shows the events of a training or an evaluation.
 pub(crate) struct Progress(Shown);
 
 enum Shown {
     Json(JsonLines),
-    Quiet(Notices),
+    Quiet,
     Bars(Bars),
     Lines(Lines),
 }
@@ -32,8 +30,8 @@ impl Progress {
     /// Progress in a style. `stop` stops the training if the reader of its JSON lines is gone.
     pub(crate) fn new(style: Style, stop: &Stop) -> Self {
         Self(match style {
-            Style::Json => Shown::Json(JsonLines::new(stop)),
-            Style::Quiet => Shown::Quiet(Notices::default()),
+            Style::Json => Shown::Json(JsonLines { stop: stop.clone(), failed: None }),
+            Style::Quiet => Shown::Quiet,
             Style::Bars => Shown::Bars(Bars::new()),
             Style::Lines => Shown::Lines(Lines::default()),
         })
@@ -43,8 +41,7 @@ impl Progress {
     pub(crate) fn notices(&self) -> Notices {
         match &self.0 {
             Shown::Bars(bars) => bars.notices(),
-            Shown::Quiet(notices) => notices.clone(),
-            Shown::Json(_) | Shown::Lines(_) => Notices::default(),
+            _ => Notices::default(),
         }
     }
 
@@ -68,9 +65,9 @@ impl Observer for Progress {
     fn event(&mut self, event: &Event) {
         match (&mut self.0, event) {
             (Shown::Json(lines), event) => lines.event(event),
-            (Shown::Quiet(notices), Event::Warning { message }) => notices.warning(message),
-            (Shown::Quiet(notices), Event::Adapted(adapted)) => notices.warning(adapted),
-            (Shown::Quiet(_), _) => {}
+            (Shown::Quiet, Event::Warning { message }) => Notices::default().warning(message),
+            (Shown::Quiet, Event::Adapted(adapted)) => Notices::default().warning(adapted),
+            (Shown::Quiet, _) => {}
             (Shown::Bars(bars), event) => bars.event(event),
             (Shown::Lines(lines), event) => lines.event(event),
         }
@@ -80,5 +77,56 @@ impl Observer for Progress {
         if let Shown::Bars(bars) = &mut self.0 {
             bars.tick(tick);
         }
+    }
+}
+
+/// Events as JSON lines on stdout.
+struct JsonLines {
+    stop: Stop,
+    /// The first write error, after which nothing is written.
+    failed: Option<io::Error>,
+}
+
+impl JsonLines {
+    fn event(&mut self, event: &Event) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Err(CliError::Output(error)) = output::print_json(event) {
+            // The reader is gone. The training stops and saves a checkpoint.
+            self.failed = Some(error);
+            self.stop.request(StopReason::Interrupt);
+        }
+    }
+}
+
+/// How a command shows progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Events as JSON lines on stdout.
+    Json,
+    /// Warnings alone.
+    Quiet,
+    /// Bars on a terminal.
+    Bars,
+    /// Plain lines on stderr.
+    Lines,
+}
+
+impl Style {
+    pub(crate) fn choose(json: bool, quiet: bool) -> Self {
+        // A dumb terminal cannot move the cursor up.
+        let draws = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        match () {
+            () if json => Self::Json,
+            () if quiet => Self::Quiet,
+            () if draws => Self::Bars,
+            () => Self::Lines,
+        }
+    }
+
+    /// Whether it shows progress and notices besides warnings.
+    pub(crate) fn is_verbose(self) -> bool {
+        matches!(self, Self::Bars | Self::Lines)
     }
 }

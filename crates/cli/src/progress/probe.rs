@@ -1,6 +1,6 @@
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar};
 
-use super::style::Style;
+use super::{Style, bars::bar_style};
 use crate::{echo, notices::Notices};
 
 /// A bar of the steps of the current child process, if stderr is a terminal.
@@ -17,9 +17,7 @@ impl ProbeBar {
         let draws = style == Style::Bars;
         let bar = draws.then(|| {
             echo::hide_control_keys();
-            // The template is a constant that a test parses.
-            let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
-            all.add(ProgressBar::new(0).with_style(style.progress_chars("━╸─")))
+            all.add(ProgressBar::new(0).with_style(bar_style(BAR)))
         });
         let notices = if draws { Notices::above(&all) } else { Notices::default() };
         Self { bar, processes, notices }
@@ -61,6 +59,8 @@ const BAR: &str = "{prefix:7.bold} {wide_bar:.cyan/dim} {pos:>5}/{len} steps  {m
 
 #[cfg(test)]
 mod tests {
+    use indicatif::ProgressStyle;
+
     use super::*;
 
     #[test]

@@ -2,8 +2,8 @@ use indicatif::ProgressBar;
 use oomph_runs::{Event, Observer, Tick};
 
 use super::{
+    Style,
     bars::{BAR, bar, show},
-    style::Style,
 };
 
 /// A bar of the steps of a profile, then of its evaluation.

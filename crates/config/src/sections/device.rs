@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{sharing::Sharing, strategy::Strategy};
+use super::sharing::{Sharing, Strategy};
 use crate::{
     device_name::DeviceName,
     error::ConfigError,
     precedence::{Rule, clash},
-    section::{Refused, Section},
+    section::{Refused, Section, as_items},
     value::Value,
 };
 
@@ -38,7 +38,9 @@ impl DeviceConfig {
     /// Reads the section. `batch` is `train.batch`; `train` has its setting.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
         let expected = "devices such as `cpu`, `cuda` or `cuda:0,cuda:1`";
-        let devices = section.or("devices", vec![DeviceName::Cpu], expected, as_devices)?;
+        let devices = section.or("devices", vec![DeviceName::Cpu], expected, |value| {
+            as_items(value, |name| name.parse().map_err(|_| Refused::Value))
+        })?;
         check_distinct(section, &devices)?;
         let (strategy, sharing) = Sharing::read(section, devices.len())?;
         if sharing.is_of_replicas()
@@ -75,22 +77,6 @@ fn check_distinct(section: &Section, devices: &[DeviceName]) -> Result<(), Confi
         return Err(section.invalid("devices", expected));
     }
     Ok(())
-}
-
-fn as_devices(value: &Value) -> Result<Vec<DeviceName>, Refused> {
-    let parsed = |text: &str| text.parse().map_err(|_| Refused::Value);
-    match value {
-        Value::String(text) => text.split(',').map(parsed).collect(),
-        Value::List(names) if names.is_empty() => Err(Refused::Value),
-        Value::List(names) => {
-            let device = |name: &Value| match name {
-                Value::String(text) => parsed(text),
-                _ => Err(Refused::Kind),
-            };
-            names.iter().map(device).collect()
-        }
-        _ => Err(Refused::Kind),
-    }
 }
 
 impl From<DeviceName> for Value {

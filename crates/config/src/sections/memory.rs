@@ -6,7 +6,7 @@ use crate::{
     device_name::DeviceName,
     error::ConfigError,
     precedence::{Rule, clash},
-    section::{Refused, Section},
+    section::{Refused, Section, as_integer, as_list, as_string, name_of},
     value::Value,
 };
 
@@ -53,11 +53,7 @@ pub enum Precision {
 impl Precision {
     /// As `memory.precision` has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Bf16 => "bf16",
-            Self::Fp16 => "fp16",
-        }
+        name_of(&PRECISIONS, &self)
     }
 }
 
@@ -191,20 +187,15 @@ impl Recompute {
 
     /// The name of the choice; `None` for a list of stages.
     pub fn name(&self) -> Option<&'static str> {
-        Self::NAMES.into_iter().find(|(_, known)| known == self).map(|(name, _)| name)
+        Some(name_of(&Self::NAMES, self)).filter(|name| !name.is_empty())
     }
 
     fn read(section: &Section) -> Result<Self, ConfigError> {
         let expected = "one of `none`, `ops`, `stages` or `auto`, or a list of names of stages";
-        let name_of = |value: &Value| match value {
-            Value::String(name) => Ok(name.clone()),
-            _ => Err(Refused::Kind),
-        };
         section.or("recompute", Self::None, expected, |value| match value {
             Value::String(chosen) => Self::named(chosen).ok_or(Refused::Value),
             Value::List(names) if names.is_empty() => Err(Refused::Value),
-            Value::List(names) => names.iter().map(name_of).collect::<Result<_, _>>().map(Self::Named),
-            _ => Err(Refused::Kind),
+            list => as_list(list, as_string).map(Self::Named),
         })
     }
 }
@@ -223,11 +214,7 @@ impl MicroBatch {
     fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
         section.read("micro_batch", "an integer of at least 1, or `auto`", |value| match value {
             Value::String(text) if text == "auto" => Ok(Self::Auto),
-            Value::Integer(samples) => {
-                let samples = usize::try_from(*samples).ok().filter(|samples| *samples >= 1);
-                samples.map(Self::Samples).ok_or(Refused::Value)
-            }
-            _ => Err(Refused::Kind),
+            samples => as_integer(samples, &(1..)).map(Self::Samples),
         })
     }
 }

@@ -6,5 +6,4 @@ pub mod optimizer;
 pub mod run;
 pub mod schedule;
 pub mod sharing;
-pub mod strategy;
 pub mod train;

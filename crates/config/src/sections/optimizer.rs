@@ -4,7 +4,7 @@ use crate::{
     error::ConfigError,
     precedence::{Owners, Rule},
     range::POSITIVE,
-    section::Section,
+    section::{Section, name_of},
 };
 
 /// `[optimizer]`: how gradients become steps.
@@ -157,30 +157,21 @@ const OWNERS: &Owners = &[
 ];
 
 impl OptimizerName {
-    /// All optimizers, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
-        Self::Sgd,
-        Self::Adam,
-        Self::AdamW,
-        Self::RmsProp,
-        Self::AdaGrad,
-        Self::Adan,
-        Self::Lion,
-        Self::Adafactor,
+    /// All optimizers with their names, in the order of the documentation.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("sgd", Self::Sgd),
+        ("adam", Self::Adam),
+        ("adamw", Self::AdamW),
+        ("rmsprop", Self::RmsProp),
+        ("adagrad", Self::AdaGrad),
+        ("adan", Self::Adan),
+        ("lion", Self::Lion),
+        ("adafactor", Self::Adafactor),
     ];
 
     /// The name as text, such as `adamw`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sgd => "sgd",
-            Self::Adam => "adam",
-            Self::AdamW => "adamw",
-            Self::RmsProp => "rmsprop",
-            Self::AdaGrad => "adagrad",
-            Self::Adan => "adan",
-            Self::Lion => "lion",
-            Self::Adafactor => "adafactor",
-        }
+        name_of(&Self::ALL, &self)
     }
 
     fn default_lr(self) -> f64 {
@@ -202,7 +193,7 @@ impl OptimizerName {
 
 impl Optimizer {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
-        let name = section.choice("name", "sgd", &OptimizerName::ALL.map(|name| (name.as_str(), name)))?;
+        let name = section.choice("name", "sgd", &OptimizerName::ALL)?;
         section.ledger.keep_applicable("name", OWNERS)?;
         Ok(Self {
             lr: section.number("lr", name.default_lr(), POSITIVE)?,

@@ -2,15 +2,47 @@
 
 use oomph_core::Bytes;
 
-use super::strategy::Strategy;
 use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
     precedence::{Owners, Rule},
     range::INSIDE_UNIT,
-    section::{Refused, Section},
-    value::Value,
+    section::{Refused, Section, as_items, name_of},
 };
+
+/// How several devices share the work, as `device.strategy` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// `auto`: none for one device, `ddp` for several.
+    Auto,
+    /// `dp`: replicas under one coordinator.
+    Dp,
+    /// `ddp`: equal replicas that all-reduce their gradients.
+    Ddp,
+    /// `model`: consecutive stages on consecutive devices.
+    Model,
+    /// `pipeline`: as `model`, with several micro-batches in flight.
+    Pipeline,
+}
+
+const STRATEGIES: [(&str, Strategy); 5] = [
+    ("auto", Strategy::Auto),
+    ("dp", Strategy::Dp),
+    ("ddp", Strategy::Ddp),
+    ("model", Strategy::Model),
+    ("pipeline", Strategy::Pipeline),
+];
+
+impl Strategy {
+    /// The name, as `device.strategy` has it.
+    pub fn name(self) -> &'static str {
+        name_of(&STRATEGIES, &self)
+    }
+
+    fn read(section: &Section) -> Result<Self, ConfigError> {
+        section.choice("strategy", "auto", &STRATEGIES)
+    }
+}
 
 /// How the devices share the work: the strategy in force with its own settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,18 +248,8 @@ impl Cut {
             "" => Err(Refused::Value),
             name => Ok(name.to_owned()),
         };
-        section.read("split_points", "names of stages such as `layer3`, at least one", |value| match value {
-            Value::String(text) => text.split(',').map(name).collect(),
-            Value::List(names) if names.is_empty() => Err(Refused::Value),
-            Value::List(names) => {
-                let item = |value: &Value| match value {
-                    Value::String(text) => name(text),
-                    _ => Err(Refused::Kind),
-                };
-                names.iter().map(item).collect()
-            }
-            _ => Err(Refused::Kind),
-        })
+        let expected = "names of stages such as `layer3`, at least one";
+        section.read("split_points", expected, |value| as_items(value, name))
     }
 }
 

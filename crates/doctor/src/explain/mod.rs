@@ -2,7 +2,7 @@
 
 mod known;
 
-use self::known::{KNOWN, OUT_OF_MEMORY};
+use self::known::{CODES, KNOWN, OUT_OF_MEMORY};
 
 /// The meaning of an error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +18,13 @@ pub struct Explanation {
 struct Known {
     /// The message matches if it contains all texts of one of these lists.
     texts: &'static [&'static [&'static str]],
-    /// The driver's code (`CUresult`), for messages that contain nothing else.
-    code: Option<u16>,
     meaning: Explanation,
 }
 
 impl Known {
     fn matches(&self, message: &str) -> bool {
         contains_all_of_one(self.texts, message)
-            || self.code.is_some_and(|code| code_in(message) == Some(code.to_string().as_str()))
+            || named_code(message).is_some_and(|name| contains_all_of_one(self.texts, name))
     }
 }
 
@@ -71,11 +69,11 @@ fn contains_all_of_one(texts: &[&[&str]], message: &str) -> bool {
     texts.iter().any(|all| all.iter().all(|text| message.contains(text)))
 }
 
-/// The number in `the CUDA driver failed with code 100`.
-fn code_in(message: &str) -> Option<&str> {
+/// The name of the code in `the CUDA driver failed with code 100`.
+fn named_code(message: &str) -> Option<&'static str> {
     let (_, rest) = message.split_once("CUDA driver failed with code ")?;
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-    Some(&rest[..end])
+    CODES.iter().find(|(code, _)| code.to_string() == rest[..end]).map(|(_, name)| *name)
 }
 
 #[cfg(test)]

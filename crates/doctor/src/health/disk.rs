@@ -1,3 +1,5 @@
+//! Checks of file systems: the folder of runs, the cache, and `/dev/shm`.
+
 use std::{io, path::Path};
 
 use oomph_core::Bytes;
@@ -12,17 +14,17 @@ const LITTLE: Bytes = Bytes::mib(5 << 10);
 
 /// The space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Space {
-    pub(super) total_bytes: Bytes,
+struct Space {
+    total_bytes: Bytes,
     /// Free bytes for this user.
-    pub(super) free_bytes: Bytes,
+    free_bytes: Bytes,
     /// Whether no more files can be created, whatever space is left.
-    pub(super) is_out_of_files: bool,
+    is_out_of_files: bool,
 }
 
 impl Space {
     /// The space of the path's file system.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
+    fn of(path: &Path) -> io::Result<Self> {
         let found = statvfs(path)?;
         let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(found.f_frsize));
         Ok(Self {
@@ -92,6 +94,41 @@ fn writable(folder: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
+const SHARED_MEMORY: &str = "shared memory";
+
+/// The default size in a container.
+const DOCKER: Bytes = Bytes::mib(64);
+
+/// Checks `/dev/shm`, through which NCCL connects the GPUs of a machine. A single GPU does not need it.
+pub fn shared_memory(gpus: usize) -> Check {
+    judged_shared_memory(Space::of(Path::new("/dev/shm")), gpus > 1)
+}
+
+fn judged_shared_memory(space: io::Result<Space>, needed: bool) -> Check {
+    let Ok(Space { total_bytes, free_bytes, .. }) = space else {
+        let finding = "`/dev/shm` does not exist";
+        return if needed {
+            warning(finding)
+        } else {
+            Check::ok(SHARED_MEMORY, format!("{finding}; only NCCL needs it"))
+        };
+    };
+    let finding = format!("{free_bytes} of {total_bytes} free in `/dev/shm`");
+    match free_bytes <= DOCKER {
+        true if needed => warning(&format!("{finding}, too little for NCCL")),
+        true => {
+            Check::ok(SHARED_MEMORY, format!("{finding}; small, but only NCCL with several GPUs needs it"))
+        }
+        false => Check::ok(SHARED_MEMORY, finding),
+    }
+}
+
+fn warning(finding: &str) -> Check {
+    let hint = "start the container with `--shm-size=1g` or more, or `--ipc=host`; elsewhere \
+                `mount -o remount,size=1g /dev/shm` (as root)";
+    Check::warning(SHARED_MEMORY, finding, hint)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +182,32 @@ mod tests {
             state_and_finding(&judged_cache(Path::new("/c"), Err(refused))),
             (CheckState::Warning, "`/c` cannot be written to: read-only filesystem or storage medium")
         );
+    }
+
+    fn shared(total: u64, free: u64) -> io::Result<Space> {
+        Ok(Space { total_bytes: Bytes::mib(total), free_bytes: Bytes::mib(free), is_out_of_files: false })
+    }
+
+    #[test]
+    fn several_gpus_need_more_than_a_container_gets() {
+        assert_eq!(
+            state_and_finding(&judged_shared_memory(shared(64, 64), true)),
+            (CheckState::Warning, "64.0 MiB of 64.0 MiB free in `/dev/shm`, too little for NCCL")
+        );
+        assert_eq!(judged_shared_memory(shared(64, 64), false).state, CheckState::Ok);
+        assert_eq!(
+            state_and_finding(&judged_shared_memory(shared(4096, 1024), true)),
+            (CheckState::Ok, "1.00 GiB of 4.00 GiB free in `/dev/shm`")
+        );
+    }
+
+    #[test]
+    fn without_it_one_gpu_still_works() {
+        let none = || Err(io::ErrorKind::NotFound.into());
+        assert_eq!(
+            state_and_finding(&judged_shared_memory(none(), true)),
+            (CheckState::Warning, "`/dev/shm` does not exist")
+        );
+        assert_eq!(judged_shared_memory(none(), false).state, CheckState::Ok);
     }
 }

@@ -14,18 +14,16 @@ mod hardware;
 mod host_memory;
 mod limits;
 mod processor;
-mod shared_memory;
 mod visible;
 
 pub use device_files::device_files;
-pub use disk::{cache, disk};
+pub use disk::{cache, disk, shared_memory};
 pub use driver::driver;
 pub use gpu::{gpu, lost};
 pub use hardware::Hardware;
 pub use host_memory::host_memory;
 pub use limits::limits;
 pub use processor::processor;
-pub use shared_memory::shared_memory;
 pub use visible::visible_devices;
 
 /// A machine for tests: files below a temporary folder.

@@ -4,7 +4,7 @@ use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
-use super::arguments::CompareArguments;
+use super::{arguments::CompareArguments, optimizer::Chosen};
 use crate::{configuration::Flag, error::CliError, numbers::grouped};
 
 /// A setting that varies over the rows.
@@ -19,8 +19,8 @@ pub(super) struct Axis {
     is_self_explanatory: bool,
     /// The values of the flag, as typed.
     typed: fn(&CompareArguments) -> Vec<String>,
-    /// The keys and values that the typed value of this index sets in a configuration.
-    settings: fn(&CompareArguments, usize, &Config) -> Vec<(String, String)>,
+    /// The keys and values that a typed value sets in a configuration, from the configuration without it.
+    settings: fn(&str, &Config) -> Vec<(String, String)>,
     /// The value in a configuration.
     of: fn(&Config) -> Value,
 }
@@ -32,7 +32,8 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "optimizer",
         is_self_explanatory: true,
         typed: |arguments| arguments.optimizers.iter().map(ToString::to_string).collect(),
-        settings: |arguments, index, base| arguments.optimizers[index].settings(base),
+        // The text is that of a parsed optimizer.
+        settings: |typed, base| typed.parse().map(|chosen: Chosen| chosen.settings(base)).unwrap_or_default(),
         of: |config| config.optimizer.kind.name().into(),
     },
     Axis {
@@ -41,7 +42,7 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "batch",
         is_self_explanatory: false,
         typed: |arguments| arguments.batches.iter().map(ToString::to_string).collect(),
-        settings: |arguments, index, _| vec![("train.batch".into(), arguments.batches[index].to_string())],
+        settings: |typed, _| vec![("train.batch".into(), typed.into())],
         of: |config| config.train.batch.into(),
     },
     Axis {
@@ -50,9 +51,7 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "micro-batch",
         is_self_explanatory: false,
         typed: |arguments| arguments.micro_batches.iter().map(ToString::to_string).collect(),
-        settings: |arguments, index, _| {
-            vec![("memory.micro_batch".into(), arguments.micro_batches[index].to_string())]
-        },
+        settings: |typed, _| vec![("memory.micro_batch".into(), typed.into())],
         of: |config| match config.memory.micro_batch {
             Some(MicroBatch::Samples(samples)) => samples.into(),
             Some(MicroBatch::Auto) => "auto".into(),
@@ -65,7 +64,7 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "precision",
         is_self_explanatory: true,
         typed: |arguments| arguments.precisions.clone(),
-        settings: |arguments, index, _| set("memory.precision", &arguments.precisions[index]),
+        settings: |typed, _| set("memory.precision", typed),
         of: |config| config.memory.precision.name().into(),
     },
     Axis {
@@ -74,7 +73,7 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "recompute",
         is_self_explanatory: false,
         typed: |arguments| arguments.recompute.clone(),
-        settings: |arguments, index, _| recompute(&arguments.recompute[index]),
+        settings: |typed, _| recompute(typed),
         of: |config| match &config.memory.recompute {
             Recompute::Named(names) => names.join("+").into(),
             named => named.name().into(),
@@ -86,7 +85,7 @@ pub(super) const AXES: [Axis; 6] = [
         heading: "lean",
         is_self_explanatory: false,
         typed: |arguments| arguments.lean.iter().map(ToString::to_string).collect(),
-        settings: |arguments, index, _| vec![("memory.lean".into(), arguments.lean[index].to_string())],
+        settings: |typed, _| vec![("memory.lean".into(), typed.into())],
         of: |config| config.memory.lean.to_string().into(),
     },
 ];
@@ -146,48 +145,41 @@ pub(super) fn combinations(
     base: &Config,
     registry: &Registry,
 ) -> Vec<Combination> {
-    let mut all: Vec<[Option<usize>; AXES.len()]> = vec![[None; AXES.len()]];
-    for (axis, number) in AXES.iter().zip(0..) {
-        let count = (axis.typed)(arguments).len();
-        if count > 0 {
-            let with = |chosen: [Option<usize>; AXES.len()], index| {
-                let mut chosen = chosen;
-                chosen[number] = Some(index);
-                chosen
-            };
-            all =
-                all.into_iter().flat_map(|chosen| (0..count).map(move |index| with(chosen, index))).collect();
-        }
+    let mut all: Vec<[Option<String>; AXES.len()]> = vec![[const { None }; AXES.len()]];
+    for (number, axis) in AXES.iter().enumerate().filter(|(_, axis)| axis.is_varied(arguments)) {
+        let typed = (axis.typed)(arguments);
+        let with = |chosen: &[Option<String>; AXES.len()]| {
+            let mut all = vec![chosen.clone(); typed.len()];
+            all.iter_mut().zip(&typed).for_each(|(chosen, typed)| chosen[number] = Some(typed.clone()));
+            all
+        };
+        all = all.iter().flat_map(with).collect();
     }
-    all.into_iter().map(|chosen| combination(arguments, base, registry, chosen)).collect()
+    all.iter().map(|chosen| combination(arguments, base, registry, chosen)).collect()
 }
 
 fn combination(
     arguments: &CompareArguments,
     base: &Config,
     registry: &Registry,
-    chosen: [Option<usize>; AXES.len()],
+    chosen: &[Option<String>; AXES.len()],
 ) -> Combination {
-    let settings = AXES.each_ref().map(|axis| axis.settings);
-    let settings: [Vec<(String, String)>; AXES.len()] = std::array::from_fn(|number| {
-        chosen[number].map(|index| settings[number](arguments, index, base)).unwrap_or_default()
+    let settings: Vec<_> = AXES
+        .iter()
+        .zip(chosen)
+        .flat_map(|(axis, typed)| Some((axis.flag, (axis.settings)(typed.as_ref()?, base))))
+        .collect();
+    let flags = settings.iter().flat_map(|(name, settings)| {
+        settings.iter().map(|(key, value)| Flag { name, key, value: Some(value) })
     });
-    let mut flags = Vec::new();
-    for (axis, settings) in AXES.iter().zip(&settings) {
-        let name = axis.flag;
-        flags.extend(settings.iter().map(|(key, value)| Flag { name, key, value: Some(value) }));
-    }
     let read = |config: Config| -> Result<Config, CliError> {
         registry.read(&config)?;
         Ok(config)
     };
-    let config = arguments.load(&flags).and_then(read);
-    let values = std::array::from_fn(|number| {
-        let axis = &AXES[number];
-        match chosen[number].and_then(|index| (axis.typed)(arguments).into_iter().nth(index)) {
-            Some(typed) => typed.parse::<u64>().map_or_else(|_| Value::from(typed), Value::from),
-            None => (axis.of)(config.as_ref().unwrap_or(base)),
-        }
+    let config = arguments.load(&flags.collect::<Vec<_>>()).and_then(read);
+    let values = std::array::from_fn(|number| match &chosen[number] {
+        Some(typed) => typed.parse::<u64>().map_or_else(|_| typed.as_str().into(), Value::from),
+        None => (AXES[number].of)(config.as_ref().unwrap_or(base)),
     });
     Combination { values, config }
 }

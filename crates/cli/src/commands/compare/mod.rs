@@ -6,8 +6,6 @@ mod optimizer;
 mod report;
 mod row;
 
-use oomph_trainer::open;
-use oomph_trainer::open_to_plan;
 use std::path::Path;
 
 use oomph_config::{Config, DeviceName};
@@ -15,6 +13,7 @@ use oomph_timeline::export;
 use oomph_trainer::{
     Registry,
     measure::{check_alone, plan_step},
+    open, open_to_plan,
 };
 
 pub(crate) use self::arguments::CompareArguments;

@@ -15,7 +15,10 @@ use super::{
 use crate::{
     numbers::{decimal, grouped, rate},
     probe::{Measured, Planned},
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
     verdict::Verdict,
 };
 
@@ -102,13 +105,13 @@ impl Report {
     }
 
     fn table(&self) -> Table<COLUMNS> {
-        let mut align = [Align::Right; COLUMNS];
-        align[0] = Align::Left;
-        align[COLUMNS - 1] = Align::Left;
-        let mut table = Table::new(align);
-        table.heading(std::array::from_fn(|column| match column.checked_sub(AXES.len()) {
+        let heading = |column: usize| match column.checked_sub(AXES.len()) {
             None => AXES[column].heading,
             Some(figure) => FIGURES[figure].heading,
+        };
+        let mut table = Table::new(std::array::from_fn(|column| match column {
+            0 | LAST => Left(heading(column)),
+            _ => Right(heading(column)),
         }));
         let cells: Vec<[String; COLUMNS]> = self.rows.iter().map(|row| self.cells(row)).collect();
         let marks: Vec<[bool; COLUMNS]> = self.marks();
@@ -166,6 +169,7 @@ struct Figure {
 }
 
 const COLUMNS: usize = AXES.len() + FIGURES.len();
+const LAST: usize = COLUMNS - 1;
 
 const FIGURES: [Figure; 10] = [
     Figure { heading: "lr", text: |row, _| row.lr.map(short).unwrap_or_default(), cost: |_| None },

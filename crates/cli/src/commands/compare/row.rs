@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The plan and the measurement of one combination.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Row {
     pub(super) values: Values,
     /// The base learning rate; `None` if the training is impossible.
@@ -31,12 +31,10 @@ impl Row {
     pub(super) fn failed(values: Values, error: &CliError) -> Self {
         Self {
             values,
-            lr: None,
-            planned: None,
-            measured: None,
             verdict: Some(Verdict::Failed),
             error: Some(error.to_string()),
             hint: error.hint(),
+            ..Self::default()
         }
     }
 
@@ -45,15 +43,8 @@ impl Row {
         let fits = |limit| fits(planned.peak_bytes(), limit, backend(session));
         let verdict =
             planned.limit_bytes.map(|limit| if fits(limit) { Verdict::Fits } else { Verdict::DoesNotFit });
-        Self {
-            values,
-            lr: Some(session.config.optimizer.lr),
-            verdict,
-            planned: Some(planned),
-            measured: None,
-            error: None,
-            hint: None,
-        }
+        let lr = Some(session.config.optimizer.lr);
+        Self { values, lr, verdict, planned: Some(planned), ..Self::default() }
     }
 
     /// A training that ran in a child.

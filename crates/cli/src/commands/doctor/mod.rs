@@ -1,24 +1,30 @@
 //! `oomph doctor`: problems of this machine, its driver and this build.
 
-mod build;
 mod gpus;
 mod report;
-mod trial;
 
-use std::{env, num::NonZeroUsize, path::Path, thread};
+use std::{env, num::NonZeroUsize, panic::catch_unwind, path::Path, thread};
 
 use clap::Args;
 use oomph_config::DeviceName;
 use oomph_doctor::{
-    Check, CheckState,
+    Check, CheckState, HAS_CUDA,
     health::{self, Hardware},
 };
 use oomph_memory::processes::Procfs;
-use oomph_trainer::cache_dir;
+use oomph_trainer::{
+    cache_dir,
+    device::{TrialError, try_device},
+};
 use serde::Serialize;
 
-use self::{build::build, gpus::gpus, report::report, trial::trial};
-use crate::{error::CliError, exit::Exit, output};
+use self::{gpus::gpus, report::report};
+use crate::{
+    bug::{self, Bug},
+    error::CliError,
+    exit::Exit,
+    output,
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -48,11 +54,8 @@ struct Diagnosis {
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, CliError> {
     let checks = checks(&arguments.devices);
     let problems = checks.iter().filter(|check| check.state == CheckState::Problem).count();
-    if arguments.json {
-        output::print_json(&Diagnosis { checks, problems })?;
-    } else {
-        output::print(&report(&checks))?;
-    }
+    let diagnosis = Diagnosis { checks, problems };
+    output::show(arguments.json, &diagnosis, || report(&diagnosis.checks))?;
     Ok(if problems == 0 { Exit::Success } else { Exit::Failure })
 }
 
@@ -61,7 +64,7 @@ fn checks(devices: &[DeviceName]) -> Vec<Check> {
     let hardware = Hardware::find(&procfs);
     let asked = devices.iter().filter(|device| matches!(device, DeviceName::Cuda(_))).count();
     // GPU checks are required if this process has a GPU that the build can use.
-    let needed = asked > 0 || (oomph_doctor::HAS_CUDA && !hardware.nodes.is_empty());
+    let needed = asked > 0 || (HAS_CUDA && !hardware.nodes.is_empty());
     let several = asked.max(hardware.count()) > 1;
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut checks = vec![
@@ -76,4 +79,46 @@ fn checks(devices: &[DeviceName]) -> Vec<Check> {
     checks.extend(gpus(&procfs, &hardware, needed, several));
     checks.extend(devices.iter().map(|device| trial(*device)));
     checks
+}
+
+/// The version and the features of this build.
+fn build() -> Check {
+    let cuda = if HAS_CUDA { "with CUDA" } else { "for the CPU only" };
+    let finding = format!("oomph {}, {cuda}", env!("CARGO_PKG_VERSION"));
+    if oomph_memory::is_installed() {
+        return Check::ok("build", format!("{finding}, with the memory meter"));
+    }
+    Check::warning(
+        "build",
+        format!("{finding}, without the memory meter"),
+        "put `oomph::install_meter!();` into the program's `main.rs`: without it, nothing is measured and memory \
+         limits have no effect",
+    )
+}
+
+/// Opens a device and checks a matrix product on it.
+fn trial(device: DeviceName) -> Check {
+    let name = device.to_string();
+    match catch_unwind(|| try_device(device)) {
+        Ok(Ok(())) => Check::ok(name, "opened; a matrix product is correct"),
+        Ok(Err(TrialError::Device(error))) => {
+            let hint = error.hint().unwrap_or_else(|| "`nvidia-smi` shows the state of the GPU".to_owned());
+            Check::problem(name, error.to_string(), hint)
+        }
+        // If the device thread panicked in a kernel, only the wrong result shows it.
+        Ok(Err(error @ TrialError::Wrong { .. })) => match bug::known_panic() {
+            Some(panic) => panicked(name, &panic),
+            None => {
+                let hint =
+                    "restart the machine; if the result is still wrong, the hardware or a kernel is broken";
+                Check::problem(name, error.to_string(), hint)
+            }
+        },
+        Err(_) => panicked(name, &bug::last_panic()),
+    }
+}
+
+fn panicked(name: String, panic: &Bug) -> Check {
+    let explanation = panic.explanation().map(|it| format!("; likely: {}", it.what));
+    Check::problem(name, format!("{panic}{}", explanation.unwrap_or_default()), panic.hint())
 }

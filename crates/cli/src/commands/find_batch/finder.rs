@@ -196,7 +196,7 @@ impl<'a> Finder<'a> {
             is_proven: found.is_proven,
             chosen,
             limit_bytes: self.limit_bytes,
-            rows: &self.rows,
+            probes: self.rows.clone(),
             capped,
         };
         Report::new(self.session, self.subject, outcome)

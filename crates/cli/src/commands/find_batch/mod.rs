@@ -5,14 +5,12 @@ mod finder;
 mod plans;
 mod report;
 mod row;
-mod share;
 mod subject;
 
-use oomph_trainer::open_to_plan;
 use std::path::PathBuf;
 
 use oomph_config::{Config, ConfigFile, Value};
-use oomph_trainer::{Registry, SessionError, device::find_device};
+use oomph_trainer::{Registry, SessionError, device::find_device, open_to_plan};
 
 pub(crate) use self::arguments::FindBatchArguments;
 use self::finder::Finder;
@@ -49,7 +47,7 @@ pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result
         (Some(exit), _) => Ok(exit),
         // The JSON object on stdout contains the error.
         (None, Some(error)) if arguments.json => {
-            failure::report(&error, error.hint(), error.out_of_memory(), false);
+            failure::report(&error, false);
             Ok(error.exit())
         }
         (None, Some(error)) => Err(error),

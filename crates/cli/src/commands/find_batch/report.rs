@@ -8,13 +8,13 @@ use oomph_engine::session::largest_train_batch;
 use oomph_trainer::Session;
 use serde::Serialize;
 
-use super::{
-    row::{Probe, Row},
-    subject::Subject,
-};
+use super::{row::Row, subject::Subject};
 use crate::{
     numbers::{grouped, rate},
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 /// The result as JSON.
@@ -38,7 +38,7 @@ pub(super) struct Report {
     is_proven: bool,
     /// The memory limit without the margin.
     limit_bytes: Option<Bytes>,
-    pub(super) probes: Vec<Probe>,
+    pub(super) probes: Vec<Row>,
     /// Growth of memory per step with the chosen batch: a longer training runs out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     growth_bytes_per_step: Option<Bytes>,
@@ -60,19 +60,19 @@ struct Searched {
 }
 
 /// The end of a search.
-pub(super) struct Outcome<'a> {
+pub(super) struct Outcome {
     pub(super) is_proven: bool,
     /// The size to use, if one fits.
     pub(super) chosen: Option<usize>,
     pub(super) limit_bytes: Option<Bytes>,
-    pub(super) rows: &'a [Row],
+    pub(super) probes: Vec<Row>,
     /// Why the search tried no larger sizes.
     pub(super) capped: Option<String>,
 }
 
 impl Report {
-    pub(super) fn new(session: &Session, subject: Subject, outcome: Outcome<'_>) -> Self {
-        let Outcome { is_proven, chosen, limit_bytes, rows, capped } = outcome;
+    pub(super) fn new(session: &Session, subject: Subject, outcome: Outcome) -> Self {
+        let Outcome { is_proven, chosen, limit_bytes, probes, capped } = outcome;
         let batch = session.config.train.batch;
         let share = session.share_of(largest_train_batch(session));
         let devices: Vec<_> = session.config.device.devices.iter().map(ToString::to_string).collect();
@@ -86,8 +86,8 @@ impl Report {
             micro_batches: micro_batch.map(|micro_batch| share.div_ceil(micro_batch)),
             is_proven,
             limit_bytes,
-            probes: rows.iter().map(Row::probe).collect(),
-            growth_bytes_per_step: chosen.and_then(|chosen| growth(rows, chosen)),
+            growth_bytes_per_step: chosen.and_then(|chosen| growth(&probes, chosen)),
+            probes,
             capped,
             interrupted: false,
             written: None,
@@ -132,10 +132,15 @@ impl Report {
     }
 
     fn table(&self) -> Table<7> {
-        use Align::{Left, Right};
-        let mut table = Table::new([Right, Right, Right, Right, Right, Right, Left]);
-        let name = self.searched.subject.name();
-        table.heading([name, "planned peak", "peak in use", "reserved", "step", "samples/s", ""]);
+        let mut table = Table::new([
+            Right(self.searched.subject.name()),
+            Right("planned peak"),
+            Right("peak in use"),
+            Right("reserved"),
+            Right("step"),
+            Right("samples/s"),
+            Left(""),
+        ]);
         let chosen = self.micro_batch.or(self.largest_batch);
         for probe in &self.probes {
             let bytes = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
@@ -146,7 +151,7 @@ impl Report {
                 bytes(probe.reserved_bytes),
                 probe.step_seconds.map(seconds).unwrap_or_default(),
                 probe.samples_per_second.map(rate).unwrap_or_default(),
-                probe.verdict(),
+                probe.text(),
             ];
             if Some(probe.batch) == chosen { table.strong(row) } else { table.row(row) }
         }
@@ -189,7 +194,7 @@ fn growth(rows: &[Row], chosen: usize) -> Option<Bytes> {
     /// Less than this is noise.
     const LEAST: Bytes = Bytes::new(4096);
     let row = rows.iter().find(|row| row.batch == chosen)?;
-    Some(row.rehearsed?.growth_bytes).filter(|growth| *growth >= LEAST)
+    row.growth_bytes.filter(|growth| *growth >= LEAST)
 }
 
 /// `41 ms`, `1.30 s`.

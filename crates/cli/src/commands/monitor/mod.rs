@@ -1,26 +1,20 @@
 //! `oomph monitor`: the memory of GPUs and host with the processes that use it, sampled repeatedly.
 
 mod interval;
-mod processors;
 mod report;
 mod sample;
 mod screen;
 
 use std::{
-    io,
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    thread,
     time::Duration,
 };
 
 use clap::Args;
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::Signals,
-};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::{interval::interval, report::report, sample::Sampler, screen::Screen};
-use crate::{error::CliError, exit::Exit, notices::Notices, output};
+use crate::{error::CliError, exit::Exit, notices::Notices, output, signals};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -47,7 +41,7 @@ pub(crate) struct MonitorArguments {
 }
 
 pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
-    let signals = signals()?;
+    let stopped = stopped()?;
     let mut sampler = Sampler::open();
     // A terminal is redrawn; files and pipes get one report after the other.
     let mut screen = if arguments.json || arguments.once { None } else { Screen::open() };
@@ -70,7 +64,7 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
         if arguments.once {
             return Ok(Exit::Success);
         }
-        match signals.recv_timeout(arguments.interval) {
+        match stopped.recv_timeout(arguments.interval) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(exit) => return Ok(exit),
             // The signal thread lives as long as the process.
@@ -95,16 +89,12 @@ fn note_missing_gpu(sampler: &Sampler) {
 }
 
 /// Receives the exit code after SIGINT or SIGTERM. SIGINT is the normal end of a monitor and no error.
-fn signals() -> Result<Receiver<Exit>, CliError> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CliError::Signals)?;
+fn stopped() -> Result<Receiver<Exit>, CliError> {
     let (sender, receiver) = channel();
-    let listen = move || {
-        for signal in signals.forever() {
-            let exit = if signal == SIGINT { Exit::Success } else { Exit::Terminated };
-            // Without a receiver the command has ended.
-            let _ = sender.send(exit);
-        }
-    };
-    let spawned: io::Result<_> = thread::Builder::new().name("oomph-signals".into()).spawn(listen);
-    spawned.map(|_| receiver).map_err(CliError::Signals)
+    signals::handle(&[SIGINT, SIGTERM], move |signal| {
+        let exit = if signal == SIGINT { Exit::Success } else { Exit::Terminated };
+        // Without a receiver the command has ended.
+        let _ = sender.send(exit);
+    })?;
+    Ok(receiver)
 }

@@ -5,7 +5,10 @@ use super::sample::{CardSample, MemorySample, ProcessSample, Sample, Training};
 use crate::{
     notices::printable,
     numbers::{duration, percent},
-    table::{Align, Table, pairs},
+    table::{
+        Column::{Left, Right},
+        Table, pairs,
+    },
 };
 
 /// The maximum number of characters of a command.
@@ -34,9 +37,17 @@ pub(super) fn report(sample: &Sample) -> String {
 }
 
 fn cards(cards: &[CardSample]) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Left, Right, Right, Right, Right, Right, Right, Left]);
-    table.heading(["card", "device", "used", "of", "", "busy", "°C", "watts", "model"]);
+    let mut table = Table::new([
+        Right("card"),
+        Left("device"),
+        Right("used"),
+        Right("of"),
+        Right(""),
+        Right("busy"),
+        Right("°C"),
+        Right("watts"),
+        Left("model"),
+    ]);
     for card in cards {
         let [used, of, share] = memory(&card.memory);
         table.row([
@@ -76,9 +87,16 @@ fn watts(draws: Option<f64>, may: Option<f64>) -> String {
 }
 
 fn processes(cards: &[CardSample]) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Right, Left, Right, Right, Right, Left, Left]);
-    table.heading(["card", "pid", "user", "memory", "busy", "age", "", "command"]);
+    let mut table = Table::new([
+        Right("card"),
+        Right("pid"),
+        Left("user"),
+        Right("memory"),
+        Right("busy"),
+        Right("age"),
+        Left(""),
+        Left("command"),
+    ]);
     for (card, process) in cards.iter().flat_map(|card| card.processes.iter().map(move |it| (card, it))) {
         let cells = [
             card.index.to_string(),
@@ -117,9 +135,15 @@ fn host(host: &HostMemory) -> String {
 }
 
 fn trainings(trainings: &[Training]) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Left, Right, Right, Right, Right, Left]);
-    table.heading(["pid", "user", "memory", "peak", "CPU", "age", "command"]);
+    let mut table = Table::new([
+        Right("pid"),
+        Left("user"),
+        Right("memory"),
+        Right("peak"),
+        Right("CPU"),
+        Right("age"),
+        Left("command"),
+    ]);
     for training in trainings {
         table.row([
             training.pid.to_string(),

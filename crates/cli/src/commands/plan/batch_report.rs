@@ -5,11 +5,14 @@ use oomph_timeline::Category;
 
 use super::{
     batch_plan::{BatchPlan, PlannedBatch, PlannedPeak},
-    levers::{lever_table, margin, shortage},
+    levers::{lever_table, margin, verdict},
 };
 use crate::{
     numbers::grouped,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 pub(super) fn report(plan: &BatchPlan) -> String {
@@ -35,22 +38,19 @@ fn head(plan: &BatchPlan) -> String {
 }
 
 fn table(plan: &BatchPlan) -> Table<11> {
-    let mut align = [Align::Right; 11];
-    align[10] = Align::Left;
-    let mut table = Table::new(align);
     let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
-    table.heading([
-        "batch",
-        if plan.world_size > 1 { "per device" } else { "" },
-        "planned peak",
-        "parameters",
-        "gradients",
-        "optimizer state",
-        "activations",
-        "inputs",
-        "workspace",
-        "other",
-        &fits,
+    let mut table = Table::new([
+        Right("batch"),
+        Right(if plan.world_size > 1 { "per device" } else { "" }),
+        Right("planned peak"),
+        Right("parameters"),
+        Right("gradients"),
+        Right("optimizer state"),
+        Right("activations"),
+        Right("inputs"),
+        Right("workspace"),
+        Right("other"),
+        Left(&fits),
     ]);
     for batch in &plan.batches {
         let row = match &batch.planned {
@@ -75,11 +75,6 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
     };
-    let verdict = match (planned.fits, plan.limit_bytes) {
-        (Some(true), _) => "fits".to_owned(),
-        (Some(false), Some(limit)) => shortage(plan.rules.margin, planned.planned_peak_bytes, limit),
-        _ => String::new(),
-    };
     [
         grouped(batch.batch),
         grouped(batch.samples_per_device),
@@ -91,7 +86,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         of(Category::Inputs),
         of(Category::Workspace),
         of(Category::Other),
-        verdict,
+        verdict(planned.fits, plan.rules.margin, planned.planned_peak_bytes, plan.limit_bytes),
     ]
 }
 

@@ -3,13 +3,15 @@ use oomph_core::Bytes;
 
 use crate::{
     numbers::percent,
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 /// Settings that make a plan fit, with the new peak and the cost of each.
 pub(super) fn lever_table(levers: &[Advice]) -> Table<4> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Right, Left, Left]);
+    let mut table = Table::new([Left(""), Right(""), Left(""), Left("")]);
     for advice in levers {
         let peak = format!("planned peak {}", advice.planned_peak_bytes);
         table.row([format!("  {}", advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]);
@@ -17,11 +19,13 @@ pub(super) fn lever_table(levers: &[Advice]) -> Table<4> {
     table
 }
 
-/// Why a planned peak does not fit a limit; `share` is the safety margin.
-pub(super) fn shortage(share: f64, peak: Bytes, limit: Bytes) -> String {
-    match peak.get().checked_sub(limit.get()) {
-        Some(more) if more > 0 => format!("needs {} more", Bytes::new(more)),
-        _ => format!("fits only without the {} margin", margin(share)),
+/// Whether a planned peak fits a limit, or why not; `share` is the safety margin.
+pub(super) fn verdict(fits: Option<bool>, share: f64, peak: Bytes, limit: Option<Bytes>) -> String {
+    match (fits, limit) {
+        (Some(true), _) => "fits".to_owned(),
+        (Some(false), Some(limit)) if peak > limit => format!("needs {} more", peak.saturating_sub(limit)),
+        (Some(false), Some(_)) => format!("fits only without the {} margin", margin(share)),
+        _ => String::new(),
     }
 }
 

@@ -25,22 +25,12 @@ pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit
     }
     let mut plan = batch_plan::plan(&planner, arguments)?;
     plan.plan_seconds = start.elapsed().as_secs_f64();
-    if arguments.json {
-        output::print_json(&plan)?;
-    } else {
-        output::print(&batch_report::report(&plan))?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &plan, || batch_report::report(&plan))
 }
 
 /// Plans one batch of a model that is split over devices.
 fn run_split(planner: &Planner, arguments: &PlanArguments, start: Instant) -> Result<Exit, CliError> {
     let Some(mut split) = split_plan::plan(planner, arguments)? else { return Ok(Exit::Success) };
     split.plan.plan_seconds = start.elapsed().as_secs_f64();
-    if arguments.json {
-        output::print_json(&split.plan)?;
-    } else {
-        output::print(&split_report::report(planner, &split))?;
-    }
-    Ok(Exit::Success)
+    output::show(arguments.json, &split.plan, || split_report::report(planner, &split))
 }

@@ -5,13 +5,16 @@ use oomph_parallel::diagram;
 use oomph_timeline::Category;
 
 use super::{
-    levers::{lever_table, shortage},
+    levers::{lever_table, verdict},
     planner::Planner,
     split_plan::{Split, SplitPlan},
 };
 use crate::{
-    numbers::{grouped, percent},
-    table::{Align, Table},
+    numbers::{grouped, percent, stage_range},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 pub(super) fn report(planner: &Planner, split: &Split) -> String {
@@ -65,40 +68,30 @@ fn advice(planner: &Planner, plan: &SplitPlan) -> String {
 }
 
 fn table(plan: &SplitPlan) -> Table<11> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Left]);
     let limits: HashSet<_> = plan.devices.iter().filter_map(|device| device.limit_bytes).collect();
     // A common limit is the heading of the verdict.
     let are_alike = limits.len() < 2;
     let fits = plan.limit_bytes.filter(|_| are_alike).map(|limit| limit.to_string()).unwrap_or_default();
-    let heading = [
-        "",
-        "device",
-        "stages",
-        "planned peak",
-        "parameters",
-        "gradients",
-        "optimizer state",
-        "activations",
-        "idle",
-        "limit",
-        &fits,
-    ];
-    table.heading(heading);
+    let mut table = Table::new([
+        Right(""),
+        Left("device"),
+        Left("stages"),
+        Right("planned peak"),
+        Right("parameters"),
+        Right("gradients"),
+        Right("optimizer state"),
+        Right("activations"),
+        Right("idle"),
+        Right("limit"),
+        Left(&fits),
+    ]);
     for (index, device) in plan.devices.iter().enumerate() {
-        let [first, last] = &device.stages;
-        let stages = if first == last { first.clone() } else { format!("{first} … {last}") };
         let of = |category| device.categories.of(category).to_string();
         let limit = device.limit_bytes.filter(|_| !are_alike).map(|limit| limit.to_string());
-        let fits = match (device.fits, device.limit_bytes) {
-            (Some(true), _) => "fits".to_owned(),
-            (Some(false), Some(limit)) => shortage(plan.rules.margin, device.planned_peak_bytes, limit),
-            _ => String::new(),
-        };
         table.row([
             index.to_string(),
             device.device.clone(),
-            stages,
+            stage_range(&device.stages),
             device.planned_peak_bytes.to_string(),
             of(Category::Parameters),
             of(Category::Gradients),
@@ -106,7 +99,7 @@ fn table(plan: &SplitPlan) -> Table<11> {
             of(Category::Activations),
             percent(device.idle_share),
             limit.unwrap_or_default(),
-            fits,
+            verdict(device.fits, plan.rules.margin, device.planned_peak_bytes, device.limit_bytes),
         ]);
     }
     table.without_empty_columns()

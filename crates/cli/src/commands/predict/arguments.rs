@@ -3,8 +3,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use oomph_config::Config;
 use oomph_data::SourceRecord;
-use oomph_runs::RunDirectory;
-use oomph_runs::state::{Checkpoint, CheckpointStore, FoundCheckpoint, StateError, Which};
+use oomph_runs::state::{Checkpoint, CheckpointStore, FoundCheckpoint, Which};
 
 use crate::{
     configuration::{ConfigArguments, DeviceArguments},
@@ -103,21 +102,11 @@ fn which(text: &str) -> Result<Which, String> {
 impl PredictArguments {
     /// The configuration and the checkpoint.
     pub(super) fn find(&self) -> Result<(Config, FoundCheckpoint), CliError> {
-        let flags = self.device.flags();
-        let Some(run) = &self.run else {
-            let config = self.config.load(&flags)?;
-            let run = config.run.directory.clone().unwrap_or_else(|| RunDirectory::last(config.name()));
-            return Ok((config, CliError::of_run(self.checkpoint_of(&run))?));
-        };
-        let found = self.checkpoint_of(run)?;
-        Ok((self.config.load_for(&found.checkpoint, &flags)?, found))
-    }
-
-    fn checkpoint_of(&self, run: &Path) -> Result<FoundCheckpoint, StateError> {
-        match self.checkpoint {
+        let find = |run: &Path| match self.checkpoint {
             // Accepts the directory of a checkpoint too, as other commands do.
             Which::Latest => Checkpoint::find(run),
             which => CheckpointStore::at(run.join(CheckpointStore::DIRECTORY)).get(which),
-        }
+        };
+        self.config.load_with_checkpoint(self.run.as_deref(), &self.device.flags(), find)
     }
 }

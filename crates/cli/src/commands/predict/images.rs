@@ -1,12 +1,11 @@
 //! Classifies images, and prints a line per file.
 
-use oomph_trainer::open_on;
 use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_core::Bytes;
 use oomph_data::{ImageFiles, SampleError, SourceRecord, image_files};
 use oomph_trainer::{
-    Registry,
+    Registry, open_on,
     predict::{Predicted, predict_images},
 };
 use serde::Serialize;

@@ -1,12 +1,11 @@
 //! Continues a text with a language model.
 
-use oomph_trainer::open_on;
 use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_core::Bytes;
 use oomph_data::{Prompt, Vocabulary};
 use oomph_trainer::{
-    Registry,
+    Registry, open_on,
     predict::{Sampling, continue_text},
 };
 use serde::Serialize;

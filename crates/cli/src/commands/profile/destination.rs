@@ -7,11 +7,9 @@ use std::{
 
 use oomph_timeline::export::{self, Page};
 use oomph_trainer::profile::Profile;
+use serde::Serialize;
 
-use super::{
-    files::{Files, Others},
-    findings::largest,
-};
+use super::findings::largest;
 use crate::{commands::timeline_files::write_svg, error::CliError, output::write_file};
 
 /// Where a profile is written.
@@ -23,6 +21,21 @@ pub(super) enum Destination {
     Next(String),
     /// The page and the picture alone, each if named.
     Named { html: Option<PathBuf>, svg: Option<PathBuf> },
+}
+
+/// The paths of the written files; as JSON.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Files {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timeline: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) svg: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) snapshot: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) events: Option<PathBuf>,
 }
 
 const PROFILES: &str = "profiles";
@@ -57,7 +70,7 @@ impl Destination {
                 html.iter().chain(svg).try_for_each(|path| refuse_existing(path))?;
                 html.iter().try_for_each(|path| write_page(profile, path))?;
                 svg.iter().try_for_each(|path| write_svg(&largest(profile).measured, path))?;
-                return Ok(Files { timeline: html.clone(), svg: svg.clone(), others: None });
+                return Ok(Files { timeline: html.clone(), svg: svg.clone(), ..Files::default() });
             }
             Self::Next(name) => next(name)?,
             Self::Directory(path) => path.clone(),
@@ -71,7 +84,8 @@ impl Destination {
         write_file(&snapshot, |out| export::snapshot(&measured, out))?;
         write_file(&trace, |out| export::perfetto(&both, out))?;
         write_file(&events, |out| export::json_lines(&measured, out))?;
-        Ok(Files { timeline: Some(timeline), svg: None, others: Some(Others { snapshot, trace, events }) })
+        let [timeline, snapshot, trace, events] = [timeline, snapshot, trace, events].map(Some);
+        Ok(Files { timeline, svg: None, snapshot, trace, events })
     }
 }
 

@@ -9,7 +9,10 @@ use serde::Serialize;
 
 use crate::{
     numbers::plural,
-    table::{Align, Table, pairs},
+    table::{
+        Column::{Left, Right},
+        Table, pairs,
+    },
 };
 
 /// The profile of a GPU as JSON.
@@ -68,9 +71,14 @@ impl<'a> DeviceFindings<'a> {
 }
 
 fn boundaries(boundaries: &[Boundary]) -> Table<6> {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Left, Right, Right, Right, Right]);
-    table.heading(["after", "stage", "in use", "padding", "reserved", "allocations"]);
+    let mut table = Table::new([
+        Left("after"),
+        Left("stage"),
+        Right("in use"),
+        Right("padding"),
+        Right("reserved"),
+        Right("allocations"),
+    ]);
     for Boundary { phase, stage, reading } in boundaries {
         let row = [
             phase.to_string(),

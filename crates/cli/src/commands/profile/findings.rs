@@ -9,7 +9,7 @@ use oomph_trainer::{
 };
 use serde::Serialize;
 
-use super::files::Files;
+use super::destination::Files;
 
 /// The number of listed blocks. Equal blocks count as one.
 const LARGEST: usize = 10;

@@ -2,17 +2,15 @@
 
 mod destination;
 mod device;
-mod files;
 mod findings;
 mod report;
 
-use oomph_trainer::open;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
-    Registry, Session, TrainError,
+    Registry, Session, TrainError, open,
     profile::{Profile, ProfileOptions, profile, profile_device},
 };
 
@@ -90,16 +88,12 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let files = destination.write(&found)?;
     warn(&found);
     let findings = Findings::new(&session, warmup, &found, &files);
-    if arguments.json {
-        output::print_json(&findings)?;
-    } else {
-        output::print(&report(&findings))?;
-    }
+    output::show(arguments.json, &findings, || report(&findings))?;
     // After the report, running out of memory is an error.
     match found.out_of_memory.map(|error| CliError::from(TrainError::OutOfMemory(Box::new(error)))) {
         // The JSON object on stdout contains the error.
         Some(error) if arguments.json => {
-            failure::report(&error, error.hint(), error.out_of_memory(), false);
+            failure::report(&error, false);
             Ok(error.exit())
         }
         Some(error) => Err(error),
@@ -116,12 +110,7 @@ impl ProfileArguments {
         let found = profile_device(session, options, &mut bar)?;
         drop(bar);
         let findings = DeviceFindings::new(session, &found);
-        if self.json {
-            output::print_json(&findings)?;
-        } else {
-            output::print(&findings.report())?;
-        }
-        Ok(Exit::Success)
+        output::show(self.json, &findings, || findings.report())
     }
 
     fn load(&self) -> Result<Config, CliError> {

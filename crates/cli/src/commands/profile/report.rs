@@ -6,7 +6,10 @@ use oomph_timeline::Category;
 use super::findings::{Findings, Training, difference};
 use crate::{
     numbers::{grouped, percent, plural},
-    table::{Align, Table, pairs},
+    table::{
+        Column::{Left, Right},
+        Table, pairs,
+    },
 };
 
 pub(super) fn report(findings: &Findings<'_>) -> String {
@@ -61,17 +64,15 @@ fn head(findings: &Findings<'_>) -> String {
 
 /// The peak and the activity of each device.
 fn devices(findings: &Findings<'_>) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Right]);
-    table.heading([
-        "device",
-        "stages",
-        "planned peak",
-        "peak in use",
-        "difference",
-        "busy",
-        "communication",
-        "idle",
+    let mut table = Table::new([
+        Left("device"),
+        Left("stages"),
+        Right("planned peak"),
+        Right("peak in use"),
+        Right("difference"),
+        Right("busy"),
+        Right("communication"),
+        Right("idle"),
     ]);
     for device in &findings.devices {
         let share = |share: Option<f64>| share.map(percent).unwrap_or_default();
@@ -92,9 +93,8 @@ fn devices(findings: &Findings<'_>) -> String {
 
 /// The categories at the planned and at the measured peak.
 fn categories(findings: &Findings<'_>) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Right, Right, Right]);
-    table.heading(["at the peak", "planned", "measured", "difference"]);
+    let mut table =
+        Table::new([Left("at the peak"), Right("planned"), Right("measured"), Right("difference")]);
     let (planned, measured) = (&findings.categories.planned, &findings.categories.measured);
     for category in Category::ALL {
         let (planned, measured) = (planned.of(category), measured.of(category));
@@ -109,9 +109,7 @@ fn categories(findings: &Findings<'_>) -> String {
 }
 
 fn phases(findings: &Findings<'_>) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Right, Right, Right]);
-    table.heading(["peak in", "planned", "measured", "difference"]);
+    let mut table = Table::new([Left("peak in"), Right("planned"), Right("measured"), Right("difference")]);
     for phase in &findings.phases {
         let (planned, measured) = (phase.planned_peak_bytes, phase.peak_in_use_bytes);
         // A phase without a plan, such as building the model, has no error.
@@ -124,9 +122,7 @@ fn phases(findings: &Findings<'_>) -> String {
 
 /// The time of a step by activity.
 fn times(findings: &Findings<'_>) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Left, Right, Right]);
-    table.heading(["time in", "each step", "share"]);
+    let mut table = Table::new([Left("time in"), Right("each step"), Right("share")]);
     for time in &findings.times {
         table.row([time.kind.to_string(), milliseconds(time.seconds), percent(time.share)]);
     }
@@ -134,9 +130,7 @@ fn times(findings: &Findings<'_>) -> String {
 }
 
 fn largest(findings: &Findings<'_>) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new([Right, Left, Left, Left]);
-    table.heading(["largest", "for", "tensor", "made in"]);
+    let mut table = Table::new([Right("largest"), Left("for"), Left("tensor"), Left("made in")]);
     for holder in &findings.largest {
         table.row([holder.size(), holder.category.to_string(), holder.what(), holder.place()]);
     }
@@ -145,15 +139,14 @@ fn largest(findings: &Findings<'_>) -> String {
 
 fn files(findings: &Findings<'_>) -> String {
     let files = findings.files;
-    let others = files.others.as_ref();
-    let path = |path: &std::path::Path| Some(path.display().to_string());
-    pairs([
-        ("page", files.timeline.as_deref().and_then(path)),
-        ("picture", files.svg.as_deref().and_then(path)),
-        ("PyTorch memory snapshot", others.and_then(|others| path(&others.snapshot))),
-        ("Perfetto trace", others.and_then(|others| path(&others.trace))),
-        ("JSON lines", others.and_then(|others| path(&others.events))),
-    ])
+    let named = [
+        ("page", &files.timeline),
+        ("picture", &files.svg),
+        ("PyTorch memory snapshot", &files.snapshot),
+        ("Perfetto trace", &files.trace),
+        ("JSON lines", &files.events),
+    ];
+    pairs(named.map(|(name, path)| (name, path.as_ref().map(|path| path.display().to_string()))))
 }
 
 fn amount(bytes: Bytes) -> String {

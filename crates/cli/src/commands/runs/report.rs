@@ -7,7 +7,10 @@ use super::differences::{Difference, ValueRuns};
 use crate::{
     notices::printable,
     numbers::{date, decimal, elapsed, grouped, percent, rate},
-    table::{Align, Table},
+    table::{
+        Column::{Left, Right},
+        Table,
+    },
 };
 
 /// The table of runs, and with several paths the differences of their configs.
@@ -22,21 +25,18 @@ pub(super) fn report(runs: &[RunSummary], differences: Option<&[Difference]>) ->
 
 /// With `marks` the best value of each column is bold.
 fn table(runs: &[RunSummary], marks: bool) -> String {
-    use Align::{Left, Right};
-    let align = [Left, Left, Left, Left, Right, Right, Right, Right, Right, Right, Left];
-    let mut table = Table::new(align);
-    table.heading([
-        "run",
-        "model",
-        "data",
-        "status",
-        "steps",
-        "best",
-        "last",
-        "peak in use",
-        "samples/s",
-        "time",
-        "started",
+    let mut table = Table::new([
+        Left("run"),
+        Left("model"),
+        Left("data"),
+        Left("status"),
+        Right("steps"),
+        Right("best"),
+        Right("last"),
+        Right("peak in use"),
+        Right("samples/s"),
+        Right("time"),
+        Left("started"),
     ]);
     let best = least(runs, |run| Some(run.best?.eval_loss));
     let peak = least(runs, |run| Some(run.peak_in_use_bytes?.get() as f64));
@@ -96,8 +96,7 @@ fn evaluation(evaluation: &RunEvaluation) -> String {
 }
 
 fn differing(differences: &[Difference]) -> String {
-    let mut table = Table::new([Align::Left; 3]);
-    table.heading(["different key", "value", "runs"]);
+    let mut table = Table::new([Left("different key"), Left("value"), Left("runs")]);
     for Difference { key, values } in differences {
         for (index, ValueRuns { value, runs }) in values.iter().enumerate() {
             let key = if index == 0 { key.clone() } else { String::new() };

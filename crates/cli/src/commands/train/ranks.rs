@@ -7,7 +7,7 @@ use oomph_engine::EngineError;
 use oomph_parallel::group::{Group, GroupError, Member, MpiGroup, Refusal, agree, mpi_group};
 use oomph_trainer::{RankProcess, Registry, Stop, TrainError, follow, open_together};
 
-use super::{arguments::TrainArguments, lead::lead};
+use super::{TrainArguments, lead};
 use crate::{error::CliError, exit::Exit, failure, ranks::TIMEOUT, signals};
 
 /// Why a rank ends early.
@@ -78,7 +78,7 @@ fn report(group: &MpiGroup, error: CliError, json: bool) -> Exit {
             CliError::Rank { rank: Member { rank, host }, source: Box::new(error) }
         }
     };
-    failure::report(&error, error.hint(), error.out_of_memory(), json && rank == 0);
+    failure::report(&error, json && rank == 0);
     error.exit()
 }
 

@@ -2,8 +2,11 @@ use oomph_runs::{Done, Ended};
 use oomph_trainer::{Session, steps, steps_per_epoch};
 
 use crate::{
-    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
-    table::{Align, Table, pairs},
+    numbers::{decimal, elapsed, grouped, measured, percent, plural, rate, stage_range},
+    table::{
+        Column::{Left, Right},
+        Table, pairs,
+    },
 };
 
 /// The table at the end of a training.
@@ -47,17 +50,13 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
 /// The table of devices, if there are several.
 fn devices(done: &Done) -> Option<Table<5>> {
     let missing = || "–".to_owned();
-    let mut table = Table::new([Align::Right, Align::Left, Align::Left, Align::Right, Align::Right]);
-    table.heading(["", "device", "stages", "peak in use", "idle"]);
+    let mut table =
+        Table::new([Right(""), Left("device"), Left("stages"), Right("peak in use"), Right("idle")]);
     for (index, device) in done.devices.iter().enumerate() {
-        let stages = device.stages.as_ref().map(|[first, last]| match first == last {
-            true => first.clone(),
-            false => format!("{first} … {last}"),
-        });
         table.row([
             index.to_string(),
             device.device.clone(),
-            stages.unwrap_or_default(),
+            device.stages.as_ref().map(stage_range).unwrap_or_default(),
             device.peak_in_use_bytes.map_or_else(missing, |bytes| bytes.to_string()),
             device.idle_share.map(percent).unwrap_or_default(),
         ]);

@@ -1,3 +1,7 @@
+//! Checks of the CUDA libraries: the driver's library, NVRTC, the headers of the toolkit, NCCL.
+
+use std::path::{Path, PathBuf};
+
 use crate::{check::Check, explain::explain};
 
 /// The CUDA libraries of this machine, as found by whoever loads them.
@@ -48,8 +52,20 @@ pub enum Nccl {
     Missing,
 }
 
+/// Checks the libraries and headers that Burn loads and reads when it uses a GPU.
+///
+/// `cuda_path` is the value of the variable CUDA_PATH. `several` says whether more than one GPU is to be used.
+pub fn installation(found: &CudaLibraries, cuda_path: Option<&Path>, several: bool) -> Vec<Check> {
+    vec![
+        driver(&found.driver),
+        nvrtc(found.nvrtc.as_ref(), found.driver.as_ref().ok()),
+        toolkit(Path::new("/"), cuda_path),
+        nccl(&found.nccl, several),
+    ]
+}
+
 /// Checks that the driver's library loads, starts and sees GPUs.
-pub(super) fn driver(driver: &Result<CudaDriver, String>) -> Check {
+fn driver(driver: &Result<CudaDriver, String>) -> Check {
     const NAME: &str = "libcuda";
     let hint = "CUDA_VISIBLE_DEVICES may hide all GPUs; a container needs `--gpus all` and \
                 NVIDIA_DRIVER_CAPABILITIES=compute,utility";
@@ -71,7 +87,7 @@ pub(super) fn driver(driver: &Result<CudaDriver, String>) -> Check {
 }
 
 /// Checks that NVRTC exists, is no newer than the driver that reads its output, and no older than the GPUs.
-pub(super) fn nvrtc(nvrtc: Option<&Nvrtc>, driver: Option<&CudaDriver>) -> Check {
+fn nvrtc(nvrtc: Option<&Nvrtc>, driver: Option<&CudaDriver>) -> Check {
     const NAME: &str = "NVRTC";
     let Some(Nvrtc { file, version, architectures }) = nvrtc else {
         return Check::problem(
@@ -109,7 +125,7 @@ pub(super) fn nvrtc(nvrtc: Option<&Nvrtc>, driver: Option<&CudaDriver>) -> Check
 }
 
 /// Checks NCCL, which only several GPUs need.
-pub(super) fn nccl(nccl: &Nccl, several: bool) -> Check {
+fn nccl(nccl: &Nccl, several: bool) -> Check {
     const NAME: &str = "NCCL";
     match nccl {
         Nccl::Found { file } => Check::ok(NAME, format!("`{file}`")),
@@ -129,11 +145,51 @@ pub(super) fn nccl(nccl: &Nccl, several: bool) -> Check {
     }
 }
 
+/// The places where Burn looks for the toolkit without CUDA_PATH (cubecl-cuda, `lib.rs`, `install::cuda_path`): the path
+/// that must exist, and the toolkit's folder.
+const PLACES: [(&str, &str); 3] =
+    [("usr/local/cuda", "usr/local/cuda"), ("opt/cuda", "opt/cuda"), ("usr/bin/nvcc", "usr")];
+
+/// The headers that kernels include: half precision, and matrix products on tensor cores.
+const HEADERS: [&str; 3] = ["cuda_fp16.h", "cuda_bf16.h", "mma.h"];
+
+/// Checks the toolkit's folder, without which Burn panics when it compiles a kernel, and the headers in it.
+fn toolkit(root: &Path, cuda_path: Option<&Path>) -> Check {
+    const NAME: &str = "CUDA toolkit";
+    let found = match cuda_path {
+        Some(path) => Some(path.to_owned()),
+        None => PLACES.iter().find(|(sign, _)| root.join(sign).exists()).map(|(_, folder)| root.join(folder)),
+    };
+    let Some(folder) = found else {
+        return Check::problem(
+            NAME,
+            "not found, so no kernel can be compiled: CUDA_PATH is not set, and `/usr/local/cuda`, `/opt/cuda` and \
+             `/usr/bin/nvcc` do not exist",
+            "install the toolkit, or set CUDA_PATH to the folder that contains `include/cuda_fp16.h`",
+        );
+    };
+    let include: PathBuf = folder.join("include");
+    let missing: Vec<_> = HEADERS.iter().filter(|header| !include.join(header).exists()).collect();
+    if missing.is_empty() {
+        return Check::ok(NAME, format!("headers in `{}`", include.display()));
+    }
+    let missing = missing.iter().map(|header| format!("`{header}`")).collect::<Vec<_>>().join(", ");
+    Check::warning(
+        NAME,
+        format!(
+            "{missing} not found in `{}`; kernels in half precision cannot be compiled",
+            include.display()
+        ),
+        "set CUDA_PATH to a folder that contains `include/cuda_fp16.h`, or install the toolkit's development files",
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::check::CheckState;
+    use std::fs;
 
     use super::*;
+    use crate::check::CheckState;
 
     const HOPPER: CudaDriver = CudaDriver { version: (12, 4), capabilities: Vec::new() };
 
@@ -181,5 +237,31 @@ mod tests {
         assert_eq!(nccl(&other, true).finding, "`libnccl.so.2` exists, but Burn looks for `libnccl.so`");
         assert_eq!(nccl(&Nccl::Missing, true).state, CheckState::Warning);
         assert_eq!(nccl(&Nccl::Missing, false).state, CheckState::Skipped);
+    }
+
+    #[test]
+    fn the_toolkit_is_where_burn_looks() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        assert_eq!(toolkit(root.path(), None).state, CheckState::Problem);
+        fs::create_dir_all(at("usr/bin")).unwrap();
+        fs::write(at("usr/bin/nvcc"), "").unwrap();
+        let check = toolkit(root.path(), None);
+        assert_eq!(check.state, CheckState::Warning);
+        assert!(check.finding.contains("`cuda_fp16.h`, `cuda_bf16.h`, `mma.h` not found in"), "{check:?}");
+        fs::create_dir_all(at("usr/local/cuda/include")).unwrap();
+        for header in HEADERS {
+            fs::write(at("usr/local/cuda/include").join(header), "").unwrap();
+        }
+        let check = toolkit(root.path(), None);
+        assert_eq!((check.state, check.finding.contains("usr/local/cuda/include")), (CheckState::Ok, true));
+    }
+
+    #[test]
+    fn the_variable_comes_first() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("usr/local/cuda")).unwrap();
+        let check = toolkit(root.path(), Some(Path::new("/nowhere")));
+        assert!(check.finding.contains("`/nowhere/include`"), "{check:?}");
     }
 }
