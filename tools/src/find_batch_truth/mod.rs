@@ -69,11 +69,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         let row = Row::of(&oomph, &case, &options);
         table.add(row.cells(&case));
         broken += usize::from(!row.holds());
-        (least_share, most_probes) = (least_share.min(row.share()), most_tries.max(row.tries));
+        (least_share, most_probes) = (least_share.min(row.share()), most_probes.max(row.tries));
     }
     println!("\n{broken} broken promises");
     table.data.figures.insert("least_share".into(), format!("{:.1} %", 100.0 * least_share));
-    table.data.figures.insert("most_probes".into(), most_tries.to_string());
+    table.data.figures.insert("most_probes".into(), most_probes.to_string());
     table.end("find-batch-truth")?;
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
