@@ -104,20 +104,3 @@ fn libraries(folder: &Path) -> Result<String, Box<dyn Error>> {
     let before = env::var("LD_LIBRARY_PATH").map(|path| format!(":{path}")).unwrap_or_default();
     Ok(format!("{}:{}{before}", links.display(), compiler.display()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_stand_before_the_command() {
-        let arguments = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
-        let given = arguments("--cards T4 --memory 8GiB train --config lstm --cards 3");
-        let (variables, command) = parted(&given).unwrap();
-        assert_eq!(variables, [("CUDA_SIM_CARDS", "T4"), ("CUDA_SIM_MEMORY", "8GiB")]);
-        assert_eq!(command, &given[4..]);
-        let given = arguments("--cards T4 -- doctor");
-        assert_eq!(parted(&given).unwrap().1, &given[3..]);
-        assert!(parted(&arguments("--cards")).is_err());
-    }
-}
