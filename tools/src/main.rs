@@ -6,6 +6,7 @@
 mod docs;
 mod figures;
 mod find_batch_truth;
+mod gpu;
 mod kill_saves;
 mod lever_cost;
 mod measured;
@@ -33,7 +34,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -99,6 +100,13 @@ const TOOLS: [Tool; 13] = [
         arguments: "[INPUTS] [--only PARSER] [--seed N]",
         summary: "feeds damaged bytes to every parser (5 min for 10000000)",
         run: |arguments| program::run("oomph-tools", "fuzz_parsers", arguments),
+    },
+    Tool {
+        name: "gpu",
+        arguments: "[--cards LIST] [--memory SIZE] [--faults LIST] [--report FILE] [--log FILE] COMMAND …",
+        summary: "runs a command of oomph on simulated GPUs",
+        time: "40 min to build the first time",
+        run: gpu::run,
     },
     Tool {
         name: "weights-logits",

@@ -11,15 +11,31 @@ use crate::Outcome;
 
 /// Builds the release binary `name` of `package` and gives its path.
 pub(crate) fn built(package: &str, name: &str) -> Result<PathBuf, Box<dyn Error>> {
+    built_with(package, name, &[])
+}
+
+/// The same with further arguments for Cargo.
+pub(crate) fn built_with(package: &str, name: &str, more: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
+    build(&[&["--package", package, "--bin", name], more].concat())?;
+    beside_xtask(name)
+}
+
+/// Builds the shared library of `package` and gives its path.
+pub(crate) fn library(package: &str, file: &str) -> Result<PathBuf, Box<dyn Error>> {
+    build(&["--package", package, "--lib"])?;
+    beside_xtask(file)
+}
+
+fn build(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", package, "--bin", name])
-        .current_dir(oomph_tree::Tree::own().root())
-        .status()?;
-    if !status.success() {
-        return Err(format!("`{name}` of `{package}` does not build").into());
-    }
-    Ok(env::current_exe()?.with_file_name(name))
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--release"]).args(arguments);
+    let status = command.current_dir(oomph_tree::Tree::own().root()).status()?;
+    if status.success() { Ok(()) } else { Err(format!("`cargo build {}` fails", arguments.join(" ")).into()) }
+}
+
+fn beside_xtask(file: &str) -> Result<PathBuf, Box<dyn Error>> {
+    Ok(env::current_exe()?.with_file_name(file))
 }
 
 /// Builds `oomph` and gives its path.

@@ -1,0 +1,47 @@
+//! What was asked of a card.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Counts since the process began.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) launches: AtomicU64,
+    pub(crate) modules: AtomicU64,
+    pub(crate) allocations: AtomicU64,
+    pub(crate) frees: AtomicU64,
+    pub(crate) copies_to_device: AtomicU64,
+    pub(crate) bytes_to_device: AtomicU64,
+    pub(crate) copies_to_host: AtomicU64,
+    pub(crate) bytes_to_host: AtomicU64,
+    pub(crate) copies_on_device: AtomicU64,
+    pub(crate) synchronisations: AtomicU64,
+    kernels: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Adds one and returns the new count.
+pub(crate) fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Relaxed) + 1
+}
+
+impl Counters {
+    /// A launch of the kernel of that name; returns how many launches there were.
+    pub(crate) fn launch(&self, kernel: &str) -> u64 {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        match kernels.get_mut(kernel) {
+            Some(launches) => *launches += 1,
+            None => drop(kernels.insert(kernel.to_owned(), 1)),
+        }
+        count(&self.launches)
+    }
+
+    /// How often each kernel was launched.
+    pub(crate) fn kernels(&self) -> BTreeMap<String, u64> {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

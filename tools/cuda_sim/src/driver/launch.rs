@@ -1,0 +1,175 @@
+//! Modules, their kernels, and launches.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    sync::atomic::{AtomicI32, Ordering::Relaxed},
+};
+
+use super::put;
+use crate::{
+    card::{Card, SHARED_BYTES},
+    counters::count,
+    failure::{Failure, answer},
+    machine::{current, machine},
+    ptx::{Kernel, Module},
+};
+
+/// A kernel that was asked of a module.
+struct Function {
+    kernel: Kernel,
+    /// The dynamic shared memory that it may have.
+    most_dynamic_bytes: AtomicI32,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleLoadData(module: *mut *mut Module, image: *const c_char) -> c_int {
+    answer(current().and_then(|device| {
+        if image.is_null() {
+            return Err(Failure::InvalidValue);
+        }
+        // SAFETY: PTX ends with a zero, as `cuda.h` demands.
+        let text = unsafe { CStr::from_ptr(image) }.to_str().map_err(|_| Failure::InvalidPtx)?;
+        let read = Module::read(text, device.card.capability)?;
+        count(&device.counters.modules);
+        // A module stays until the process ends: kernels of it may be in use.
+        put(module, Box::leak(Box::new(read)))
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleUnload(_module: *mut Module) -> c_int {
+    answer(Ok(()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleGetFunction(
+    function: *mut *mut Function,
+    module: *const Module,
+    name: *const c_char,
+) -> c_int {
+    // SAFETY: handles of modules come from `cuModuleLoadData`, which leaks them; names end with a zero.
+    let (module, name) = unsafe { (module.as_ref(), name.as_ref().map(|name| CStr::from_ptr(name))) };
+    let found = module.zip(name).ok_or(Failure::InvalidHandle).and_then(|(module, name)| {
+        let kernel = module.kernels.iter().find(|kernel| kernel.name.as_bytes() == name.to_bytes());
+        let kernel = kernel.ok_or(Failure::NotFound)?.clone();
+        let most = SHARED_BYTES - kernel.shared_bytes as i32;
+        let made = Function { kernel, most_dynamic_bytes: AtomicI32::new(most) };
+        put(function, Box::leak(Box::new(made)))
+    });
+    answer(found)
+}
+
+fn function(handle: *const Function) -> Result<&'static Function, Failure> {
+    // SAFETY: handles come from `cuModuleGetFunction`, which leaks them.
+    unsafe { handle.as_ref() }.ok_or(Failure::InvalidHandle)
+}
+
+/// `CU_FUNC_ATTRIBUTE_…`: threads of a block, static shared bytes, most dynamic shared bytes.
+const MOST_THREADS: c_int = 0;
+const STATIC_SHARED: c_int = 1;
+const MOST_DYNAMIC_SHARED: c_int = 8;
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFuncSetAttribute(handle: *const Function, number: c_int, value: c_int) -> c_int {
+    answer(current().and_then(|device| {
+        let function = function(handle)?;
+        if number != MOST_DYNAMIC_SHARED {
+            return Ok(());
+        }
+        if i64::from(value) + function.kernel.shared_bytes as i64 > i64::from(device.card.most_shared_bytes) {
+            return Err(Failure::InvalidValue);
+        }
+        let fixed = SHARED_BYTES - function.kernel.shared_bytes as i32;
+        function.most_dynamic_bytes.store(value.max(fixed), Relaxed);
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFuncGetAttribute(value: *mut c_int, number: c_int, handle: *const Function) -> c_int {
+    answer(function(handle).and_then(|function| {
+        let found = match number {
+            MOST_THREADS => function.kernel.most_threads.unwrap_or(1_024) as c_int,
+            STATIC_SHARED => function.kernel.shared_bytes as c_int,
+            MOST_DYNAMIC_SHARED => function.most_dynamic_bytes.load(Relaxed),
+            _ => 0,
+        };
+        put(value, found)
+    }))
+}
+
+/// A launch: blocks, threads of a block, dynamic shared bytes.
+#[derive(Debug)]
+struct Launch {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+}
+
+impl Launch {
+    /// Checks the launch against the limits of card and kernel.
+    fn check(&self, card: &Card, function: &Function) -> Result<(), Failure> {
+        let Self { grid: [grid_x, grid_y, grid_z], block: [x, y, z], shared_bytes } = *self;
+        let threads = u64::from(x) * u64::from(y) * u64::from(z);
+        let most =
+            u64::from(function.kernel.most_threads.unwrap_or(1_024)).min(1_024).min(card.threads as u64);
+        let fits = [grid_x, grid_y, grid_z, x, y, z].iter().all(|count| *count > 0)
+            && grid_x <= i32::MAX as u32
+            && grid_y.max(grid_z) <= 65_535
+            && x.max(y) <= 1_024
+            && z <= 64
+            && threads <= most
+            && i64::from(shared_bytes) <= i64::from(function.most_dynamic_bytes.load(Relaxed));
+        if fits { Ok(()) } else { Err(Failure::InvalidValue) }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchKernel(
+    handle: *const Function,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    _stream: *mut c_void,
+    _parameters: *mut *mut c_void,
+    _extra: *mut *mut c_void,
+) -> c_int {
+    let launch = Launch { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+    answer(current().and_then(|device| {
+        let function = function(handle)?;
+        let name = &function.kernel.name;
+        machine().log.line(format_args!("launch {name} {launch:?}"));
+        launch.check(&device.card, function)?;
+        device.launch(name);
+        Ok(())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::card::find;
+
+    use super::*;
+
+    fn check(grid: [u32; 3], block: [u32; 3], shared_bytes: u32, most_threads: Option<u32>) -> bool {
+        let kernel = Kernel { name: "k".into(), most_threads, shared_bytes: 0 };
+        let function = Function { kernel, most_dynamic_bytes: AtomicI32::new(SHARED_BYTES) };
+        Launch { grid, block, shared_bytes }.check(find("T4").unwrap(), &function).is_ok()
+    }
+
+    #[test]
+    fn a_launch_obeys_the_limits_of_the_card() {
+        assert!(check([1 << 30, 65_535, 65_535], [32, 32, 1], 49_152, None));
+        assert!(!check([1, 65_536, 1], [1, 1, 1], 0, None));
+        assert!(!check([1, 1, 1], [1_025, 1, 1], 0, None));
+        assert!(!check([1, 1, 1], [1, 1, 65], 0, None));
+        assert!(!check([1, 1, 1], [32, 32, 2], 0, None));
+        assert!(!check([0, 1, 1], [1, 1, 1], 0, None));
+        assert!(!check([1, 1, 1], [1, 1, 1], 49_153, None));
+        assert!(!check([1, 1, 1], [512, 1, 1], 0, Some(256)));
+    }
+}

@@ -1,0 +1,99 @@
+//! The counts of a run, as JSON in the file that `CUDA_SIM_REPORT` names.
+
+use std::{collections::BTreeMap, fs, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    device::Device,
+    machine::{Machine, if_started},
+};
+
+/// What a process asked of the simulated machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Each card, in order.
+    pub cards: Vec<CardReport>,
+}
+
+/// What a process asked of a card.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CardReport {
+    /// The name of the model.
+    pub name: String,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Bytes allocated when the process ended.
+    pub allocated_bytes: u64,
+    /// The most bytes allocated at once.
+    pub peak_allocated_bytes: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Modules loaded.
+    pub modules: u64,
+    /// Allocations asked of the driver.
+    pub allocations: u64,
+    /// Allocations freed.
+    pub frees: u64,
+    /// Copies from the host, and their bytes.
+    pub copies_to_device: u64,
+    /// Bytes copied from the host.
+    pub bytes_to_device: u64,
+    /// Copies to the host.
+    pub copies_to_host: u64,
+    /// Bytes copied to the host.
+    pub bytes_to_host: u64,
+    /// Copies within the card.
+    pub copies_on_device: u64,
+    /// How often the host waited for the card.
+    pub synchronisations: u64,
+    /// Launches by kernel.
+    pub kernels: BTreeMap<String, u64>,
+}
+
+impl CardReport {
+    fn of(device: &Device) -> Self {
+        let counters = &device.counters;
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let (allocated_bytes, peak_allocated_bytes) = device.memory.used_and_peak();
+        Self {
+            name: device.card.name.to_owned(),
+            memory_bytes: device.card.memory_bytes,
+            allocated_bytes,
+            peak_allocated_bytes,
+            launches: read(&counters.launches),
+            modules: read(&counters.modules),
+            allocations: read(&counters.allocations),
+            frees: read(&counters.frees),
+            copies_to_device: read(&counters.copies_to_device),
+            bytes_to_device: read(&counters.bytes_to_device),
+            copies_to_host: read(&counters.copies_to_host),
+            bytes_to_host: read(&counters.bytes_to_host),
+            copies_on_device: read(&counters.copies_on_device),
+            synchronisations: read(&counters.synchronisations),
+            kernels: counters.kernels(),
+        }
+    }
+}
+
+impl Report {
+    fn of(machine: &Machine) -> Self {
+        Self { cards: machine.devices.iter().map(CardReport::of).collect() }
+    }
+}
+
+/// Has the report written when the process ends.
+pub(crate) fn at_exit() {
+    // SAFETY: the function takes nothing, returns nothing and does not unwind.
+    unsafe { libc::atexit(write) };
+}
+
+extern "C" fn write() {
+    let Some(machine) = if_started() else { return };
+    machine.log.flush();
+    let Some(path) = &machine.settings.report else { return };
+    let text = serde_json::to_vec_pretty(&Report::of(machine)).unwrap_or_default();
+    if let Err(error) = fs::write(path, text) {
+        eprintln!("cuda-sim: CUDA_SIM_REPORT: `{}`: {error}", path.display());
+    }
+}
