@@ -13,3 +13,6 @@ pub use trial::{TrialError, try_device};
 
 pub(crate) use cpu::prepare_pool;
 pub(crate) use open::has_nccl;
+
+/// The doctor tells what this build can do, so its feature must follow ours.
+const _: () = assert!(oomph_doctor::HAS_CUDA == cfg!(feature = "cuda"));
