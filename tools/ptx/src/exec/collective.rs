@@ -1,0 +1,98 @@
+//! What lanes of a warp learn of each other. All lanes that take part are in the mask.
+
+use super::lanes::{LANES, Lanes, lanes_of};
+use super::registers::Registers;
+use crate::program::{Condition, Pred, Reduction, Shuffle, Slot, Vote, Word};
+
+/// The registers of a shuffle.
+pub(super) struct Shuffled {
+    pub(super) mode: Shuffle,
+    pub(super) d: Word,
+    pub(super) in_range: Pred,
+    pub(super) a: Word,
+    pub(super) b: Word,
+    pub(super) clamp: Word,
+}
+
+/// `shfl.sync`
+pub(super) fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
+    let (a, b, clamp) = (*r.word(shuffled.a), *r.word(shuffled.b), *r.word(shuffled.clamp));
+    let mut out = Lanes::all(0);
+    let mut in_range = 0;
+    for lane in 0..LANES {
+        let (this, by) = (lane as u32, b.0[lane] & 31);
+        let (limit, segment) = (clamp.0[lane] & 31, clamp.0[lane] >> 8 & 31);
+        let (first, last) = (this & segment, this & segment | limit & !segment);
+        let (from, inside) = match shuffled.mode {
+            Shuffle::Up => (this.wrapping_sub(by), this as i32 - by as i32 >= last as i32),
+            Shuffle::Down => (this + by, this + by <= last),
+            Shuffle::Butterfly => (this ^ by, this ^ by <= last),
+            Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
+        };
+        let from = if inside { from as usize & 31 } else { lane };
+        // The value of a lane that does not take part is undefined; a lane's own will do.
+        out.0[lane] = if mask >> from & 1 == 1 { a.0[from] } else { a.0[lane] };
+        in_range |= u32::from(inside) << lane;
+    }
+    r.set_word(shuffled.d, &out, mask);
+    r.set_pred(shuffled.in_range, in_range, mask);
+}
+
+/// `vote.sync`
+pub(super) fn vote(r: &mut Registers, vote: Vote, d: Pred, a: Condition, mask: u32) {
+    let votes = r.condition(a) & mask;
+    let result = match vote {
+        Vote::All => votes == mask,
+        Vote::Any => votes != 0,
+        Vote::Uniform => votes == mask || votes == 0,
+    };
+    r.set_pred(d, if result { u32::MAX } else { 0 }, mask);
+}
+
+/// `vote.sync.ballot`
+pub(super) fn ballot(r: &mut Registers, d: Word, a: Condition, mask: u32) {
+    let votes = r.condition(a) & mask;
+    r.set_word(d, &Lanes::all(votes), mask);
+}
+
+/// `match.any.sync`: the lanes with the same value.
+pub(super) fn match_any(r: &mut Registers, d: Word, a: Slot, mask: u32) {
+    let a = r.any(a);
+    let out = Lanes::by_lane(|lane| {
+        lanes_of(mask).filter(|&other| a.0[other] == a.0[lane]).fold(0, |same, other| same | 1 << other)
+    });
+    r.set_word(d, &out, mask);
+}
+
+/// `match.all.sync`: all lanes if they have the same value, else none.
+pub(super) fn match_all(r: &mut Registers, d: Word, all: Pred, a: Slot, mask: u32) {
+    let a = r.any(a);
+    let first = a.0[mask.trailing_zeros() as usize & 31];
+    let same = lanes_of(mask).all(|lane| a.0[lane] == first);
+    r.set_word(d, &Lanes::all(if same { mask } else { 0 }), mask);
+    r.set_pred(all, if same { u32::MAX } else { 0 }, mask);
+}
+
+/// `redux.sync`
+pub(super) fn redux(r: &mut Registers, op: Reduction, d: Word, a: Word, mask: u32) {
+    let a = *r.word(a);
+    let combine = |x: u32, y: u32| match op {
+        Reduction::Add => x.wrapping_add(y),
+        Reduction::Min { signed: false } => x.min(y),
+        Reduction::Max { signed: false } => x.max(y),
+        Reduction::Min { signed: true } => (x as i32).min(y as i32) as u32,
+        Reduction::Max { signed: true } => (x as i32).max(y as i32) as u32,
+        Reduction::And => x & y,
+        Reduction::Or => x | y,
+        Reduction::Xor => x ^ y,
+    };
+    let result = lanes_of(mask).map(|lane| a.0[lane]).reduce(combine).unwrap_or(0);
+    r.set_word(d, &Lanes::all(result), mask);
+}
+
+/// `elect.sync`: the lowest lane.
+pub(super) fn elect(r: &mut Registers, d: Word, elected: Pred, mask: u32) {
+    let leader = mask.trailing_zeros() & 31;
+    r.set_word(d, &Lanes::all(leader), mask);
+    r.set_pred(elected, 1 << leader, mask);
+}

@@ -1,0 +1,115 @@
+//! Arithmetic in 16-bit floats, one or two in a register.
+
+use super::float::{saturate, unary};
+use super::lanes::{Lanes, map1, vectorised};
+use super::registers::Registers;
+use crate::number::half::{Bf16, F16, Half};
+use crate::number::{minmax, rounding};
+use crate::program::{FloatBinary, FloatUnary, HalfKind, Mode, Word};
+
+/// f of each half of up to three registers; of the low one only where there is no pair.
+#[inline(always)]
+fn halves(pair: bool, out: &mut Lanes<u32>, f: impl Fn(usize, u32) -> u32) {
+    for (lane, out) in out.0.iter_mut().enumerate() {
+        *out = f(lane, 0) & 0xffff;
+    }
+    if pair {
+        for (lane, out) in out.0.iter_mut().enumerate() {
+            *out |= f(lane, 16) << 16;
+        }
+    }
+}
+
+/// Rounds a result once, and clamps it as the mode asks.
+#[inline(always)]
+fn finish<H: Half>(value: f64, mode: Mode) -> u32 {
+    let value = if mode.saturate { saturate(value) } else { value };
+    H::narrow_f64(if mode.relu && value < 0.0 { 0.0 } else { value })
+}
+
+/// Sums and products of halves are exact in binary64, or nowhere near a tie; quotients come from there as well.
+#[inline(always)]
+fn binary<H: Half>(op: FloatBinary, mode: Mode, a: u32, b: u32) -> u32 {
+    let (x, y) = (H::widen(a & 0xffff), H::widen(b & 0xffff));
+    let (wide_x, wide_y) = (f64::from(x), f64::from(y));
+    match op {
+        FloatBinary::Add => finish::<H>(rounding::add_odd(wide_x, wide_y), mode),
+        FloatBinary::Sub => finish::<H>(rounding::add_odd(wide_x, -wide_y), mode),
+        FloatBinary::Mul => finish::<H>(wide_x * wide_y, mode),
+        FloatBinary::Div => finish::<H>(wide_x / wide_y, mode),
+        FloatBinary::Min => H::narrow(minmax::single::min(x, y, mode.keep_nan)),
+        FloatBinary::Max => H::narrow(minmax::single::max(x, y, mode.keep_nan)),
+        FloatBinary::CopySign => H::narrow(y.copysign(x)),
+    }
+}
+
+#[inline(always)]
+fn fma<H: Half>(mode: Mode, a: u32, b: u32, c: u32) -> u32 {
+    let [x, y, z] = [a, b, c].map(|bits| f64::from(H::widen(bits & 0xffff)));
+    finish::<H>(rounding::add_odd(x * y, z), mode)
+}
+
+vectorised! {
+    pub(super) fn half_binary(r: &mut Registers, op: FloatBinary, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
+        let (a, b) = (r.word(a), r.word(b));
+        let mut out = Lanes::all(0);
+        match kind {
+            HalfKind::F16 => halves(pair, &mut out, |l, at| binary::<F16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
+            HalfKind::Bf16 => halves(pair, &mut out, |l, at| binary::<Bf16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
+        }
+        r.set_word(d, &out, mask);
+    }
+}
+
+vectorised! {
+    pub(super) fn half_fma(r: &mut Registers, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, c: Word, mask: u32) {
+        let (a, b, c) = (r.word(a), r.word(b), r.word(c));
+        let mut out = Lanes::all(0);
+        match kind {
+            HalfKind::F16 => {
+                halves(pair, &mut out, |l, at| fma::<F16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at));
+            }
+            HalfKind::Bf16 => {
+                halves(pair, &mut out, |l, at| fma::<Bf16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at));
+            }
+        }
+        r.set_word(d, &out, mask);
+    }
+}
+
+vectorised! {
+    pub(super) fn half_unary(r: &mut Registers, op: FloatUnary, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, mask: u32) {
+        let a = r.word(a);
+        let out = match op {
+            // Signs change without a look at the number, which may be a NaN.
+            FloatUnary::Neg => map1::<u32>(a, |x| x ^ if pair { 0x8000_8000 } else { 0x8000 }),
+            FloatUnary::Abs => map1::<u32>(a, |x| x & if pair { 0x7fff_7fff } else { 0x7fff }),
+            _ => wide_unary(op, kind, pair, mode, a),
+        };
+        r.set_word(d, &out, mask);
+    }
+}
+
+/// By way of binary32, which is exact enough to be rounded again.
+#[inline(always)]
+fn wide_unary(op: FloatUnary, kind: HalfKind, pair: bool, mode: Mode, a: &Lanes<u32>) -> Lanes<u32> {
+    let widen = |bits: u32| match kind {
+        HalfKind::F16 => F16::widen(bits & 0xffff),
+        HalfKind::Bf16 => Bf16::widen(bits & 0xffff),
+    };
+    let narrow = |bits: u32| match kind {
+        HalfKind::F16 => finish::<F16>(f64::from(f32::from_bits(bits)), mode),
+        HalfKind::Bf16 => finish::<Bf16>(f64::from(f32::from_bits(bits)), mode),
+    };
+    let low = Lanes::by_lane(|lane| widen(a.0[lane]).to_bits());
+    let low = unary!(f32, op, &low);
+    let mut out = Lanes::by_lane(|lane| narrow(low.0[lane]));
+    if pair {
+        let high = Lanes::by_lane(|lane| widen(a.0[lane] >> 16).to_bits());
+        let high = unary!(f32, op, &high);
+        for (lane, out) in out.0.iter_mut().enumerate() {
+            *out |= narrow(high.0[lane]) << 16;
+        }
+    }
+    out
+}
