@@ -23,7 +23,10 @@ impl<'l> Worker<'l> {
     pub(super) fn new(kernel: &'l Kernel, launch: &'l Launch<'l>) -> Worker<'l> {
         let threads = launch.block.iter().product::<u32>() as usize;
         let warps = threads.div_ceil(LANES);
-        let shared_bytes = kernel.dynamic_shared + launch.dynamic_shared_bytes;
+        let shared_bytes = match launch.dynamic_shared_bytes {
+            0 => kernel.static_shared,
+            dynamic => kernel.dynamic_shared + dynamic,
+        };
         let shared = Arena::new(shared_bytes);
         let local_bytes = kernel.local_bytes.next_multiple_of(16);
         let local = Arena::new(local_bytes * warps * LANES);

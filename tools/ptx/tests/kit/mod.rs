@@ -5,7 +5,7 @@ use oomph_ptx::{ExecError, Executed, GlobalMemory, Kernel, Launch, Module};
 
 /// The buffers of a test.
 #[derive(Default)]
-pub struct Memory(pub Vec<(u64, u64)>);
+pub(crate) struct Memory(pub(crate) Vec<(u64, u64)>);
 
 impl GlobalMemory for Memory {
     fn allocation(&self, address: u64) -> Option<(u64, u64)> {
@@ -14,34 +14,34 @@ impl GlobalMemory for Memory {
 }
 
 /// An argument of a kernel.
-pub enum Argument {
+pub(crate) enum Argument {
     Bytes(Vec<u8>),
     /// A buffer by its address: the range that is allocated.
     Buffer(u64, u64),
 }
 
-pub fn u32(value: u32) -> Argument {
+pub(crate) fn u32(value: u32) -> Argument {
     Argument::Bytes(value.to_ne_bytes().to_vec())
 }
 
-pub fn f32(value: f32) -> Argument {
+pub(crate) fn f32(value: f32) -> Argument {
     Argument::Bytes(value.to_ne_bytes().to_vec())
 }
 
-pub fn buffer<T>(data: &mut [T]) -> Argument {
+pub(crate) fn buffer<T>(data: &mut [T]) -> Argument {
     let start = data.as_mut_ptr().expose_provenance() as u64;
     Argument::Buffer(start, start + size_of_val(data) as u64)
 }
 
 /// Grid, block and bytes of dynamic shared memory.
-pub struct Size(pub [u32; 3], pub [u32; 3], pub usize);
+pub(crate) struct Size(pub(crate) [u32; 3], pub(crate) [u32; 3], pub(crate) usize);
 
 /// A line of blocks and threads.
-pub fn line(blocks: u32, threads: u32) -> Size {
+pub(crate) fn line(blocks: u32, threads: u32) -> Size {
     Size([blocks, 1, 1], [threads, 1, 1], 0)
 }
 
-pub fn launch(kernel: &Kernel, size: &Size, arguments: &[Argument]) -> Result<Executed, ExecError> {
+pub(crate) fn launch(kernel: &Kernel, size: &Size, arguments: &[Argument]) -> Result<Executed, ExecError> {
     let mut memory = Memory::default();
     let mut bytes = Vec::new();
     for argument in arguments {
@@ -65,7 +65,7 @@ pub fn launch(kernel: &Kernel, size: &Size, arguments: &[Argument]) -> Result<Ex
 }
 
 /// Runs the kernel of a text.
-pub fn run(ptx: &str, name: &str, size: &Size, arguments: &[Argument]) -> Executed {
+pub(crate) fn run(ptx: &str, name: &str, size: &Size, arguments: &[Argument]) -> Executed {
     let module = Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"));
     let kernel = module.kernel(name).unwrap_or_else(|| panic!("no kernel {name}"));
     launch(kernel, size, arguments).unwrap_or_else(|error| panic!("{error}"))
@@ -74,7 +74,7 @@ pub fn run(ptx: &str, name: &str, size: &Size, arguments: &[Argument]) -> Execut
 /// Applies instructions to operands: `%a64`, `%b64`, `%c64` hold them whole, `%a`, `%b`, `%c` their low 32 bits, `%ha`,
 /// `%hb`, `%hc` their low 16; the result is what is then in `%d64`, `%d` or `%hd`, whichever the text names, or in
 /// the predicate `%pd`.
-pub fn apply(instructions: &str, operands: &[[u64; 3]]) -> Vec<u64> {
+pub(crate) fn apply(instructions: &str, operands: &[[u64; 3]]) -> Vec<u64> {
     let result = if instructions.contains("%d64") {
         ""
     } else if instructions.contains("%hd") {
@@ -120,7 +120,7 @@ pub fn apply(instructions: &str, operands: &[[u64; 3]]) -> Vec<u64> {
 }
 
 /// All triples of some values.
-pub fn triples(values: &[u64]) -> Vec<[u64; 3]> {
+pub(crate) fn triples(values: &[u64]) -> Vec<[u64; 3]> {
     let mut out = Vec::new();
     for &a in values {
         for &b in values {
@@ -133,16 +133,16 @@ pub fn triples(values: &[u64]) -> Vec<[u64; 3]> {
 }
 
 /// A pseudo-random sequence of 32 bits.
-pub struct Noise(pub u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    pub fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as u32
     }
 
     /// A small number that every format holds exactly.
-    pub fn small(&mut self) -> f32 {
+    pub(crate) fn small(&mut self) -> f32 {
         (self.next() % 17) as f32 / 8.0 - 1.0
     }
 }
