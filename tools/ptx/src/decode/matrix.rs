@@ -147,8 +147,8 @@ impl<'a> Decoder<'_, 'a> {
         let elements: Option<Vec<Element>> = m.types.iter().map(|&ty| element(ty)).collect();
         // Products of binary16 only name the types of the accumulators.
         let (d, ab, c) = match elements.ok_or_else(|| m.unsupported())?.as_slice() {
-            &[d, c] => (d, Element::F16, c),
-            &[d, a, b, c] if a == b => (d, a, c),
+            [d, c] => (*d, Element::F16, *c),
+            [d, a, b, c] if a == b => (*d, *a, *c),
             _ => return Err(m.unsupported()),
         };
         if (ab == Element::Tf32) != (shape.k == 8) || ab == Element::F32 {

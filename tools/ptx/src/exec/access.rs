@@ -79,11 +79,40 @@ pub(crate) struct Windows<'m> {
     pub(crate) recent: (u64, u64),
 }
 
+/// How the addresses of all lanes lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    /// All at the same place.
+    Uniform,
+    /// One behind another.
+    Consecutive,
+    /// Anywhere, or not of all lanes.
+    Scattered,
+}
+
+impl Pattern {
+    #[inline(always)]
+    fn of(addresses: &Lanes<u64>, mask: u32, bytes: usize) -> Pattern {
+        let first = addresses.0[0];
+        let (mut from_first, mut from_row) = (0, 0);
+        for lane in 0..LANES {
+            from_first |= addresses.0[lane] ^ first;
+            from_row |= addresses.0[lane] ^ first.wrapping_add((lane * bytes) as u64);
+        }
+        match (mask == u32::MAX, from_first == 0, from_row == 0) {
+            (true, true, _) => Pattern::Uniform,
+            (true, _, true) => Pattern::Consecutive,
+            _ => Pattern::Scattered,
+        }
+    }
+}
+
 /// Addresses of the lanes of a mask, at each of which some bytes may be read and written.
 pub(crate) struct Checked<'a> {
     addresses: &'a Lanes<u64>,
     mask: u32,
     bytes: usize,
+    pattern: Pattern,
 }
 
 impl Windows<'_> {
@@ -96,13 +125,32 @@ impl Windows<'_> {
         mask: u32,
         bytes: usize,
     ) -> Result<Checked<'a>, Fault> {
-        // Each lane's local memory is a window of its own, so there the distance from its start counts.
-        let (window, start, stride) = match space {
-            Space::Shared => (self.shared, 0, 0),
-            Space::Parameter => (self.parameters, 0, 0),
-            Space::Local => ((0, self.local_bytes), self.local, self.local_bytes),
-            Space::Global | Space::Generic => (self.recent, 0, 0),
+        let pattern = Pattern::of(addresses, mask, bytes);
+        let window = match space {
+            Space::Shared => self.shared,
+            Space::Parameter => self.parameters,
+            // Each lane's is a window of its own, so there the distance from its start counts.
+            Space::Local => (0, self.local_bytes),
+            Space::Global | Space::Generic => self.recent,
         };
+        let first = addresses.0[0];
+        let (low, high, any) = match pattern {
+            Pattern::Uniform if space != Space::Local => (first, first, first),
+            // As far apart as they are large, all are aligned where the first is.
+            Pattern::Consecutive if space != Space::Local => (first, addresses.0[LANES - 1], first),
+            _ => self.extent(space, addresses, mask),
+        };
+        let inside = low >= window.0 && high < window.1 && window.1 - high >= bytes as u64;
+        if !inside || any & (alignment(bytes) - 1) != 0 {
+            self.check_lanes(space, addresses, mask, bytes)?;
+        }
+        Ok(Checked { addresses, mask, bytes, pattern })
+    }
+
+    /// The lowest and the highest address of a mask, and all bits that are set in any.
+    #[inline(always)]
+    fn extent(&self, space: Space, addresses: &Lanes<u64>, mask: u32) -> (u64, u64, u64) {
+        let (start, stride) = if space == Space::Local { (self.local, self.local_bytes) } else { (0, 0) };
         let (mut low, mut high, mut any) = (u64::MAX, 0, 0);
         for lane in 0..LANES {
             let active = u64::from(mask >> lane & 1).wrapping_neg();
@@ -112,11 +160,7 @@ impl Windows<'_> {
             high = high.max(place & active);
             any |= address & active;
         }
-        let inside = low >= window.0 && high < window.1 && window.1 - high >= bytes as u64;
-        if !inside || any & (alignment(bytes) - 1) != 0 {
-            self.check_lanes(space, addresses, mask, bytes)?;
-        }
-        Ok(Checked { addresses, mask, bytes })
+        (low, high, any)
     }
 
     /// The state space that a lane's generic address is in.
@@ -190,22 +234,23 @@ impl Checked<'_> {
     #[inline(always)]
     pub(crate) fn read<T: Plain>(&self, offset: usize) -> Lanes<T> {
         assert!(offset + size_of::<T>() <= self.bytes);
-        let mut out = Lanes::all(T::default());
-        if self.mask == u32::MAX {
-            if self.consecutive::<T>() {
-                // SAFETY: every lane's element was checked, and they are one behind another.
-                unsafe { out.0.as_mut_ptr().copy_from(pointer(self.addresses.0[0]), LANES) };
-                return out;
-            }
-            for lane in 0..LANES {
-                // SAFETY: the element is within the bytes that were checked for this lane.
-                out.0[lane] = unsafe { pointer::<T>(self.addresses.0[lane] + offset as u64).read_unaligned() };
-            }
-            return out;
-        }
-        for lane in lanes_of(self.mask) {
+        let element = |lane: usize| {
             // SAFETY: the element is within the bytes that were checked for this lane.
-            out.0[lane] = unsafe { pointer::<T>(self.addresses.0[lane] + offset as u64).read_unaligned() };
+            unsafe { pointer::<T>(self.addresses.0[lane] + offset as u64).read_unaligned() }
+        };
+        let mut out = Lanes::all(T::default());
+        match self.pattern {
+            Pattern::Uniform => out = Lanes::all(element(0)),
+            // SAFETY: every lane's element was checked, and they are one behind another.
+            Pattern::Consecutive if self.bytes == size_of::<T>() => unsafe {
+                out.0.as_mut_ptr().copy_from(pointer(self.addresses.0[0]), LANES);
+            },
+            _ if self.mask == u32::MAX => {
+                for lane in 0..LANES {
+                    out.0[lane] = element(lane);
+                }
+            }
+            _ => lanes_of(self.mask).for_each(|lane| out.0[lane] = element(lane)),
         }
         out
     }
@@ -214,7 +259,7 @@ impl Checked<'_> {
     #[inline(always)]
     pub(crate) fn write<T: Plain>(&self, offset: usize, value: &Lanes<T>) {
         assert!(offset + size_of::<T>() <= self.bytes);
-        if self.mask == u32::MAX && self.consecutive::<T>() {
+        if self.pattern == Pattern::Consecutive && self.bytes == size_of::<T>() {
             // SAFETY: every lane's element was checked, and they are one behind another.
             unsafe { pointer::<T>(self.addresses.0[0]).copy_from(value.0.as_ptr(), LANES) };
             return;
@@ -223,20 +268,6 @@ impl Checked<'_> {
             // SAFETY: the element is within the bytes that were checked for this lane.
             unsafe { pointer::<T>(self.addresses.0[lane] + offset as u64).write_unaligned(value.0[lane]) };
         }
-    }
-
-    /// Whether all lanes' elements are one behind another.
-    #[inline(always)]
-    fn consecutive<T>(&self) -> bool {
-        if self.bytes != size_of::<T>() {
-            return false;
-        }
-        let first = self.addresses.0[0];
-        let mut apart = 0;
-        for lane in 0..LANES {
-            apart |= self.addresses.0[lane] ^ (first.wrapping_add((lane * size_of::<T>()) as u64));
-        }
-        apart == 0
     }
 
     /// Reads all of a lane's bytes.

@@ -1,6 +1,6 @@
 //! What lanes of a warp learn of each other. All lanes that take part are in the mask.
 
-use super::lanes::{LANES, Lanes, lanes_of};
+use super::lanes::{LANES, Lanes, lanes_of, vectorised};
 use super::registers::Registers;
 use crate::program::{Condition, Pred, Reduction, Shuffle, Slot, Vote, Word};
 
@@ -14,28 +14,29 @@ pub(super) struct Shuffled {
     pub(super) clamp: Word,
 }
 
-/// `shfl.sync`
-pub(super) fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
-    let (a, b, clamp) = (*r.word(shuffled.a), *r.word(shuffled.b), *r.word(shuffled.clamp));
-    let mut out = Lanes::all(0);
-    let mut in_range = 0;
-    for lane in 0..LANES {
-        let (this, by) = (lane as u32, b.0[lane] & 31);
-        let (limit, segment) = (clamp.0[lane] & 31, clamp.0[lane] >> 8 & 31);
-        let (first, last) = (this & segment, this & segment | limit & !segment);
-        let (from, inside) = match shuffled.mode {
-            Shuffle::Up => (this.wrapping_sub(by), this as i32 - by as i32 >= last as i32),
-            Shuffle::Down => (this + by, this + by <= last),
-            Shuffle::Butterfly => (this ^ by, this ^ by <= last),
-            Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
-        };
-        let from = if inside { from as usize & 31 } else { lane };
-        // The value of a lane that does not take part is undefined; a lane's own will do.
-        out.0[lane] = if mask >> from & 1 == 1 { a.0[from] } else { a.0[lane] };
-        in_range |= u32::from(inside) << lane;
+vectorised! {
+    /// `shfl.sync`
+    pub(super) fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
+        let (a, b, clamp) = (r.word(shuffled.a), r.word(shuffled.b), r.word(shuffled.clamp));
+        let mut in_range = 0;
+        let from: [u32; LANES] = std::array::from_fn(|lane| {
+            let (this, by) = (lane as u32, b.0[lane] & 31);
+            let (limit, segment) = (clamp.0[lane] & 31, clamp.0[lane] >> 8 & 31);
+            let (first, last) = (this & segment, this & segment | limit & !segment);
+            let (from, inside) = match shuffled.mode {
+                Shuffle::Up => (this.wrapping_sub(by), this as i32 - by as i32 >= last as i32),
+                Shuffle::Down => (this + by, this + by <= last),
+                Shuffle::Butterfly => (this ^ by, this ^ by <= last),
+                Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
+            };
+            in_range |= u32::from(inside) << lane;
+            if inside { from & 31 } else { this }
+        });
+        // The value of a lane that does not take part is undefined; whatever its register holds will do.
+        let out = Lanes(from.map(|from| a.0[from as usize % LANES]));
+        r.set_word(shuffled.d, &out, mask);
+        r.set_pred(shuffled.in_range, in_range, mask);
     }
-    r.set_word(shuffled.d, &out, mask);
-    r.set_pred(shuffled.in_range, in_range, mask);
 }
 
 /// `vote.sync`

@@ -1,5 +1,7 @@
 //! Comparisons and selections.
 
+use std::cmp::Ordering;
+
 use super::float::flush;
 use super::lanes::{LANES, Lanes, Scalar, test2, vectorised};
 use super::registers::Registers;
@@ -18,7 +20,8 @@ fn related<S: Scalar + PartialOrd>(
 ) -> u32 {
     let ordered = match relation {
         Relation::Equal => test2::<S>(a, b, |x, y| x == y),
-        Relation::NotEqual => test2::<S>(a, b, |x, y| x < y || x > y),
+        // Not `!=`, which is true of NaNs.
+        Relation::NotEqual => test2::<S>(a, b, |x, y| x.partial_cmp(&y).is_some_and(Ordering::is_ne)),
         Relation::Less => test2::<S>(a, b, |x, y| x < y),
         Relation::LessEqual => test2::<S>(a, b, |x, y| x <= y),
         Relation::Greater => test2::<S>(a, b, |x, y| x > y),

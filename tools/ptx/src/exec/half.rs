@@ -27,14 +27,17 @@ fn finish<H: Half>(value: f64, mode: Mode) -> u32 {
     H::narrow_f64(if mode.relu && value < 0.0 { 0.0 } else { value })
 }
 
-/// Sums and products of halves are exact in binary64, or nowhere near a tie; quotients come from there as well.
+/// Sums of halves may be rounded to binary32 first, which has more than twice their bits and the same subnormals or
+/// more; products of two bfloat16 may fall below those, and are exact in binary64.
 #[inline(always)]
 fn binary<H: Half>(op: FloatBinary, mode: Mode, a: u32, b: u32) -> u32 {
     let (x, y) = (H::widen(a & 0xffff), H::widen(b & 0xffff));
     let (wide_x, wide_y) = (f64::from(x), f64::from(y));
     match op {
-        FloatBinary::Add => finish::<H>(rounding::add_odd(wide_x, wide_y), mode),
-        FloatBinary::Sub => finish::<H>(rounding::add_odd(wide_x, -wide_y), mode),
+        FloatBinary::Add if mode == Mode::default() => H::narrow(x + y),
+        FloatBinary::Sub if mode == Mode::default() => H::narrow(x - y),
+        FloatBinary::Add => finish::<H>(f64::from(x + y), mode),
+        FloatBinary::Sub => finish::<H>(f64::from(x - y), mode),
         FloatBinary::Mul => finish::<H>(wide_x * wide_y, mode),
         FloatBinary::Div => finish::<H>(wide_x / wide_y, mode),
         FloatBinary::Min => H::narrow(minmax::single::min(x, y, mode.keep_nan)),

@@ -14,38 +14,44 @@ use crate::program::{Address, Element, Matrix, Shape, Slot, Word};
 const MOST: usize = 32 * 16;
 
 /// A matrix, row after row.
-struct Dense {
-    columns: usize,
-    values: [f32; MOST],
+type Dense = [f32; MOST];
+
+/// Where a lane's element of a fragment is in the matrix: the sum of what the lane and the element's index add.
+struct Layout {
+    lanes: [usize; LANES],
+    indices: fn(shape: Shape, matrix: Matrix, index: usize) -> usize,
 }
 
-/// Where a lane's element of a fragment is in the matrix: row and column.
-type Layout = fn(Shape, Matrix, lane: usize, index: usize) -> (usize, usize);
-
-/// The layouts of `mma.m16n8k*`, from the PTX ISA. Lanes come in groups of four; elements of 16 bits in pairs.
-fn mma_layout(pairs: bool) -> Layout {
-    fn place(matrix: Matrix, lane: usize, index: usize, per: usize) -> (usize, usize) {
-        let (group, within) = (lane / 4, lane % 4);
-        let (register, part) = (index / per, index % per);
-        match matrix {
-            // Registers go down by eight rows first, then right by four registers' worth of columns.
-            Matrix::A => (group + register % 2 * 8, within * per + part + register / 2 * 4 * per),
-            Matrix::B => (within * per + part + register * 4 * per, group),
-            Matrix::Accumulator => (group + index / 2 * 8, within * 2 + index % 2),
-        }
+impl Layout {
+    /// The layouts of `mma.m16n8k*`, from the PTX ISA. Lanes come in groups of four; elements of 16 bits in pairs.
+    fn of_mma(shape: Shape, matrix: Matrix, pairs: bool) -> Layout {
+        let columns = shape.of(matrix).1;
+        let per = if pairs || matrix == Matrix::Accumulator { 2 } else { 1 };
+        let lanes = std::array::from_fn(|lane| {
+            let (group, within) = (lane / 4, lane % 4 * per);
+            if matrix == Matrix::B { within * columns + group } else { group * columns + within }
+        });
+        let indices = if pairs { |s, m, index| mma_index(s, m, index, 2) } else { |s, m, index| mma_index(s, m, index, 1) };
+        Layout { lanes, indices }
     }
-    if pairs {
-        |_, matrix, lane, index| place(matrix, lane, index, 2)
-    } else {
-        |_, matrix, lane, index| place(matrix, lane, index, 1)
+
+    /// The layout of `wmma` fragments, which is ours to choose: each lane has a run of the matrix's rows.
+    fn of_fragment(shape: Shape, matrix: Matrix) -> Layout {
+        let (rows, columns) = shape.of(matrix);
+        Layout { lanes: std::array::from_fn(|lane| lane * (rows * columns / LANES)), indices: |_, _, index| index }
     }
 }
 
-/// The layout of `wmma` fragments, which is ours to choose: each lane has a run of the matrix's rows.
-fn fragment_layout(shape: Shape, matrix: Matrix, lane: usize, index: usize) -> (usize, usize) {
-    let (rows, columns) = shape.of(matrix);
-    let at = lane * (rows * columns / LANES) + index;
-    (at / columns, at % columns)
+/// What the index of an element adds to its place. Registers of A go down by eight rows first, then right by four
+/// registers' worth of columns; those of B go down by as much.
+fn mma_index(shape: Shape, matrix: Matrix, index: usize, per: usize) -> usize {
+    let columns = shape.of(matrix).1;
+    let (register, part) = (index / per, index % per);
+    match matrix {
+        Matrix::A => register % 2 * 8 * columns + register / 2 * 4 * per + part,
+        Matrix::B => (register * 4 * per + part) * columns,
+        Matrix::Accumulator => index / 2 * 8 * columns + index % 2,
+    }
 }
 
 /// An element of 16 or 32 bits as a number.
@@ -84,16 +90,20 @@ fn per_register(element: Element) -> usize {
 
 /// A fragment's matrix.
 #[inline(always)]
-fn gather(r: &Registers, shape: Shape, matrix: Matrix, element: Element, from: &[Slot], layout: Layout) -> Dense {
+fn gather(r: &Registers, shape: Shape, matrix: Matrix, element: Element, from: &[Slot], layout: &Layout) -> Dense {
     let (rows, columns) = shape.of(matrix);
-    let mut out = Dense { columns, values: [0.0; MOST] };
+    let mut out = [0.0; MOST];
     let per = per_register(element);
     for index in 0..rows * columns / LANES {
         let register = r.word(word(from[index / per]));
+        let shift = 16 * (index % per);
+        let values: [f32; LANES] = match element {
+            Element::F16 => std::array::from_fn(|lane| number(Element::F16, register.0[lane] >> shift)),
+            _ => std::array::from_fn(|lane| number(element, register.0[lane] >> shift)),
+        };
+        let at = (layout.indices)(shape, matrix, index);
         for lane in 0..LANES {
-            let (row, column) = layout(shape, matrix, lane, index);
-            let value = number(element, register.0[lane] >> (16 * (index % per)));
-            out.values[row * columns + column] = value;
+            out[(layout.lanes[lane] + at) % MOST] = values[lane];
         }
     }
     out
@@ -101,35 +111,32 @@ fn gather(r: &Registers, shape: Shape, matrix: Matrix, element: Element, from: &
 
 /// A matrix as a fragment.
 #[inline(always)]
-fn scatter(r: &mut Registers, shape: Shape, element: Element, from: &Dense, to: &[Slot], layout: Layout, mask: u32) {
-    let matrix = Matrix::Accumulator;
-    let (rows, columns) = shape.of(matrix);
+fn scatter(r: &mut Registers, shape: Shape, element: Element, from: &Dense, to: &[Slot], layout: &Layout, mask: u32) {
     let per = per_register(element);
-    for (register, &slot) in to.iter().enumerate().take(rows * columns / LANES / per) {
+    for (register, &slot) in to.iter().enumerate() {
         let mut out = Lanes::all(0u32);
         for part in 0..per {
+            let at = (layout.indices)(shape, Matrix::Accumulator, register * per + part);
             for lane in 0..LANES {
-                let (row, column) = layout(shape, matrix, lane, register * per + part);
-                out.0[lane] |= bits(element, from.values[row * columns + column]) << (16 * part);
+                out.0[lane] |= bits(element, from[(layout.lanes[lane] + at) % MOST]) << (16 * part);
             }
         }
         r.set_word(word(slot), &out, mask);
     }
 }
 
-/// accumulator += a × b
+/// accumulator += a × b, of as many columns.
 #[inline(always)]
-fn multiply(a: &Dense, b: &Dense, accumulator: &mut Dense, shape: Shape) {
+fn multiply<const COLUMNS: usize>(a: &Dense, b: &Dense, accumulator: &mut Dense, shape: Shape) {
     let (rows, common) = shape.of(Matrix::A);
-    let columns = accumulator.columns;
-    let (out, _) = accumulator.values.split_at_mut(rows * columns);
-    for (row, out) in out.chunks_exact_mut(columns).enumerate() {
-        for k in 0..common {
-            let factor = a.values[row * a.columns + k];
-            for (out, &b) in out.iter_mut().zip(&b.values[k * columns..][..columns]) {
-                *out += factor * b;
+    for (a, out) in a.chunks_exact(common).zip(accumulator.as_chunks_mut::<COLUMNS>().0).take(rows) {
+        let mut sums = *out;
+        for (factor, b) in a.iter().zip(b.as_chunks::<COLUMNS>().0) {
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum += factor * b;
             }
         }
+        *out = sums;
     }
 }
 
@@ -149,17 +156,25 @@ vectorised! {
     /// D = A × B + C
     pub(super) fn product(r: &mut Registers, product: &Product<'_>, mask: u32) {
         let &Product { shape, ab, c, d, registers, opaque } = product;
-        let layout = if opaque { fragment_layout } else { mma_layout(ab.bytes() == 2) };
+        let layout = |matrix| match opaque {
+            true => Layout::of_fragment(shape, matrix),
+            false => Layout::of_mma(shape, matrix, ab.bytes() == 2),
+        };
+        let in_accumulator = layout(Matrix::Accumulator);
         let (d_registers, rest) = registers.split_at(shape.registers(Matrix::Accumulator, d));
         // Fragments of binary16 have eight registers, of which small matrices leave some unused.
         let fixed = |matrix| if opaque && ab == Element::F16 { 8 } else { shape.registers(matrix, ab) };
         let (a_registers, rest) = rest.split_at(fixed(Matrix::A));
         let (b_registers, c_registers) = rest.split_at(fixed(Matrix::B));
-        let a = gather(r, shape, Matrix::A, ab, a_registers, layout);
-        let b = gather(r, shape, Matrix::B, ab, b_registers, layout);
-        let mut accumulator = gather(r, shape, Matrix::Accumulator, c, c_registers, layout);
-        multiply(&a, &b, &mut accumulator, shape);
-        scatter(r, shape, d, &accumulator, d_registers, layout, mask);
+        let a = gather(r, shape, Matrix::A, ab, a_registers, &layout(Matrix::A));
+        let b = gather(r, shape, Matrix::B, ab, b_registers, &layout(Matrix::B));
+        let mut sums = gather(r, shape, Matrix::Accumulator, c, c_registers, &in_accumulator);
+        match shape.n {
+            8 => multiply::<8>(&a, &b, &mut sums, shape),
+            16 => multiply::<16>(&a, &b, &mut sums, shape),
+            _ => multiply::<32>(&a, &b, &mut sums, shape),
+        }
+        scatter(r, shape, d, &sums, d_registers, &in_accumulator, mask);
     }
 }
 
@@ -178,7 +193,9 @@ impl Fragment<'_> {
     /// The addresses of every lane's element of an index.
     fn addresses(&self, start: &Lanes<u64>, stride: &Lanes<u32>, index: usize) -> Lanes<u64> {
         Lanes::by_lane(|lane| {
-            let (row, column) = fragment_layout(self.shape, self.matrix, lane, index);
+            let at = lane * self.elements() + index;
+            let columns = self.shape.of(self.matrix).1;
+            let (row, column) = (at / columns, at % columns);
             let (major, minor) = if self.column_major { (column, row) } else { (row, column) };
             let element = major as u64 * u64::from(stride.0[lane]) + minor as u64;
             start.0[lane].wrapping_add(element * self.element.bytes() as u64)
@@ -235,69 +252,6 @@ pub(super) fn store_fragment(
             checked.write(0, value);
         } else {
             checked.write(0, &Lanes::by_lane(|lane| (value.0[lane] >> (16 * (index % 2))) as u16));
-        }
-    }
-    Ok(())
-}
-
-/// The addresses of the two elements next to each other that each lane has of the 8 × 8 matrix of a number: lane 8m + r
-/// gives the address of row r of matrix m.
-fn elements_of(rows: &Lanes<u64>, matrix: usize, transpose: bool, part: usize) -> Lanes<u64> {
-    Lanes::by_lane(|lane| {
-        let (outer, inner) = (lane / 4, lane % 4 * 2 + part);
-        let (row, column) = if transpose { (inner, outer) } else { (outer, inner) };
-        rows.0[matrix * 8 + row].wrapping_add(2 * column as u64)
-    })
-}
-
-/// Rows are of 16 bytes and aligned to that, which is checked of those lanes that give an address.
-fn check_rows(windows: &mut Windows<'_>, address: Address, rows: &Lanes<u64>, matrices: usize) -> Result<(), Fault> {
-    let givers = if matrices == 4 { u32::MAX } else { (1 << (8 * matrices)) - 1 };
-    windows.check(address.space, rows, givers, 16).map(|_| ())
-}
-
-/// `ldmatrix`
-pub(super) fn load_matrices(
-    r: &mut Registers,
-    windows: &mut Windows<'_>,
-    address: Address,
-    transpose: bool,
-    to: &[Slot],
-    mask: u32,
-) -> Result<(), Fault> {
-    let rows = addresses(r, windows, address);
-    check_rows(windows, address, &rows, to.len())?;
-    for (matrix, &slot) in to.iter().enumerate() {
-        let mut out = Lanes::all(0u32);
-        for part in 0..2 {
-            let at = elements_of(&rows, matrix, transpose, part);
-            let half = windows.check(address.space, &at, mask, 2)?.read::<u16>(0);
-            for lane in 0..LANES {
-                out.0[lane] |= u32::from(half.0[lane]) << (16 * part);
-            }
-        }
-        r.set_word(word(slot), &out, mask);
-    }
-    Ok(())
-}
-
-/// `stmatrix`
-pub(super) fn store_matrices(
-    r: &Registers,
-    windows: &mut Windows<'_>,
-    address: Address,
-    transpose: bool,
-    from: &[Slot],
-    mask: u32,
-) -> Result<(), Fault> {
-    let rows = addresses(r, windows, address);
-    check_rows(windows, address, &rows, from.len())?;
-    for (matrix, &slot) in from.iter().enumerate() {
-        let value = r.word(word(slot));
-        for part in 0..2 {
-            let at = elements_of(&rows, matrix, transpose, part);
-            let half = Lanes::by_lane(|lane| (value.0[lane] >> (16 * part)) as u16);
-            windows.check(address.space, &at, mask, 2)?.write(0, &half);
         }
     }
     Ok(())

@@ -27,9 +27,16 @@ pub(super) fn bases(windows: &Windows<'_>, space: Space) -> Lanes<u64> {
 /// The addresses of an operand, as addresses of this process.
 #[inline(always)]
 pub(super) fn addresses(r: &Registers, windows: &Windows<'_>, address: Address) -> Lanes<u64> {
-    let bases = bases(windows, address.space);
     let offset = i64::from(address.offset) as u64;
     let mut out = Lanes::all(0u64);
+    if let (Space::Global | Space::Generic, Slot::Long(slot)) = (address.space, address.base) {
+        let slot = r.long(slot);
+        for lane in 0..LANES {
+            out.0[lane] = slot.0[lane].wrapping_add(offset);
+        }
+        return out;
+    }
+    let bases = bases(windows, address.space);
     match address.base {
         Slot::Long(slot) => {
             let slot = r.long(slot);

@@ -16,6 +16,7 @@ mod memory;
 mod movement;
 mod phase;
 mod registers;
+mod shared_matrix;
 mod splits;
 mod warp;
 

@@ -7,6 +7,7 @@ use super::collective::{self, Shuffled};
 use super::lanes::{Lanes, lanes_of};
 use super::matrix::{self, Fragment, Product};
 use super::registers::Registers;
+use super::shared_matrix::{self, Rows};
 use super::splits::{Splits, Wait};
 use super::{compare, convert, float, half, integer, memory, movement, phase};
 use crate::Executed;
@@ -317,10 +318,10 @@ impl Warp<'_> {
         let (code, r, windows) = (self.code, &mut self.registers, &mut self.windows);
         match *op {
             Op::LoadMatrix { address, transpose, to } => {
-                matrix::load_matrices(r, windows, address, transpose, code.list(to), mask)?;
+                shared_matrix::load(r, windows, &Rows { address, transpose }, code.list(to), mask)?;
             }
             Op::StoreMatrix { address, transpose, from } => {
-                matrix::store_matrices(r, windows, address, transpose, code.list(from), mask)?;
+                shared_matrix::store(r, windows, &Rows { address, transpose }, code.list(from), mask)?;
             }
             Op::Mma { shape, ab, c, d, registers } => {
                 let registers = code.list(registers);
