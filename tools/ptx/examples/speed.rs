@@ -30,7 +30,7 @@ fn kernel(instructions: &str) -> String {
     )
 }
 
-fn main() {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut x = vec![0f32; 4096];
     let start = x.as_mut_ptr().expose_provenance() as u64;
     let memory = One(start, start + 4 * x.len() as u64);
@@ -55,10 +55,7 @@ fn main() {
         ("ld.shared.v4.f32", "ld.shared.v4.f32 {%f4, %f5, %f6, %f7}, [%r3];"),
         ("st.shared.f32", "st.shared.f32 [%r3], %f1;"),
         ("shfl.sync.bfly", "shfl.sync.bfly.b32 %r4, %r1, 1, 31, 0xffffffff;"),
-        (
-            "ldmatrix.x4",
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];",
-        ),
+        ("ldmatrix.x4", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];"),
         (
             "mma.m16n8k16.f16",
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, {%r20, %r21, %r22, %r23}, \
@@ -70,8 +67,8 @@ fn main() {
              {%r24, %r25}, {%f4, %f5, %f6, %f7};",
         ),
     ] {
-        let module = Module::parse(&kernel(instructions)).expect("the kernel is PTX");
-        let kernel = module.kernel("k").expect("the module has the kernel");
+        let module = Module::parse(&kernel(instructions))?;
+        let kernel = module.kernel("k").ok_or("the module has no kernel")?;
         let launch = Launch {
             grid: [1, 1, 1],
             block: [256, 1, 1],
@@ -83,9 +80,10 @@ fn main() {
         let mut best = f64::INFINITY;
         for _ in 0..5 {
             let begin = Instant::now();
-            let executed = kernel.run(&launch).expect("the kernel runs");
+            let executed = kernel.run(&launch)?;
             best = best.min(begin.elapsed().as_nanos() as f64 / executed.warp_instructions as f64);
         }
         println!("{name:24} {best:7.1} ns");
     }
+    Ok(())
 }

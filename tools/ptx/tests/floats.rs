@@ -6,9 +6,33 @@ use half::{bf16, f16};
 use kit::{Noise, apply, triples};
 
 const SINGLES: &[f32] = &[
-    0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 0.1, 3.0e38, -3.0e38, 1e-40, -1e-45, 1.1754944e-38, 8388609.0,
-    16777217.0, 2147483648.0, -2147483904.0, 4294967296.0, 65504.0, 65519.0, 65520.0, 6e-8, 1e-8, f32::INFINITY,
-    f32::NEG_INFINITY, f32::NAN,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    0.1,
+    3.0e38,
+    -3.0e38,
+    1e-40,
+    -1e-45,
+    1.1754944e-38,
+    8388609.0,
+    16777217.0,
+    2147483648.0,
+    -2147483904.0,
+    4294967296.0,
+    65504.0,
+    65519.0,
+    65520.0,
+    6e-8,
+    1e-8,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
 ];
 
 fn check32(instruction: &str, expected: impl Fn(f32, f32, f32) -> f32) {
@@ -55,7 +79,10 @@ fn arithmetic_of_binary32() {
     check32("div.rn.f32 %d, %a, %b;", |a, b, _| a / b);
     check32("min.f32 %d, %a, %b;", |a, b, _| least(a, b));
     check32("max.f32 %d, %a, %b;", |a, b, _| -least(-a, -b));
-    check32("min.NaN.f32 %d, %a, %b;", |a, b, _| if a.is_nan() || b.is_nan() { f32::NAN } else { least(a, b) });
+    check32(
+        "min.NaN.f32 %d, %a, %b;",
+        |a, b, _| if a.is_nan() || b.is_nan() { f32::NAN } else { least(a, b) },
+    );
     check32("neg.f32 %d, %a;", |a, _, _| -a);
     check32("abs.f32 %d, %a;", |a, _, _| a.abs());
     check32("sqrt.rn.f32 %d, %a;", |a, _, _| a.sqrt());
@@ -99,9 +126,13 @@ fn directed_rounding_of_binary32() {
     directed("add.rz.f32 %d, %a, %b;", 0, |a, b, _| a + b);
     directed("add.rm.f32 %d, %a, %b;", -1, |a, b, _| a + b);
     directed("sub.rp.f32 %d, %a, %b;", 1, |a, b, _| a - b);
-    directed("cvt.rz.f32.f64 %d, %e64;".replace("cvt", "cvt.f64.f32 %e64, %a; mul.f64 %e64, %e64, 0d3FF000001AD7F29B; cvt").as_str(), 0, |a, _, _| {
-        a * f64::from_bits(0x3ff0_0000_1ad7_f29b)
-    });
+    directed(
+        "cvt.rz.f32.f64 %d, %e64;"
+            .replace("cvt", "cvt.f64.f32 %e64, %a; mul.f64 %e64, %e64, 0d3FF000001AD7F29B; cvt")
+            .as_str(),
+        0,
+        |a, _, _| a * f64::from_bits(0x3ff0_0000_1ad7_f29b),
+    );
 }
 
 #[test]
@@ -112,7 +143,10 @@ fn approximations_are_close() {
         for (bits, found) in operands.iter().zip(apply(instruction, &operands)) {
             let a = f64::from(f32::from_bits(bits[0] as u32));
             let (found, exact) = (f64::from(f32::from_bits(found as u32)), exact(a));
-            assert!((found - exact).abs() <= 1e-6 * exact.abs().max(1.0), "{instruction} of {a}: {found}, not {exact}");
+            assert!(
+                (found - exact).abs() <= 1e-6 * exact.abs().max(1.0),
+                "{instruction} of {a}: {found}, not {exact}"
+            );
         }
     };
     close("ex2.approx.f32 %d, %a;", f64::exp2);
@@ -158,9 +192,13 @@ fn comparisons_of_floats() {
     ];
     for (name, holds) in relations {
         let one = |truth: bool| f32::from_bits(u32::from(truth));
-        check32(&format!("{{ setp.{name}.f32 %p1, %a, %b; selp.b32 %d, 1, 0, %p1; }}"), |a, b, _| one(holds(a, b)));
+        check32(&format!("{{ setp.{name}.f32 %p1, %a, %b; selp.b32 %d, 1, 0, %p1; }}"), |a, b, _| {
+            one(holds(a, b))
+        });
         check32(
-            &format!("{{ cvt.f64.f32 %e64, %a; cvt.f64.f32 %b64, %b; setp.{name}.f64 %p1, %e64, %b64; selp.b32 %d, 1, 0, %p1; }}"),
+            &format!(
+                "{{ cvt.f64.f32 %e64, %a; cvt.f64.f32 %b64, %b; setp.{name}.f64 %p1, %e64, %b64; selp.b32 %d, 1, 0, %p1; }}"
+            ),
             |a, b, _| one(holds(a, b)),
         );
     }
@@ -176,13 +214,25 @@ fn floats_to_integers_clamp() {
     check_bits("cvt.rpi.u32.f32 %d, %a;", |a| u64::from(a.ceil() as u32));
     check_bits("cvt.rzi.u8.f32 %d, %a;", |a| u64::from(a as u8));
     check_bits("cvt.rzi.s64.f32 %d64, %a;", |a| if a.is_nan() { 1 << 63 } else { a as i64 as u64 });
-    check_bits("cvt.rni.f32.f32 %d, %a;", |a| u64::from(if a.is_nan() { 0x7fc0_0000 } else { a.round_ties_even().to_bits() }));
+    check_bits("cvt.rni.f32.f32 %d, %a;", |a| {
+        u64::from(if a.is_nan() { 0x7fc0_0000 } else { a.round_ties_even().to_bits() })
+    });
     check_bits("cvt.sat.f32.f32 %d, %a;", |a| u64::from(if a > 0.0 { a.min(1.0) } else { 0.0 }.to_bits()));
 }
 
 #[test]
 fn integers_to_floats_are_rounded_once() {
-    let values = [0, 1, 16_777_217, 0x7fff_ffff, 0x8000_0001, 0xffff_ff7f, 0xffff_ffff, 0x7fff_ffbf_ffff_ffff, u64::MAX];
+    let values = [
+        0,
+        1,
+        16_777_217,
+        0x7fff_ffff,
+        0x8000_0001,
+        0xffff_ff7f,
+        0xffff_ffff,
+        0x7fff_ffbf_ffff_ffff,
+        u64::MAX,
+    ];
     let operands: Vec<[u64; 3]> = values.map(|value| [value, 0, 0]).to_vec();
     let check = |instruction: &str, expected: &dyn Fn(u64) -> u64| {
         for ([a, _, _], found) in operands.iter().zip(apply(instruction, &operands)) {
@@ -254,13 +304,19 @@ fn arithmetic_of_halves_is_rounded_once() {
                 if exact.is_nan() || exact.is_infinite() {
                     assert!(found == exact || found.is_nan() && exact.is_nan(), "{instruction} of {bits:x?}");
                 } else if found.is_finite() {
-                    let step = |by: i32| match kind {
-                        "f16" => f16::from_bits((i32::from(f16::from_f64(found).to_bits()) + by) as u16).to_f64(),
-                        _ => bf16::from_bits((i32::from(bf16::from_f64(found).to_bits()) + by) as u16).to_f64(),
-                    };
+                    let step =
+                        |by: i32| match kind {
+                            "f16" => f16::from_bits((i32::from(f16::from_f64(found).to_bits()) + by) as u16)
+                                .to_f64(),
+                            _ => bf16::from_bits((i32::from(bf16::from_f64(found).to_bits()) + by) as u16)
+                                .to_f64(),
+                        };
                     for neighbour in [step(1), step(-1)] {
                         let closer = (neighbour - exact).abs() < (found - exact).abs();
-                        assert!(!closer, "{instruction} of {bits:x?}: {found:e}, nearer to {exact:e} is {neighbour:e}");
+                        assert!(
+                            !closer,
+                            "{instruction} of {bits:x?}: {found:e}, nearer to {exact:e} is {neighbour:e}"
+                        );
                     }
                 }
             }
@@ -296,8 +352,10 @@ fn pairs_of_halves_compute_like_single_ones() {
 #[test]
 fn comparisons_of_halves() {
     let bits = |x: f32| u64::from(f16::from_f32(x).to_bits());
-    let found = apply("set.gt.f16.f16 %hd, %ha, %hb;", &[[bits(2.0), bits(1.0), 0], [bits(1.0), bits(1.0), 0]]);
+    let found =
+        apply("set.gt.f16.f16 %hd, %ha, %hb;", &[[bits(2.0), bits(1.0), 0], [bits(1.0), bits(1.0), 0]]);
     assert_eq!(found, [0x3c00, 0]);
-    let found = apply("setp.lt.bf16 %pd, %ha, %hb;", &[[0xbf80, 0x3f80, 0], [0x3f80, 0xbf80, 0], [0x7fff, 0, 0]]);
+    let found =
+        apply("setp.lt.bf16 %pd, %ha, %hb;", &[[0xbf80, 0x3f80, 0], [0x3f80, 0xbf80, 0], [0x7fff, 0, 0]]);
     assert_eq!(found, [1, 0, 0]);
 }

@@ -58,10 +58,13 @@ fn arithmetic_of_32_bits() {
     check("add.s32 %d, %a, %b;", words(|a, b, _| a.wrapping_add(b)));
     check("sub.u32 %d, %a, %b;", words(|a, b, _| a.wrapping_sub(b)));
     check("mul.lo.s32 %d, %a, %b;", words(|a, b, _| a.wrapping_mul(b)));
-    check("mul.hi.s32 %d, %a, %b;", signed(|a, b, _| (i64::from(a) * i64::from(b) >> 32) as i32));
-    check("mul.hi.u32 %d, %a, %b;", words(|a, b, _| (u64::from(a) * u64::from(b) >> 32) as u32));
+    check("mul.hi.s32 %d, %a, %b;", signed(|a, b, _| ((i64::from(a) * i64::from(b)) >> 32) as i32));
+    check("mul.hi.u32 %d, %a, %b;", words(|a, b, _| ((u64::from(a) * u64::from(b)) >> 32) as u32));
     check("mad.lo.s32 %d, %a, %b, %c;", words(|a, b, c| a.wrapping_mul(b).wrapping_add(c)));
-    check("mad.hi.u32 %d, %a, %b, %c;", words(|a, b, c| ((u64::from(a) * u64::from(b) >> 32) as u32).wrapping_add(c)));
+    check(
+        "mad.hi.u32 %d, %a, %b, %c;",
+        words(|a, b, c| (((u64::from(a) * u64::from(b)) >> 32) as u32).wrapping_add(c)),
+    );
     check("min.s32 %d, %a, %b;", signed(|a, b, _| a.min(b)));
     check("max.s32 %d, %a, %b;", signed(|a, b, _| a.max(b)));
     check("min.u32 %d, %a, %b;", words(|a, b, _| a.min(b)));
@@ -79,8 +82,8 @@ fn arithmetic_of_16_bits() {
     check("add.s16 %hd, %ha, %hb;", halves(|a, b, _| a.wrapping_add(b)));
     check("sub.s16 %hd, %ha, %hb;", halves(|a, b, _| a.wrapping_sub(b)));
     check("mul.lo.s16 %hd, %ha, %hb;", halves(|a, b, _| a.wrapping_mul(b)));
-    check("mul.hi.u16 %hd, %ha, %hb;", halves(|a, b, _| (u32::from(a) * u32::from(b) >> 16) as u16));
-    check("mul.hi.s16 %hd, %ha, %hb;", signed_halves(|a, b, _| (i32::from(a) * i32::from(b) >> 16) as i16));
+    check("mul.hi.u16 %hd, %ha, %hb;", halves(|a, b, _| ((u32::from(a) * u32::from(b)) >> 16) as u16));
+    check("mul.hi.s16 %hd, %ha, %hb;", signed_halves(|a, b, _| ((i32::from(a) * i32::from(b)) >> 16) as i16));
     check("mad.lo.u16 %hd, %ha, %hb, %hc;", halves(|a, b, c| a.wrapping_mul(b).wrapping_add(c)));
     check("min.s16 %hd, %ha, %hb;", signed_halves(|a, b, _| a.min(b)));
     check("max.u16 %hd, %ha, %hb;", halves(|a, b, _| a.max(b)));
@@ -92,7 +95,9 @@ fn arithmetic_of_16_bits() {
     check("shr.u16 %hd, %ha, %b;", |a, b, _| if b as u32 > 15 { 0 } else { (a & 0xffff) >> b });
     check("setp.lt.s16 %pd, %ha, %hb;", |a, b, _| u64::from((a as i16) < b as i16));
     check("setp.lt.u16 %pd, %ha, %hb;", |a, b, _| u64::from((a as u16) < b as u16));
-    check("mul.wide.s16 %d, %ha, %hb;", |a, b, _| u64::from((i32::from(a as i16) * i32::from(b as i16)) as u32));
+    check("mul.wide.s16 %d, %ha, %hb;", |a, b, _| {
+        u64::from((i32::from(a as i16) * i32::from(b as i16)) as u32)
+    });
     check("mul.wide.u16 %d, %ha, %hb;", |a, b, _| (a & 0xffff) * (b & 0xffff));
     check("add.s16 %hd, %ha, -2;", halves(|a, _, _| a.wrapping_sub(2)));
 }
@@ -102,8 +107,10 @@ fn arithmetic_of_64_bits() {
     check("add.s64 %d64, %a64, %b64;", |a, b, _| a.wrapping_add(b));
     check("sub.s64 %d64, %a64, %b64;", |a, b, _| a.wrapping_sub(b));
     check("mul.lo.s64 %d64, %a64, %b64;", |a, b, _| a.wrapping_mul(b));
-    check("mul.hi.u64 %d64, %a64, %b64;", |a, b, _| (u128::from(a) * u128::from(b) >> 64) as u64);
-    check("mul.hi.s64 %d64, %a64, %b64;", |a, b, _| (i128::from(a as i64) * i128::from(b as i64) >> 64) as u64);
+    check("mul.hi.u64 %d64, %a64, %b64;", |a, b, _| ((u128::from(a) * u128::from(b)) >> 64) as u64);
+    check("mul.hi.s64 %d64, %a64, %b64;", |a, b, _| {
+        ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
+    });
     check("mad.lo.u64 %d64, %a64, %b64, %c64;", |a, b, c| a.wrapping_mul(b).wrapping_add(c));
     check("mul.wide.s32 %d64, %a, %b;", |a, b, _| (i64::from(a as i32) * i64::from(b as i32)) as u64);
     check("mul.wide.u32 %d64, %a, %b;", |a, b, _| u64::from(a as u32) * u64::from(b as u32));
@@ -111,9 +118,12 @@ fn arithmetic_of_64_bits() {
         ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
     });
     check("div.u64 %d64, %a64, %b64;", |a, b, _| a.checked_div(b).unwrap_or(u64::MAX));
-    check("rem.s64 %d64, %a64, %b64;", |a, b, _| {
-        if b == 0 { a } else { (a as i64).wrapping_rem(b as i64) as u64 }
-    });
+    check(
+        "rem.s64 %d64, %a64, %b64;",
+        |a, b, _| {
+            if b == 0 { a } else { (a as i64).wrapping_rem(b as i64) as u64 }
+        },
+    );
     check("min.s64 %d64, %a64, %b64;", |a, b, _| (a as i64).min(b as i64) as u64);
     check("max.u64 %d64, %a64, %b64;", |a, b, _| a.max(b));
     check("neg.s64 %d64, %a64;", |a, _, _| a.wrapping_neg());
@@ -121,10 +131,13 @@ fn arithmetic_of_64_bits() {
     check("shl.b64 %d64, %a64, %b;", |a, b, _| a.checked_shl(b as u32).unwrap_or(0));
     check("shr.u64 %d64, %a64, %b;", |a, b, _| a.checked_shr(b as u32).unwrap_or(0));
     check("shr.s64 %d64, %a64, %b;", |a, b, _| (a as i64 >> (b as u32).min(63)) as u64);
-    check("{ add.cc.u32 %r5, %a, %b; addc.u32 %d, %r5, %c; }", words(|a, b, c| {
-        let (sum, carry) = a.overflowing_add(b);
-        sum.wrapping_add(c).wrapping_add(u32::from(carry))
-    }));
+    check(
+        "{ add.cc.u32 %r5, %a, %b; addc.u32 %d, %r5, %c; }",
+        words(|a, b, c| {
+            let (sum, carry) = a.overflowing_add(b);
+            sum.wrapping_add(c).wrapping_add(u32::from(carry))
+        }),
+    );
     check("{ sub.cc.u64 %e64, %a64, %b64; subc.u64 %d64, %c64, 0; }", |a, b, c| {
         c.wrapping_sub(u64::from(a < b))
     });
@@ -148,16 +161,21 @@ fn bits_and_fields() {
     check("brev.b64 %d64, %a64;", |a, _, _| a.reverse_bits());
     check("bfind.u32 %d, %a;", words(|a, _, _| if a == 0 { u32::MAX } else { a.ilog2() }));
     check("bfind.shiftamt.u32 %d, %a;", words(|a, _, _| if a == 0 { u32::MAX } else { a.leading_zeros() }));
-    check("bfind.s32 %d, %a;", words(|a, _, _| {
-        let a = if (a as i32) < 0 { !a } else { a };
-        if a == 0 { u32::MAX } else { a.ilog2() }
-    }));
-    check("shf.l.wrap.b32 %d, %a, %b, %c;", words(|a, b, c| {
-        ((u64::from(b) << 32 | u64::from(a)) << (c & 31) >> 32) as u32
-    }));
-    check("shf.r.clamp.b32 %d, %a, %b, %c;", words(|a, b, c| {
-        ((u64::from(b) << 32 | u64::from(a)) >> c.min(32)) as u32
-    }));
+    check(
+        "bfind.s32 %d, %a;",
+        words(|a, _, _| {
+            let a = if (a as i32) < 0 { !a } else { a };
+            if a == 0 { u32::MAX } else { a.ilog2() }
+        }),
+    );
+    check(
+        "shf.l.wrap.b32 %d, %a, %b, %c;",
+        words(|a, b, c| ((u64::from(b) << 32 | u64::from(a)) << (c & 31) >> 32) as u32),
+    );
+    check(
+        "shf.r.clamp.b32 %d, %a, %b, %c;",
+        words(|a, b, c| ((u64::from(b) << 32 | u64::from(a)) >> c.min(32)) as u32),
+    );
     check("lop3.b32 %d, %a, %b, %c, 0xca;", words(|a, b, c| a & b | !a & c));
     check("prmt.b32 %d, %a, %b, 0x5410;", words(|a, b, _| b << 16 | a & 0xffff));
     check("bfi.b32 %d, %a, %b, 8, 4;", words(|a, b, _| b & !0xf00 | (a & 15) << 8));
@@ -180,7 +198,10 @@ fn comparisons_and_selections() {
     check("set.gt.f32.u32 %d, %a, %b;", |a, b, _| if a as u32 > b as u32 { 0x3f80_0000 } else { 0 });
     check("selp.b32 %d, %a, %b, %pa;", words_if);
     check("selp.b64 %d64, %a64, 7, %pa;", |a, _, c| if c != 0 { a } else { 7 });
-    check("{ mov.u32 %d, %a; @%pa mov.u32 %d, %b; }", |a, b, c| if c != 0 { b & 0xffff_ffff } else { a & 0xffff_ffff });
+    check(
+        "{ mov.u32 %d, %a; @%pa mov.u32 %d, %b; }",
+        |a, b, c| if c != 0 { b & 0xffff_ffff } else { a & 0xffff_ffff },
+    );
     check("{ mov.u32 %d, %a; @!%pa mov.u32 %d, %b; }", words_if);
     check("{ not.pred %p1, %pa; xor.pred %pd, %p1, %pa; }", |_, _, _| 1);
 }
@@ -210,9 +231,7 @@ fn conversions_between_integers() {
     check("cvt.s64.s16 %d64, %ha;", |a, _, _| a as i16 as i64 as u64);
     check("cvt.s16.s8 %hd, %ha;", |a, _, _| u64::from(a as i8 as i16 as u16));
     check("cvt.s32.s16 %d, %ha;", |a, _, _| u64::from(a as i16 as i32 as u32));
-    check("cvt.sat.s8.s32 %d, %a;", |a, _, _| {
-        u64::from((a as i32).clamp(-128, 127) as u32)
-    });
+    check("cvt.sat.s8.s32 %d, %a;", |a, _, _| u64::from((a as i32).clamp(-128, 127) as u32));
     check("cvt.sat.u8.s32 %d, %a;", |a, _, _| (a as i32).clamp(0, 255) as u64);
     check("cvt.sat.u32.s64 %d, %a64;", |a, _, _| (a as i64).clamp(0, 0xffff_ffff) as u64);
     check("cvt.sat.s32.u32 %d, %a;", |a, _, _| u64::from((a as u32).min(0x7fff_ffff)));

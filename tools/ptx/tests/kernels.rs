@@ -82,13 +82,13 @@ fn every_lane_takes_its_own_case() {
 #[test]
 fn local_arrays_belong_to_one_thread() {
     for ptx in ELEMENTS {
-        let mut x: Vec<u32> = noise(96).into_iter().map(|bits| bits % 64 | 1).collect();
+        let mut x: Vec<u32> = noise(96).into_iter().map(|bits| (bits % 64) | 1).collect();
         let mut y = vec![0u32; 96];
         run(ptx, "local_array", &line(1, 96), &[buffer(&mut x), buffer(&mut y)]);
         let expected = |(i, &x): (usize, &u32)| {
             let mut history = [0u32; 8];
             for k in 0..8 {
-                history[(k * x & 7) as usize] = k * 10 + i as u32;
+                history[((k * x) & 7) as usize] = k * 10 + i as u32;
             }
             history[(x & 7) as usize] + history[(x >> 3 & 7) as usize] * 1000
         };
@@ -99,7 +99,8 @@ fn local_arrays_belong_to_one_thread() {
 #[test]
 fn parameters_by_value_are_indexed() {
     for ptx in ELEMENTS {
-        let settings: Vec<u8> = [3u32, 1, 4, 1, 5, 9, 0.25f32.to_bits()].iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let settings: Vec<u8> =
+            [3u32, 1, 4, 1, 5, 9, 0.25f32.to_bits()].iter().flat_map(|x| x.to_ne_bytes()).collect();
         let mut y = vec![0f32; 32];
         run(ptx, "by_value", &line(1, 32), &[buffer(&mut y), kit::Argument::Bytes(settings)]);
         assert_eq!(y[..7], [6.25, 2.25, 8.25, 2.25, 10.25, 18.25, 6.25]);
@@ -129,7 +130,8 @@ fn functions_of_the_cuda_library() {
         for (i, &x) in x.iter().enumerate() {
             for (k, exact) in exact.iter().enumerate() {
                 let (found, exact) = (f64::from(y[10 * i + k]), exact(f64::from(x)));
-                let close = (found - exact).abs() <= 1e-6 * exact.abs().max(1.0) || found == f64::from(exact as f32);
+                let close =
+                    (found - exact).abs() <= 1e-6 * exact.abs().max(1.0) || found == f64::from(exact as f32);
                 assert!(close, "function {k} of {x}: {found}, not {exact}");
             }
         }
@@ -194,7 +196,7 @@ fn shuffles_of_every_kind() {
         let (mut x, mut out) = (noise(32), vec![0u32; 192]);
         run(ptx, "shuffles", &line(1, 32), &[buffer(&mut x), buffer(&mut out)]);
         for i in 0..32usize {
-            assert_eq!(out[i], x[i * 7 & 31]);
+            assert_eq!(out[i], x[(i * 7) & 31]);
             assert_eq!(out[i + 32], if i >= 3 { x[i - 3] } else { x[i] });
             assert_eq!(out[i + 64], if i + 5 < 32 { x[i + 5] } else { x[i] });
             assert_eq!(out[i + 96], x[i ^ 9]);
@@ -211,7 +213,7 @@ fn a_shuffle_waits_for_lanes_that_branched_off() {
         let mut out = vec![0u32; 32];
         run(ptx, "diverged_shuffle", &line(1, 32), &[buffer(&mut out), buffer(&mut x)]);
         let value = |start: u32| {
-            if start % 2 == 0 {
+            if start.is_multiple_of(2) {
                 return 2 * start;
             }
             // The bound grows with the sum, until the sum wraps.

@@ -71,10 +71,10 @@ impl Format {
 }
 
 /// Row and column of a lane's element.
-type Place = fn(lane: usize, index: usize) -> (usize, usize);
+type ElementPlace = fn(lane: usize, index: usize) -> (usize, usize);
 
 /// The registers of all lanes, one lane after another.
-fn fragment(matrix: &Matrix, format: Format, registers: usize, place: Place) -> Vec<u32> {
+fn fragment(matrix: &Matrix, format: Format, registers: usize, place: ElementPlace) -> Vec<u32> {
     let per = format.per_register();
     let mut out = vec![0; 32 * registers];
     for lane in 0..32 {
@@ -129,17 +129,14 @@ fn registers(start: usize, n: usize) -> String {
 }
 
 /// A form of `mma`: K, the types, and the layouts of A and B.
-struct Form(usize, Format, Format, Place, Place);
+struct Form(usize, Format, Format, ElementPlace, ElementPlace);
 
 fn check_mma(&Form(k, ab, c, place_a, place_b): &Form) {
     let (a, b, start) = (distinct(16, k, 1), distinct(k, 8, 2), distinct(16, 8, 3));
     let counts = [16 * k / 32 / ab.per_register(), k * 8 / 32 / ab.per_register(), 4 / c.per_register()];
     let [na, nb, nc] = counts;
-    let mut fragments = [
-        fragment(&a, ab, na, place_a),
-        fragment(&b, ab, nb, place_b),
-        fragment(&start, c, nc, c16x8),
-    ];
+    let mut fragments =
+        [fragment(&a, ab, na, place_a), fragment(&b, ab, nb, place_b), fragment(&start, c, nc, c16x8)];
     let mut loads = String::new();
     for (which, (&n, first)) in counts.iter().zip([10, 20, 30]).enumerate() {
         loads += &format!("mad.wide.u32 %rd8, %r0, {}, %rd{which};\n", 4 * n);
@@ -147,7 +144,8 @@ fn check_mma(&Form(k, ab, c, place_a, place_b): &Form) {
             loads += &format!("ld.global.u32 %r{}, [%rd8+{}];\n", first + i, 4 * i);
         }
     }
-    let stores: String = (0..nc).map(|i| format!("st.global.u32 [%rd8+{}], %r{};\n", 4 * i, 40 + i)).collect();
+    let stores: String =
+        (0..nc).map(|i| format!("st.global.u32 [%rd8+{}], %r{};\n", 4 * i, 40 + i)).collect();
     let (ab_name, c_name) = (ab.name(), c.name());
     let ptx = format!(
         ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d) {{
@@ -174,7 +172,8 @@ fn check_mma(&Form(k, ab, c, place_a, place_b): &Form) {
         for index in 0..4 {
             let (row, column) = c16x8(lane, index);
             let found = c.value(out[lane * nc + index / per] >> (16 * (index % per)));
-            let expected = c.value(c.bits(expected[row][column]) & if c == Format::F32 { u32::MAX } else { 0xffff });
+            let expected =
+                c.value(c.bits(expected[row][column]) & if c == Format::F32 { u32::MAX } else { 0xffff });
             assert_eq!(found, expected, "k{k} {ab_name} {c_name}: row {row}, column {column}");
         }
     }
@@ -343,13 +342,12 @@ fn fragments_of_other_types() {
     for (shape, k, format) in [("m16n16k8", 8, Format::Tf32), ("m16n16k16", 16, Format::Bf16)] {
         let (a, b) = (distinct(16, k, 11), distinct(k, 16, 12));
         let padded = |matrix: &Matrix, by_column: bool| {
-            let (rows, columns) = (matrix.len(), matrix[0].len());
             let mut bytes = vec![0u8; 24 * 24 * 4];
             let size = 4 / format.per_register();
-            for row in 0..rows {
-                for column in 0..columns {
+            for (row, values) in matrix.iter().enumerate() {
+                for (column, &value) in values.iter().enumerate() {
                     let at = size * if by_column { column * 20 + row } else { row * 20 + column };
-                    let bits = format.bits(matrix[row][column]).to_le_bytes();
+                    let bits = format.bits(value).to_le_bytes();
                     bytes[at..at + size].copy_from_slice(&bits[..size]);
                 }
             }

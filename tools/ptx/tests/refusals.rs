@@ -52,7 +52,10 @@ fn names_and_operands_are_checked() {
     undeclared("add.u32 %r0, %r1, %r9;", "%r9");
     undeclared("@%q bra NOWHERE;", "%q");
     let misfit = |body: &str| {
-        assert!(matches!(Module::parse(&kernel(body)).err(), Some(PtxError::Operand { line: 7, .. })), "{body}");
+        assert!(
+            matches!(Module::parse(&kernel(body)).err(), Some(PtxError::Operand { line: 7, .. })),
+            "{body}"
+        );
     };
     misfit("add.u32 %r0, %rd0, %r1;");
     misfit("add.u64 %rd0, %rd0, %r1;");
@@ -96,7 +99,8 @@ fn addresses_are_aligned() {
 
 #[test]
 fn inactive_lanes_access_nothing() {
-    let body = "setp.ge.u32 %p0, %r1, %r0; @%p0 bra END; ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd1], %r2; END:";
+    let body =
+        "setp.ge.u32 %p0, %r1, %r0; @%p0 bra END; ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd1], %r2; END:";
     let module = Module::parse(&kernel(body)).unwrap();
     let mut x = vec![0u32; 10];
     launch(module.kernel("k").unwrap(), &line(1, 128), &[buffer(&mut x), u32(10)]).unwrap();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::liveness::{Interval, intervals};
+use super::liveness::{LiveRange, live_ranges};
 use crate::error::PtxError;
 use crate::parse::syntax::{Class, Function};
 use crate::program::{Long, Pred, Word};
@@ -18,25 +18,25 @@ pub(super) struct Allocation {
 }
 
 pub(super) fn allocate(function: &Function<'_>) -> Result<Allocation, PtxError> {
-    let mut order: Vec<(Interval, usize)> = intervals(function)
+    let mut order: Vec<(LiveRange, usize)> = live_ranges(function)
         .into_iter()
         .enumerate()
-        .filter_map(|(register, interval)| interval.map(|interval| (interval, register)))
+        .filter_map(|(register, range)| range.map(|range| (range, register)))
         .collect();
-    order.sort_unstable_by_key(|(interval, register)| (interval.start, *register));
+    order.sort_unstable_by_key(|(range, register)| (range.start, *register));
     let mut slots = vec![None; function.registers.len()];
     let mut files = [
         File::starting_at(usize::from(Word::SINK.0) + 1),
         File::starting_at(usize::from(Long::SINK.0) + 1),
         File::starting_at(usize::from(Pred::SINK.0) + 1),
     ];
-    for (interval, register) in order {
+    for (range, register) in order {
         let file = match function.registers[register].class {
             Class::Word => &mut files[0],
             Class::Long => &mut files[1],
             Class::Predicate => &mut files[2],
         };
-        let slot = file.take(interval);
+        let slot = file.take(range);
         slots[register] = Some(
             u16::try_from(slot)
                 .map_err(|_| PtxError::TooManyRegisters { kernel: function.name.to_owned() })?,
@@ -59,9 +59,9 @@ impl File {
         File { end, free: Vec::new(), busy: BinaryHeap::new() }
     }
 
-    fn take(&mut self, interval: Interval) -> usize {
+    fn take(&mut self, range: LiveRange) -> usize {
         while let Some(&Reverse((end, slot))) = self.busy.peek() {
-            if end >= interval.start {
+            if end >= range.start {
                 break;
             }
             self.busy.pop();
@@ -71,7 +71,7 @@ impl File {
             self.end += 1;
             self.end - 1
         });
-        self.busy.push(Reverse((interval.end, slot)));
+        self.busy.push(Reverse((range.end, slot)));
         slot
     }
 }

@@ -5,7 +5,7 @@ use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::number::rounding::Round;
 use crate::parse::syntax::Statement;
-use crate::program::{FloatBinary, FloatUnary, Int, IntBinary, IntUnary, Op};
+use crate::program::{FloatBinary, FloatOp, FloatUnary, Int, IntBinary, IntUnary, IntegerOp, Op};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn arithmetic(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -56,16 +56,20 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 3..=3)?;
         let ty = m.ty()?;
         Ok(match m.int()? {
-            int @ (Int::U64 | Int::S64) => Op::Longs {
+            int @ (Int::U64 | Int::S64) => Op::Integer(IntegerOp::Longs {
                 op,
                 signed: int == Int::S64,
                 d: self.to_long(s, 0)?,
                 a: self.long(s, 1)?,
                 b: self.long(s, 2)?,
-            },
-            int => {
-                Op::Words { op, int, d: self.to_word(s, 0)?, a: self.word(s, 1, ty)?, b: self.word(s, 2, ty)? }
-            }
+            }),
+            int => Op::Integer(IntegerOp::Words {
+                op,
+                int,
+                d: self.to_word(s, 0)?,
+                a: self.word(s, 1, ty)?,
+                b: self.word(s, 2, ty)?,
+            }),
         })
     }
 
@@ -78,8 +82,12 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 2..=2)?;
         let ty = m.ty()?;
         Ok(match m.int()? {
-            Int::U64 | Int::S64 => Op::LongUnary { op, d: self.to_long(s, 0)?, a: self.long(s, 1)? },
-            int => Op::WordUnary { op, int, d: self.to_word(s, 0)?, a: self.word(s, 1, ty)? },
+            Int::U64 | Int::S64 => {
+                Op::Integer(IntegerOp::LongUnary { op, d: self.to_long(s, 0)?, a: self.long(s, 1)? })
+            }
+            int => {
+                Op::Integer(IntegerOp::WordUnary { op, int, d: self.to_word(s, 0)?, a: self.word(s, 1, ty)? })
+            }
         })
     }
 
@@ -87,22 +95,22 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 4..=4)?;
         let (high, ty) = (m.has("hi"), m.ty()?);
         Ok(match m.int()? {
-            int @ (Int::U64 | Int::S64) => Op::MadLong {
+            int @ (Int::U64 | Int::S64) => Op::Integer(IntegerOp::MadLong {
                 high,
                 signed: int == Int::S64,
                 d: self.to_long(s, 0)?,
                 a: self.long(s, 1)?,
                 b: self.long(s, 2)?,
                 c: self.long(s, 3)?,
-            },
-            int => Op::MadWord {
+            }),
+            int => Op::Integer(IntegerOp::MadWord {
                 high,
                 int,
                 d: self.to_word(s, 0)?,
                 a: self.word(s, 1, ty)?,
                 b: self.word(s, 2, ty)?,
                 c: self.word(s, 3, ty)?,
-            },
+            }),
         })
     }
 
@@ -115,11 +123,23 @@ impl<'a> Decoder<'_, 'a> {
         match int {
             Int::U16 | Int::S16 => {
                 let c = if mad { self.bits(s, 3)? } else { self.word_constant(0) };
-                Ok(Op::WideWord { signed: int == Int::S16, d: self.to_word(s, 0)?, a, b, c })
+                Ok(Op::Integer(IntegerOp::WideWord {
+                    signed: int == Int::S16,
+                    d: self.to_word(s, 0)?,
+                    a,
+                    b,
+                    c,
+                }))
             }
             Int::U32 | Int::S32 => {
                 let c = if mad { self.long(s, 3)? } else { self.long_constant(0) };
-                Ok(Op::WideLong { signed: int == Int::S32, d: self.to_long(s, 0)?, a, b, c })
+                Ok(Op::Integer(IntegerOp::WideLong {
+                    signed: int == Int::S32,
+                    d: self.to_long(s, 0)?,
+                    a,
+                    b,
+                    c,
+                }))
             }
             Int::U64 | Int::S64 => Err(m.unsupported()),
         }
@@ -130,22 +150,22 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 3..=3)?;
         let (subtract, carry_in, carry_out) = (m.head.starts_with("sub"), m.head.ends_with('c'), m.has("cc"));
         match m.int()? {
-            Int::U32 | Int::S32 => Ok(Op::CarryWord {
+            Int::U32 | Int::S32 => Ok(Op::Integer(IntegerOp::CarryWord {
                 subtract,
                 carry_in,
                 carry_out,
                 d: self.to_word(s, 0)?,
                 a: self.bits(s, 1)?,
                 b: self.bits(s, 2)?,
-            }),
-            Int::U64 | Int::S64 => Ok(Op::CarryLong {
+            })),
+            Int::U64 | Int::S64 => Ok(Op::Integer(IntegerOp::CarryLong {
                 subtract,
                 carry_in,
                 carry_out,
                 d: self.to_long(s, 0)?,
                 a: self.long(s, 1)?,
                 b: self.long(s, 2)?,
-            }),
+            })),
             Int::U16 | Int::S16 => Err(m.unsupported()),
         }
     }
@@ -172,13 +192,17 @@ impl<'a> Decoder<'_, 'a> {
         }
         if ty == Type::F64 {
             let (a, b) = (self.long(s, 1)?, self.long(s, 2)?);
-            return Ok(Op::F64Binary { op: binary, mode, d: self.to_long(s, 0)?, a, b });
+            return Ok(Op::Float(FloatOp::F64Binary { op: binary, mode, d: self.to_long(s, 0)?, a, b }));
         }
         let (d, a, b) = (self.to_word(s, 0)?, self.word(s, 1, ty)?, self.word(s, 2, ty)?);
         match ty {
-            Type::F32 => Ok(Op::F32Binary { op: binary, mode, d, a, b }),
-            Type::Half(kind) => Ok(Op::HalfBinary { op: binary, kind, pair: false, mode, d, a, b }),
-            Type::HalfPair(kind) => Ok(Op::HalfBinary { op: binary, kind, pair: true, mode, d, a, b }),
+            Type::F32 => Ok(Op::Float(FloatOp::F32Binary { op: binary, mode, d, a, b })),
+            Type::Half(kind) => {
+                Ok(Op::Float(FloatOp::HalfBinary { op: binary, kind, pair: false, mode, d, a, b }))
+            }
+            Type::HalfPair(kind) => {
+                Ok(Op::Float(FloatOp::HalfBinary { op: binary, kind, pair: true, mode, d, a, b }))
+            }
             _ => Err(m.unsupported()),
         }
     }
@@ -188,14 +212,14 @@ impl<'a> Decoder<'_, 'a> {
         let (mode, ty) = (m.mode()?, m.ty()?);
         if ty == Type::F64 {
             let (a, b, c) = (self.long(s, 1)?, self.long(s, 2)?, self.long(s, 3)?);
-            return Ok(Op::F64Fma { mode, d: self.to_long(s, 0)?, a, b, c });
+            return Ok(Op::Float(FloatOp::F64Fma { mode, d: self.to_long(s, 0)?, a, b, c }));
         }
         let d = self.to_word(s, 0)?;
         let (a, b, c) = (self.word(s, 1, ty)?, self.word(s, 2, ty)?, self.word(s, 3, ty)?);
         match ty {
-            Type::F32 => Ok(Op::F32Fma { mode, d, a, b, c }),
-            Type::Half(kind) => Ok(Op::HalfFma { kind, pair: false, mode, d, a, b, c }),
-            Type::HalfPair(kind) => Ok(Op::HalfFma { kind, pair: true, mode, d, a, b, c }),
+            Type::F32 => Ok(Op::Float(FloatOp::F32Fma { mode, d, a, b, c })),
+            Type::Half(kind) => Ok(Op::Float(FloatOp::HalfFma { kind, pair: false, mode, d, a, b, c })),
+            Type::HalfPair(kind) => Ok(Op::Float(FloatOp::HalfFma { kind, pair: true, mode, d, a, b, c })),
             _ => Err(m.unsupported()),
         }
     }
@@ -220,13 +244,18 @@ impl<'a> Decoder<'_, 'a> {
             return Err(m.unsupported());
         }
         if ty == Type::F64 {
-            return Ok(Op::F64Unary { op, mode, d: self.to_long(s, 0)?, a: self.long(s, 1)? });
+            return Ok(Op::Float(FloatOp::F64Unary {
+                op,
+                mode,
+                d: self.to_long(s, 0)?,
+                a: self.long(s, 1)?,
+            }));
         }
         let (d, a) = (self.to_word(s, 0)?, self.word(s, 1, ty)?);
         match ty {
-            Type::F32 => Ok(Op::F32Unary { op, mode, d, a }),
-            Type::Half(kind) => Ok(Op::HalfUnary { op, kind, pair: false, mode, d, a }),
-            Type::HalfPair(kind) => Ok(Op::HalfUnary { op, kind, pair: true, mode, d, a }),
+            Type::F32 => Ok(Op::Float(FloatOp::F32Unary { op, mode, d, a })),
+            Type::Half(kind) => Ok(Op::Float(FloatOp::HalfUnary { op, kind, pair: false, mode, d, a })),
+            Type::HalfPair(kind) => Ok(Op::Float(FloatOp::HalfUnary { op, kind, pair: true, mode, d, a })),
             _ => Err(m.unsupported()),
         }
     }

@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::Modifiers;
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{Long, Op};
+use crate::program::{ControlOp, ExchangeOp, Long, MemoryOp, Op};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn barrier(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Option<Op>, PtxError> {
@@ -13,17 +13,17 @@ impl<'a> Decoder<'_, 'a> {
         }
         if m.has("warp") {
             m.allow(&["warp", "sync"])?;
-            return Ok(Some(Op::WarpBarrier { members: self.bits(s, 0)? }));
+            return Ok(Some(Op::Exchange(ExchangeOp::WarpBarrier { members: self.bits(s, 0)? })));
         }
         m.allow(&["sync", "arrive", "cta", "aligned"])?;
         self.takes(s, m, 1..=2)?;
         let id = self.bits(s, 0)?;
         if m.has("arrive") {
             // How many threads it takes is what those that wait say.
-            return Ok(Some(Op::BarrierArrive { id }));
+            return Ok(Some(Op::Control(ControlOp::BarrierArrive { id })));
         }
         let threads = if s.operands.len() == 2 { Some(self.bits(s, 1)?) } else { None };
-        Ok(Some(Op::Barrier { id, threads }))
+        Ok(Some(Op::Control(ControlOp::Barrier { id, threads })))
     }
 
     fn phase_barrier(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Option<Op>, PtxError> {
@@ -36,15 +36,16 @@ impl<'a> Decoder<'_, 'a> {
         m.allow(&known)?;
         let space = m.space();
         match operation {
-            "init" => {
-                Ok(Some(Op::PhaseInit { address: self.address(s, 0, space)?, count: self.bits(s, 1)? }))
-            }
+            "init" => Ok(Some(Op::Memory(MemoryOp::PhaseInit {
+                address: self.address(s, 0, space)?,
+                count: self.bits(s, 1)?,
+            }))),
             "inval" => Ok(None),
             "arrive" => {
                 self.takes(s, m, 2..=3)?;
                 let d = self.to_long(s, 0)?;
                 let count = if s.operands.len() == 3 { self.bits(s, 2)? } else { self.word_constant(1) };
-                Ok(Some(Op::PhaseArrive { d, address: self.address(s, 1, space)?, count }))
+                Ok(Some(Op::Memory(MemoryOp::PhaseArrive { d, address: self.address(s, 1, space)?, count })))
             }
             // A hint of how long to wait may follow.
             "test_wait" | "try_wait" => {
@@ -52,9 +53,9 @@ impl<'a> Decoder<'_, 'a> {
                 let d = self.to_pred_of(s, 0, self.operand(s, 0))?;
                 let address = self.address(s, 1, space)?;
                 Ok(Some(if m.has("parity") {
-                    Op::PhaseTestParity { d, address, parity: self.bits(s, 2)? }
+                    Op::Memory(MemoryOp::PhaseTestParity { d, address, parity: self.bits(s, 2)? })
                 } else {
-                    Op::PhaseTest { d, address, token: self.long(s, 2)? }
+                    Op::Memory(MemoryOp::PhaseTest { d, address, token: self.long(s, 2)? })
                 }))
             }
             _ => Err(m.unsupported()),
@@ -76,6 +77,10 @@ impl<'a> Decoder<'_, 'a> {
             return Ok(None);
         }
         let count = self.word_constant(1);
-        Ok(Some(Op::PhaseArrive { d: Long::SINK, address: self.address(s, 0, m.space())?, count }))
+        Ok(Some(Op::Memory(MemoryOp::PhaseArrive {
+            d: Long::SINK,
+            address: self.address(s, 0, m.space())?,
+            count,
+        })))
     }
 }

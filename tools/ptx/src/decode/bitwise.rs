@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{Condition, Count, Int, IntBinary, IntUnary, Logic, Op};
+use crate::program::{Condition, Count, DataOp, Int, IntBinary, IntUnary, IntegerOp, Logic, Op};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn bitwise(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -42,7 +42,7 @@ impl<'a> Decoder<'_, 'a> {
             "or" => (Logic::Or, self.condition(s, 2)?),
             _ => (Logic::Xor, self.condition(s, 2)?),
         };
-        Ok(Op::PredLogic { op, d, a, b })
+        Ok(Op::Data(DataOp::PredLogic { op, d, a, b }))
     }
 
     fn shift(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -50,22 +50,28 @@ impl<'a> Decoder<'_, 'a> {
         let op = if m.head == "shl" { IntBinary::ShiftLeft } else { IntBinary::ShiftRight };
         let (ty, by) = (m.ty()?, self.bits(s, 2)?);
         Ok(match m.int()? {
-            int @ (Int::U64 | Int::S64) => Op::ShiftLong {
+            int @ (Int::U64 | Int::S64) => Op::Integer(IntegerOp::ShiftLong {
                 op,
                 signed: int == Int::S64,
                 d: self.to_long(s, 0)?,
                 a: self.long(s, 1)?,
                 by,
-            },
-            int => Op::Words { op, int, d: self.to_word(s, 0)?, a: self.word(s, 1, ty)?, b: by },
+            }),
+            int => Op::Integer(IntegerOp::Words {
+                op,
+                int,
+                d: self.to_word(s, 0)?,
+                a: self.word(s, 1, ty)?,
+                b: by,
+            }),
         })
     }
 
     fn count(&mut self, s: &Statement<'a>, m: &Modifiers<'a>, op: Count) -> Result<Op, PtxError> {
         let d = self.to_word(s, 0)?;
         match m.int()? {
-            Int::U64 | Int::S64 => Ok(Op::CountLong { op, d, a: self.long(s, 1)? }),
-            Int::U32 | Int::S32 => Ok(Op::CountWord { op, d, a: self.bits(s, 1)? }),
+            Int::U64 | Int::S64 => Ok(Op::Integer(IntegerOp::CountLong { op, d, a: self.long(s, 1)? })),
+            Int::U32 | Int::S32 => Ok(Op::Integer(IntegerOp::CountWord { op, d, a: self.bits(s, 1)? })),
             Int::U16 | Int::S16 => Err(m.unsupported()),
         }
     }
@@ -77,19 +83,27 @@ impl<'a> Decoder<'_, 'a> {
         let signed = matches!(int, Int::S32 | Int::S64);
         Ok(match (m.head, int) {
             (_, Int::U16 | Int::S16) => return Err(m.unsupported()),
-            ("bfe", Int::U32 | Int::S32) => {
-                Op::ExtractWord { signed, d: self.to_word(s, 0)?, a: self.bits(s, 1)?, position, length }
-            }
-            ("bfe", _) => {
-                Op::ExtractLong { signed, d: self.to_long(s, 0)?, a: self.long(s, 1)?, position, length }
-            }
+            ("bfe", Int::U32 | Int::S32) => Op::Integer(IntegerOp::ExtractWord {
+                signed,
+                d: self.to_word(s, 0)?,
+                a: self.bits(s, 1)?,
+                position,
+                length,
+            }),
+            ("bfe", _) => Op::Integer(IntegerOp::ExtractLong {
+                signed,
+                d: self.to_long(s, 0)?,
+                a: self.long(s, 1)?,
+                position,
+                length,
+            }),
             (_, Int::U32 | Int::S32) => {
                 let (d, field, a) = (self.to_word(s, 0)?, self.bits(s, 1)?, self.bits(s, 2)?);
-                Op::InsertWord { d, field, a, position, length }
+                Op::Integer(IntegerOp::InsertWord { d, field, a, position, length })
             }
             _ => {
                 let (d, field, a) = (self.to_long(s, 0)?, self.long(s, 1)?, self.long(s, 2)?);
-                Op::InsertLong { d, field, a, position, length }
+                Op::Integer(IntegerOp::InsertLong { d, field, a, position, length })
             }
         })
     }
@@ -99,14 +113,23 @@ impl<'a> Decoder<'_, 'a> {
         let d = self.to_word(s, 0)?;
         let (a, b, c) = (self.bits(s, 1)?, self.bits(s, 2)?, self.bits(s, 3)?);
         match m.head {
-            "prmt" => Ok(Op::Permute { d, a, b, selector: c }),
+            "prmt" => Ok(Op::Integer(IntegerOp::Permute { d, a, b, selector: c })),
             "lop3" => match *self.operand(s, 4) {
-                Operand::Integer(table) => Ok(Op::Lop3 { d, a, b, c, table: table as u8 }),
+                Operand::Integer(table) => {
+                    Ok(Op::Integer(IntegerOp::Lop3 { d, a, b, c, table: table as u8 }))
+                }
                 _ => Err(self.misfit(s, 4, "a truth table")),
             },
             _ => {
                 m.allow(&["l", "r", "wrap", "clamp"])?;
-                Ok(Op::Funnel { left: m.has("l"), wrap: m.has("wrap"), d, low: a, high: b, by: c })
+                Ok(Op::Integer(IntegerOp::Funnel {
+                    left: m.has("l"),
+                    wrap: m.has("wrap"),
+                    d,
+                    low: a,
+                    high: b,
+                    by: c,
+                }))
             }
         }
     }

@@ -4,12 +4,12 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{Op, Reduction, Shuffle, Vote, Word};
+use crate::program::{ControlOp, ExchangeOp, Op, Reduction, Shuffle, Vote, Word};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn collective(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
         match m.head {
-            "activemask" => Ok(Op::ActiveMask { d: self.to_word(s, 0)? }),
+            "activemask" => Ok(Op::Control(ControlOp::ActiveMask { d: self.to_word(s, 0)? })),
             "shfl" => self.shuffle(s, m),
             "vote" => self.vote(s, m),
             "match" => self.matching(s, m),
@@ -23,7 +23,7 @@ impl<'a> Decoder<'_, 'a> {
                     }
                     _ => return Err(self.misfit(s, 0, "a register and a predicate")),
                 };
-                Ok(Op::Elect { d, elected, members })
+                Ok(Op::Exchange(ExchangeOp::Elect { d, elected, members }))
             }
         }
     }
@@ -39,7 +39,7 @@ impl<'a> Decoder<'_, 'a> {
         ])?;
         let (d, in_range) = self.to_pair(s)?;
         let (a, b, clamp) = (self.bits(s, 1)?, self.bits(s, 2)?, self.bits(s, 3)?);
-        Ok(Op::Shuffle { mode, d, in_range, a, b, clamp, members: self.bits(s, 4)? })
+        Ok(Op::Exchange(ExchangeOp::Shuffle { mode, d, in_range, a, b, clamp, members: self.bits(s, 4)? }))
     }
 
     fn vote(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -47,10 +47,10 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 3..=3)?;
         let (a, members) = (self.condition(s, 1)?, self.bits(s, 2)?);
         if m.has("ballot") {
-            return Ok(Op::Ballot { d: self.to_word(s, 0)?, a, members });
+            return Ok(Op::Exchange(ExchangeOp::Ballot { d: self.to_word(s, 0)?, a, members }));
         }
         let vote = m.pick(&[("all", Vote::All), ("any", Vote::Any), ("uni", Vote::Uniform)])?;
-        Ok(Op::Vote { vote, d: self.to_pred_of(s, 0, self.operand(s, 0))?, a, members })
+        Ok(Op::Exchange(ExchangeOp::Vote { vote, d: self.to_pred_of(s, 0, self.operand(s, 0))?, a, members }))
     }
 
     fn matching(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -58,10 +58,10 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 3..=3)?;
         let (a, members) = (self.value(s, 1, m.ty()?)?, self.bits(s, 2)?);
         if m.has("any") {
-            return Ok(Op::MatchAny { d: self.to_word(s, 0)?, a, members });
+            return Ok(Op::Exchange(ExchangeOp::MatchAny { d: self.to_word(s, 0)?, a, members }));
         }
         let (d, all) = self.to_pair(s)?;
-        Ok(Op::MatchAll { d, all, a, members })
+        Ok(Op::Exchange(ExchangeOp::MatchAll { d, all, a, members }))
     }
 
     fn redux(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -79,6 +79,6 @@ impl<'a> Decoder<'_, 'a> {
             ("xor", Reduction::Xor),
         ])?;
         let (d, a): (Word, Word) = (self.to_word(s, 0)?, self.bits(s, 1)?);
-        Ok(Op::Redux { op, d, a, members: self.bits(s, 2)? })
+        Ok(Op::Exchange(ExchangeOp::Redux { op, d, a, members: self.bits(s, 2)? }))
     }
 }

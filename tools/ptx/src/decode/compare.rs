@@ -5,7 +5,8 @@ use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
 use crate::program::{
-    Comparison, Condition, HalfKind, Int, Logic, Op, Operands, Pred, Relation, SetTo, Slot, Test,
+    Comparison, Condition, DataOp, FloatOp, HalfKind, Int, Logic, Op, Operands, Pred, Relation, SetTo, Slot,
+    Test,
 };
 
 impl<'a> Decoder<'_, 'a> {
@@ -22,12 +23,10 @@ impl<'a> Decoder<'_, 'a> {
         let comparison = self.comparison(s, m)?;
         let (logic, with) = self.combined(s, m)?;
         let (d, not_d) = match self.operand(s, 0) {
-            Operand::Pair(first, second) => {
-                (self.to_pred_of(s, 0, first)?, self.to_pred_of(s, 0, second)?)
-            }
+            Operand::Pair(first, second) => (self.to_pred_of(s, 0, first)?, self.to_pred_of(s, 0, second)?),
             single => (self.to_pred_of(s, 0, single)?, Pred::SINK),
         };
-        Ok(Op::SetPred { comparison, d, not_d, logic, with })
+        Ok(Op::Data(DataOp::SetPred { comparison, d, not_d, logic, with }))
     }
 
     fn set(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -40,7 +39,7 @@ impl<'a> Decoder<'_, 'a> {
             Some(Type::Int { bits: 32, .. }) => SetTo::Ones,
             _ => return Err(m.unsupported()),
         };
-        Ok(Op::Set { comparison, to, d: self.to_word(s, 0)?, logic, with })
+        Ok(Op::Data(DataOp::Set { comparison, to, d: self.to_word(s, 0)?, logic, with }))
     }
 
     /// The predicate that the result of a comparison is combined with; true where there is none.
@@ -80,8 +79,12 @@ impl<'a> Decoder<'_, 'a> {
         self.takes(s, m, 4..=4)?;
         let (ty, by) = (m.ty()?, self.pred(s, 3)?);
         Ok(match (self.value(s, 1, ty)?, self.value(s, 2, ty)?) {
-            (Slot::Word(a), Slot::Word(b)) => Op::SelectWord { d: self.to_word(s, 0)?, a, b, by },
-            (Slot::Long(a), Slot::Long(b)) => Op::SelectLong { d: self.to_long(s, 0)?, a, b, by },
+            (Slot::Word(a), Slot::Word(b)) => {
+                Op::Data(DataOp::SelectWord { d: self.to_word(s, 0)?, a, b, by })
+            }
+            (Slot::Long(a), Slot::Long(b)) => {
+                Op::Data(DataOp::SelectLong { d: self.to_long(s, 0)?, a, b, by })
+            }
             _ => return Err(m.unsupported()),
         })
     }
@@ -97,8 +100,8 @@ impl<'a> Decoder<'_, 'a> {
         ])?;
         let d = self.to_pred_of(s, 0, self.operand(s, 0))?;
         match m.ty()? {
-            Type::F32 => Ok(Op::TestF32 { test, d, a: self.bits(s, 1)? }),
-            Type::F64 => Ok(Op::TestF64 { test, d, a: self.long(s, 1)? }),
+            Type::F32 => Ok(Op::Float(FloatOp::TestF32 { test, d, a: self.bits(s, 1)? })),
+            Type::F64 => Ok(Op::Float(FloatOp::TestF64 { test, d, a: self.long(s, 1)? })),
             _ => Err(m.unsupported()),
         }
     }

@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::Modifiers;
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::Op;
+use crate::program::{ControlOp, Op};
 
 impl<'a> Decoder<'_, 'a> {
     /// Targets are numbers of statements until all of them are decoded.
@@ -12,7 +12,7 @@ impl<'a> Decoder<'_, 'a> {
         match m.head {
             "bra" => {
                 m.allow(&["uni"])?;
-                Ok(Op::Branch { target: self.target(s, 0)? })
+                Ok(Op::Control(ControlOp::Branch { target: self.target(s, 0)? }))
             }
             "brx" => {
                 m.allow(&["idx", "uni"])?;
@@ -27,12 +27,12 @@ impl<'a> Decoder<'_, 'a> {
                     let target = self.function.label(s.scope, label).ok_or_else(|| undeclared(label))?;
                     self.code.targets.push(target as u32);
                 }
-                Ok(Op::BranchTable { index, start, len: labels.len() as u32 })
+                Ok(Op::Control(ControlOp::BranchTable { index, start, len: labels.len() as u32 }))
             }
-            "trap" => Ok(Op::Trap),
+            "trap" => Ok(Op::Control(ControlOp::Trap)),
             _ => {
                 m.allow(&["uni"])?;
-                Ok(Op::Exit)
+                Ok(Op::Control(ControlOp::Exit))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::number::rounding::Round;
 use crate::parse::syntax::Statement;
-use crate::program::{Conversion, Integral, Number, Op};
+use crate::program::{Conversion, FloatOp, Integral, Number, Op};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn convert(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -19,7 +19,7 @@ impl<'a> Decoder<'_, 'a> {
                 return Err(m.unsupported());
             }
             let (a, b) = (self.bits(s, 1)?, self.bits(s, 2)?);
-            return Ok(Op::ConvertPair { kind, mode, d: self.to_word(s, 0)?, a, b });
+            return Ok(Op::Float(FloatOp::ConvertPair { kind, mode, d: self.to_word(s, 0)?, a, b }));
         }
         self.takes(s, m, 2..=2)?;
         if to == Type::Tf32 {
@@ -27,7 +27,7 @@ impl<'a> Decoder<'_, 'a> {
                 return Err(m.unsupported());
             }
             let (d, a) = (self.to_word(s, 0)?, self.bits(s, 1)?);
-            return Ok(Op::ConvertTf32 { away: m.has("rna"), relu: mode.relu, d, a });
+            return Ok(Op::Float(FloatOp::ConvertTf32 { away: m.has("rna"), relu: mode.relu, d, a }));
         }
         let (Some(to_number), Some(from_number)) = (to.number(), from.number()) else {
             return Err(m.unsupported());
@@ -55,6 +55,6 @@ impl<'a> Decoder<'_, 'a> {
             }
             None => self.value(s, 1, from)?,
         };
-        Ok(Op::Convert { conversion, d, a })
+        Ok(Op::Float(FloatOp::Convert { conversion, d, a }))
     }
 }

@@ -5,7 +5,7 @@ use crate::parse::syntax::{Function, Operand, Register, Statement};
 
 /// The statements between which a register holds a value: even positions read, odd ones write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Interval {
+pub(super) struct LiveRange {
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -18,8 +18,8 @@ struct Block {
     live_in: Set,
 }
 
-/// The interval of every register; none for a register that no statement names.
-pub(super) fn intervals(function: &Function<'_>) -> Vec<Option<Interval>> {
+/// The range of every register; none for a register that no statement names.
+pub(super) fn live_ranges(function: &Function<'_>) -> Vec<Option<LiveRange>> {
     let mut blocks = blocks(function);
     let count = function.registers.len();
     let mut changed = true;
@@ -36,27 +36,27 @@ pub(super) fn intervals(function: &Function<'_>) -> Vec<Option<Interval>> {
             }
         }
     }
-    let mut intervals = vec![None; count];
+    let mut live_ranges = vec![None; count];
     for (at, block) in blocks.iter().enumerate() {
         for register in block.live_in.iter() {
-            extend(&mut intervals, register, 2 * block.start);
+            extend(&mut live_ranges, register, 2 * block.start);
         }
         for register in live_out(&blocks, at, count).iter() {
-            extend(&mut intervals, register, 2 * block.end);
+            extend(&mut live_ranges, register, 2 * block.end);
         }
         for position in block.start..block.end {
             visit(&function.statements[position], &mut |register, written| {
-                extend(&mut intervals, register.0 as usize, 2 * position + usize::from(written));
+                extend(&mut live_ranges, register.0 as usize, 2 * position + usize::from(written));
             });
         }
     }
-    intervals
+    live_ranges
 }
 
-fn extend(intervals: &mut [Option<Interval>], register: usize, position: usize) {
-    let interval = intervals[register].get_or_insert(Interval { start: position, end: position });
-    interval.start = interval.start.min(position);
-    interval.end = interval.end.max(position);
+fn extend(live_ranges: &mut [Option<LiveRange>], register: usize, position: usize) {
+    let range = live_ranges[register].get_or_insert(LiveRange { start: position, end: position });
+    range.start = range.start.min(position);
+    range.end = range.end.max(position);
 }
 
 fn live_out(blocks: &[Block], at: usize, count: usize) -> Set {
@@ -208,7 +208,7 @@ mod tests {
         let text = format!(".visible .entry k() {{ .reg .pred %p<1>; .reg .b32 %r<3>; {body} }}");
         let source = parse(&text).unwrap();
         let found: Vec<_> =
-            intervals(&source.functions[0]).iter().map(|i| i.map(|i| (i.start, i.end))).collect();
+            live_ranges(&source.functions[0]).iter().map(|i| i.map(|i| (i.start, i.end))).collect();
         assert_eq!(found, expected);
     }
 

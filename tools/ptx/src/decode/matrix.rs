@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::Statement;
-use crate::program::{Element, HalfKind, List, Matrix, Op, Shape, Slot, Space};
+use crate::program::{Element, HalfKind, List, Matrix, MatrixOp, Op, Shape, Slot, Space};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn matrix(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -30,10 +30,10 @@ impl<'a> Decoder<'_, 'a> {
         }
         if load {
             let to = self.destinations(s)?;
-            return Ok(Op::LoadMatrix { address, transpose, to });
+            return Ok(Op::Matrix(MatrixOp::LoadMatrix { address, transpose, to }));
         }
         let slots = self.sources(s, place)?;
-        Ok(Op::StoreMatrix { address, transpose, from: self.list(&slots) })
+        Ok(Op::Matrix(MatrixOp::StoreMatrix { address, transpose, from: self.list(&slots) }))
     }
 
     fn destinations(&mut self, s: &Statement<'a>) -> Result<List, PtxError> {
@@ -90,7 +90,7 @@ impl<'a> Decoder<'_, 'a> {
             return Err(m.unsupported());
         }
         let registers = self.operands_of_product(s, product_registers(shape, ab, d, c))?;
-        Ok(Op::Mma { shape, ab, c, d, registers })
+        Ok(Op::Matrix(MatrixOp::Mma { shape, ab, c, d, registers }))
     }
 
     fn fragment_shape(&self, m: &Modifiers<'a>) -> Result<Shape, PtxError> {
@@ -118,12 +118,16 @@ impl<'a> Decoder<'_, 'a> {
             return Err(self.misfit(s, 0, "as many registers as the fragment has"));
         }
         let to = self.destinations(s)?;
-        Ok(Op::FragmentLoad { shape, matrix, element, column_major, address, stride, to })
+        Ok(Op::Matrix(MatrixOp::FragmentLoad { shape, matrix, element, column_major, address, stride, to }))
     }
 
     fn fragment_space(&self, m: &Modifiers<'a>) -> Result<Space, PtxError> {
         let space = m.space();
-        if matches!(space, Space::Generic | Space::Global | Space::Shared) { Ok(space) } else { Err(m.unsupported()) }
+        if matches!(space, Space::Generic | Space::Global | Space::Shared) {
+            Ok(space)
+        } else {
+            Err(m.unsupported())
+        }
     }
 
     fn fragment_store(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -137,7 +141,7 @@ impl<'a> Decoder<'_, 'a> {
         }
         let slots = self.sources(s, 1)?;
         let from = self.list(&slots);
-        Ok(Op::FragmentStore { shape, element, column_major, address, stride, from })
+        Ok(Op::Matrix(MatrixOp::FragmentStore { shape, element, column_major, address, stride, from }))
     }
 
     /// Layouts of A and B do not matter: fragments hold their elements in one order.
@@ -163,7 +167,7 @@ impl<'a> Decoder<'_, 'a> {
                 fragment_registers(shape, Matrix::Accumulator, c),
             ],
         )?;
-        Ok(Op::FragmentMma { shape, ab, c, d, registers })
+        Ok(Op::Matrix(MatrixOp::FragmentMma { shape, ab, c, d, registers }))
     }
 }
 

@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{AtomicKind, AtomicType, Int, Long, Op, Slot, Space, Word};
+use crate::program::{AtomicKind, AtomicType, DataOp, FloatOp, Int, Long, MemoryOp, Op, Slot, Space, Word};
 
 /// What of an access has no meaning here: one thread's accesses are in order, and there are no caches.
 const IGNORED: &[&str] = &[
@@ -77,7 +77,7 @@ impl<'a> Decoder<'_, 'a> {
             for part in parts {
                 slots.push(self.stored(s, part, ty)?);
             }
-            return Ok(Op::Store { address, bytes, from: self.list(&slots) });
+            return Ok(Op::Memory(MemoryOp::Store { address, bytes, from: self.list(&slots) }));
         }
         let mut slots = Vec::new();
         for part in parts {
@@ -89,7 +89,12 @@ impl<'a> Decoder<'_, 'a> {
         if sign && narrow {
             return self.load_narrow(s, address, &slots);
         }
-        Ok(Op::Load { address, bytes, sign: sign && bytes < 8 && !narrow, to: self.list(&slots) })
+        Ok(Op::Memory(MemoryOp::Load {
+            address,
+            bytes,
+            sign: sign && bytes < 8 && !narrow,
+            to: self.list(&slots),
+        }))
     }
 
     /// A signed byte into a register of 16 bits: the load, and then a conversion.
@@ -101,7 +106,7 @@ impl<'a> Decoder<'_, 'a> {
     ) -> Result<Op, PtxError> {
         let &[slot] = slots else { return Err(self.misfit(s, 0, "a single register")) };
         let to = self.list(slots);
-        self.emit(Op::Load { address, bytes: 1, sign: false, to });
+        self.emit(Op::Memory(MemoryOp::Load { address, bytes: 1, sign: false, to }));
         let conversion = crate::program::Conversion {
             to: crate::program::Number::Int { bits: 16, signed: true },
             from: crate::program::Number::Int { bits: 8, signed: true },
@@ -109,7 +114,7 @@ impl<'a> Decoder<'_, 'a> {
             integral: None,
             fill: 16,
         };
-        Ok(Op::Convert { conversion, d: slot, a: slot })
+        Ok(Op::Float(FloatOp::Convert { conversion, d: slot, a: slot }))
     }
 
     /// A value to store, from a register that may be wider than the type.
@@ -154,10 +159,14 @@ impl<'a> Decoder<'_, 'a> {
             (_, 64) => Slot::Long(Long::SINK),
             _ => Slot::Word(Word::SINK),
         };
-        Ok(Op::Atomic { op, ty: atomic_type, d, address, b, c })
+        Ok(Op::Memory(MemoryOp::Atomic { op, ty: atomic_type, d, address, b, c }))
     }
 
-    pub(super) fn copy_async(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Option<Op>, PtxError> {
+    pub(super) fn copy_async(
+        &mut self,
+        s: &Statement<'a>,
+        m: &Modifiers<'a>,
+    ) -> Result<Option<Op>, PtxError> {
         if !m.has("async") || m.has("bulk") {
             return Err(m.unsupported());
         }
@@ -179,8 +188,12 @@ impl<'a> Decoder<'_, 'a> {
         };
         let to = self.address(s, 0, Space::Shared)?;
         let from = self.address(s, 1, Space::Global)?;
-        let length = if s.operands.len() == 4 { self.source_bytes(s, bytes)? } else { self.word_constant(u32::from(bytes)) };
-        Ok(Some(Op::CopyAsync { to, from, bytes, length }))
+        let length = if s.operands.len() == 4 {
+            self.source_bytes(s, bytes)?
+        } else {
+            self.word_constant(u32::from(bytes))
+        };
+        Ok(Some(Op::Memory(MemoryOp::CopyAsync { to, from, bytes, length })))
     }
 
     /// How many bytes are read: the last operand is that number, or a predicate that is true where none are.
@@ -192,7 +205,7 @@ impl<'a> Decoder<'_, 'a> {
                 // A slot that nothing else uses.
                 let d = Word(self.code.words as u16);
                 self.code.words += 1;
-                self.emit(Op::SelectWord { d, a, b, by });
+                self.emit(Op::Data(DataOp::SelectWord { d, a, b, by }));
                 Ok(d)
             }
             // Address arithmetic may leave the count in 64 bits.

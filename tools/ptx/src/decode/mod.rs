@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use crate::error::PtxError;
 use crate::parse::syntax::{Function, Statement};
-use crate::program::{Code, Condition, Instruction, List, Long, Op, Pred, Slot, Special, Word};
+use crate::program::{Code, Condition, ControlOp, Instruction, List, Long, Op, Pred, Slot, Special, Word};
 use allocate::{Allocation, allocate};
 use modifiers::Modifiers;
 
@@ -47,7 +47,7 @@ pub(crate) fn decode(function: &Function<'_>, layout: &Layout) -> Result<Code, P
     decoder.starts.push(decoder.code.instructions.len() as u32);
     decoder.guard = Condition::ALWAYS;
     decoder.line = function.statements.last().map_or(0, |statement| statement.line);
-    decoder.emit(Op::Exit);
+    decoder.emit(Op::Control(ControlOp::Exit));
     decoder.finish()
 }
 
@@ -108,12 +108,11 @@ impl<'f, 'a> Decoder<'f, 'a> {
     /// The operation of a statement; none where there is nothing to do.
     fn statement(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Option<Op>, PtxError> {
         let op = match m.head {
-            "add" | "sub" | "mul" | "div" | "rem" | "min" | "max" | "mad" | "fma" | "neg" | "abs" | "copysign"
-            | "sqrt" | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "addc" | "subc" => {
-                self.arithmetic(s, m)?
-            }
-            "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "popc" | "clz" | "brev" | "bfind"
-            | "bfe" | "bfi" | "prmt" | "lop3" => self.bitwise(s, m)?,
+            "add" | "sub" | "mul" | "div" | "rem" | "min" | "max" | "mad" | "fma" | "neg" | "abs"
+            | "copysign" | "sqrt" | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "addc"
+            | "subc" => self.arithmetic(s, m)?,
+            "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "popc" | "clz" | "brev"
+            | "bfind" | "bfe" | "bfi" | "prmt" | "lop3" => self.bitwise(s, m)?,
             "setp" | "set" | "selp" | "testp" => self.compare(s, m)?,
             "mov" | "cvta" | "isspacep" => self.movement(s, m)?,
             "cvt" => self.convert(s, m)?,
@@ -123,10 +122,10 @@ impl<'f, 'a> Decoder<'f, 'a> {
             "bar" | "barrier" | "mbarrier" => return self.barrier(s, m),
             "shfl" | "vote" | "activemask" | "match" | "redux" | "elect" => self.collective(s, m)?,
             "mma" | "wmma" | "ldmatrix" | "stmatrix" => self.matrix(s, m)?,
-            "nanosleep" => Op::Yield,
+            "nanosleep" => Op::Control(ControlOp::Yield),
             // One thread's accesses are in order here, and other blocks see them when they are made.
-            "membar" | "fence" | "prefetch" | "prefetchu" | "griddepcontrol" | "discard"
-            | "setmaxnreg" | "applypriority" => return Ok(None),
+            "membar" | "fence" | "prefetch" | "prefetchu" | "griddepcontrol" | "discard" | "setmaxnreg"
+            | "applypriority" => return Ok(None),
             _ => return Err(m.unsupported()),
         };
         Ok(Some(op))
@@ -135,7 +134,7 @@ impl<'f, 'a> Decoder<'f, 'a> {
     /// Turns the targets of branches from statements to instructions.
     fn finish(mut self) -> Result<Code, PtxError> {
         for instruction in &mut self.code.instructions {
-            if let Op::Branch { target } = &mut instruction.op {
+            if let Op::Control(ControlOp::Branch { target }) = &mut instruction.op {
                 *target = self.starts[*target as usize];
             }
         }

@@ -162,7 +162,11 @@ impl<'a> Decoder<'_, 'a> {
 
     /// A source of the type's size.
     pub(super) fn value(&mut self, s: &Statement<'a>, place: usize, ty: Type) -> Result<Slot, PtxError> {
-        Ok(if ty.bits() == 64 { Slot::Long(self.long(s, place)?) } else { Slot::Word(self.word(s, place, ty)?) })
+        Ok(if ty.bits() == 64 {
+            Slot::Long(self.long(s, place)?)
+        } else {
+            Slot::Word(self.word(s, place, ty)?)
+        })
     }
 
     /// A predicate, which may be negated.
@@ -193,7 +197,11 @@ impl<'a> Decoder<'_, 'a> {
     /// A predicate as it is.
     pub(super) fn pred(&mut self, s: &Statement<'a>, place: usize) -> Result<Pred, PtxError> {
         let condition = self.condition(s, place)?;
-        if condition.flip == 0 { Ok(condition.pred) } else { Err(self.misfit(s, place, "a predicate register")) }
+        if condition.flip == 0 {
+            Ok(condition.pred)
+        } else {
+            Err(self.misfit(s, place, "a predicate register"))
+        }
     }
 
     /// A destination of any class.

@@ -307,7 +307,8 @@ impl Checked<'_> {
                 assert_eq!(bytes, 8);
                 // SAFETY: eight aligned bytes were checked for this lane.
                 let cell = unsafe { AtomicU64::from_ptr(pointer(address)) };
-                cell.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old))).unwrap_or_else(|old| old)
+                cell.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)))
+                    .unwrap_or_else(|old| old)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `atom` and `red`, and the barriers in memory that are made of them.
+//! `atom` and `red`.
 
 use super::access::{Fault, Windows};
 use super::lanes::{Lanes, lanes_of};
@@ -6,7 +6,7 @@ use super::memory::addresses;
 use super::registers::Registers;
 use crate::number::half::{Bf16, F16, Half};
 use crate::number::{minmax, rounding};
-use crate::program::{Address, AtomicKind, AtomicType, HalfKind, Int, Slot};
+use crate::program::{AtomicKind, AtomicType, HalfKind, Int, MemoryOp};
 
 fn size(ty: AtomicType) -> usize {
     match ty {
@@ -16,24 +16,14 @@ fn size(ty: AtomicType) -> usize {
     }
 }
 
-/// The operands of an atomic instruction.
-pub(super) struct Operands {
-    pub(super) op: AtomicKind,
-    pub(super) ty: AtomicType,
-    pub(super) d: Slot,
-    pub(super) address: Address,
-    pub(super) b: Slot,
-    pub(super) c: Slot,
-}
-
 /// Updates memory, lane after lane; returns the bytes of each access.
 pub(super) fn update(
     r: &mut Registers,
     windows: &mut Windows<'_>,
-    operands: &Operands,
+    operation: MemoryOp,
     mask: u32,
 ) -> Result<usize, Fault> {
-    let &Operands { op, ty, d, address, b, c } = operands;
+    let MemoryOp::Atomic { op, ty, d, address, b, c } = operation else { return Ok(0) };
     let at = addresses(r, windows, address);
     let bytes = size(ty);
     let checked = windows.check(address.space, &at, mask, bytes)?;
@@ -80,8 +70,20 @@ fn next_int(op: AtomicKind, int: Int, old: u64, b: u64) -> u64 {
         (AtomicKind::Max, Int::S64) => (old as i64).max(b as i64) as u64,
         (AtomicKind::Min, _) => old.min(b),
         (AtomicKind::Max, _) => old.max(b),
-        (AtomicKind::Increment, _) => if old >= b { 0 } else { old + 1 },
-        (AtomicKind::Decrement, _) => if old == 0 || old > b { b } else { old - 1 },
+        (AtomicKind::Increment, _) => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        (AtomicKind::Decrement, _) => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
         // Handled for all types before.
         (AtomicKind::Exchange | AtomicKind::CompareAndSwap, _) => old,
     }

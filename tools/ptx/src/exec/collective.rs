@@ -2,21 +2,38 @@
 
 use super::lanes::{LANES, Lanes, lanes_of, vectorised};
 use super::registers::Registers;
-use crate::program::{Condition, Pred, Reduction, Shuffle, Slot, Vote, Word};
+use crate::program::{Condition, ExchangeOp, Pred, Reduction, Shuffle, Slot, Vote, Word};
+
+/// Executes an operation between the lanes of a mask.
+pub(super) fn execute(r: &mut Registers, op: ExchangeOp, mask: u32) {
+    match op {
+        // To have waited for each other is all.
+        ExchangeOp::WarpBarrier { .. } => {}
+        ExchangeOp::Shuffle { mode, d, in_range, a, b, clamp, .. } => {
+            shuffle(r, &Shuffled { mode, d, in_range, a, b, clamp }, mask);
+        }
+        ExchangeOp::Vote { vote, d, a, .. } => decide(r, vote, d, a, mask),
+        ExchangeOp::Ballot { d, a, .. } => ballot(r, d, a, mask),
+        ExchangeOp::MatchAny { d, a, .. } => match_any(r, d, a, mask),
+        ExchangeOp::MatchAll { d, all, a, .. } => match_all(r, d, all, a, mask),
+        ExchangeOp::Redux { op, d, a, .. } => redux(r, op, d, a, mask),
+        ExchangeOp::Elect { d, elected, .. } => elect(r, d, elected, mask),
+    }
+}
 
 /// The registers of a shuffle.
-pub(super) struct Shuffled {
-    pub(super) mode: Shuffle,
-    pub(super) d: Word,
-    pub(super) in_range: Pred,
-    pub(super) a: Word,
-    pub(super) b: Word,
-    pub(super) clamp: Word,
+struct Shuffled {
+    mode: Shuffle,
+    d: Word,
+    in_range: Pred,
+    a: Word,
+    b: Word,
+    clamp: Word,
 }
 
 vectorised! {
     /// `shfl.sync`
-    pub(super) fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
+    fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
         let (a, b, clamp) = (r.word(shuffled.a), r.word(shuffled.b), r.word(shuffled.clamp));
         let mut in_range = 0;
         let from: [u32; LANES] = std::array::from_fn(|lane| {
@@ -40,7 +57,7 @@ vectorised! {
 }
 
 /// `vote.sync`
-pub(super) fn vote(r: &mut Registers, vote: Vote, d: Pred, a: Condition, mask: u32) {
+fn decide(r: &mut Registers, vote: Vote, d: Pred, a: Condition, mask: u32) {
     let votes = r.condition(a) & mask;
     let result = match vote {
         Vote::All => votes == mask,
@@ -51,13 +68,13 @@ pub(super) fn vote(r: &mut Registers, vote: Vote, d: Pred, a: Condition, mask: u
 }
 
 /// `vote.sync.ballot`
-pub(super) fn ballot(r: &mut Registers, d: Word, a: Condition, mask: u32) {
+fn ballot(r: &mut Registers, d: Word, a: Condition, mask: u32) {
     let votes = r.condition(a) & mask;
     r.set_word(d, &Lanes::all(votes), mask);
 }
 
 /// `match.any.sync`: the lanes with the same value.
-pub(super) fn match_any(r: &mut Registers, d: Word, a: Slot, mask: u32) {
+fn match_any(r: &mut Registers, d: Word, a: Slot, mask: u32) {
     let a = r.any(a);
     let out = Lanes::by_lane(|lane| {
         lanes_of(mask).filter(|&other| a.0[other] == a.0[lane]).fold(0, |same, other| same | 1 << other)
@@ -66,7 +83,7 @@ pub(super) fn match_any(r: &mut Registers, d: Word, a: Slot, mask: u32) {
 }
 
 /// `match.all.sync`: all lanes if they have the same value, else none.
-pub(super) fn match_all(r: &mut Registers, d: Word, all: Pred, a: Slot, mask: u32) {
+fn match_all(r: &mut Registers, d: Word, all: Pred, a: Slot, mask: u32) {
     let a = r.any(a);
     let first = a.0[mask.trailing_zeros() as usize & 31];
     let same = lanes_of(mask).all(|lane| a.0[lane] == first);
@@ -75,7 +92,7 @@ pub(super) fn match_all(r: &mut Registers, d: Word, all: Pred, a: Slot, mask: u3
 }
 
 /// `redux.sync`
-pub(super) fn redux(r: &mut Registers, op: Reduction, d: Word, a: Word, mask: u32) {
+fn redux(r: &mut Registers, op: Reduction, d: Word, a: Word, mask: u32) {
     let a = *r.word(a);
     let combine = |x: u32, y: u32| match op {
         Reduction::Add => x.wrapping_add(y),
@@ -92,7 +109,7 @@ pub(super) fn redux(r: &mut Registers, op: Reduction, d: Word, a: Word, mask: u3
 }
 
 /// `elect.sync`: the lowest lane.
-pub(super) fn elect(r: &mut Registers, d: Word, elected: Pred, mask: u32) {
+fn elect(r: &mut Registers, d: Word, elected: Pred, mask: u32) {
     let leader = mask.trailing_zeros() & 31;
     r.set_word(d, &Lanes::all(leader), mask);
     r.set_pred(elected, 1 << leader, mask);

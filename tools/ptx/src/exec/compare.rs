@@ -84,8 +84,10 @@ fn combine(logic: Logic, a: u32, b: u32) -> u32 {
 pub(super) fn set_pred(
     r: &mut Registers,
     comparison: Comparison,
-    (d, not_d): (Pred, Pred),
-    (logic, with): (Logic, Condition),
+    d: Pred,
+    not_d: Pred,
+    logic: Logic,
+    with: Condition,
     mask: u32,
 ) {
     let (found, with) = (compare(r, comparison), r.condition(with));
@@ -99,7 +101,8 @@ pub(super) fn set(
     comparison: Comparison,
     to: SetTo,
     d: Word,
-    (logic, with): (Logic, Condition),
+    logic: Logic,
+    with: Condition,
     mask: u32,
 ) {
     let found = combine(logic, compare(r, comparison), r.condition(with));

@@ -2,9 +2,37 @@
 
 use super::lanes::{Lanes, map1, map2, map3, vectorised};
 use super::registers::Registers;
+use super::{convert, half};
 use crate::number::rounding::{self, Round};
 use crate::number::{minmax, rounding::double, rounding::single};
-use crate::program::{FloatBinary, FloatUnary, Long, Mode, Pred, Test, Word};
+use crate::program::{FloatBinary, FloatOp, FloatUnary, Long, Mode, Pred, Test, Word};
+
+/// Executes an operation in the lanes of a mask.
+#[inline(always)]
+pub(super) fn execute(r: &mut Registers, op: FloatOp, mask: u32) {
+    match op {
+        FloatOp::F32Binary { op, mode, d, a, b } => f32_binary(r, op, mode, d, a, b, mask),
+        FloatOp::F64Binary { op, mode, d, a, b } => f64_binary(r, op, mode, d, a, b, mask),
+        FloatOp::F32Unary { op, mode, d, a } => f32_unary(r, op, mode, d, a, mask),
+        FloatOp::F64Unary { op, d, a, .. } => f64_unary(r, op, d, a, mask),
+        FloatOp::F32Fma { mode, d, a, b, c } => f32_fma(r, mode, d, a, b, c, mask),
+        FloatOp::F64Fma { mode, d, a, b, c } => f64_fma(r, mode, d, a, b, c, mask),
+        FloatOp::HalfBinary { op, kind, pair, mode, d, a, b } => {
+            half::half_binary(r, op, kind, pair, mode, d, a, b, mask);
+        }
+        FloatOp::HalfUnary { op, kind, pair, mode, d, a } => {
+            half::half_unary(r, op, kind, pair, mode, d, a, mask);
+        }
+        FloatOp::HalfFma { kind, pair, mode, d, a, b, c } => {
+            half::half_fma(r, kind, pair, mode, d, a, b, c, mask);
+        }
+        FloatOp::TestF32 { test, d, a } => test_f32(r, test, d, a, mask),
+        FloatOp::TestF64 { test, d, a } => test_f64(r, test, d, a, mask),
+        FloatOp::Convert { conversion, d, a } => convert::convert(r, conversion, d, a, mask),
+        FloatOp::ConvertPair { kind, mode, d, a, b } => convert::convert_pair(r, kind, mode, d, a, b, mask),
+        FloatOp::ConvertTf32 { away, relu, d, a } => convert::convert_tf32(r, away, relu, d, a, mask),
+    }
+}
 
 /// A subnormal number as a zero of its sign.
 #[inline(always)]
@@ -35,7 +63,7 @@ fn finish_f32(out: Lanes<u32>, mode: Mode) -> Lanes<u32> {
 }
 
 vectorised! {
-    pub(super) fn f32_binary(r: &mut Registers, op: FloatBinary, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
+    fn f32_binary(r: &mut Registers, op: FloatBinary, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
         let (a, b) = (&flushed(r.word(a), mode), &flushed(r.word(b), mode));
         let nearest = mode.round == Round::Nearest;
         let out = match op {
@@ -56,7 +84,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn f64_binary(r: &mut Registers, op: FloatBinary, mode: Mode, d: Long, a: Long, b: Long, mask: u32) {
+    fn f64_binary(r: &mut Registers, op: FloatBinary, mode: Mode, d: Long, a: Long, b: Long, mask: u32) {
         let (a, b) = (r.long(a), r.long(b));
         let nearest = mode.round == Round::Nearest;
         let out = match op {
@@ -76,7 +104,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn f32_fma(r: &mut Registers, mode: Mode, d: Word, a: Word, b: Word, c: Word, mask: u32) {
+    fn f32_fma(r: &mut Registers, mode: Mode, d: Word, a: Word, b: Word, c: Word, mask: u32) {
         if mode == Mode::default() {
             let out = map3::<f32>(r.word(a), r.word(b), r.word(c), f32::mul_add);
             return r.set_word(d, &out, mask);
@@ -92,7 +120,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn f64_fma(r: &mut Registers, mode: Mode, d: Long, a: Long, b: Long, c: Long, mask: u32) {
+    fn f64_fma(r: &mut Registers, mode: Mode, d: Long, a: Long, b: Long, c: Long, mask: u32) {
         let (a, b, c) = (r.long(a), r.long(b), r.long(c));
         let out = if mode.round == Round::Nearest {
             map3::<f64>(a, b, c, f64::mul_add)
@@ -123,7 +151,7 @@ macro_rules! unary {
 pub(super) use unary;
 
 vectorised! {
-    pub(super) fn f32_unary(r: &mut Registers, op: FloatUnary, mode: Mode, d: Word, a: Word, mask: u32) {
+    fn f32_unary(r: &mut Registers, op: FloatUnary, mode: Mode, d: Word, a: Word, mask: u32) {
         let a = &flushed(r.word(a), mode);
         let out = unary!(f32, op, a);
         r.set_word(d, &finish_f32(out, mode), mask);
@@ -131,7 +159,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn f64_unary(r: &mut Registers, op: FloatUnary, d: Long, a: Long, mask: u32) {
+    fn f64_unary(r: &mut Registers, op: FloatUnary, d: Long, a: Long, mask: u32) {
         let a = r.long(a);
         let out = unary!(f64, op, a);
         r.set_long(d, &out, mask);
@@ -139,14 +167,14 @@ vectorised! {
 }
 
 /// `testp` of 32 bits.
-pub(super) fn test_f32(r: &mut Registers, test: Test, d: Pred, a: Word, mask: u32) {
+fn test_f32(r: &mut Registers, test: Test, d: Pred, a: Word, mask: u32) {
     let a = r.word(a);
     let found = bits(|lane| classified(test, f32::from_bits(a.0[lane]).classify()));
     r.set_pred(d, found, mask);
 }
 
 /// `testp` of 64 bits.
-pub(super) fn test_f64(r: &mut Registers, test: Test, d: Pred, a: Long, mask: u32) {
+fn test_f64(r: &mut Registers, test: Test, d: Pred, a: Long, mask: u32) {
     let a = r.long(a);
     let found = bits(|lane| classified(test, f64::from_bits(a.0[lane]).classify()));
     r.set_pred(d, found, mask);

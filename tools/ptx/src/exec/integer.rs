@@ -3,7 +3,48 @@
 use super::lanes::{LANES, Lanes, Scalar, map1, map2, map3, vectorised};
 use super::registers::Registers;
 use crate::number::bits;
-use crate::program::{Count, Int, IntBinary, IntUnary, Long, Word};
+use crate::program::{Count, Int, IntBinary, IntUnary, IntegerOp, Long, Word};
+
+/// Executes an operation in the lanes of a mask.
+#[inline(always)]
+pub(super) fn execute(r: &mut Registers, op: IntegerOp, mask: u32) {
+    match op {
+        IntegerOp::Words { op, int, d, a, b } => words(r, op, int, d, a, b, mask),
+        IntegerOp::Longs { op, signed, d, a, b } => longs(r, op, signed, d, a, b, mask),
+        IntegerOp::ShiftLong { op, signed, d, a, by } => shift_long(r, op, signed, d, a, by, mask),
+        IntegerOp::WordUnary { op, int, d, a } => word_unary(r, op, int, d, a, mask),
+        IntegerOp::LongUnary { op, d, a } => long_unary(r, op, d, a, mask),
+        IntegerOp::CountWord { op, d, a } => count_word(r, op, d, a, mask),
+        IntegerOp::CountLong { op, d, a } => count_long(r, op, d, a, mask),
+        IntegerOp::MadWord { high, int, d, a, b, c } => mad_word(r, high, int, d, a, b, c, mask),
+        IntegerOp::MadLong { high, signed, d, a, b, c } => mad_long(r, high, signed, d, a, b, c, mask),
+        IntegerOp::WideWord { signed, d, a, b, c } => wide_word(r, signed, d, a, b, c, mask),
+        IntegerOp::WideLong { signed, d, a, b, c } => wide_long(r, signed, d, a, b, c, mask),
+        IntegerOp::CarryWord { subtract, carry_in, carry_out, d, a, b } => {
+            carry_word(r, subtract, carry_in, carry_out, d, a, b, mask);
+        }
+        IntegerOp::CarryLong { subtract, carry_in, carry_out, d, a, b } => {
+            carry_long(r, subtract, carry_in, carry_out, d, a, b, mask);
+        }
+        IntegerOp::Permute { d, a, b, selector } => permute(r, d, a, b, selector, mask),
+        IntegerOp::Lop3 { d, a, b, c, table } => lop3(r, d, a, b, c, u32::from(table), mask),
+        IntegerOp::Funnel { left, wrap, d, low, high, by } => {
+            funnel(r, left, wrap, d, low, high, by, mask);
+        }
+        IntegerOp::ExtractWord { signed, d, a, position, length } => {
+            extract_word(r, signed, d, a, position, length, mask);
+        }
+        IntegerOp::ExtractLong { signed, d, a, position, length } => {
+            extract_long(r, signed, d, a, position, length, mask);
+        }
+        IntegerOp::InsertWord { d, field, a, position, length } => {
+            insert_word(r, d, field, a, position, length, mask);
+        }
+        IntegerOp::InsertLong { d, field, a, position, length } => {
+            insert_long(r, d, field, a, position, length, mask);
+        }
+    }
+}
 
 /// A binary operation on numbers of one type; `$wide` holds a product. Division by zero gives all ones.
 macro_rules! binary {
@@ -22,11 +63,15 @@ macro_rules! binary {
             IntBinary::Xor => map2::<$type>($a, $b, |x, y| x ^ y),
             // Shift amounts are unsigned and 32 bits wide, whatever the type.
             IntBinary::ShiftLeft => {
-                map_shift::<$type>($a, &shift_amounts!($b), |x, by| if by < <$type>::BITS { x << by } else { 0 })
+                map_shift::<$type>(
+                    $a,
+                    &shift_amounts!($b),
+                    |x, by| if by < <$type>::BITS { x << by } else { 0 },
+                )
             }
-            IntBinary::ShiftRight => {
-                map_shift::<$type>($a, &shift_amounts!($b), |x, by| x >> by.min(<$type>::BITS - 1) >> u32::from(by >= <$type>::BITS))
-            }
+            IntBinary::ShiftRight => map_shift::<$type>($a, &shift_amounts!($b), |x, by| {
+                x >> by.min(<$type>::BITS - 1) >> u32::from(by >= <$type>::BITS)
+            }),
         }
     };
 }
@@ -49,7 +94,7 @@ fn map_shift<S: Scalar>(a: &Lanes<S::Slot>, by: &Lanes<u32>, f: impl Fn(S, u32) 
 }
 
 vectorised! {
-    pub(super) fn words(r: &mut Registers, op: IntBinary, int: Int, d: Word, a: Word, b: Word, mask: u32) {
+    fn words(r: &mut Registers, op: IntBinary, int: Int, d: Word, a: Word, b: Word, mask: u32) {
         let (a, b) = (r.word(a), r.word(b));
         let out = match int {
             Int::U16 => binary!(u16, u32, op, a, b),
@@ -62,7 +107,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn longs(r: &mut Registers, op: IntBinary, signed: bool, d: Long, a: Long, b: Long, mask: u32) {
+    fn longs(r: &mut Registers, op: IntBinary, signed: bool, d: Long, a: Long, b: Long, mask: u32) {
         let (a, b) = (r.long(a), r.long(b));
         let out = if signed { binary!(i64, i128, op, a, b) } else { binary!(u64, u128, op, a, b) };
         r.set_long(d, &out, mask);
@@ -70,7 +115,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn shift_long(r: &mut Registers, op: IntBinary, signed: bool, d: Long, a: Long, by: Word, mask: u32) {
+    fn shift_long(r: &mut Registers, op: IntBinary, signed: bool, d: Long, a: Long, by: Word, mask: u32) {
         let (a, by) = (r.long(a), r.word(by));
         let out = match (op, signed) {
             (IntBinary::ShiftLeft, _) => map_shift::<u64>(a, by, |x, by| if by < 64 { x << by } else { 0 }),
@@ -82,7 +127,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn word_unary(r: &mut Registers, op: IntUnary, int: Int, d: Word, a: Word, mask: u32) {
+    fn word_unary(r: &mut Registers, op: IntUnary, int: Int, d: Word, a: Word, mask: u32) {
         let a = r.word(a);
         let narrow = matches!(int, Int::U16 | Int::S16);
         let out = match op {
@@ -99,7 +144,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn long_unary(r: &mut Registers, op: IntUnary, d: Long, a: Long, mask: u32) {
+    fn long_unary(r: &mut Registers, op: IntUnary, d: Long, a: Long, mask: u32) {
         let a = r.long(a);
         let out = match op {
             IntUnary::Neg => map1::<u64>(a, u64::wrapping_neg),
@@ -113,7 +158,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn mad_word(r: &mut Registers, high: bool, int: Int, d: Word, a: Word, b: Word, c: Word, mask: u32) {
+    fn mad_word(r: &mut Registers, high: bool, int: Int, d: Word, a: Word, b: Word, c: Word, mask: u32) {
         let (a, b, c) = (r.word(a), r.word(b), r.word(c));
         let out = match (int, high) {
             (Int::U16, true) => map3::<u16>(a, b, c, |x, y, z| high!(u16, u32, x, y).wrapping_add(z)),
@@ -128,7 +173,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn mad_long(r: &mut Registers, high: bool, signed: bool, d: Long, a: Long, b: Long, c: Long, mask: u32) {
+    fn mad_long(r: &mut Registers, high: bool, signed: bool, d: Long, a: Long, b: Long, c: Long, mask: u32) {
         let (a, b, c) = (r.long(a), r.long(b), r.long(c));
         let out = match (high, signed) {
             (false, _) => map3::<u64>(a, b, c, |x, y, z| x.wrapping_mul(y).wrapping_add(z)),
@@ -141,7 +186,7 @@ vectorised! {
 
 vectorised! {
     /// 16 × 16 + 32 bits.
-    pub(super) fn wide_word(r: &mut Registers, signed: bool, d: Word, a: Word, b: Word, c: Word, mask: u32) {
+    fn wide_word(r: &mut Registers, signed: bool, d: Word, a: Word, b: Word, c: Word, mask: u32) {
         let (a, b, c) = (r.word(a), r.word(b), r.word(c));
         let out = if signed {
             map3::<u32>(a, b, c, |x, y, z| ((i32::from(x as i16) * i32::from(y as i16)) as u32).wrapping_add(z))
@@ -154,7 +199,7 @@ vectorised! {
 
 vectorised! {
     /// 32 × 32 + 64 bits.
-    pub(super) fn wide_long(r: &mut Registers, signed: bool, d: Long, a: Word, b: Word, c: Long, mask: u32) {
+    fn wide_long(r: &mut Registers, signed: bool, d: Long, a: Word, b: Word, c: Long, mask: u32) {
         let (a, b, c) = (r.word(a), r.word(b), r.long(c));
         let mut out = Lanes::all(0);
         if signed {
@@ -172,7 +217,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn count_word(r: &mut Registers, op: Count, d: Word, a: Word, mask: u32) {
+    fn count_word(r: &mut Registers, op: Count, d: Word, a: Word, mask: u32) {
         let a = r.word(a);
         let out = match op {
             Count::Population => map1::<u32>(a, u32::count_ones),
@@ -188,7 +233,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn count_long(r: &mut Registers, op: Count, d: Word, a: Long, mask: u32) {
+    fn count_long(r: &mut Registers, op: Count, d: Word, a: Long, mask: u32) {
         let a = r.long(a);
         let out = Lanes::by_lane(|lane| {
             let x = a.0[lane];
@@ -225,7 +270,7 @@ macro_rules! carry {
 
 /// `add.cc`, `addc`, `sub.cc`, `subc` of 32 bits.
 #[allow(clippy::too_many_arguments)]
-pub(super) fn carry_word(
+fn carry_word(
     r: &mut Registers,
     subtract: bool,
     carry_in: bool,
@@ -244,7 +289,7 @@ pub(super) fn carry_word(
 
 /// `add.cc`, `addc`, `sub.cc`, `subc` of 64 bits.
 #[allow(clippy::too_many_arguments)]
-pub(super) fn carry_long(
+fn carry_long(
     r: &mut Registers,
     subtract: bool,
     carry_in: bool,
@@ -262,21 +307,21 @@ pub(super) fn carry_long(
 }
 
 vectorised! {
-    pub(super) fn permute(r: &mut Registers, d: Word, a: Word, b: Word, selector: Word, mask: u32) {
+    fn permute(r: &mut Registers, d: Word, a: Word, b: Word, selector: Word, mask: u32) {
         let out = map3::<u32>(r.word(a), r.word(b), r.word(selector), bits::permute);
         r.set_word(d, &out, mask);
     }
 }
 
 vectorised! {
-    pub(super) fn lop3(r: &mut Registers, d: Word, a: Word, b: Word, c: Word, table: u32, mask: u32) {
+    fn lop3(r: &mut Registers, d: Word, a: Word, b: Word, c: Word, table: u32, mask: u32) {
         let out = map3::<u32>(r.word(a), r.word(b), r.word(c), |x, y, z| bits::lop3(x, y, z, table));
         r.set_word(d, &out, mask);
     }
 }
 
 vectorised! {
-    pub(super) fn funnel(r: &mut Registers, left: bool, wrap: bool, d: Word, low: Word, high: Word, by: Word, mask: u32) {
+    fn funnel(r: &mut Registers, left: bool, wrap: bool, d: Word, low: Word, high: Word, by: Word, mask: u32) {
         let out = map3::<u32>(r.word(low), r.word(high), r.word(by), |low, high, by| {
             bits::funnel(low, high, by, left, wrap)
         });
@@ -285,7 +330,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn extract_word(r: &mut Registers, signed: bool, d: Word, a: Word, position: Word, length: Word, mask: u32) {
+    fn extract_word(r: &mut Registers, signed: bool, d: Word, a: Word, position: Word, length: Word, mask: u32) {
         let out = map3::<u32>(r.word(a), r.word(position), r.word(length), |x, position, length| {
             if signed {
                 bits::extract_signed(i64::from(x as i32), 32, position, length) as u32
@@ -298,7 +343,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn extract_long(r: &mut Registers, signed: bool, d: Long, a: Long, position: Word, length: Word, mask: u32) {
+    fn extract_long(r: &mut Registers, signed: bool, d: Long, a: Long, position: Word, length: Word, mask: u32) {
         let (a, position, length) = (r.long(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| {
             let (x, position, length) = (a.0[lane], position.0[lane], length.0[lane]);
@@ -313,7 +358,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn insert_word(r: &mut Registers, d: Word, field: Word, a: Word, position: Word, length: Word, mask: u32) {
+    fn insert_word(r: &mut Registers, d: Word, field: Word, a: Word, position: Word, length: Word, mask: u32) {
         let (field, a, position, length) = (r.word(field), r.word(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| {
             bits::insert(u64::from(field.0[lane]), u64::from(a.0[lane]), position.0[lane], length.0[lane]) as u32
@@ -323,7 +368,7 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn insert_long(r: &mut Registers, d: Long, field: Long, a: Long, position: Word, length: Word, mask: u32) {
+    fn insert_long(r: &mut Registers, d: Long, field: Long, a: Long, position: Word, length: Word, mask: u32) {
         let (field, a, position, length) = (r.long(field), r.long(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| bits::insert(field.0[lane], a.0[lane], position.0[lane], length.0[lane]));
         r.set_long(d, &out, mask);

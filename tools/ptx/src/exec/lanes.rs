@@ -106,11 +106,7 @@ pub(crate) fn map3<S: Scalar>(
 
 /// The lanes where f is true.
 #[inline(always)]
-pub(crate) fn test2<S: Scalar>(
-    a: &Lanes<S::Slot>,
-    b: &Lanes<S::Slot>,
-    f: impl Fn(S, S) -> bool,
-) -> u32 {
+pub(crate) fn test2<S: Scalar>(a: &Lanes<S::Slot>, b: &Lanes<S::Slot>, f: impl Fn(S, S) -> bool) -> u32 {
     let mut mask = 0;
     for lane in 0..LANES {
         mask |= u32::from(f(S::of(a.0[lane]), S::of(b.0[lane]))) << lane;

@@ -7,8 +7,46 @@ use super::access::{Fault, Windows};
 use super::lanes::{LANES, Lanes, vectorised};
 use super::memory::addresses;
 use super::registers::Registers;
+use super::shared_matrix::{self, Rows};
 use crate::number::half::{Bf16, F16, Half, tf32_operand};
-use crate::program::{Address, Element, Matrix, Shape, Slot, Word};
+use crate::program::{Address, Code, Element, Matrix, MatrixOp, Shape, Slot, Word};
+
+/// Executes an operation of a whole warp.
+pub(super) fn execute(
+    r: &mut Registers,
+    windows: &mut Windows<'_>,
+    code: &Code,
+    op: MatrixOp,
+    mask: u32,
+) -> Result<(), Fault> {
+    match op {
+        MatrixOp::LoadMatrix { address, transpose, to } => {
+            shared_matrix::load(r, windows, &Rows { address, transpose }, code.list(to), mask)?;
+        }
+        MatrixOp::StoreMatrix { address, transpose, from } => {
+            shared_matrix::store(r, windows, &Rows { address, transpose }, code.list(from), mask)?;
+        }
+        MatrixOp::Mma { shape, ab, c, d, registers } => {
+            let registers = code.list(registers);
+            product(r, &Product { shape, ab, c, d, registers, opaque: false }, mask);
+        }
+        MatrixOp::FragmentLoad { shape, matrix, element, column_major, address, stride, to } => {
+            let registers = code.list(to);
+            let fragment = Fragment { shape, matrix, element, column_major, address, stride, registers };
+            load_fragment(r, windows, &fragment, mask)?;
+        }
+        MatrixOp::FragmentStore { shape, element, column_major, address, stride, from } => {
+            let (registers, matrix) = (code.list(from), Matrix::Accumulator);
+            let fragment = Fragment { shape, matrix, element, column_major, address, stride, registers };
+            store_fragment(r, windows, &fragment, mask)?;
+        }
+        MatrixOp::FragmentMma { shape, ab, c, d, registers } => {
+            let registers = code.list(registers);
+            product(r, &Product { shape, ab, c, d, registers, opaque: true }, mask);
+        }
+    }
+    Ok(())
+}
 
 /// The most elements that a matrix of any shape has.
 const MOST: usize = 32 * 16;
@@ -31,14 +69,21 @@ impl Layout {
             let (group, within) = (lane / 4, lane % 4 * per);
             if matrix == Matrix::B { within * columns + group } else { group * columns + within }
         });
-        let indices = if pairs { |s, m, index| mma_index(s, m, index, 2) } else { |s, m, index| mma_index(s, m, index, 1) };
+        let indices = if pairs {
+            |s, m, index| mma_index(s, m, index, 2)
+        } else {
+            |s, m, index| mma_index(s, m, index, 1)
+        };
         Layout { lanes, indices }
     }
 
     /// The layout of `wmma` fragments, which is ours to choose: each lane has a run of the matrix's rows.
     fn of_fragment(shape: Shape, matrix: Matrix) -> Layout {
         let (rows, columns) = shape.of(matrix);
-        Layout { lanes: std::array::from_fn(|lane| lane * (rows * columns / LANES)), indices: |_, _, index| index }
+        Layout {
+            lanes: std::array::from_fn(|lane| lane * (rows * columns / LANES)),
+            indices: |_, _, index| index,
+        }
     }
 }
 
@@ -90,7 +135,14 @@ fn per_register(element: Element) -> usize {
 
 /// A fragment's matrix.
 #[inline(always)]
-fn gather(r: &Registers, shape: Shape, matrix: Matrix, element: Element, from: &[Slot], layout: &Layout) -> Dense {
+fn gather(
+    r: &Registers,
+    shape: Shape,
+    matrix: Matrix,
+    element: Element,
+    from: &[Slot],
+    layout: &Layout,
+) -> Dense {
     let (rows, columns) = shape.of(matrix);
     let mut out = [0.0; MOST];
     let per = per_register(element);
@@ -111,7 +163,15 @@ fn gather(r: &Registers, shape: Shape, matrix: Matrix, element: Element, from: &
 
 /// A matrix as a fragment.
 #[inline(always)]
-fn scatter(r: &mut Registers, shape: Shape, element: Element, from: &Dense, to: &[Slot], layout: &Layout, mask: u32) {
+fn scatter(
+    r: &mut Registers,
+    shape: Shape,
+    element: Element,
+    from: &Dense,
+    to: &[Slot],
+    layout: &Layout,
+    mask: u32,
+) {
     let per = per_register(element);
     for (register, &slot) in to.iter().enumerate() {
         let mut out = Lanes::all(0u32);
@@ -141,20 +201,20 @@ fn multiply<const COLUMNS: usize>(a: &Dense, b: &Dense, accumulator: &mut Dense,
 }
 
 /// The types and the registers of a product.
-pub(super) struct Product<'c> {
-    pub(super) shape: Shape,
-    pub(super) ab: Element,
-    pub(super) c: Element,
-    pub(super) d: Element,
+struct Product<'c> {
+    shape: Shape,
+    ab: Element,
+    c: Element,
+    d: Element,
     /// D, A, B and C.
-    pub(super) registers: &'c [Slot],
+    registers: &'c [Slot],
     /// Whether it is `wmma`, of which we choose the layout.
-    pub(super) opaque: bool,
+    opaque: bool,
 }
 
 vectorised! {
     /// D = A × B + C
-    pub(super) fn product(r: &mut Registers, product: &Product<'_>, mask: u32) {
+    fn product(r: &mut Registers, product: &Product<'_>, mask: u32) {
         let &Product { shape, ab, c, d, registers, opaque } = product;
         let layout = |matrix| match opaque {
             true => Layout::of_fragment(shape, matrix),
@@ -179,14 +239,14 @@ vectorised! {
 }
 
 /// Loads or stores of whole fragments.
-pub(super) struct Fragment<'c> {
-    pub(super) shape: Shape,
-    pub(super) matrix: Matrix,
-    pub(super) element: Element,
-    pub(super) column_major: bool,
-    pub(super) address: Address,
-    pub(super) stride: Word,
-    pub(super) registers: &'c [Slot],
+struct Fragment<'c> {
+    shape: Shape,
+    matrix: Matrix,
+    element: Element,
+    column_major: bool,
+    address: Address,
+    stride: Word,
+    registers: &'c [Slot],
 }
 
 impl Fragment<'_> {
@@ -209,7 +269,7 @@ impl Fragment<'_> {
 }
 
 /// `wmma.load`
-pub(super) fn load_fragment(
+fn load_fragment(
     r: &mut Registers,
     windows: &mut Windows<'_>,
     fragment: &Fragment<'_>,
@@ -236,7 +296,7 @@ pub(super) fn load_fragment(
 }
 
 /// `wmma.store`
-pub(super) fn store_fragment(
+fn store_fragment(
     r: &Registers,
     windows: &mut Windows<'_>,
     fragment: &Fragment<'_>,

@@ -3,7 +3,84 @@
 use super::access::{Checked, Fault, Windows};
 use super::lanes::{LANES, Lanes, lanes_of, vectorised};
 use super::registers::Registers;
-use crate::program::{Address, Slot, Space, Word};
+use super::{atomic, movement, phase};
+use crate::Executed;
+use crate::program::{Address, Code, MemoryOp, Slot, Space, Word};
+
+/// What an access needs besides its operation.
+pub(super) struct Machine<'m, 'l> {
+    pub(super) r: &'m mut Registers,
+    pub(super) windows: &'m mut Windows<'l>,
+    pub(super) code: &'l Code,
+    pub(super) executed: &'m mut Executed,
+    /// The lanes that access memory.
+    pub(super) mask: u32,
+    /// The lanes to write, which may be more where the others do not matter.
+    pub(super) blend: u32,
+}
+
+/// Executes an operation; false where it is a wait that is not over, and other warps should have a turn.
+#[inline(always)]
+pub(super) fn execute(machine: Machine<'_, '_>, op: MemoryOp) -> Result<bool, Fault> {
+    let Machine { r, windows, code, executed, mask, blend } = machine;
+    let lanes = u64::from(mask.count_ones());
+    let counted = |space| if matches!(space, Space::Global | Space::Generic) { lanes } else { 0 };
+    match op {
+        MemoryOp::Load { address, bytes, sign, to } => {
+            executed.global_bytes_read += counted(address.space) * u64::from(bytes) * u64::from(to.len);
+            load(r, windows, address, bytes, sign, code.list(to), mask, blend)?;
+        }
+        MemoryOp::Store { address, bytes, from } => {
+            executed.global_bytes_written += counted(address.space) * u64::from(bytes) * u64::from(from.len);
+            store(r, windows, address, bytes, code.list(from), mask)?;
+        }
+        MemoryOp::Atomic { address, .. } => {
+            let bytes = atomic::update(r, windows, op, mask)? as u64 * counted(address.space);
+            executed.global_bytes_read += bytes;
+            executed.global_bytes_written += bytes;
+        }
+        MemoryOp::CopyAsync { to, from, bytes, length } => {
+            executed.global_bytes_read += copy(r, windows, to, from, usize::from(bytes), length, mask)?;
+        }
+        _ => return execute_address(r, windows, op, mask),
+    }
+    Ok(true)
+}
+
+/// Conversions of addresses, and barriers in memory.
+fn execute_address(
+    r: &mut Registers,
+    windows: &mut Windows<'_>,
+    op: MemoryOp,
+    mask: u32,
+) -> Result<bool, Fault> {
+    match op {
+        MemoryOp::ToGeneric { space, d, a } => movement::offset(r, d, a, &bases(windows, space), mask),
+        MemoryOp::FromGeneric { space, d, a } => {
+            let bases = bases(windows, space);
+            let back = Lanes::by_lane(|lane| bases.0[lane].wrapping_neg());
+            movement::offset(r, d, a, &back, mask);
+        }
+        MemoryOp::IsSpace { space, d, a } => {
+            let a = r.long(a).0;
+            let inside = lanes_of(mask).filter(|&lane| windows.space_of(lane, a[lane]) == space);
+            let inside = inside.fold(0, |inside, lane| inside | 1 << lane);
+            r.set_pred(d, inside, mask);
+        }
+        MemoryOp::PhaseInit { address, count } => phase::init(r, windows, address, count, mask)?,
+        MemoryOp::PhaseArrive { d, address, count } => phase::arrive(r, windows, d, address, count, mask)?,
+        MemoryOp::PhaseTest { d, address, token } => return phase::test(r, windows, d, address, token, mask),
+        MemoryOp::PhaseTestParity { d, address, parity } => {
+            return phase::test_parity(r, windows, d, address, parity, mask);
+        }
+        // Executed by the caller.
+        MemoryOp::Load { .. }
+        | MemoryOp::Store { .. }
+        | MemoryOp::Atomic { .. }
+        | MemoryOp::CopyAsync { .. } => {}
+    }
+    Ok(true)
+}
 
 /// Where spaces with addresses of their own begin.
 #[inline(always)]
@@ -18,7 +95,7 @@ fn base(windows: &Windows<'_>, space: Space) -> u64 {
 
 /// What to add to an address of a space to make it generic, in every lane.
 #[inline(always)]
-pub(super) fn bases(windows: &Windows<'_>, space: Space) -> Lanes<u64> {
+fn bases(windows: &Windows<'_>, space: Space) -> Lanes<u64> {
     let stride = if space == Space::Local { windows.local_bytes } else { 0 };
     let base = base(windows, space);
     Lanes::by_lane(|lane| base + lane as u64 * stride)
@@ -105,7 +182,7 @@ fn load_part(
 
 vectorised! {
     /// `ld`; `blend` is the mask, or all ones where the other lanes do not matter.
-    pub(super) fn load(r: &mut Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, sign: bool, to: &[Slot], mask: u32, blend: u32) -> Result<(), Fault> {
+    fn load(r: &mut Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, sign: bool, to: &[Slot], mask: u32, blend: u32) -> Result<(), Fault> {
         let at = addresses(r, windows, address);
         let checked = windows.check(address.space, &at, mask, usize::from(bytes) * to.len())?;
         for (place, &slot) in to.iter().enumerate() {
@@ -117,7 +194,7 @@ vectorised! {
 
 vectorised! {
     /// `st`
-    pub(super) fn store(r: &Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, from: &[Slot], mask: u32) -> Result<(), Fault> {
+    fn store(r: &Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, from: &[Slot], mask: u32) -> Result<(), Fault> {
         let at = addresses(r, windows, address);
         let checked = windows.check(address.space, &at, mask, usize::from(bytes) * from.len())?;
         for (place, &slot) in from.iter().enumerate() {
@@ -145,10 +222,11 @@ vectorised! {
 }
 
 /// `cp.async`, complete at once: what is not read of the source is written as zeros. Returns the bytes read.
-pub(super) fn copy(
+fn copy(
     r: &Registers,
     windows: &mut Windows<'_>,
-    (to, from): (Address, Address),
+    to: Address,
+    from: Address,
     bytes: usize,
     length: Word,
     mask: u32,

@@ -36,7 +36,8 @@ pub(super) fn init(
 pub(super) fn arrive(
     r: &mut Registers,
     windows: &mut Windows<'_>,
-    (d, address): (Long, Address),
+    d: Long,
+    address: Address,
     count: Word,
     mask: u32,
 ) -> Result<(), Fault> {
@@ -62,36 +63,40 @@ pub(super) fn arrive(
 pub(super) fn test(
     r: &mut Registers,
     windows: &mut Windows<'_>,
-    (d, address): (Pred, Address),
+    d: Pred,
+    address: Address,
     token: Long,
     mask: u32,
 ) -> Result<bool, Fault> {
     let token = *r.long(token);
-    waited(r, windows, (d, address), mask, |lane, state| phase(state) != phase(token.0[lane]))
+    waited(r, windows, d, address, mask, |lane, state| phase(state) != phase(token.0[lane]))
 }
 
 /// The same, of the phase before if the parity is that of the phase that runs.
 pub(super) fn test_parity(
     r: &mut Registers,
     windows: &mut Windows<'_>,
-    (d, address): (Pred, Address),
+    d: Pred,
+    address: Address,
     parity: Word,
     mask: u32,
 ) -> Result<bool, Fault> {
     let parity = *r.word(parity);
-    waited(r, windows, (d, address), mask, |lane, state| phase(state) & 1 != u64::from(parity.0[lane] & 1))
+    waited(r, windows, d, address, mask, |lane, state| phase(state) & 1 != u64::from(parity.0[lane] & 1))
 }
 
 fn waited(
     r: &mut Registers,
     windows: &mut Windows<'_>,
-    (d, address): (Pred, Address),
+    d: Pred,
+    address: Address,
     mask: u32,
     over: impl Fn(usize, u64) -> bool,
 ) -> Result<bool, Fault> {
     let at = addresses(r, windows, address);
     let state = windows.check(address.space, &at, mask, 8)?.read::<u64>(0);
-    let done = lanes_of(mask).filter(|&lane| over(lane, state.0[lane])).fold(0, |done, lane| done | 1 << lane);
+    let done =
+        lanes_of(mask).filter(|&lane| over(lane, state.0[lane])).fold(0, |done, lane| done | 1 << lane);
     r.set_pred(d, done, mask);
     Ok(done == mask)
 }

@@ -119,7 +119,11 @@ mod tests {
                 assert_eq!((F16::narrow(value), Bf16::narrow(value)), (0x7fff, 0x7fff));
             } else {
                 assert_eq!(F16::narrow(value), u32::from(half::f16::from_f32(value).to_bits()), "{bits:#x}");
-                assert_eq!(Bf16::narrow(value), u32::from(half::bf16::from_f32(value).to_bits()), "{bits:#x}");
+                assert_eq!(
+                    Bf16::narrow(value),
+                    u32::from(half::bf16::from_f32(value).to_bits()),
+                    "{bits:#x}"
+                );
             }
         }
     }

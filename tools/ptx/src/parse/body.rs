@@ -59,7 +59,9 @@ impl<'a> Parser<'_, 'a> {
                 self.skip_statement();
                 Ok(())
             }
-            Some(Token::Word(name)) if self.tokens.get(self.at + 1).map(|t| t.0) == Some(Token::Mark(':')) => {
+            Some(Token::Word(name))
+                if self.tokens.get(self.at + 1).map(|t| t.0) == Some(Token::Mark(':')) =>
+            {
                 self.at += 2;
                 self.label(name, function, cursor)
             }

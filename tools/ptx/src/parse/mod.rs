@@ -172,7 +172,8 @@ impl<'a> Parser<'_, 'a> {
             }
             match directive {
                 ".maxntid" | ".reqntid" => {
-                    function.max_threads = Some(sizes.iter().product::<u64>().min(u64::from(u32::MAX)) as u32);
+                    function.max_threads =
+                        Some(sizes.iter().product::<u64>().min(u64::from(u32::MAX)) as u32);
                 }
                 ".minnctapersm" | ".maxnreg" | ".maxnctapersm" => {}
                 ".pragma" => self.skip_statement(),
