@@ -50,7 +50,7 @@
 //! - Approximate instructions (`ex2.approx`, `sin.approx`, …) are computed as exactly as Rust's own functions are, which
 //!   is closer than a device comes. NaNs are NaNs, with other payloads than a device's.
 //! - Blocks of a grid do not wait for each other: a kernel that spins until another block has written may never end.
-//! - Time does not pass: there are no clock registers.
+//! - Clock registers count nanoseconds since the launch, whatever the clock rate of a device.
 
 mod decode;
 mod error;

@@ -104,7 +104,7 @@ fn subnormals_are_flushed_where_asked() {
 /// The exact result lies on the asked side of the rounded one, and nowhere further than its neighbour.
 fn directed(instruction: &str, direction: i32, exact: impl Fn(f64, f64, f64) -> f64) {
     let mut noise = Noise(7);
-    let mut value = || u64::from((noise.next() & 0x807f_ffff | (100 + noise.next() % 40) << 23) as u32);
+    let mut value = || u64::from(noise.next() & 0x807f_ffff | (100 + noise.next() % 40) << 23);
     let operands: Vec<[u64; 3]> = (0..2000).map(|_| [value(), value(), value()]).collect();
     for (bits, found) in operands.iter().zip(apply(instruction, &operands)) {
         let [a, b, c] = bits.map(|bits| f64::from(f32::from_bits(bits as u32)));
@@ -172,9 +172,12 @@ fn arithmetic_of_binary64() {
     check64("add.f64 %d64, %a64, 0d4008000000000000;", |a, _, _| a + 3.0);
 }
 
+type Relation = fn(f32, f32) -> bool;
+
 #[test]
+#[expect(clippy::double_comparisons, clippy::neg_cmp_op_on_partial_ord, reason = "NaNs make the difference")]
 fn comparisons_of_floats() {
-    let relations: [(&str, fn(f32, f32) -> bool); 14] = [
+    let relations: [(&str, Relation); 14] = [
         ("eq", |a, b| a == b),
         ("ne", |a, b| a < b || a > b),
         ("lt", |a, b| a < b),
@@ -358,4 +361,14 @@ fn comparisons_of_halves() {
     let found =
         apply("setp.lt.bf16 %pd, %ha, %hb;", &[[0xbf80, 0x3f80, 0], [0x3f80, 0xbf80, 0], [0x7fff, 0, 0]]);
     assert_eq!(found, [1, 0, 0]);
+}
+
+#[test]
+fn subnormal_halves_are_flushed_where_asked() {
+    // 2⁻¹⁵ is subnormal; its double is the least normal number.
+    let found = apply("add.f16 %hd, %ha, %hb;", &[[0x0200, 0x0200, 0], [0x0001, 0x0001, 0]]);
+    assert_eq!(found, [0x0400, 0x0002]);
+    let found = apply("add.ftz.f16 %hd, %ha, %hb;", &[[0x0200, 0x0200, 0], [0x3c00, 0x8001, 0]]);
+    assert_eq!(found, [0, 0x3c00]);
+    assert_eq!(apply("mul.ftz.f16 %hd, %ha, %hb;", &[[0x0400, 0xb800, 0]]), [0x8000]);
 }

@@ -236,3 +236,27 @@ fn conversions_between_integers() {
     check("cvt.sat.u32.s64 %d, %a64;", |a, _, _| (a as i64).clamp(0, 0xffff_ffff) as u64);
     check("cvt.sat.s32.u32 %d, %a;", |a, _, _| u64::from((a as u32).min(0x7fff_ffff)));
 }
+
+#[test]
+fn signed_loads_fill_their_register() {
+    let local = |load: &str| {
+        format!(
+            "{{ .reg .b64 at; .shared .align 8 .b8 s[512]; mov.u32 %r5, %tid.x; shl.b32 %r5, %r5, 3; cvt.u64.u32 at, %r5; mov.u64 %e64, s; add.u64 at, at, %e64; st.shared.u64 [at], %a64; {load} }}"
+        )
+    };
+    check(&local("ld.shared.s8 %d, [at];"), |a, _, _| u64::from(a as i8 as i32 as u32));
+    check(
+        &local("ld.shared.s8 %hd, [at]; setp.lt.u16 %p1, %hd, 0x100; selp.u16 %hd, 1, 0, %p1;"),
+        |a, _, _| u64::from((a as i8) >= 0),
+    );
+    check(
+        &local("ld.shared.s16 %hd, [at]; setp.eq.u16 %p1, %hd, 0xffff; selp.u16 %hd, 1, 0, %p1;"),
+        |a, _, _| u64::from(a as u16 == 0xffff),
+    );
+    check(&local("ld.shared.v2.s8 {%hd, %hb}, [at]; sub.u16 %hd, %hd, %hb;"), |a, _, _| {
+        u64::from((a as i8 as i16).wrapping_sub((a >> 8) as i8 as i16) as u16)
+    });
+    check(&local("ld.shared.s16 %d64, [at];"), |a, _, _| a as i16 as i64 as u64);
+    check(&local("ld.shared.s32 %d64, [at+4];"), |a, _, _| (a as i64 >> 32) as u64);
+    check(&local("ld.shared.u16 %d64, [at+2];"), |a, _, _| a >> 16 & 0xffff);
+}

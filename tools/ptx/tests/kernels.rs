@@ -326,6 +326,18 @@ fn barriers_in_memory_go_from_phase_to_phase() {
 }
 
 #[test]
+fn barriers_of_the_cuda_library() {
+    for ptx in [include_str!("ptx/library_barrier.sm_75.ptx"), include_str!("ptx/library_barrier.sm_80.ptx")]
+    {
+        let mut x: Vec<f32> = (0..128).map(|i| i as f32).collect();
+        let mut y = vec![0f32; 128];
+        run(ptx, "exchanged", &line(1, 128), &[buffer(&mut x), buffer(&mut y)]);
+        let expected: Vec<f32> = (0..128).map(|i| (i ^ 1) as f32 + 1000.0 * (i % 64 + 4) as f32).collect();
+        assert_eq!(y, expected);
+    }
+}
+
+#[test]
 fn reductions_by_one_instruction() {
     let mut x: Vec<i32> = noise(32).into_iter().map(|bits| bits as i32).collect();
     let mut out = vec![0i32; 128];

@@ -48,7 +48,7 @@ fn names_and_operands_are_checked() {
         assert_eq!(Module::parse(&kernel(body)).err(), Some(expected));
     };
     undeclared("bra NOWHERE;", "NOWHERE");
-    undeclared("mov.u32 %r0, %clock;", "%clock");
+    undeclared("mov.u32 %r0, %envreg0;", "%envreg0");
     undeclared("add.u32 %r0, %r1, %r9;", "%r9");
     undeclared("@%q bra NOWHERE;", "%q");
     let misfit = |body: &str| {

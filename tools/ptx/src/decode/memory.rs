@@ -4,7 +4,10 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{AtomicKind, AtomicType, DataOp, FloatOp, Int, Long, MemoryOp, Op, Slot, Space, Word};
+use crate::program::{
+    Address, AtomicKind, AtomicType, Conversion, DataOp, FloatOp, Int, List, Long, MemoryOp, Mode, Number,
+    Op, Slot, Space, Word,
+};
 
 /// What of an access has no meaning here: one thread's accesses are in order, and there are no caches.
 const IGNORED: &[&str] = &[
@@ -84,37 +87,30 @@ impl<'a> Decoder<'_, 'a> {
             slots.push(self.to_slot(s, 0, part, ty.bits())?);
         }
         let sign = matches!(ty, Type::Int { signed: true, .. });
-        // A signed value fills a register of 16 bits, which is kept zero-extended, no further than that.
-        let narrow = parts.first().and_then(|part| self.declared_bits(part)) == Some(16) && bytes == 1;
-        if sign && narrow {
-            return self.load_narrow(s, address, &slots);
+        let to = self.list(&slots);
+        match parts.first().and_then(|part| self.declared_bits(part)) {
+            Some(declared) if sign && declared == 16 && bytes == 1 => self.load_narrow(address, to, &slots),
+            declared => {
+                let sign = sign && declared.is_some_and(|declared| declared > u32::from(ty.bits()));
+                Ok(Op::Memory(MemoryOp::Load { address, bytes, sign, to }))
+            }
         }
-        Ok(Op::Memory(MemoryOp::Load {
-            address,
-            bytes,
-            sign: sign && bytes < 8 && !narrow,
-            to: self.list(&slots),
-        }))
     }
 
-    /// A signed byte into a register of 16 bits: the load, and then a conversion.
-    fn load_narrow(
-        &mut self,
-        s: &Statement<'a>,
-        address: crate::program::Address,
-        slots: &[Slot],
-    ) -> Result<Op, PtxError> {
-        let &[slot] = slots else { return Err(self.misfit(s, 0, "a single register")) };
-        let to = self.list(slots);
+    /// Signed bytes into registers of 16 bits, which are kept zero-extended: the load, and then conversions.
+    fn load_narrow(&mut self, address: Address, to: List, slots: &[Slot]) -> Result<Op, PtxError> {
         self.emit(Op::Memory(MemoryOp::Load { address, bytes: 1, sign: false, to }));
-        let conversion = crate::program::Conversion {
-            to: crate::program::Number::Int { bits: 16, signed: true },
-            from: crate::program::Number::Int { bits: 8, signed: true },
-            mode: crate::program::Mode::default(),
+        let conversion = Conversion {
+            to: Number::Int { bits: 16, signed: true },
+            from: Number::Int { bits: 8, signed: true },
+            mode: Mode::default(),
             integral: None,
             fill: 16,
         };
-        Ok(Op::Float(FloatOp::Convert { conversion, d: slot, a: slot }))
+        let convert = |slot| Op::Float(FloatOp::Convert { conversion, d: slot, a: slot });
+        let (&last, others) = slots.split_last().unwrap_or((&Slot::Word(Word::SINK), &[]));
+        others.iter().for_each(|&slot| self.emit(convert(slot)));
+        Ok(convert(last))
     }
 
     /// A value to store, from a register that may be wider than the type.

@@ -4,7 +4,7 @@ use super::Decoder;
 use super::modifiers::{Modifiers, Type};
 use crate::error::PtxError;
 use crate::parse::syntax::{Operand, Statement};
-use crate::program::{Condition, DataOp, Logic, MemoryOp, Op, Slot, Space};
+use crate::program::{Condition, ControlOp, DataOp, Logic, MemoryOp, Op, Slot, Space};
 
 impl<'a> Decoder<'_, 'a> {
     pub(super) fn movement(&mut self, s: &Statement<'a>, m: &Modifiers<'a>) -> Result<Op, PtxError> {
@@ -41,6 +41,12 @@ impl<'a> Decoder<'_, 'a> {
             }
             let d = self.to_slot(s, 0, self.operand(s, 0), ty.bits())?;
             return Ok(Op::Data(DataOp::Pack { d, parts: self.list(&slots) }));
+        }
+        if let Operand::Name("%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo") = self.operand(s, 1)
+        {
+            return Ok(Op::Control(ControlOp::Clock {
+                d: self.to_slot(s, 0, self.operand(s, 0), ty.bits())?,
+            }));
         }
         match self.value(s, 1, ty)? {
             Slot::Word(a) => Ok(Op::Data(DataOp::MoveWord { d: self.to_word(s, 0)?, a })),

@@ -1,5 +1,7 @@
 //! Blocks: their shared memory and their warps, which run in turn until all have to wait.
 
+use std::time::Instant;
+
 use super::access::{Arena, Windows};
 use super::barrier::{self, Arrivals};
 use super::lanes::{LANES, Lanes};
@@ -47,6 +49,7 @@ impl<'l> Worker<'l> {
             local_bytes: local_bytes as u64,
             recent: (0, 0),
         };
+        let started = Instant::now();
         let warp = |index: usize| {
             let mut windows = windows.clone();
             windows.local += (index * LANES * local_bytes) as u64;
@@ -56,6 +59,7 @@ impl<'l> Worker<'l> {
                 splits: Splits::default(),
                 windows,
                 executed: Executed::default(),
+                started,
             };
             set_specials(&mut warp, launch, index, shared_bytes);
             warp

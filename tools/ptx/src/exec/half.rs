@@ -24,14 +24,22 @@ fn halves(pair: bool, out: &mut Lanes<u32>, f: impl Fn(usize, u32) -> u32) {
 #[inline(always)]
 fn finish<H: Half>(value: f64, mode: Mode) -> u32 {
     let value = if mode.saturate { saturate(value) } else { value };
-    H::narrow_f64(if mode.relu && value < 0.0 { 0.0 } else { value })
+    let bits = H::narrow_f64(if mode.relu && value < 0.0 { 0.0 } else { value });
+    if mode.flush && H::widen(bits).abs() < H::LEAST_NORMAL { bits & 0x8000 } else { bits }
+}
+
+/// An operand, a subnormal one as zero where the mode asks for that.
+#[inline(always)]
+fn operand<H: Half>(bits: u32, mode: Mode) -> f32 {
+    let value = H::widen(bits & 0xffff);
+    if mode.flush && value.abs() < H::LEAST_NORMAL { 0f32.copysign(value) } else { value }
 }
 
 /// Sums of halves may be rounded to binary32 first, which has more than twice their bits and the same subnormals or
 /// more; products of two bfloat16 may fall below those, and are exact in binary64.
 #[inline(always)]
 fn binary<H: Half>(op: FloatBinary, mode: Mode, a: u32, b: u32) -> u32 {
-    let (x, y) = (H::widen(a & 0xffff), H::widen(b & 0xffff));
+    let (x, y) = (operand::<H>(a, mode), operand::<H>(b, mode));
     let (wide_x, wide_y) = (f64::from(x), f64::from(y));
     match op {
         FloatBinary::Add if mode == Mode::default() => H::narrow(x + y),
@@ -48,7 +56,7 @@ fn binary<H: Half>(op: FloatBinary, mode: Mode, a: u32, b: u32) -> u32 {
 
 #[inline(always)]
 fn fma<H: Half>(mode: Mode, a: u32, b: u32, c: u32) -> u32 {
-    let [x, y, z] = [a, b, c].map(|bits| f64::from(H::widen(bits & 0xffff)));
+    let [x, y, z] = [a, b, c].map(|bits| f64::from(operand::<H>(bits, mode)));
     finish::<H>(rounding::add_odd(x * y, z), mode)
 }
 
@@ -97,8 +105,8 @@ vectorised! {
 #[inline(always)]
 fn wide_unary(op: FloatUnary, kind: HalfKind, pair: bool, mode: Mode, a: &Lanes<u32>) -> Lanes<u32> {
     let widen = |bits: u32| match kind {
-        HalfKind::F16 => F16::widen(bits & 0xffff),
-        HalfKind::Bf16 => Bf16::widen(bits & 0xffff),
+        HalfKind::F16 => operand::<F16>(bits, mode),
+        HalfKind::Bf16 => operand::<Bf16>(bits, mode),
     };
     let narrow = |bits: u32| match kind {
         HalfKind::F16 => finish::<F16>(f64::from(f32::from_bits(bits)), mode),

@@ -1,5 +1,7 @@
 //! A warp: 32 threads in lockstep.
 
+use std::time::Instant;
+
 use super::access::{Fault, Windows};
 use super::barrier::{Arrivals, BARRIERS};
 use super::lanes::{Lanes, lanes_of};
@@ -45,6 +47,7 @@ pub(super) struct Warp<'l> {
     pub(super) splits: Splits,
     pub(super) windows: Windows<'l>,
     pub(super) executed: Executed,
+    pub(super) started: Instant,
 }
 
 impl Warp<'_> {
@@ -149,6 +152,11 @@ impl Warp<'_> {
             }
             ControlOp::BarrierArrive { id } => {
                 arrivals.arrive(self.barrier_number(id, mask)?, mask.count_ones());
+                return Ok(Next::Following);
+            }
+            ControlOp::Clock { d } => {
+                let nanoseconds = self.started.elapsed().as_nanos() as u64;
+                self.registers.set_any(d, &Lanes::all(nanoseconds), mask);
                 return Ok(Next::Following);
             }
             ControlOp::ActiveMask { d } => {

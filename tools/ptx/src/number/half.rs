@@ -6,6 +6,8 @@ use super::rounding::to_f32_odd;
 
 /// A format of 16 bits that computes in wider numbers.
 pub(crate) trait Half {
+    /// The least positive number that is not subnormal.
+    const LEAST_NORMAL: f32;
     /// The value, exactly.
     fn widen(bits: u32) -> f32;
     /// The nearest value, ties to even.
@@ -22,6 +24,8 @@ pub(crate) struct F16;
 pub(crate) struct Bf16;
 
 impl Half for F16 {
+    const LEAST_NORMAL: f32 = 6.103_515_6e-5;
+
     #[inline(always)]
     fn widen(bits: u32) -> f32 {
         let magnitude = (bits & 0x7fff) << 13;
@@ -62,6 +66,8 @@ impl Half for F16 {
 }
 
 impl Half for Bf16 {
+    const LEAST_NORMAL: f32 = f32::MIN_POSITIVE;
+
     #[inline(always)]
     fn widen(bits: u32) -> f32 {
         f32::from_bits(bits << 16)

@@ -74,12 +74,14 @@ fn starts_word(c: char) -> bool {
     c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%' | '.')
 }
 
-/// The end of the word that the text begins with. `::` belongs to a word, the `:` of a label does not.
+/// The end of the word that the text begins with. `::` belongs to a word, the `:` of a label does not. Directives have
+/// one dot, in front: CUDA's headers write `.reg.b32`, which is two of them.
 fn word_end(text: &str) -> usize {
     let bytes = text.as_bytes();
+    let directive = bytes.first() == Some(&b'.');
     let mut at = 1;
     while let Some(&byte) = bytes.get(at) {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.') {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte == b'.' && !directive {
             at += 1;
         } else if byte == b':' && bytes.get(at + 1) == Some(&b':') {
             at += 2;
@@ -141,6 +143,11 @@ mod tests {
                 Token::Mark(';'),
             ]
         );
+    }
+
+    #[test]
+    fn directives_are_apart_without_a_space() {
+        assert_eq!(kinds(".reg.b32 f"), [Token::Word(".reg"), Token::Word(".b32"), Token::Word("f")]);
     }
 
     #[test]

@@ -466,6 +466,10 @@ pub(crate) enum ControlOp {
     ActiveMask {
         d: Word,
     },
+    /// Nanoseconds that have passed.
+    Clock {
+        d: Slot,
+    },
 }
 
 impl ExchangeOp {
