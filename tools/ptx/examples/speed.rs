@@ -31,7 +31,7 @@ fn kernel(instructions: &str) -> String {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut x = vec![0f32; 4096];
+    let mut x = vec![0f32; 3 * 256 * 256];
     let start = x.as_mut_ptr().expose_provenance() as u64;
     let memory = One(start, start + 4 * x.len() as u64);
     for (name, instructions) in [
@@ -85,5 +85,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!("{name:24} {best:7.1} ns");
     }
+    product(&memory, start)
+}
+
+/// A product of matrices of 256 × 256, by a kernel that NVIDIA's compiler made.
+fn product(memory: &One, start: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let module = Module::parse(include_str!("../tests/ptx/tiled.sm_80.ptx"))?;
+    let kernel = module.kernel("tiled").ok_or("the module has no kernel")?;
+    let matrix = |index: u64| (start + index * 256 * 256 * 4).to_ne_bytes();
+    let size = 256u32.to_ne_bytes();
+    let begin = Instant::now();
+    let executed = kernel.run(&Launch {
+        grid: [4, 4, 1],
+        block: [256, 1, 1],
+        dynamic_shared_bytes: 0,
+        parameters: &[&matrix(0), &matrix(1), &matrix(2), &size, &size],
+        memory,
+        threads: 1,
+    })?;
+    let nanoseconds = begin.elapsed().as_nanos() as f64;
+    println!("product of 256 × 256: {:.1} ms", nanoseconds / 1e6);
+    println!("{:24} {:7.1} ns", "an instruction of it", nanoseconds / executed.warp_instructions as f64);
     Ok(())
 }

@@ -338,6 +338,21 @@ fn barriers_of_the_cuda_library() {
 }
 
 #[test]
+fn a_product_by_tiles() {
+    let (rows, columns, common) = (128, 64, 80);
+    let mut small = Noise(5);
+    let mut matrix = |count: usize| -> Vec<f32> { (0..count).map(|_| small.small()).collect() };
+    let (mut a, mut b, mut c) = (matrix(rows * common), matrix(common * columns), vec![0f32; rows * columns]);
+    let arguments = [buffer(&mut a), buffer(&mut b), buffer(&mut c), u32(columns as u32), u32(common as u32)];
+    run(include_str!("ptx/tiled.sm_80.ptx"), "tiled", &Size([1, 2, 1], [256, 1, 1], 0), &arguments);
+    for (at, &found) in c.iter().enumerate() {
+        let (row, column) = (at / columns, at % columns);
+        let exact: f32 = (0..common).map(|k| a[row * common + k] * b[k * columns + column]).sum();
+        assert_eq!(found, exact, "row {row}, column {column}");
+    }
+}
+
+#[test]
 fn reductions_by_one_instruction() {
     let mut x: Vec<i32> = noise(32).into_iter().map(|bits| bits as i32).collect();
     let mut out = vec![0i32; 128];

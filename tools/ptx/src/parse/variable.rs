@@ -116,7 +116,7 @@ impl<'a> Parser<'_, 'a> {
             Some(Token::Single(bits)) => u64::from(bits),
             Some(Token::Double(value)) if bytes == 4 => u64::from((value as f32).to_bits()),
             Some(Token::Double(value)) => value.to_bits(),
-            Some(Token::Word(name)) if !negative => {
+            Some(Token::Word(name)) if !negative && bytes == 8 => {
                 let Some(&Symbol::Module(target)) = source.symbols.get(name) else {
                     return Err(PtxError::Undeclared { line: self.line(), name: name.to_owned() });
                 };

@@ -3,9 +3,11 @@
 //! Immediates and special registers are slots too, filled when a warp starts: an instruction reads every operand the
 //! same way.
 
+mod compute;
 mod kinds;
 mod operation;
 
+pub(crate) use compute::*;
 pub(crate) use kinds::*;
 pub(crate) use operation::*;
 

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 # A source is compiled for the first architecture that has what it uses, and for the newest.
-ARCHITECTURES = {"async_copy": ("sm_80", "sm_90"), "warp_sums": ("sm_80",), "library_barrier": ("sm_75", "sm_80")}
+ARCHITECTURES = {"async_copy": ("sm_80", "sm_90"), "tiled": ("sm_80",), "warp_sums": ("sm_80",), "library_barrier": ("sm_75", "sm_80")}
 DEFAULT = ("sm_75", "sm_90")
 
 
