@@ -36,7 +36,7 @@ vectorised! {
     fn shuffle(r: &mut Registers, shuffled: &Shuffled, mask: u32) {
         let (a, b, clamp) = (r.word(shuffled.a), r.word(shuffled.b), r.word(shuffled.clamp));
         let mut in_range = 0;
-        let from: [u32; LANES] = std::array::from_fn(|lane| {
+        let from = Lanes::by_lane(|lane| {
             let (this, by) = (lane as u32, b.0[lane] & 31);
             let (limit, segment) = (clamp.0[lane] & 31, clamp.0[lane] >> 8 & 31);
             let (first, last) = (this & segment, this & segment | limit & !segment);
@@ -50,7 +50,7 @@ vectorised! {
             if inside { from & 31 } else { this }
         });
         // The value of a lane that does not take part is undefined; whatever its register holds will do.
-        let out = Lanes(from.map(|from| a.0[from as usize % LANES]));
+        let out = Lanes::by_lane(|lane| a.0[from.0[lane] as usize % LANES]);
         r.set_word(shuffled.d, &out, mask);
         r.set_pred(shuffled.in_range, in_range, mask);
     }

@@ -7,15 +7,12 @@ use crate::number::half::{Bf16, F16, Half};
 use crate::number::{minmax, rounding};
 use crate::program::{FloatBinary, FloatUnary, HalfKind, Mode, Word};
 
-/// f of each half of up to three registers; of the low one only where there is no pair.
+/// Puts f of each half into `out`, which is zero; of the low one only where there is no pair.
 #[inline(always)]
 fn halves(pair: bool, out: &mut Lanes<u32>, f: impl Fn(usize, u32) -> u32) {
-    for (lane, out) in out.0.iter_mut().enumerate() {
-        *out = f(lane, 0) & 0xffff;
-    }
-    if pair {
+    for part in 0..1 + u32::from(pair) {
         for (lane, out) in out.0.iter_mut().enumerate() {
-            *out |= f(lane, 16) << 16;
+            *out |= (f(lane, 16 * part) & 0xffff) << (16 * part);
         }
     }
 }
@@ -56,7 +53,8 @@ fn binary<H: Half>(op: FloatBinary, mode: Mode, a: u32, b: u32) -> u32 {
 
 #[inline(always)]
 fn fma<H: Half>(mode: Mode, a: u32, b: u32, c: u32) -> u32 {
-    let [x, y, z] = [a, b, c].map(|bits| f64::from(operand::<H>(bits, mode)));
+    let (x, y) = (f64::from(operand::<H>(a, mode)), f64::from(operand::<H>(b, mode)));
+    let z = f64::from(operand::<H>(c, mode));
     finish::<H>(rounding::add_odd(x * y, z), mode)
 }
 

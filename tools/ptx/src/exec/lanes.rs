@@ -15,10 +15,14 @@ impl<T: Copy> Lanes<T> {
         Lanes([value; LANES])
     }
 
-    /// A function of the lane's number.
+    /// A function of the lane's number. Unlike `std::array::from_fn` this becomes part of a `vectorised!` caller, and with
+    /// one call of the function so does that.
     #[inline(always)]
-    pub(crate) fn by_lane(mut value: impl FnMut(usize) -> T) -> Lanes<T> {
-        let mut out = [value(0); LANES];
+    pub(crate) fn by_lane(mut value: impl FnMut(usize) -> T) -> Lanes<T>
+    where
+        T: Default,
+    {
+        let mut out = [T::default(); LANES];
         for (lane, out) in out.iter_mut().enumerate() {
             *out = value(lane);
         }

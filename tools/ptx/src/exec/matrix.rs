@@ -56,7 +56,7 @@ type Dense = [f32; MOST];
 
 /// Where a lane's element of a fragment is in the matrix: the sum of what the lane and the element's index add.
 struct Layout {
-    lanes: [usize; LANES],
+    lanes: Lanes<usize>,
     indices: fn(shape: Shape, matrix: Matrix, index: usize) -> usize,
 }
 
@@ -65,7 +65,7 @@ impl Layout {
     fn of_mma(shape: Shape, matrix: Matrix, pairs: bool) -> Layout {
         let columns = shape.of(matrix).1;
         let per = if pairs || matrix == Matrix::Accumulator { 2 } else { 1 };
-        let lanes = std::array::from_fn(|lane| {
+        let lanes = Lanes::by_lane(|lane| {
             let (group, within) = (lane / 4, lane % 4 * per);
             if matrix == Matrix::B { within * columns + group } else { group * columns + within }
         });
@@ -80,10 +80,7 @@ impl Layout {
     /// The layout of `wmma` fragments, which is ours to choose: each lane has a run of the matrix's rows.
     fn of_fragment(shape: Shape, matrix: Matrix) -> Layout {
         let (rows, columns) = shape.of(matrix);
-        Layout {
-            lanes: std::array::from_fn(|lane| lane * (rows * columns / LANES)),
-            indices: |_, _, index| index,
-        }
+        Layout { lanes: Lanes::by_lane(|lane| lane * (rows * columns / LANES)), indices: |_, _, index| index }
     }
 }
 
@@ -149,13 +146,13 @@ fn gather(
     for index in 0..rows * columns / LANES {
         let register = r.word(word(from[index / per]));
         let shift = 16 * (index % per);
-        let values: [f32; LANES] = match element {
-            Element::F16 => std::array::from_fn(|lane| number(Element::F16, register.0[lane] >> shift)),
-            _ => std::array::from_fn(|lane| number(element, register.0[lane] >> shift)),
+        let values: Lanes<f32> = match element {
+            Element::F16 => Lanes::by_lane(|lane| number(Element::F16, register.0[lane] >> shift)),
+            _ => Lanes::by_lane(|lane| number(element, register.0[lane] >> shift)),
         };
         let at = (layout.indices)(shape, matrix, index);
         for lane in 0..LANES {
-            out[(layout.lanes[lane] + at) % MOST] = values[lane];
+            out[(layout.lanes.0[lane] + at) % MOST] = values.0[lane];
         }
     }
     out
@@ -178,7 +175,7 @@ fn scatter(
         for part in 0..per {
             let at = (layout.indices)(shape, Matrix::Accumulator, register * per + part);
             for lane in 0..LANES {
-                out.0[lane] |= bits(element, from[(layout.lanes[lane] + at) % MOST]) << (16 * part);
+                out.0[lane] |= bits(element, from[(layout.lanes.0[lane] + at) % MOST]) << (16 * part);
             }
         }
         r.set_word(word(slot), &out, mask);

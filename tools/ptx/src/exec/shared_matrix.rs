@@ -59,11 +59,15 @@ pub(super) fn load(
 }
 
 fn read(checked: &Checked<'_>, matrix: usize) -> [[u16; 8]; 8] {
-    std::array::from_fn(|row| {
+    let mut elements = [[0; 8]; 8];
+    for (row, elements) in elements.iter_mut().enumerate() {
         let mut bytes = [0; ROW];
         checked.read_bytes(matrix * 8 + row, &mut bytes);
-        std::array::from_fn(|column| u16::from_le_bytes([bytes[2 * column], bytes[2 * column + 1]]))
-    })
+        for (element, bytes) in elements.iter_mut().zip(bytes.as_chunks::<2>().0) {
+            *element = u16::from_le_bytes(*bytes);
+        }
+    }
+    elements
 }
 
 /// `stmatrix`
