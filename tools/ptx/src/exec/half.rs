@@ -1,21 +1,11 @@
 //! Arithmetic in 16-bit floats, one or two in a register.
 
 use super::float::{saturate, unary};
-use super::lanes::{Lanes, map1, vectorised};
+use super::lanes::{LANES, Lanes, map1, vectorised};
 use super::registers::Registers;
 use crate::number::half::{Bf16, F16, Half};
 use crate::number::{minmax, rounding};
 use crate::program::{FloatBinary, FloatUnary, HalfKind, Mode, Word};
-
-/// Puts f of each half into `out`, which is zero; of the low one only where there is no pair.
-#[inline(always)]
-fn halves(pair: bool, out: &mut Lanes<u32>, f: impl Fn(usize, u32) -> u32) {
-    for part in 0..1 + u32::from(pair) {
-        for (lane, out) in out.0.iter_mut().enumerate() {
-            *out |= (f(lane, 16 * part) & 0xffff) << (16 * part);
-        }
-    }
-}
 
 /// Rounds a result once, and clamps it as the mode asks.
 #[inline(always)]
@@ -58,14 +48,27 @@ fn fma<H: Half>(mode: Mode, a: u32, b: u32, c: u32) -> u32 {
     finish::<H>(rounding::add_odd(x * y, z), mode)
 }
 
+/// One half of each register, or both. Without closures, which would not become part of the vector loop.
+macro_rules! halves {
+    ($pair:expr, |$lane:ident, $shift:ident| $half:expr) => {{
+        let mut out = Lanes::all(0u32);
+        for part in 0..1 + u32::from($pair) {
+            let $shift = 16 * part;
+            for $lane in 0..LANES {
+                out.0[$lane] |= ($half & 0xffff) << $shift;
+            }
+        }
+        out
+    }};
+}
+
 vectorised! {
     pub(super) fn half_binary(r: &mut Registers, op: FloatBinary, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
         let (a, b) = (r.word(a), r.word(b));
-        let mut out = Lanes::all(0);
-        match kind {
-            HalfKind::F16 => halves(pair, &mut out, |l, at| binary::<F16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
-            HalfKind::Bf16 => halves(pair, &mut out, |l, at| binary::<Bf16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
-        }
+        let out = match kind {
+            HalfKind::F16 => halves!(pair, |l, at| binary::<F16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
+            HalfKind::Bf16 => halves!(pair, |l, at| binary::<Bf16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
+        };
         r.set_word(d, &out, mask);
     }
 }
@@ -73,15 +76,10 @@ vectorised! {
 vectorised! {
     pub(super) fn half_fma(r: &mut Registers, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, c: Word, mask: u32) {
         let (a, b, c) = (r.word(a), r.word(b), r.word(c));
-        let mut out = Lanes::all(0);
-        match kind {
-            HalfKind::F16 => {
-                halves(pair, &mut out, |l, at| fma::<F16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at));
-            }
-            HalfKind::Bf16 => {
-                halves(pair, &mut out, |l, at| fma::<Bf16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at));
-            }
-        }
+        let out = match kind {
+            HalfKind::F16 => halves!(pair, |l, at| fma::<F16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at)),
+            HalfKind::Bf16 => halves!(pair, |l, at| fma::<Bf16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at)),
+        };
         r.set_word(d, &out, mask);
     }
 }

@@ -22,6 +22,7 @@ fn givers(matrices: usize) -> u32 {
 }
 
 /// Row and column of the elements of a lane.
+#[inline(always)]
 fn place(lane: usize, part: usize, transpose: bool) -> (usize, usize) {
     let (outer, inner) = (lane / 4, lane % 4 * 2 + part);
     if transpose { (inner, outer) } else { (outer, inner) }
@@ -46,18 +47,19 @@ pub(super) fn load(
     let checked = windows.check(rows.address.space, &at, givers(to.len()), ROW)?;
     for (matrix, &slot) in to.iter().enumerate() {
         let elements = read(&checked, matrix);
-        let out = Lanes::by_lane(|lane| {
-            let element = |part| {
+        let mut out = Lanes::all(0);
+        for part in 0..2 {
+            for lane in 0..LANES {
                 let (row, column) = place(lane, part, rows.transpose);
-                u32::from(elements[row][column])
-            };
-            element(1) << 16 | element(0)
-        });
+                out.0[lane] |= u32::from(elements[row % 8][column % 8]) << (16 * part);
+            }
+        }
         r.set_word(word(slot), &out, mask);
     }
     Ok(())
 }
 
+#[inline(always)]
 fn read(checked: &Checked<'_>, matrix: usize) -> [[u16; 8]; 8] {
     let mut elements = [[0; 8]; 8];
     for (row, elements) in elements.iter_mut().enumerate() {
