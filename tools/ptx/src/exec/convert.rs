@@ -183,7 +183,15 @@ fn float_of(value: i128, to: Number, mode: Mode) -> u64 {
 
 vectorised! {
     /// Two binary32 as a pair of halves, the second lowest.
-    pub(super) fn convert_pair(r: &mut Registers, kind: HalfKind, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
+    pub(super) fn convert_pair(
+        r: &mut Registers,
+        kind: HalfKind,
+        mode: Mode,
+        d: Word,
+        a: Word,
+        b: Word,
+        mask: u32,
+    ) {
         let (a, b) = (r.word(a), r.word(b));
         let narrow = |bits: u32| {
             let value = f32::from_bits(bits);

@@ -63,7 +63,17 @@ macro_rules! halves {
 }
 
 vectorised! {
-    pub(super) fn half_binary(r: &mut Registers, op: FloatBinary, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, mask: u32) {
+    pub(super) fn half_binary(
+        r: &mut Registers,
+        op: FloatBinary,
+        kind: HalfKind,
+        pair: bool,
+        mode: Mode,
+        d: Word,
+        a: Word,
+        b: Word,
+        mask: u32,
+    ) {
         let (a, b) = (r.word(a), r.word(b));
         let out = match kind {
             HalfKind::F16 => halves!(pair, |l, at| binary::<F16>(op, mode, a.0[l] >> at, b.0[l] >> at)),
@@ -74,7 +84,17 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn half_fma(r: &mut Registers, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, b: Word, c: Word, mask: u32) {
+    pub(super) fn half_fma(
+        r: &mut Registers,
+        kind: HalfKind,
+        pair: bool,
+        mode: Mode,
+        d: Word,
+        a: Word,
+        b: Word,
+        c: Word,
+        mask: u32,
+    ) {
         let (a, b, c) = (r.word(a), r.word(b), r.word(c));
         let out = match kind {
             HalfKind::F16 => halves!(pair, |l, at| fma::<F16>(mode, a.0[l] >> at, b.0[l] >> at, c.0[l] >> at)),
@@ -85,7 +105,16 @@ vectorised! {
 }
 
 vectorised! {
-    pub(super) fn half_unary(r: &mut Registers, op: FloatUnary, kind: HalfKind, pair: bool, mode: Mode, d: Word, a: Word, mask: u32) {
+    pub(super) fn half_unary(
+        r: &mut Registers,
+        op: FloatUnary,
+        kind: HalfKind,
+        pair: bool,
+        mode: Mode,
+        d: Word,
+        a: Word,
+        mask: u32,
+    ) {
         let a = r.word(a);
         let out = match op {
             // Signs change without a look at the number, which may be a NaN.

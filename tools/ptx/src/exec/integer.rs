@@ -321,7 +321,16 @@ vectorised! {
 }
 
 vectorised! {
-    fn funnel(r: &mut Registers, left: bool, wrap: bool, d: Word, low: Word, high: Word, by: Word, mask: u32) {
+    fn funnel(
+        r: &mut Registers,
+        left: bool,
+        wrap: bool,
+        d: Word,
+        low: Word,
+        high: Word,
+        by: Word,
+        mask: u32,
+    ) {
         let out = map3::<u32>(r.word(low), r.word(high), r.word(by), |low, high, by| {
             bits::funnel(low, high, by, left, wrap)
         });
@@ -330,7 +339,15 @@ vectorised! {
 }
 
 vectorised! {
-    fn extract_word(r: &mut Registers, signed: bool, d: Word, a: Word, position: Word, length: Word, mask: u32) {
+    fn extract_word(
+        r: &mut Registers,
+        signed: bool,
+        d: Word,
+        a: Word,
+        position: Word,
+        length: Word,
+        mask: u32,
+    ) {
         let out = map3::<u32>(r.word(a), r.word(position), r.word(length), |x, position, length| {
             if signed {
                 bits::extract_signed(i64::from(x as i32), 32, position, length) as u32
@@ -343,7 +360,15 @@ vectorised! {
 }
 
 vectorised! {
-    fn extract_long(r: &mut Registers, signed: bool, d: Long, a: Long, position: Word, length: Word, mask: u32) {
+    fn extract_long(
+        r: &mut Registers,
+        signed: bool,
+        d: Long,
+        a: Long,
+        position: Word,
+        length: Word,
+        mask: u32,
+    ) {
         let (a, position, length) = (r.long(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| {
             let (x, position, length) = (a.0[lane], position.0[lane], length.0[lane]);
@@ -358,7 +383,15 @@ vectorised! {
 }
 
 vectorised! {
-    fn insert_word(r: &mut Registers, d: Word, field: Word, a: Word, position: Word, length: Word, mask: u32) {
+    fn insert_word(
+        r: &mut Registers,
+        d: Word,
+        field: Word,
+        a: Word,
+        position: Word,
+        length: Word,
+        mask: u32,
+    ) {
         let (field, a, position, length) = (r.word(field), r.word(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| {
             bits::insert(u64::from(field.0[lane]), u64::from(a.0[lane]), position.0[lane], length.0[lane]) as u32
@@ -368,7 +401,15 @@ vectorised! {
 }
 
 vectorised! {
-    fn insert_long(r: &mut Registers, d: Long, field: Long, a: Long, position: Word, length: Word, mask: u32) {
+    fn insert_long(
+        r: &mut Registers,
+        d: Long,
+        field: Long,
+        a: Long,
+        position: Word,
+        length: Word,
+        mask: u32,
+    ) {
         let (field, a, position, length) = (r.long(field), r.long(a), r.word(position), r.word(length));
         let out = Lanes::by_lane(|lane| bits::insert(field.0[lane], a.0[lane], position.0[lane], length.0[lane]));
         r.set_long(d, &out, mask);

@@ -182,7 +182,16 @@ fn load_part(
 
 vectorised! {
     /// `ld`; `blend` is the mask, or all ones where the other lanes do not matter.
-    fn load(r: &mut Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, sign: bool, to: &[Slot], mask: u32, blend: u32) -> Result<(), Fault> {
+    fn load(
+        r: &mut Registers,
+        windows: &mut Windows<'_>,
+        address: Address,
+        bytes: u8,
+        sign: bool,
+        to: &[Slot],
+        mask: u32,
+        blend: u32,
+    ) -> Result<(), Fault> {
         let at = addresses(r, windows, address);
         let checked = windows.check(address.space, &at, mask, usize::from(bytes) * to.len())?;
         for (place, &slot) in to.iter().enumerate() {
@@ -194,7 +203,14 @@ vectorised! {
 
 vectorised! {
     /// `st`
-    fn store(r: &Registers, windows: &mut Windows<'_>, address: Address, bytes: u8, from: &[Slot], mask: u32) -> Result<(), Fault> {
+    fn store(
+        r: &Registers,
+        windows: &mut Windows<'_>,
+        address: Address,
+        bytes: u8,
+        from: &[Slot],
+        mask: u32,
+    ) -> Result<(), Fault> {
         let at = addresses(r, windows, address);
         let checked = windows.check(address.space, &at, mask, usize::from(bytes) * from.len())?;
         for (place, &slot) in from.iter().enumerate() {
