@@ -21,6 +21,10 @@ pub(crate) struct Counters {
     pub(crate) bytes_to_host: AtomicU64,
     pub(crate) copies_on_device: AtomicU64,
     pub(crate) synchronisations: AtomicU64,
+    /// Of kernels that ran: instructions of warps, bytes that they read and wrote.
+    pub(crate) warp_instructions: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
     kernels: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -38,6 +42,13 @@ impl Counters {
             None => drop(kernels.insert(kernel.to_owned(), 1)),
         }
         count(&self.launches)
+    }
+
+    /// A kernel ran to its end.
+    pub(crate) fn ran(&self, ran: oomph_ptx::Executed) {
+        self.warp_instructions.fetch_add(ran.warp_instructions, Relaxed);
+        self.bytes_read.fetch_add(ran.global_bytes_read, Relaxed);
+        self.bytes_written.fetch_add(ran.global_bytes_written, Relaxed);
     }
 
     /// How often each kernel was launched.

@@ -33,6 +33,7 @@ impl Device {
         match self.ended.load(Relaxed) {
             SUCCESS => Ok(()),
             number if number == Failure::LaunchFailed as i32 => Err(Failure::LaunchFailed),
+            number if number == Failure::IllegalAddress as i32 => Err(Failure::IllegalAddress),
             _ => Err(Failure::Unknown),
         }
     }
@@ -46,14 +47,19 @@ impl Device {
         self.memory.allocate(bytes, self.faults.oom_above)
     }
 
-    /// Counts a launch. A fault that is due ends the context; as on a card, this launch itself still succeeds.
+    /// Ends the context: as on a card, the launch that failed has already succeeded, and later calls tell.
+    pub(crate) fn end(&self, failure: Failure) {
+        self.ended.store(failure as i32, Relaxed);
+    }
+
+    /// Counts a launch, and ends the context if a fault is due.
     pub(crate) fn launch(&self, kernel: &str) {
         let launches = Some(self.counters.launch(kernel));
         if launches == self.faults.launch_fails_at {
-            self.ended.store(Failure::LaunchFailed as i32, Relaxed);
+            self.end(Failure::LaunchFailed);
         }
         if launches == self.faults.lost_at {
-            self.ended.store(Failure::Unknown as i32, Relaxed);
+            self.end(Failure::Unknown);
         }
     }
 }

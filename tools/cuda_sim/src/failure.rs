@@ -14,6 +14,7 @@ pub(crate) enum Failure {
     UnsupportedPtxVersion = 222,
     InvalidHandle = 400,
     NotFound = 500,
+    IllegalAddress = 700,
     LaunchFailed = 719,
     NotSupported = 801,
     Unknown = 999,
@@ -23,7 +24,7 @@ pub(crate) enum Failure {
 pub(crate) const SUCCESS: i32 = 0;
 
 /// All failures with the names and texts that the driver gives.
-const TEXTS: [(Failure, &str, &str); 13] = [
+const TEXTS: [(Failure, &str, &str); 14] = [
     (Failure::InvalidValue, "CUDA_ERROR_INVALID_VALUE\0", "invalid argument\0"),
     (Failure::OutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY\0", "out of memory\0"),
     (Failure::NotInitialized, "CUDA_ERROR_NOT_INITIALIZED\0", "initialization error\0"),
@@ -42,6 +43,7 @@ const TEXTS: [(Failure, &str, &str); 13] = [
     ),
     (Failure::InvalidHandle, "CUDA_ERROR_INVALID_HANDLE\0", "invalid resource handle\0"),
     (Failure::NotFound, "CUDA_ERROR_NOT_FOUND\0", "named symbol not found\0"),
+    (Failure::IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS\0", "an illegal memory access was encountered\0"),
     (Failure::LaunchFailed, "CUDA_ERROR_LAUNCH_FAILED\0", "unspecified launch failure\0"),
     (Failure::NotSupported, "CUDA_ERROR_NOT_SUPPORTED\0", "operation not supported\0"),
     (Failure::Unknown, "CUDA_ERROR_UNKNOWN\0", "unknown error\0"),

@@ -5,9 +5,10 @@
 //! decided here: which allocations succeed, which launches are legal, what an error looks like. NVIDIA's own run-time
 //! compiler (NVRTC) needs no GPU and stays in use. `cargo xtask gpu` sets this up and starts a command on it.
 //!
-//! Memory of a card is host memory that is committed when touched. Copies are real. Kernels are counted and checked
-//! against the card's limits; their results are zeros, since fresh memory is. Work is done at the call, so streams and
-//! events have nothing to wait for.
+//! Memory of a card is host memory that is committed when touched. Copies are real. Launches are counted and checked
+//! against the card's limits. Kernels run on the processor (`compute`), or not at all (`count`): then their results are
+//! whatever memory held, which is zeros while it is fresh. Work is done at the call, so streams and events have nothing
+//! to wait for.
 //!
 //! # Settings
 //!
@@ -17,6 +18,7 @@
 //! |---|---|---|
 //! | `CUDA_SIM_CARDS` | models, as in `H100`, `T4,A100` or `4xRTX 4090`: see [`card`] | `H100` |
 //! | `CUDA_SIM_MEMORY` | memory of each card, as in `8GiB` | that of the model |
+//! | `CUDA_SIM_MODE` | `compute` runs kernels, `count` only counts them | `compute` |
 //! | `CUDA_SIM_FAULTS` | faults to inject: see [`faults`] | none |
 //! | `CUDA_SIM_REPORT` | a file that receives the counts of [`report`] when the process ends | none |
 //! | `CUDA_SIM_LOG` | a file that receives a line for each allocation, copy and launch | none |

@@ -88,6 +88,14 @@ impl Memory {
     }
 }
 
+impl oomph_ptx::GlobalMemory for Memory {
+    fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        let state = self.state();
+        let (start, bytes) = state.allocations.range(..=address).next_back()?;
+        (address < start + bytes).then_some((*start, start + bytes))
+    }
+}
+
 /// Zeros that are committed when touched, however large.
 fn map(bytes: u64) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -1,11 +1,14 @@
 //! What the driver reads of a PTX module before a launch: its version, its target, its kernels with their limits.
 
-use crate::failure::Failure;
+use std::sync::Arc;
+
+use crate::{failure::Failure, machine::machine, settings::Mode};
 
 /// A module's kernels.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) kernels: Vec<Kernel>,
+    /// What runs, where kernels run.
+    pub(crate) code: Option<Arc<oomph_ptx::Module>>,
 }
 
 /// A kernel and what its launch must obey.
@@ -22,22 +25,37 @@ pub(crate) struct Kernel {
 const NEWEST: (u32, u32) = (9, 2);
 
 impl Module {
-    /// Reads a module for a card of that compute capability.
-    pub(crate) fn read(text: &str, capability: (i32, i32)) -> Result<Self, Failure> {
-        let lines: Vec<&str> = text.lines().map(without_comment).collect();
-        let value = |directive: &str| {
-            lines.iter().find_map(|line| line.trim_start().strip_prefix(directive).map(str::trim))
-        };
-        let version = value(".version").and_then(numbers).ok_or(Failure::InvalidPtx)?;
-        if version > NEWEST {
-            return Err(Failure::UnsupportedPtxVersion);
+    /// Reads a module for a card of that compute capability. A kernel that cannot run is refused here: one that did
+    /// nothing would be the fastest of all.
+    pub(crate) fn load(text: &str, capability: (i32, i32)) -> Result<Self, Failure> {
+        let kernels = kernels_for(text, capability)?;
+        if machine().settings.mode == Mode::Count {
+            return Ok(Self { kernels, code: None });
         }
-        let target = value(".target").and_then(|text| text.split(',').next()).ok_or(Failure::InvalidPtx)?;
-        if !is_for(target.trim(), capability).ok_or(Failure::InvalidPtx)? {
-            return Err(Failure::NoBinaryForGpu);
-        }
-        Ok(Self { kernels: kernels(&lines.join("\n")) })
+        let code = oomph_ptx::Module::parse(text).map_err(|error| {
+            eprintln!("cuda-sim: cannot run a kernel: {error}");
+            machine().log.line(format_args!("refused a module: {error}"));
+            Failure::InvalidPtx
+        })?;
+        Ok(Self { kernels, code: Some(Arc::new(code)) })
     }
+}
+
+/// The kernels of a module, if a card of that compute capability can load it.
+fn kernels_for(text: &str, capability: (i32, i32)) -> Result<Vec<Kernel>, Failure> {
+    let lines: Vec<&str> = text.lines().map(without_comment).collect();
+    let value = |directive: &str| {
+        lines.iter().find_map(|line| line.trim_start().strip_prefix(directive).map(str::trim))
+    };
+    let version = value(".version").and_then(numbers).ok_or(Failure::InvalidPtx)?;
+    if version > NEWEST {
+        return Err(Failure::UnsupportedPtxVersion);
+    }
+    let target = value(".target").and_then(|text| text.split(',').next()).ok_or(Failure::InvalidPtx)?;
+    if !is_for(target.trim(), capability).ok_or(Failure::InvalidPtx)? {
+        return Err(Failure::NoBinaryForGpu);
+    }
+    Ok(kernels(&lines.join("\n")))
 }
 
 fn without_comment(line: &str) -> &str {
@@ -117,21 +135,21 @@ mod tests {
 
     #[test]
     fn kernels_are_found_with_their_limits() {
-        let module = Module::read(MODULE, (8, 6)).unwrap();
+        let kernels = kernels_for(MODULE, (8, 6)).unwrap();
         let kernel =
             |name: &str, most_threads| Kernel { name: name.to_owned(), most_threads, shared_bytes: 4_160 };
-        assert_eq!(module.kernels, [kernel("add_kernel", Some(256)), kernel("other", None)]);
+        assert_eq!(kernels, [kernel("add_kernel", Some(256)), kernel("other", None)]);
     }
 
     #[test]
     fn a_card_refuses_what_was_compiled_for_a_newer_one() {
-        assert_eq!(Module::read(MODULE, (7, 5)), Err(Failure::NoBinaryForGpu));
+        assert_eq!(kernels_for(MODULE, (7, 5)), Err(Failure::NoBinaryForGpu));
         let with = |target: &str| MODULE.replace("sm_80", target);
-        assert!(Module::read(&with("sm_90a"), (9, 0)).is_ok());
-        assert_eq!(Module::read(&with("sm_90a"), (10, 0)), Err(Failure::NoBinaryForGpu));
-        assert_eq!(Module::read(&with("sm_100f"), (12, 0)), Err(Failure::NoBinaryForGpu));
-        assert_eq!(Module::read("no PTX", (9, 0)), Err(Failure::InvalidPtx));
+        assert!(kernels_for(&with("sm_90a"), (9, 0)).is_ok());
+        assert_eq!(kernels_for(&with("sm_90a"), (10, 0)), Err(Failure::NoBinaryForGpu));
+        assert_eq!(kernels_for(&with("sm_100f"), (12, 0)), Err(Failure::NoBinaryForGpu));
+        assert_eq!(kernels_for("no PTX", (9, 0)), Err(Failure::InvalidPtx));
         let newer = MODULE.replace(".version 8.7", ".version 10.0");
-        assert_eq!(Module::read(&newer, (9, 0)), Err(Failure::UnsupportedPtxVersion));
+        assert_eq!(kernels_for(&newer, (9, 0)), Err(Failure::UnsupportedPtxVersion));
     }
 }

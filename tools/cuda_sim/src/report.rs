@@ -47,6 +47,12 @@ pub struct CardReport {
     pub copies_on_device: u64,
     /// How often the host waited for the card.
     pub synchronisations: u64,
+    /// Instructions that warps of running kernels executed.
+    pub warp_instructions: u64,
+    /// Bytes that running kernels read from the card's memory.
+    pub bytes_read: u64,
+    /// Bytes that running kernels wrote to the card's memory.
+    pub bytes_written: u64,
     /// Launches by kernel.
     pub kernels: BTreeMap<String, u64>,
 }
@@ -71,6 +77,9 @@ impl CardReport {
             bytes_to_host: read(&counters.bytes_to_host),
             copies_on_device: read(&counters.copies_on_device),
             synchronisations: read(&counters.synchronisations),
+            warp_instructions: read(&counters.warp_instructions),
+            bytes_read: read(&counters.bytes_read),
+            bytes_written: read(&counters.bytes_written),
             kernels: counters.kernels(),
         }
     }
@@ -92,6 +101,11 @@ extern "C" fn write() {
     let Some(machine) = if_started() else { return };
     machine.log.flush();
     let Some(path) = &machine.settings.report else { return };
+    let is_used = |device: &Device| device.counters.allocations.load(Relaxed) > 0;
+    // A process that only looked at the cards must not replace the counts of one that used them.
+    if !machine.devices.iter().any(is_used) {
+        return;
+    }
     let text = serde_json::to_vec_pretty(&Report::of(machine)).unwrap_or_default();
     if let Err(error) = fs::write(path, text) {
         eprintln!("cuda-sim: CUDA_SIM_REPORT: `{}`: {error}", path.display());

@@ -11,9 +11,27 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) cards: Vec<Card>,
+    pub(crate) mode: Mode,
     pub(crate) faults: Faults,
     pub(crate) report: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
+}
+
+/// Whether kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Compute,
+    Count,
+}
+
+impl Mode {
+    fn parse(text: &str) -> Result<Self, SettingError> {
+        match text {
+            "compute" => Ok(Self::Compute),
+            "count" => Ok(Self::Count),
+            _ => Err(SettingError::new("CUDA_SIM_MODE", text, "`compute` or `count`")),
+        }
+    }
 }
 
 /// A variable whose value means nothing.
@@ -45,6 +63,7 @@ impl Settings {
         }
         Ok(Self {
             cards,
+            mode: text("CUDA_SIM_MODE").map_or(Ok(Mode::Compute), |mode| Mode::parse(&mode))?,
             faults: Faults::parse(&text("CUDA_SIM_FAULTS").unwrap_or_default())?,
             report: text("CUDA_SIM_REPORT").map(PathBuf::from),
             log: text("CUDA_SIM_LOG").map(PathBuf::from),
@@ -104,6 +123,12 @@ mod tests {
             let error = cards(wrong).unwrap_err().to_string();
             assert!(error.contains("1 to 8 of GTX 1080, T4"), "{error}");
         }
+    }
+
+    #[test]
+    fn kernels_run_or_are_counted() {
+        assert_eq!(Mode::parse("count").unwrap(), Mode::Count);
+        assert!(Mode::parse("fake").unwrap_err().to_string().contains("CUDA_SIM_MODE: `fake`"));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!
 //! The tool builds oomph with its CUDA backend and the simulated driver (`tools/cuda_sim`), installs NVIDIA's run-time
 //! compiler from PyPI into `target/gpu` once, and starts the command. What a run tunes or compiles is kept in `target/gpu`
-//! too, apart from what a real card keeps. Kernels are compiled and their launches checked; their results are zeros.
+//! too, apart from what a real card keeps. Kernels are compiled, checked and computed on
+//! the processor; with `--mode count` they are only counted.
 
 mod toolkit;
 
@@ -26,9 +27,10 @@ use oomph_tree::Tree;
 use crate::{Outcome, program};
 
 /// Options of the tool, each with the variable of the simulated driver that it sets.
-const OPTIONS: [(&str, &str); 5] = [
+const OPTIONS: [(&str, &str); 6] = [
     ("--cards", "CUDA_SIM_CARDS"),
     ("--memory", "CUDA_SIM_MEMORY"),
+    ("--mode", "CUDA_SIM_MODE"),
     ("--faults", "CUDA_SIM_FAULTS"),
     ("--report", "CUDA_SIM_REPORT"),
     ("--log", "CUDA_SIM_LOG"),

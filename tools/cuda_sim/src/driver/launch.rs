@@ -2,13 +2,21 @@
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
-    sync::atomic::{AtomicI32, Ordering::Relaxed},
+    slice,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
+    thread::available_parallelism,
 };
+
+use oomph_ptx::ExecError;
 
 use super::put;
 use crate::{
     card::{Card, SHARED_BYTES},
     counters::count,
+    device::Device,
     failure::{Failure, answer},
     machine::{current, machine},
     ptx::{Kernel, Module},
@@ -17,6 +25,7 @@ use crate::{
 /// A kernel that was asked of a module.
 struct Function {
     kernel: Kernel,
+    code: Option<Arc<oomph_ptx::Module>>,
     /// The dynamic shared memory that it may have.
     most_dynamic_bytes: AtomicI32,
 }
@@ -29,7 +38,7 @@ extern "C" fn cuModuleLoadData(module: *mut *mut Module, image: *const c_char) -
         }
         // SAFETY: PTX ends with a zero, as `cuda.h` demands.
         let text = unsafe { CStr::from_ptr(image) }.to_str().map_err(|_| Failure::InvalidPtx)?;
-        let read = Module::read(text, device.card.capability)?;
+        let read = Module::load(text, device.card.capability)?;
         count(&device.counters.modules);
         // A module stays until the process ends: kernels of it may be in use.
         put(module, Box::leak(Box::new(read)))
@@ -53,7 +62,7 @@ extern "C" fn cuModuleGetFunction(
         let kernel = module.kernels.iter().find(|kernel| kernel.name.as_bytes() == name.to_bytes());
         let kernel = kernel.ok_or(Failure::NotFound)?.clone();
         let most = SHARED_BYTES - kernel.shared_bytes as i32;
-        let made = Function { kernel, most_dynamic_bytes: AtomicI32::new(most) };
+        let made = Function { kernel, code: module.code.clone(), most_dynamic_bytes: AtomicI32::new(most) };
         put(function, Box::leak(Box::new(made)))
     });
     answer(found)
@@ -124,6 +133,40 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// Runs the kernel, if kernels run. A failure ends the context.
+    fn run(&self, device: &Device, function: &Function, parameters: *const *const u8) {
+        let name = &function.kernel.name;
+        let Some(kernel) = function.code.as_ref().and_then(|code| code.kernel(name)) else { return };
+        let parameters: Vec<&[u8]> = kernel
+            .parameters()
+            .iter()
+            .enumerate()
+            // SAFETY: the caller passes a pointer to the value of each of the kernel's parameters.
+            .map(|(index, bytes)| unsafe { slice::from_raw_parts(*parameters.add(index), *bytes) })
+            .collect();
+        let ran = kernel.run(&oomph_ptx::Launch {
+            grid: self.grid,
+            block: self.block,
+            dynamic_shared_bytes: self.shared_bytes as usize,
+            parameters: &parameters,
+            memory: &device.memory,
+            threads: available_parallelism().map_or(1, usize::from),
+        });
+        match ran {
+            Ok(ran) => device.counters.ran(ran),
+            Err(error) => {
+                eprintln!("cuda-sim: {error}");
+                machine().log.line(format_args!("failed: {error}"));
+                device.end(match error {
+                    ExecError::IllegalAddress { .. } => Failure::IllegalAddress,
+                    _ => Failure::LaunchFailed,
+                });
+            }
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuLaunchKernel(
     handle: *const Function,
@@ -135,7 +178,7 @@ extern "C" fn cuLaunchKernel(
     block_z: c_uint,
     shared_bytes: c_uint,
     _stream: *mut c_void,
-    _parameters: *mut *mut c_void,
+    parameters: *mut *mut c_void,
     _extra: *mut *mut c_void,
 ) -> c_int {
     let launch = Launch { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
@@ -145,6 +188,7 @@ extern "C" fn cuLaunchKernel(
         machine().log.line(format_args!("launch {name} {launch:?}"));
         launch.check(&device.card, function)?;
         device.launch(name);
+        launch.run(device, function, parameters.cast_const().cast());
         Ok(())
     }))
 }
@@ -157,7 +201,7 @@ mod tests {
 
     fn check(grid: [u32; 3], block: [u32; 3], shared_bytes: u32, most_threads: Option<u32>) -> bool {
         let kernel = Kernel { name: "k".into(), most_threads, shared_bytes: 0 };
-        let function = Function { kernel, most_dynamic_bytes: AtomicI32::new(SHARED_BYTES) };
+        let function = Function { kernel, code: None, most_dynamic_bytes: AtomicI32::new(SHARED_BYTES) };
         Launch { grid, block, shared_bytes }.check(find("T4").unwrap(), &function).is_ok()
     }
 
