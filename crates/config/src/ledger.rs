@@ -9,8 +9,7 @@ use crate::{
     error::ConfigError,
     nearest::nearest,
     origin::Origin,
-    report::{Entry, SetAside},
-    setting::Setting,
+    setting::{Entry, SetAside, Setting},
     value::Value,
 };
 

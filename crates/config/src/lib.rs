@@ -43,7 +43,7 @@ mod origin;
 mod parse;
 mod precedence;
 mod range;
-pub mod report;
+mod report;
 mod retired;
 mod section;
 pub mod sections;
@@ -58,7 +58,7 @@ pub use error::ConfigError;
 pub use file::ConfigFile;
 pub use interval::Interval;
 pub use origin::Origin;
-pub use report::{Difference, Entry, values};
+pub use report::values;
 pub use section::Section;
 pub use sections::{
     device::DeviceConfig,
@@ -69,5 +69,6 @@ pub use sections::{
     sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
     train::Train,
 };
+pub use setting::{Difference, Entry};
 pub use sources::Sources;
 pub use value::Value;

@@ -1,8 +1,4 @@
-//! Reports about a configuration: its keys with their origins, as TOML and JSON, and its differences from another.
-
 use std::{collections::BTreeMap, fmt::Write as _};
-
-use serde::Serialize;
 
 use crate::{
     config::{Config, SECTIONS},
@@ -10,43 +6,9 @@ use crate::{
     origin::Origin,
     parse::parse,
     retired,
-    setting::Setting,
+    setting::{Difference, Entry, SetAside, Setting},
     value::Value,
 };
-
-/// One key of a resolved configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
-    /// The full key, such as `train.batch`.
-    #[serde(skip)]
-    pub key: String,
-    /// The value; `None` for an optional key that is absent.
-    pub value: Option<Value>,
-    /// The origin of the value.
-    pub origin: Origin,
-    /// The values that the key takes, in words. `None` until a reader asks for the key.
-    pub expected: Option<String>,
-}
-
-/// A key whose value a choice in a higher layer made void.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetAside {
-    /// The key with its value.
-    pub setting: Setting,
-    /// The choice that makes it void.
-    pub by: Setting,
-}
-
-/// A key whose value differs between two configurations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The full key.
-    pub key: String,
-    /// The earlier value, if any.
-    pub before: Option<Value>,
-    /// The later value, if any.
-    pub after: Option<Value>,
-}
 
 /// The values of a configuration that oomph stored, by full key. Retired keys have their new names; nothing is
 /// validated. Messages call the text `name`.
