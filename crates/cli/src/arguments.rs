@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Runs(RunsArguments),
     /// Export the weights of a checkpoint for PyTorch
     Export(ExportArguments),
-    /// Find the largest batch that fits, by planning and short trials
+    /// Find the largest batch that fits, by planning and short probes
     FindBatch(FindBatchArguments),
     /// Predict the peak memory of training, and which batches fit
     Plan(PlanArguments),

@@ -243,19 +243,12 @@ impl Stages {
 
     /// The number of trainable elements.
     pub fn trainable_elements(&self) -> usize {
-        self.elements(|info| info.trainable)
+        elements(self, |info| info.trainable)
     }
 
     /// The number of [frozen](Self::freeze) elements that would be trained otherwise.
     pub fn frozen_elements(&self) -> usize {
-        self.elements(|info| info.frozen)
-    }
-
-    /// The number of elements of the parameters that `counts`.
-    fn elements(&self, counts: impl Fn(ParameterInfo<'_>) -> bool) -> usize {
-        let mut count = 0;
-        self.visit(&mut |info, tensor| count += if counts(info) { tensor.elements() } else { 0 });
-        count
+        elements(self, |info| info.frozen)
     }
 
     /// Applies the updates that a forward pass requested: see [`Pass::update`].
@@ -277,6 +270,13 @@ impl Stages {
         model.map(&mut |_, tensor| tensor.inner());
         model
     }
+}
+
+/// The number of elements of the parameters that `counts`.
+fn elements(stages: &Stages, counts: impl Fn(ParameterInfo<'_>) -> bool) -> usize {
+    let mut count = 0;
+    stages.visit(&mut |info, tensor| count += if counts(info) { tensor.elements() } else { 0 });
+    count
 }
 
 /// The info of a parameter, with whether it is in `frozen`.
