@@ -103,9 +103,8 @@ const TOOLS: [Tool; 14] = [
     },
     Tool {
         name: "gpu",
-        arguments: "[--cards LIST] [--memory SIZE] [--faults LIST] [--report FILE] [--log FILE] COMMAND …",
-        summary: "runs a command of oomph on simulated GPUs",
-        time: "40 min to build the first time",
+        arguments: "[--cards LIST] [--memory SIZE] [--mode compute|count] [--faults LIST] [--report FILE] [--log FILE] COMMAND …",
+        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min)",
         run: gpu::run,
     },
     Tool {
@@ -115,7 +114,7 @@ const TOOLS: [Tool; 14] = [
         run: weights_logits::run,
     },
     Tool {
-        name: "help",
+        name: "--help",
         arguments: "",
         summary: "lists the tools (0 s)",
         run: |_| {
@@ -127,11 +126,14 @@ const TOOLS: [Tool; 14] = [
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
+    // What people type who do not know the tools' names.
+    let is_help = |name: &str| ["help", "-h"].contains(&name);
     let Some((name, rest)) = arguments.split_first() else {
         list();
         return ExitCode::FAILURE;
     };
-    let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
+    let Some(tool) = TOOLS.iter().find(|tool| tool.name == name || is_help(name) && tool.name == "--help")
+    else {
         eprintln!("error: no tool is called `{name}`\n\nhint: `cargo xtask` lists the tools");
         return ExitCode::FAILURE;
     };
