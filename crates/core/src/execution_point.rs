@@ -68,8 +68,8 @@ impl Phase {
         }
     }
 
-    /// Whether it belongs to an optimizer step and ends before the optimizer changes parameters. The upload of a batch
-    /// counts too, unless it is for an evaluation.
+    /// Whether a training step passes through this phase before its optimizer runs. Uploads for an evaluation are in
+    /// `Data` too; the caller must rule them out.
     pub const fn is_in_step(self) -> bool {
         matches!(self, Self::Data | Self::Forward | Self::Backward)
     }

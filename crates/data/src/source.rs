@@ -80,7 +80,7 @@ impl<T> Parts<T> {
     }
 }
 
-/// The valid settings of a source, before any access to the disk.
+/// A source that is configured but not open: its settings are checked, and nothing was read from disk.
 ///
 /// Reading and opening are two steps, so that a configuration can be checked on a machine without the data.
 pub trait OpenSource {

@@ -76,7 +76,7 @@ impl ModelError {
                 Some("`oomph summary` shows the shapes that go through each layer".into())
             }
             Self::NotLent { .. } => {
-                Some("`Stages::lend` gives a pass what stages lend, before a stage runs alone".into())
+                Some("call `Stages::lend` on the pass before a stage runs alone: the pass then has the parameters that stages share".into())
             }
             Self::DuplicateStage { .. } | Self::Empty | Self::Device(_) => None,
         }

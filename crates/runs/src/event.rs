@@ -30,7 +30,7 @@ pub enum Event {
     },
     /// Training ended without an error.
     Done(Done),
-    /// An error ended training. Only `metrics.jsonl` has this event: the caller gets the error itself.
+    /// An error ended training. Only `metrics.jsonl` gets this event: training returns the error to its caller.
     Error {
         /// The error.
         message: String,

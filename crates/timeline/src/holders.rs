@@ -18,7 +18,8 @@ pub struct Holder {
     pub tensor: String,
     /// The tensor's shape, if known.
     pub shape: Vec<usize>,
-    /// The operation that allocated them, from the plan; or `before the recording`.
+    /// The operation that allocated them: a measurement records no operations, so the plan supplies them. `before the
+    /// recording` stands for older memory of unknown origin.
     pub operation: String,
     /// Their stage, layer or scope within one.
     pub scope: String,

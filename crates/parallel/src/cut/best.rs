@@ -37,7 +37,7 @@ pub fn best_cut<E: From<CutError>>(
     improved(&mut costs, even, 0)
 }
 
-/// The best cut of the stages of `runs` among the same number of devices, from `first_device` on.
+/// Cuts the stages that `runs` cover anew, as [`best_cut`] does: one device for each run, from `first_device` on.
 fn improved<E>(
     costs: &mut Costs<'_, E>,
     runs: Vec<Range<usize>>,

@@ -6,7 +6,7 @@
 //! cargo xtask fuzz-parsers 100000 --only csv --seed 7
 //! ```
 //!
-//! All parsers share the inputs equally, on all cores. The seed (0) determines all inputs, so that a failure can be
+//! All parsers share the inputs equally, on all cores. The seed (default 0) determines all inputs, so that a failure can be
 //! repeated. An input that fails is written to `fuzz-<parser>-<n>.bin` in the folder for temporary files. A bound is a
 //! multiple of the input's size and a constant, see [`mod@targets`]. The exit code is 1 after a failure.
 
