@@ -43,7 +43,7 @@ pub mod step;
 pub mod task;
 pub mod tensor_file;
 #[cfg(test)]
-mod testing;
+mod tests;
 pub mod transport;
 pub mod upload;
 pub mod watch;

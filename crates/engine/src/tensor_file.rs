@@ -30,11 +30,7 @@ pub fn decode(bytes: &[u8]) -> Result<Named<HostTensor>, RecordError> {
             if view.dtype() != Dtype::F32 {
                 return Err(RecordError::NotFloats { name: name.to_owned() });
             }
-            let values = view
-                .data()
-                .chunks_exact(4)
-                .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-                .collect();
+            let values = view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             Ok((name.to_owned(), HostTensor { shape: view.shape().to_vec(), values }))
         })
         .collect()

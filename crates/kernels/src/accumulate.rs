@@ -169,12 +169,6 @@ impl Accumulate {
         Panelled::new(rows, 0)
     }
 
-    /// Rows of the sums for each task, such that all threads have tasks.
-    fn rows_of_a_task(self, tile: usize) -> usize {
-        let tasks = 2 * rayon::current_num_threads();
-        self.features.div_ceil(tasks).next_multiple_of(tile).clamp(1, ROWS)
-    }
-
     /// Adds to the wanted `sums`. `read`: the first factor and then the second ones.
     fn run(self, sums: &mut [FlexTensor], read: &[FlexTensor]) {
         let workspace = self.workspace();
@@ -233,7 +227,9 @@ impl Accumulate {
         sums: &mut [&mut [f32]],
         workspace: Workspace,
     ) {
-        let of_task = self.rows_of_a_task(in_tiles.tile.rows);
+        // All threads have tasks.
+        let even = self.features.div_ceil(2 * rayon::current_num_threads());
+        let of_task = even.next_multiple_of(in_tiles.tile.rows).clamp(1, ROWS);
         let (products, rows) = sums.split_at_mut(panels.len());
         let mut products = products.iter_mut().zip(panels).map(|(sum, panels)| {
             let columns = panels.sizes.columns;

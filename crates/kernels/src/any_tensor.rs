@@ -72,15 +72,7 @@ impl AnyTensor {
     /// # Panics
     /// Panics if the rank of `shape` is not 1 to 6.
     pub fn zeros(shape: &[usize], device: &Device) -> Self {
-        Self::zeros_as(shape, DType::F32, device)
-    }
-
-    /// A float tensor of zeros in the format `dtype`.
-    ///
-    /// # Panics
-    /// Panics if the rank of `shape` is not 1 to 6.
-    pub fn zeros_as(shape: &[usize], dtype: DType, device: &Device) -> Self {
-        let options = (device, dtype);
+        let options = (device, DType::F32);
         by_rank!(shape.len(), D => Tensor::<D>::zeros(Shape::from(shape), options).into())
     }
 

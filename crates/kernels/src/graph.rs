@@ -123,15 +123,10 @@ impl GraphGradients {
     pub fn remove(&mut self, tensor: AnyTensor) -> Option<AnyTensor> {
         with_rank!(tensor, tensor => match &mut self.0 {
             Computed::Executed(gradients) => tensor.grad_remove(gradients).map(AnyTensor::from),
-            Computed::Recorded(gradients) => remove_recorded(tensor, gradients).map(AnyTensor::from),
+            Computed::Recorded(gradients) => {
+                let primitive = tensor.try_into_primitive::<Recorded>().ok()?;
+                Recorded::grad_remove(&primitive, gradients).map(CaptureBackend::tensor)
+            }
         })
     }
-}
-
-fn remove_recorded<const D: usize>(
-    tensor: Tensor<D>,
-    gradients: &mut <Recorded as AutodiffBackend>::Gradients,
-) -> Option<Tensor<D>> {
-    let primitive = tensor.try_into_primitive::<Recorded>().ok()?;
-    Recorded::grad_remove(&primitive, gradients).map(Tensor::from_primitive::<CaptureBackend>)
 }

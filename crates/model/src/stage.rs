@@ -71,13 +71,9 @@ pub(crate) trait AnyStage: Send {
 }
 
 /// Holds the stage by value; empty only while [`AnyStage::map`] runs.
-pub(crate) struct Slot<S>(Option<S>);
+pub(crate) struct Slot<S>(pub(crate) Option<S>);
 
 impl<S: Stage> Slot<S> {
-    pub(crate) fn new(stage: S) -> Self {
-        Self(Some(stage))
-    }
-
     fn stage(&self) -> &S {
         // `map` puts the stage back before it returns, and nothing can look in between.
         self.0.as_ref().expect("the slot holds its stage")
@@ -110,7 +106,7 @@ impl<S: Stage> AnyStage for Slot<S> {
     }
 
     fn clone_stage(&self) -> Box<dyn AnyStage> {
-        Box::new(Slot::new(self.stage().clone()))
+        Box::new(Self(Some(self.stage().clone())))
     }
 
     fn kind(&self) -> &'static str {

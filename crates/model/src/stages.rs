@@ -57,7 +57,7 @@ impl Stages {
     /// The chain with one more stage at its end.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, stage: impl Stage) -> Self {
-        self.chain.push(Link { name: name.into(), stage: Box::new(Slot::new(stage)), frozen: None });
+        self.chain.push(Link { name: name.into(), stage: Box::new(Slot(Some(stage))), frozen: None });
         self
     }
 

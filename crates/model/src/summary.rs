@@ -1,4 +1,4 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::RangeBounds;
 
 use burn::tensor::{Device, FloatDType, IntDType, Tensor};
 use burn_capture::CapturedGraph;
@@ -122,9 +122,24 @@ fn record(
     architecture: &Architecture,
     spec: &SampleSpec,
     batch: usize,
-    pass: Pass,
+    mut pass: Pass,
 ) -> Result<(Traced, CapturedGraph), ModelError> {
-    on_capture(|device| follow(architecture, spec, batch, pass, device))
+    on_capture(|device| {
+        // Only tensors of the autodiff device tell whether they are trainable.
+        let tracked = device.clone().autodiff();
+        let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
+        pass.trace = Some(Trace::new(device));
+        let mut activation = blank_input(spec, batch, &tracked);
+        let mut shapes = vec![activation.dims()];
+        model.lend(&mut pass);
+        for stage in 0..model.len() {
+            activation = caught(&model, stage, activation, &mut pass)?;
+            shapes.push(activation.dims());
+        }
+        // `trace` is set above, and nothing removes it.
+        let trace = pass.trace.expect("the pass keeps its trace");
+        Ok(Traced { model, trace, shapes })
+    })
 }
 
 /// Does `work` on a device that records operations and executes none.
@@ -146,29 +161,6 @@ fn on_capture<R>(
     Ok((done, graph.map_err(|error| failed(error.to_string()))?))
 }
 
-fn follow(
-    architecture: &Architecture,
-    spec: &SampleSpec,
-    batch: usize,
-    mut pass: Pass,
-    device: &Device,
-) -> Result<Traced, ModelError> {
-    // Only tensors of the autodiff device tell whether they are trainable.
-    let tracked = device.clone().autodiff();
-    let model = architecture.build(spec, &Init::shapes_only(&tracked))?;
-    pass.trace = Some(Trace::new(device));
-    let mut activation = blank_input(spec, batch, &tracked);
-    let mut shapes = vec![activation.dims()];
-    model.lend(&mut pass);
-    for stage in 0..model.len() {
-        activation = caught(&model, stage, activation, &mut pass)?;
-        shapes.push(activation.dims());
-    }
-    // `trace` is set above, and nothing removes it.
-    let trace = pass.trace.expect("the pass keeps its trace");
-    Ok(Traced { model, trace, shapes })
-}
-
 /// An input of zeros of the right shape, for devices that record.
 pub fn blank_input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTensor {
     match spec.input {
@@ -186,15 +178,9 @@ pub fn blank_input(spec: &SampleSpec, batch: usize, device: &Device) -> AnyTenso
 /// Burn's own layers panic on a wrong shape. The error names the stage and the reason.
 fn caught(model: &Stages, stage: usize, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
     let shape = input.dims();
-    let quiet = crate::panic::Quiet::start();
-    let result = catch_unwind(AssertUnwindSafe(|| model.forward_stage(stage, input, pass)));
-    drop(quiet);
-    result.unwrap_or_else(|panic| {
-        Err(ModelError::StagePanicked {
-            stage: model.names().nth(stage).unwrap_or_default().to_owned(),
-            input: shape,
-            message: crate::panic::message(panic.as_ref()),
-        })
+    crate::panic::caught(|| model.forward_stage(stage, input, pass)).unwrap_or_else(|message| {
+        let stage = model.names().nth(stage).unwrap_or_default().to_owned();
+        Err(ModelError::StagePanicked { stage, input: shape, message })
     })
 }
 
@@ -242,7 +228,7 @@ fn assemble(
         input: shapes[0].clone(),
         parameters: own.iter().sum(),
         frozen_parameters: model.frozen_elements(),
-        multiply_adds: costs.total(),
+        multiply_adds: costs.within(..),
         parameter_bytes: Bytes::new(all as u64 * ELEMENT),
         output_bytes: leaves.map(|(_, row)| row.output_bytes).sum(),
         rows,
@@ -251,6 +237,7 @@ fn assemble(
 
 /// The row of a layer, or of a stage as one layer.
 fn row(scope: &TracedScope, depth: usize, layer: &TracedLayer, is_frozen: bool, costs: &Costs) -> SummaryRow {
+    let bytes = layer.output.iter().fold(ELEMENT, |product, size| product.saturating_mul(*size as u64));
     SummaryRow {
         name: scope.place.clone(),
         depth,
@@ -259,14 +246,9 @@ fn row(scope: &TracedScope, depth: usize, layer: &TracedLayer, is_frozen: bool, 
         output: layer.output.clone(),
         parameters: layer.parameters,
         is_frozen,
-        multiply_adds: costs.within(scope),
-        output_bytes: output_bytes(&layer.output),
+        multiply_adds: costs.within(scope.span.0.value()..scope.span.1.value()),
+        output_bytes: Bytes::new(bytes),
     }
-}
-
-fn output_bytes(shape: &[usize]) -> Bytes {
-    let bytes = shape.iter().fold(ELEMENT, |product, size| product.saturating_mul(*size as u64));
-    Bytes::new(bytes)
 }
 
 /// The recorded operations that multiply and add, each with the identity of its output.
@@ -281,16 +263,9 @@ impl Costs {
         Self(graph.graph.operations.iter().filter_map(cost).collect())
     }
 
-    fn total(&self) -> u64 {
-        total(self.0.iter())
+    /// The sum over the operations whose outputs are in `span`.
+    fn within(&self, span: impl RangeBounds<u64>) -> u64 {
+        let costs = self.0.iter().filter(|(output, _)| span.contains(output));
+        costs.fold(0, |sum: u64, (_, cost)| sum.saturating_add(*cost))
     }
-
-    fn within(&self, scope: &TracedScope) -> u64 {
-        let span = scope.span.0.value()..scope.span.1.value();
-        total(self.0.iter().filter(|(output, _)| span.contains(output)))
-    }
-}
-
-fn total<'a>(costs: impl Iterator<Item = &'a (u64, u64)>) -> u64 {
-    costs.fold(0, |sum: u64, (_, cost)| sum.saturating_add(*cost))
 }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::{
         record::model_record,
-        testing::{STAGES, layout, model},
+        tests::{STAGES, layout, model},
     };
 
     fn names(model: &Stages) -> Vec<&str> {

@@ -135,10 +135,8 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     fn forward(&mut self, index: usize) -> Result<Instant, EngineError> {
         let slot = self.slot;
         let rows = slot.role.rows(self.context.sizes[index]);
-        let handed = match slot.role.takes_activations() {
-            true => Some(self.transport.wait(Peer::Before, "waits for activation", Some(index))?),
-            false => None,
-        };
+        let waits = || self.transport.wait(Peer::Before, "waits for activation", Some(index));
+        let handed = slot.role.takes_activations().then(waits).transpose()?;
         let begun = Instant::now();
         let uploading = phase(Phase::Data);
         let tracking = match &handed {
@@ -147,10 +145,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         };
         let unpacked = handed
             .and_then(|handed| self.transport.unpack(handed, LinkTensor::Input, rows.len(), &slot.tracked));
-        let input = match unpacked {
-            Some(input) => input,
-            None => self.transport.input(index, rows.clone(), &slot.tracked),
-        };
+        let input = unpacked.unwrap_or_else(|| self.transport.input(index, rows.clone(), &slot.tracked));
         let targets = slot.role.has_loss().then(|| self.transport.targets(index, &slot.tracked));
         let pass = self.pass(index, &rows);
         drop((uploading, tracking));
@@ -293,10 +288,8 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     /// The backward pass of a micro-batch. Returns when it began.
     fn backward(&mut self, index: usize) -> Result<Instant, EngineError> {
         let slot = self.slot;
-        let handed = match slot.role.sends_outputs() {
-            true => Some(self.transport.wait(Peer::After, "waits for gradient", Some(index))?),
-            false => None,
-        };
+        let waits = || self.transport.wait(Peer::After, "waits for gradient", Some(index));
+        let handed = slot.role.sends_outputs().then(waits).transpose()?;
         let begun = Instant::now();
         // One phase from here on: the planner ends the graph of a micro-batch where its backward begins.
         let _phase = phase(Phase::Backward);

@@ -54,7 +54,6 @@ pub(crate) struct Position {
 }
 
 /// The tensors of a segment that forward keeps for backward; none for frozen segments.
-#[derive(Default)]
 struct SegmentTrail {
     /// The input: on the graph if it needs a gradient, without graph if the segment is recomputed.
     input: Option<AnyTensor>,
@@ -143,16 +142,11 @@ impl Segments {
         model.lend(pass);
         for (index, segment) in self.segments.iter().enumerate() {
             let (kept, output) = match (&plain_model, segment.kind) {
-                (Some(plain_model), SegmentKind::Frozen) => {
+                (Some(plain_model), SegmentKind::Frozen | SegmentKind::Recomputed) => {
                     let input = activation.inner();
+                    let kept = (segment.kind == SegmentKind::Recomputed).then(|| input.clone());
                     let output = self.stages(plain_model, segment, input, pass, watch.as_deref_mut())?;
-                    (SegmentTrail::default(), output)
-                }
-                (Some(plain_model), SegmentKind::Recomputed) => {
-                    let input = activation.inner();
-                    let output =
-                        self.stages(plain_model, segment, input.clone(), pass, watch.as_deref_mut())?;
-                    (SegmentTrail { input: Some(input), output: None }, output)
+                    (SegmentTrail { input: kept, output: None }, output)
                 }
                 _ => {
                     let leaf = |activation: &AnyTensor| activation.clone().inner().tracked_as(true, strategy);
@@ -165,10 +159,8 @@ impl Segments {
                     let output = self.stages(model, segment, from, pass, watch.as_deref_mut())?;
                     // The last output is widened to 32 bits, so backward does not need the 16-bit tensor.
                     let is_last = index + 1 == self.segments.len() && !self.position.is_continued;
-                    (
-                        SegmentTrail { input, output: (!is_last).then(|| Awaiting::new(output.clone())) },
-                        output,
-                    )
+                    let awaiting = (!is_last).then(|| Awaiting::new(output.clone()));
+                    (SegmentTrail { input, output: awaiting }, output)
                 }
             };
             left.push(kept);
@@ -200,12 +192,8 @@ impl Segments {
         for (stage, name) in model.names().enumerate().skip(segment.stages.start).take(segment.stages.len()) {
             pass.set_recompute(self.recompute[stage]);
             if let Some(device) = &self.seeded {
-                device.seed(
-                    Generator::at(
-                        pass.key().with_name("burn").with((self.position.first_stage + stage) as u64),
-                    )
-                    .bits(),
-                );
+                let key = pass.key().with_name("burn").with((self.position.first_stage + stage) as u64);
+                device.seed(Generator::at(key).bits());
             }
             activation = model.forward_stage(stage, activation, pass)?;
             exhausted::check()?;

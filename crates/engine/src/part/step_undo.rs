@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
-use burn::module::ParamId;
-use burn::tensor::Device;
+use burn::{module::ParamId, tensor::Device};
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Stages};
 
@@ -55,7 +54,11 @@ impl StepUndo {
         charge(Account::Host, || {
             model.try_visit(|info, tensor| {
                 if updates.iter().any(|(id, _)| *id == info.id) && !before.contains_key(&info.id) {
-                    before.insert(info.id, Before::of(tensor, *how)?);
+                    let kept = match how {
+                        UndoMode::Copies => Before::Copy(HostTensor::from_tensor(&tensor)?),
+                        _ => Before::Reference(Box::new(tensor.inner())),
+                    };
+                    before.insert(info.id, kept);
                 }
                 Ok(())
             })
@@ -65,23 +68,11 @@ impl StepUndo {
     /// Restores the kept tensors into `model`, on `device`.
     pub(crate) fn take_back(&mut self, model: &mut Stages, device: &Device) {
         let before = std::mem::take(&mut self.before).into_iter();
-        model.apply(before.map(|(id, tensor)| (id, tensor.into_tensor(device))).collect());
-    }
-}
-
-impl Before {
-    fn of(tensor: AnyTensor, how: UndoMode) -> Result<Self, RecordError> {
-        match how {
-            UndoMode::Copies => HostTensor::from_tensor(&tensor).map(Self::Copy),
-            UndoMode::Nothing | UndoMode::References => Ok(Self::Reference(Box::new(tensor.inner()))),
-        }
-    }
-
-    fn into_tensor(self, device: &Device) -> AnyTensor {
-        match self {
-            Self::Copy(tensor) => tensor.to_tensor(device),
-            Self::Reference(tensor) => *tensor,
-        }
+        let restored = before.map(|(id, tensor)| match tensor {
+            Before::Copy(tensor) => (id, tensor.to_tensor(device)),
+            Before::Reference(tensor) => (id, *tensor),
+        });
+        model.apply(restored.collect());
     }
 }
 

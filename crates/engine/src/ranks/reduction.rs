@@ -145,7 +145,9 @@ impl Reduction {
         bucket: &Bucket,
         gradients: impl Iterator<Item = (Option<AnyTensor>, &'g Vec<usize>)>,
     ) -> Result<StartedSum, EngineError> {
-        let mut values = charge(Account::Host, || Vec::with_capacity(length(bucket)));
+        // Values and marks.
+        let length: usize = bucket.iter().map(|(_, shape)| shape.iter().product::<usize>() + 1).sum();
+        let mut values = charge(Account::Host, || Vec::with_capacity(length));
         for (gradient, shape) in gradients {
             charge(Account::Host, || write(gradient, shape, &mut values))?;
         }
@@ -258,11 +260,6 @@ fn parted(
         }
         start += length;
     }
-}
-
-/// The number of values and marks of a bucket.
-fn length(bucket: &Bucket) -> usize {
-    bucket.iter().map(|(_, shape)| shape.iter().product::<usize>() + 1).sum()
 }
 
 fn write(gradient: Option<AnyTensor>, shape: &[usize], values: &mut Vec<f32>) -> Result<(), EngineError> {

@@ -23,7 +23,11 @@ impl Stepper {
         step: usize,
         lr: f64,
     ) -> Result<bool, EngineError> {
-        self.tell_gradients(&gradients);
+        if let Some(watch) = &mut self.watch {
+            for (slot, gradients) in self.layout.owners().iter().zip(&gradients) {
+                on_device(slot.metered_as, || watch::gradients(watch.as_mut(), gradients));
+            }
+        }
         let preparing = self.executes.then(|| track(TrackKind::Step, STEP, None));
         let Some(mut gradients) = self.unscaled(gradients, step, lr)? else { return Ok(false) };
         if let Some(hook) = &mut self.gradient_hook {
@@ -80,13 +84,6 @@ impl Stepper {
         });
         self.model = Layout::joined(done.collect());
     }
-
-    fn tell_gradients(&mut self, gradients: &[Named<AnyTensor>]) {
-        let Some(watch) = &mut self.watch else { return };
-        for (slot, gradients) in self.layout.owners().iter().zip(gradients) {
-            on_device(slot.metered_as, || watch::gradients(watch.as_mut(), gradients));
-        }
-    }
 }
 
 /// Reads one element. A recorded tensor has no value: it counts as zero, which is finite.
@@ -110,7 +107,7 @@ mod tests {
         record::{HostTensor, model_record},
         session::StepSplit,
         step::StepSettings,
-        testing::{FEATURES, STAGES, device, layout, model},
+        tests::{FEATURES, STAGES, device, layout, model},
     };
 
     fn stepper(split_points: &[usize], precision: Precision, clip: Option<Clip>) -> Stepper {

@@ -71,7 +71,11 @@ impl<'a> StepRun<'a> {
         let setups = devices.map(|(((slot, segments), model), links)| PartSetup {
             slot,
             segments,
-            transport: LinkTransport::new(links, self.micro_batches, self.layout.timeout),
+            transport: LinkTransport {
+                links,
+                micro_batches: self.micro_batches,
+                timeout: self.layout.timeout,
+            },
             context,
             carried: self.carried.map(|carried| match self.layout.is_split() {
                 true => carried.of_stages(&model),

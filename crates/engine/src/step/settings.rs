@@ -48,18 +48,14 @@ impl StepSettings {
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),
             shares_statistics: ddp.is_some_and(|ddp| ddp.sync_batch_norm),
             is_continuous: session.source.is_continuous(),
-            undo: undo_mode(config.device.devices[0], policy.precision),
+            undo: match config.device.devices[0] {
+                DeviceName::Cpu => UndoMode::Copies,
+                // The memory of a failed GPU cannot be trusted. After an overflow it can, so references suffice.
+                DeviceName::Cuda(_) if policy.precision == Precision::Fp16 => UndoMode::References,
+                DeviceName::Cuda(_) => UndoMode::Nothing,
+            },
             // Rank 0 draws the same random numbers as a single device.
             key: if rank == 0 { key } else { key.with_name("rank").with(rank as u64) },
         }
-    }
-}
-
-fn undo_mode(device: DeviceName, precision: Precision) -> UndoMode {
-    match device {
-        DeviceName::Cpu => UndoMode::Copies,
-        // The memory of a failed GPU cannot be trusted. After an overflow it can, so references suffice.
-        DeviceName::Cuda(_) if precision == Precision::Fp16 => UndoMode::References,
-        DeviceName::Cuda(_) => UndoMode::Nothing,
     }
 }

@@ -259,7 +259,10 @@ impl Stepper {
         let peers = self.ranks.peers.clone();
         let context =
             StepContext { peers: peers.as_ref(), ..self.context(step, samples, continues, task, &sizes) };
-        let mut reduction = self.ranks.reduction(&self.layout);
+        let ranks = &self.ranks;
+        let mut reduction = ranks.replicas.reduce().then(|| {
+            Reduction::new(ranks.replicas.clone(), ranks.buckets.clone(), self.layout.first().plain())
+        });
         let run = StepRun {
             layout: &self.layout,
             segments: &self.segments,
@@ -322,19 +325,15 @@ impl Stepper {
             Ok(outcome)
         });
         if finished.as_ref().map_or(true, |outcome| outcome.is_skipped) {
-            self.take_back(undo);
+            for (mut undo, slot) in undo.into_iter().zip(self.layout.owners()) {
+                undo.take_back(&mut self.model, &slot.tracked);
+            }
         }
         if finished.is_ok() {
             let _phase = phase(Phase::Step);
             self.tell_step_end();
         }
         finished
-    }
-
-    fn take_back(&mut self, undo: Vec<StepUndo>) {
-        for (mut undo, slot) in undo.into_iter().zip(self.layout.owners()) {
-            undo.take_back(&mut self.model, &slot.tracked);
-        }
     }
 
     fn tell_step_end(&mut self) {
@@ -361,18 +360,16 @@ impl Stepper {
         task: &dyn Task,
     ) -> Result<(), EngineError> {
         const LR: f64 = 0.1;
+        let slot = self.layout.first();
+        let (plain, has_optimizer) = (slot.plain(), slot.role.has_optimizer());
         let setup = PartSetup {
-            slot: self.layout.first(),
+            slot,
             segments: &self.segments[0],
             transport,
             context: self.context(number, samples, number > 0, task, sizes),
             model: std::mem::take(&mut self.model),
             undo: StepUndo::new(UndoMode::Nothing),
             carried: self.carried.clone(),
-        };
-        let (plain, has_optimizer) = {
-            let slot = self.layout.first();
-            (slot.plain(), slot.role.has_optimizer())
         };
         let mut reduction = self.settings.bucket_bytes.map(|_| {
             Reduction::recorded(self.ranks.replicas.clone(), self.ranks.buckets.clone(), plain.clone())
@@ -416,13 +413,6 @@ fn carried_of_all(mut left: Vec<Carried>, samples: usize, device: &Device) -> Ca
 }
 
 impl StepperRanks {
-    /// The all-reduce of a step, if there are other ranks.
-    fn reduction(&self, layout: &Layout) -> Option<Reduction> {
-        self.replicas
-            .reduce()
-            .then(|| Reduction::new(self.replicas.clone(), self.buckets.clone(), layout.first().plain()))
-    }
-
     /// The gradients, summed over all ranks.
     fn reduced(
         &mut self,

@@ -18,20 +18,6 @@ pub struct BlankShapes {
     pub output: Vec<usize>,
 }
 
-impl BlankShapes {
-    fn of(&self, crossing: LinkTensor, samples: usize) -> Vec<usize> {
-        let mut shape = match crossing {
-            LinkTensor::Input => self.input.clone(),
-            LinkTensor::Output => self.output.clone(),
-        };
-        if let Some(rows) = shape.first_mut() {
-            // An output may have several rows per sample.
-            *rows = *rows / self.samples.max(1) * samples;
-        }
-        shape
-    }
-}
-
 /// A transport that returns blank tensors of the expected shapes. The planner records a device with it.
 #[derive(Clone, Debug)]
 pub struct BlankTransport<'a> {
@@ -48,7 +34,15 @@ pub struct BlankTransport<'a> {
 impl BlankTransport<'_> {
     /// A blank for a tensor of `samples` samples that crosses a link.
     pub fn blank(&self, crossing: LinkTensor, samples: usize, device: &Device) -> AnyTensor {
-        arrived(&self.shapes.of(crossing, samples), self.dtype, device)
+        let mut shape = match crossing {
+            LinkTensor::Input => self.shapes.input.clone(),
+            LinkTensor::Output => self.shapes.output.clone(),
+        };
+        if let Some(rows) = shape.first_mut() {
+            // An output may have several rows per sample.
+            *rows = *rows / self.shapes.samples.max(1) * samples;
+        }
+        arrived(&shape, self.dtype, device)
     }
 }
 

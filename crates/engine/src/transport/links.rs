@@ -110,16 +110,12 @@ pub(crate) fn star_links(devices: usize) -> Vec<Links> {
 
 /// A transport over real links, with the batch in host memory.
 pub(crate) struct LinkTransport<'a> {
-    links: Links,
-    micro_batches: &'a [Batch],
-    timeout: Duration,
+    pub(crate) links: Links,
+    pub(crate) micro_batches: &'a [Batch],
+    pub(crate) timeout: Duration,
 }
 
-impl<'a> LinkTransport<'a> {
-    pub(crate) fn new(links: Links, micro_batches: &'a [Batch], timeout: Duration) -> Self {
-        Self { links, micro_batches, timeout }
-    }
-
+impl LinkTransport<'_> {
     /// # Panics
     /// Panics if the role of the device asks for a peer that its layout does not have: a bug of the engine.
     fn link(&self, peer: Peer) -> &DeviceLink {

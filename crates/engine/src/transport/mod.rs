@@ -141,8 +141,9 @@ mod tests {
     fn with_transports(check: impl FnOnce([LinkTransport<'_>; 2], BlankTransport<'_>)) {
         let (batches, spec, shapes) = ([batch()], spec(), shapes());
         let links = chain_links(2).into_iter();
-        let transports: Vec<_> =
-            links.map(|links| LinkTransport::new(links, &batches, Duration::from_secs(10))).collect();
+        let transports: Vec<_> = links
+            .map(|links| LinkTransport { links, micro_batches: &batches, timeout: Duration::from_secs(10) })
+            .collect();
         let blank = BlankTransport { spec: &spec, sizes: vec![SAMPLES], shapes: &shapes, dtype: DType::F32 };
         let Ok(transports) = transports.try_into() else { panic!("a chain of two devices has two ends") };
         check(transports, blank);

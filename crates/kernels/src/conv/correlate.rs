@@ -114,11 +114,10 @@ impl Correlate {
         let mut copies: Vec<f32> = Vec::with_capacity(workspace.shared);
         let copies = &mut copies.spare_capacity_mut()[..workspace.shared];
         let (inputs, gradients) = copies.split_at_mut(self.copies()[0]);
+        // The last block may have fewer channels.
+        let last = (self.sizes.channels[0].max(1) - 1) % self.tile.columns + 1;
         let (mut tasks, positions) = charge(Account::Host, || {
-            (
-                self.tasks(weights),
-                [self.tile.columns, self.last_block()].map(|channels| self.positions(channels)),
-            )
+            (self.tasks(weights), [self.tile.columns, last].map(|channels| self.positions(channels)))
         });
         // Inside the pool, so that the calling thread waits for it once.
         rayon::scope(|_| {
@@ -136,12 +135,6 @@ impl Correlate {
                 });
             }
         });
-    }
-
-    /// Channels of the last block.
-    fn last_block(&self) -> usize {
-        let [input, _] = self.sizes.channels;
-        (input.max(1) - 1) % self.tile.columns + 1
     }
 
     fn channels(&self, task: &CorrelateTask<'_>) -> Range<usize> {

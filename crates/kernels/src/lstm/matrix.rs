@@ -43,11 +43,12 @@ impl LstmMatrix {
         panels: fn(Panelled, &[f32]) -> FlexTensor,
         tensor: fn(Tensor<2>) -> Tensor<2>,
     ) -> Self {
-        let weight = operand(weight, dtype, kernels);
+        let narrow = cast(weight, dtype, kernels);
         let sizes = Panelled::new(inner, columns);
         let factor = match kernels {
-            Kernels::Own => in_panels(weight, sizes, panels).into(),
-            Kernels::Composed => tensor(weight).into(),
+            // 16 bits are a storage format on the CPU: the matrix is rounded to it and widened again.
+            Kernels::Own => in_panels(cast(narrow, DType::F32, kernels), sizes, panels).into(),
+            Kernels::Composed => tensor(narrow).into(),
         };
         Self { factor, sizes, dtype }
     }
@@ -77,14 +78,4 @@ fn in_panels(weight: Tensor<2>, sizes: Panelled, panels: fn(Panelled, &[f32]) ->
         in_place: 0,
     };
     operation.run_one(|inputs| panels(sizes, inputs[0].storage()))
-}
-
-/// A matrix in the format of products, `dtype`. On the CPU 16 bits are a storage format: there the matrix is rounded to it
-/// and widened again.
-fn operand<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -> Tensor<D> {
-    let narrow = cast(tensor, dtype, kernels);
-    match kernels {
-        Kernels::Own => cast(narrow, DType::F32, kernels),
-        Kernels::Composed => narrow,
-    }
 }

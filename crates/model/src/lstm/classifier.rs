@@ -17,6 +17,9 @@ use crate::{
 /// A setting has a wrong type or is out of range.
 pub fn lstm(settings: &Section) -> Result<Architecture, ConfigError> {
     let recurrent = Recurrent::read(settings)?;
+    if recurrent.layers == 1 && recurrent.dropout > 0.0 {
+        return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
+    }
     let architecture = Architecture::new("lstm", move |spec, init| build(recurrent, spec, init));
     Ok(architecture.with_pytorch_names(|name| pytorch_name(name, "lstm")))
 }

@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 /// A setting has a wrong type or is out of range.
 pub fn lstm_lm(settings: &Section) -> Result<Architecture, ConfigError> {
-    let recurrent = Recurrent::read_any(settings)?;
+    let recurrent = Recurrent::read(settings)?;
     let size = settings.optional_integer("embedding", 1..=65_536)?.unwrap_or(recurrent.hidden);
     let tied = settings.boolean("tied", false)?;
     if tied && size != recurrent.hidden {

@@ -22,17 +22,8 @@ struct Recurrent {
 }
 
 impl Recurrent {
-    /// Reads `hidden`, `layers` and `dropout` of a model with dropout between layers alone.
+    /// Reads `hidden`, `layers` and `dropout`.
     fn read(settings: &Section) -> Result<Self, ConfigError> {
-        let found = Self::read_any(settings)?;
-        if found.layers == 1 && found.dropout > 0.0 {
-            return Err(settings.invalid("dropout", "0 with one layer, since it drops between layers"));
-        }
-        Ok(found)
-    }
-
-    /// The same for a model with dropout elsewhere too.
-    fn read_any(settings: &Section) -> Result<Self, ConfigError> {
         Ok(Self {
             hidden: settings.integer("hidden", 128, 1..=65_536)?,
             layers: settings.integer("layers", 1, 1..=64)?,

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::{
     error::{FormatError, WeightsError},
     pytorch, safetensors,
-    source::{FileBytes, ReadAt, head},
+    source::{FileBytes, ReadAt},
     stored::Stored,
 };
 
@@ -144,12 +144,14 @@ pub fn read_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
 
 fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     /// Enough bytes to recognise every format, a tar archive included.
-    const HEAD: usize = 262;
-    let head = head::<HEAD>(bytes)?;
+    const HEAD: u64 = 262;
+    // At most `HEAD`.
+    let mut head = vec![0; bytes.len().min(HEAD) as usize];
+    bytes.read_at(0, &mut head)?;
     let of_pytorch = |tensors| Contents { tensors, ..Contents::default() };
     match head.as_slice() {
         [] => Err(FormatError::Empty),
-        head if pytorch::is_archive(head) => pytorch::index_archive(bytes).map(of_pytorch),
+        [b'P', b'K', 3, 4, ..] => pytorch::index_archive(bytes).map(of_pytorch),
         head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).map(of_pytorch),
         head if safetensors::is_safetensors(head, bytes.len()) => safetensors::index(bytes),
         head if head.ends_with(b"ustar") => Err(FormatError::Tar),

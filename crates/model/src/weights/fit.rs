@@ -66,7 +66,7 @@ impl Fit {
 pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) -> Result<Fit, WeightsError> {
     let tensors: InFile<'_> = file
         .tensors()
-        .filter(|tensor| !counts_batches(tensor.name))
+        .filter(|tensor| tensor.name.rsplit('.').next() != Some("num_batches_tracked"))
         .map(|tensor| (tensor.name, tensor))
         .collect();
     let refused = |mismatch| WeightsError::Mismatch {
@@ -81,7 +81,9 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
     };
     let mut compared = Compared::default();
     for wanted in wanted {
-        compared.add(wanted, naming.in_file(&wanted.name), &tensors);
+        // Every wanted parameter has a name there.
+        let name = naming.names.get(&wanted.name).unwrap_or(&wanted.name);
+        compared.add(wanted, name, &tensors);
     }
     let mut fit = compared.settled(wanted);
     fit.twins = naming.twins(architecture, &tensors);
@@ -99,10 +101,6 @@ pub fn fit(file: &WeightFile, architecture: &Architecture, wanted: &[Wanted]) ->
         (!aside.is_empty()).then(|| format!("the model has no parameter for {} of `{path}`", names(&aside))),
     );
     Ok(fit)
-}
-
-fn counts_batches(name: &str) -> bool {
-    name.rsplit('.').next() == Some("num_batches_tracked")
 }
 
 /// The tensors of a file by name.
@@ -150,11 +148,6 @@ impl Naming {
             tensors.contains_key(twin.as_str()).then(|| (first.clone(), twin))
         };
         architecture.pytorch_twins().iter().filter_map(pair).collect()
-    }
-
-    fn in_file<'a>(&'a self, name: &'a str) -> &'a str {
-        // Every wanted parameter has a name here.
-        self.names.get(name).map_or(name, String::as_str)
     }
 }
 

@@ -56,11 +56,3 @@ pub(crate) fn array<const N: usize>(bytes: &dyn ReadAt, at: u64) -> io::Result<[
     bytes.read_at(at, &mut array)?;
     Ok(array)
 }
-
-/// The first bytes, at most `N`.
-pub(crate) fn head<const N: usize>(bytes: &dyn ReadAt) -> io::Result<Vec<u8>> {
-    // At most `N`, which is a `usize`.
-    let mut head = vec![0; bytes.len().min(N as u64) as usize];
-    bytes.read_at(0, &mut head)?;
-    Ok(head)
-}

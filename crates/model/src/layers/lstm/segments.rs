@@ -119,8 +119,8 @@ impl SegmentedLayer {
         let recurrent = self.matrix_back(1);
         let of_input = wanted[0].then(|| self.matrix_back(0));
         let mut input = wanted[0].then(|| self.memory_for_input(&output)).flatten();
-        let zeros = || self.zeros(kept[0].before[1].dims());
-        let mut state = state.map(|gradient| gradient.unwrap_or_else(zeros));
+        let new = || zeros(kept[0].before[1].dims(), DType::F32, self.bias.clone(), kernels);
+        let mut state = state.map(|gradient| gradient.unwrap_or_else(new));
         let mut sums = RowSums::default();
         while let Some(KeptRun { steps, before, gates }) = kept.pop() {
             let again =
@@ -165,11 +165,6 @@ impl SegmentedLayer {
             rows: wanted[3] || wanted[4],
             dtype: self.policy.dtype(),
         }
-    }
-
-    /// Zeros in 32 bits.
-    fn zeros<const D: usize>(&self, shape: [usize; D]) -> Tensor<D> {
-        zeros(shape, DType::F32, self.bias.clone(), self.policy.kernels)
     }
 }
 

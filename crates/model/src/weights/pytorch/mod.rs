@@ -27,11 +27,6 @@ use super::{
 
 use self::{cursor::Cursor, state_dict::Location};
 
-/// Whether the bytes begin as a zip archive.
-pub(super) fn is_archive(head: &[u8]) -> bool {
-    head.starts_with(b"PK\x03\x04")
-}
-
 /// Whether the bytes begin as PyTorch's format before 1.6.
 pub(super) fn is_legacy(head: &[u8]) -> bool {
     head.starts_with(&legacy::MAGIC)
