@@ -266,21 +266,16 @@ fn number(outer: u32, name: &str) -> u32 {
         return known;
     }
     // Charged to the host: names are never freed.
-    charge(Account::Host, || names.add(outer, name))
-}
-
-impl Names {
-    /// Adds a scope within its enclosing one.
-    fn add(&mut self, outer: u32, name: &str) -> u32 {
-        let fresh = self.paths.len() as u32;
-        let path = match self.paths.get(outer as usize).map(String::as_str) {
+    charge(Account::Host, || {
+        let fresh = names.paths.len() as u32;
+        let path = match names.paths.get(outer as usize).map(String::as_str) {
             None | Some("") => name.to_owned(),
             Some(outer) => format!("{outer}.{name}"),
         };
-        self.paths.push(path);
-        self.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
+        names.paths.push(path);
+        names.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
         fresh
-    }
+    })
 }
 
 #[cfg(test)]

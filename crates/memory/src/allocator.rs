@@ -60,10 +60,6 @@ impl Device {
         }
         limit::check(device, size as u64, live);
     }
-
-    fn died(device: usize, size: usize) {
-        Self::of(device).live.fetch_sub(size as u64, Release);
-    }
 }
 
 /// Makes the system's allocator keep freed memory for the next step, instead of returning it and requesting it again page
@@ -166,7 +162,7 @@ fn close(owner: Owner, user: *mut u8, size: usize) {
         None => _ = HOST.live.fetch_sub(size as u64, Relaxed),
         Some(device) => {
             let claim = Claim::take();
-            Device::died(device, size);
+            Device::of(device).live.fetch_sub(size as u64, Release);
             if let Some(claim) = claim {
                 claim.free(device, user.addr(), size);
             }

@@ -59,8 +59,11 @@ impl<'a> Splitter<'a> {
                 |stages: Range<usize>, device: usize| -> Result<u64, PlanError> {
                     match balance {
                         Balance::Memory => Ok(self.fullness(stages, device)?.get()),
-                        // Nanoseconds.
-                        Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+                        Balance::Time => {
+                            let seconds = self.work(stages, device).seconds(session, self.backend)?;
+                            // Nanoseconds.
+                            Ok((seconds * 1e9) as u64)
+                        }
                     }
                 }
             }
@@ -112,11 +115,6 @@ impl<'a> Splitter<'a> {
     /// The number of micro-batches whose activations a device holds at the same time.
     pub(super) fn in_flight(&self, device: usize) -> usize {
         self.order.in_flight(device, self.devices, self.micro_batches())
-    }
-
-    /// The estimated seconds of the device for a micro-batch.
-    fn seconds(&self, stages: Range<usize>, device: usize) -> Result<f64, PlanError> {
-        self.work(stages, device).seconds(self.session, self.backend)
     }
 }
 

@@ -36,12 +36,9 @@ fn judged(files: &[String], open: impl Fn(&str) -> io::Result<()>) -> Check {
         }
     }
     if !refused.is_empty() {
-        return Check::problem(
-            NAME,
-            format!("this user cannot read and write {}", refused.join(", ")),
-            "add the user to the files' group (`video` or `render`); restart a container that lost its access, as after \
-             `systemctl daemon-reload`",
-        );
+        let hint = "add the user to the files' group (`video` or `render`); restart a container that lost its access, \
+                    as after `systemctl daemon-reload`";
+        return Check::problem(NAME, format!("this user cannot read and write {}", refused.join(", ")), hint);
     }
     if missing.is_empty() {
         let files: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
@@ -52,12 +49,8 @@ fn judged(files: &[String], open: impl Fn(&str) -> io::Result<()>) -> Check {
     } else {
         "`nvidia-modprobe -c 0 -u` or `nvidia-smi` (as root) creates them; a container needs `--gpus all`"
     };
-    Check::problem(NAME, format!("{} missing", listed(&missing)), hint)
-}
-
-fn listed(files: &[String]) -> String {
-    let verb = if files.len() == 1 { "is" } else { "are" };
-    format!("{} {verb}", files.join(", "))
+    let verb = if missing.len() == 1 { "is" } else { "are" };
+    Check::problem(NAME, format!("{} {verb} missing", missing.join(", ")), hint)
 }
 
 #[cfg(test)]
