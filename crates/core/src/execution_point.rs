@@ -12,10 +12,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    account::{Account, charge},
-    device::{MOST_DEVICES, current_device},
-};
+use crate::account::{Account, MOST_DEVICES, charge, current_device};
 
 /// The phase of a run: the coarse half of an [`ExecutionPoint`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -281,7 +278,7 @@ fn number(outer: u32, name: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::on_device;
+    use crate::account::on_device;
 
     #[test]
     fn a_point_has_phase_and_scope_and_is_left_again() {

@@ -169,7 +169,8 @@ fn toolkit(root: &Path, cuda_path: Option<&Path>) -> Check {
     let missing = missing.iter().map(|header| format!("`{header}`")).collect::<Vec<_>>().join(", ");
     let include = include.display();
     let finding = format!("{missing} not found in `{include}`; kernels in half precision cannot be compiled");
-    let hint = "set CUDA_PATH to a folder that contains `include/cuda_fp16.h`, or install the toolkit's development files";
+    let hint = "set CUDA_PATH to a folder that contains `include/cuda_fp16.h`, or install the toolkit's \
+                development files";
     Check::warning(NAME, finding, hint)
 }
 

@@ -5,9 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use oomph_core::Bytes;
 
 use super::{
-    error::OutOfMemory,
     process_memory::OtherProcess,
-    report::{Advice, Kept, OutOfMemoryReport},
+    report::{Advice, Kept, OutOfMemory, OutOfMemoryReport},
 };
 
 impl Display for OutOfMemoryReport {

@@ -13,13 +13,13 @@ use oomph_plan::{Backend, cost};
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{choose, chosen_splitter},
+    choice::{choose, chosen_splitter, describe_split},
     device_recording::{DeviceWork, STEPS, record, sizes},
     one_device::plan,
     options::{PlanOptions, check_shares},
     splitter::{Splitter, timeline_of_device},
 };
-use crate::{describe::describe_split, error::PlanError};
+use crate::error::PlanError;
 
 /// The plan of one of several devices that share a step.
 #[derive(Clone, Debug)]

@@ -41,18 +41,15 @@ use std::{
 };
 
 use oomph_core::{
-    Bytes, ExecutionPoint, MOST_DEVICES, current_device, current_point, device_count, shared_point,
-    shared_point_of,
+    Account, Bytes, ExecutionPoint, MOST_DEVICES, charge, current_device, current_point, device_count,
+    shared_point, shared_point_of,
 };
 
 pub use draft::{Note, Notes};
 pub use event::{Change, Event, Recording, StepKind};
 pub use tracks::{TrackGuard, track, track_was, transfer};
 
-use crate::{
-    account::{Account, charge},
-    allocator::Device,
-};
+use crate::allocator::Device;
 use event::{Kind, device_of};
 use ring::{Found, Ring, Words};
 
