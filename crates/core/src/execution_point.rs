@@ -129,7 +129,6 @@ struct Shared(AtomicU32);
 
 static SHARED: [Shared; MOST_DEVICES] = [const { Shared(AtomicU32::new(0)) }; MOST_DEVICES];
 
-/// The shared point of the device of that index.
 fn shared(device: usize) -> &'static AtomicU32 {
     &SHARED[device.min(MOST_DEVICES - 1)].0
 }

@@ -116,9 +116,7 @@ pub fn give_back_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: takes the allocator's own lock, and touches nothing that is in use.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        unsafe { libc::malloc_trim(0) };
     }
 }
 

@@ -96,7 +96,6 @@ struct Move {
     peak_bytes: Bytes,
 }
 
-/// A lever with its changes.
 #[derive(Clone)]
 struct MovedLever {
     lever: &'static Lever,

@@ -170,7 +170,6 @@ pub(crate) fn usual_splits(session: &Session) -> Vec<Vec<Range<usize>>> {
     now.into_iter().chain(with_few).collect()
 }
 
-/// Plans one device.
 fn planned_part(
     session: &Session,
     work: &DeviceWork,

@@ -86,12 +86,10 @@ impl<'a> Splitter<'a> {
         Ok(bytes_of_smallest(self.session, device, timeline.peak().categories.total()))
     }
 
-    /// Records the work of a device.
     pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, PlanError> {
         record(self.session, &self.work(stages, device), self.backend)
     }
 
-    /// The timeline of a recording.
     pub(super) fn replayed(&self, recording: &Recording, device: usize) -> Timeline {
         timeline_of_device(self.session, recording, device, self.backend, self.batch)
     }
@@ -118,7 +116,6 @@ impl<'a> Splitter<'a> {
     }
 }
 
-/// The timeline of the recording of one device.
 pub(super) fn timeline_of_device(
     session: &Session,
     recording: &Recording,

@@ -155,7 +155,6 @@ impl Procfs {
     }
 }
 
-/// The name of the program.
 fn program(process: &Process) -> Option<&OsStr> {
     let command = process.command.first().map(Path::new);
     process.executable.as_deref().or(command)?.file_name()

@@ -167,7 +167,6 @@ pub fn dump_devices(since: u64) -> Vec<Recording> {
     charge(Account::Host, || gather(0..device_count(), since))
 }
 
-/// The recordings of some devices.
 fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
     let session = session();
     let Some(session) = session.as_ref() else {

@@ -135,7 +135,6 @@ fn kept() -> MutexGuard<'static, Vec<Kept>> {
     TRACKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drops all spans.
 pub(super) fn forget() {
     *kept() = Vec::new();
 }
