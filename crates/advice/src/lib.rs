@@ -32,7 +32,6 @@
 //! This crate does not execute training steps. `oomph-trainer` has the training loop.
 
 mod check;
-mod describe;
 mod error;
 mod find_batch;
 pub mod out_of_memory;
@@ -40,7 +39,7 @@ pub mod planning;
 mod varied;
 
 pub use check::{check_training, eval_order};
-pub use describe::describe_policy;
 pub use error::{Leaves, PlanError};
 pub use find_batch::{BatchSearch, Found, Planned, SearchError, Tried};
+pub use planning::describe_policy;
 pub use varied::varied;

@@ -12,10 +12,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    account::{Account, charge},
-    device::{MOST_DEVICES, current_device},
-};
+use crate::account::{Account, MOST_DEVICES, charge, current_device};
 
 /// The phase of a run: the coarse half of an [`ExecutionPoint`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -132,7 +129,6 @@ struct Shared(AtomicU32);
 
 static SHARED: [Shared; MOST_DEVICES] = [const { Shared(AtomicU32::new(0)) }; MOST_DEVICES];
 
-/// The shared point of the device of that index.
 fn shared(device: usize) -> &'static AtomicU32 {
     &SHARED[device.min(MOST_DEVICES - 1)].0
 }
@@ -266,27 +262,22 @@ fn number(outer: u32, name: &str) -> u32 {
         return known;
     }
     // Charged to the host: names are never freed.
-    charge(Account::Host, || names.add(outer, name))
-}
-
-impl Names {
-    /// Adds a scope within its enclosing one.
-    fn add(&mut self, outer: u32, name: &str) -> u32 {
-        let fresh = self.paths.len() as u32;
-        let path = match self.paths.get(outer as usize).map(String::as_str) {
+    charge(Account::Host, || {
+        let fresh = names.paths.len() as u32;
+        let path = match names.paths.get(outer as usize).map(String::as_str) {
             None | Some("") => name.to_owned(),
             Some(outer) => format!("{outer}.{name}"),
         };
-        self.paths.push(path);
-        self.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
+        names.paths.push(path);
+        names.numbers.get_or_insert_default().entry(outer).or_default().insert(name.to_owned(), fresh);
         fresh
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::on_device;
+    use crate::account::on_device;
 
     #[test]
     fn a_point_has_phase_and_scope_and_is_left_again() {

@@ -25,15 +25,15 @@
 
 mod account;
 mod bytes;
-mod device;
 mod execution_point;
 mod generator;
 mod sample;
-mod thread_value;
 
-pub use account::{Account, charge, charge_thread, charged_account};
+pub use account::{
+    Account, MOST_DEVICES, charge, charge_thread, charged_account, current_device, device_count,
+    device_thread, on_device,
+};
 pub use bytes::{Bytes, ParseBytesError, grouped};
-pub use device::{MOST_DEVICES, current_device, device_count, device_thread, on_device};
 pub use execution_point::{
     ExecutionPoint, Phase, PointGuard, at_point, current_point, is_within, phase, scope, shared_point,
     shared_point_of, watch_points,

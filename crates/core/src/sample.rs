@@ -85,16 +85,12 @@ impl InputSpec {
 impl fmt::Display for InputSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Image { channels, height, width } => {
-                write!(f, "image {channels}×{height}×{width}")
-            }
+            Self::Image { channels, height, width } => write!(f, "image {channels}×{height}×{width}"),
             Self::Sequence { steps, features } => {
                 write!(f, "sequence of {steps} steps × {features} features")
             }
             Self::Vector { features } => write!(f, "vector of {features} features"),
-            Self::Tokens { steps, vocabulary } => {
-                write!(f, "{steps} tokens of a vocabulary of {vocabulary}")
-            }
+            Self::Tokens { steps, vocabulary } => write!(f, "{steps} tokens of a vocabulary of {vocabulary}"),
         }
     }
 }

@@ -90,26 +90,19 @@ fn driver(driver: &Result<CudaDriver, String>) -> Check {
 fn nvrtc(nvrtc: Option<&Nvrtc>, driver: Option<&CudaDriver>) -> Check {
     const NAME: &str = "NVRTC";
     let Some(Nvrtc { file, version, architectures }) = nvrtc else {
-        return Check::problem(
-            NAME,
-            "`libnvrtc.so` cannot be loaded, so no kernel can be compiled",
-            "the CUDA toolkit contains it; add the folder of `libnvrtc.so` to LD_LIBRARY_PATH",
-        );
+        let hint = "the CUDA toolkit contains it; add the folder of `libnvrtc.so` to LD_LIBRARY_PATH";
+        return Check::problem(NAME, "`libnvrtc.so` cannot be loaded, so no kernel can be compiled", hint);
     };
     let Some((major, minor)) = version else {
-        return Check::warning(
-            NAME,
-            format!("`{file}` does not report its version"),
-            "install another CUDA toolkit",
-        );
+        let finding = format!("`{file}` does not report its version");
+        return Check::warning(NAME, finding, "install another CUDA toolkit");
     };
     let finding = format!("`{file}` of CUDA {major}.{minor}");
     if let Some(CudaDriver { version, .. }) = driver.filter(|driver| driver.version < (*major, *minor)) {
-        return Check::problem(
-            NAME,
-            format!("{finding}, but the driver reads output of CUDA {}.{} at most", version.0, version.1),
-            "update the driver, or put an older `libnvrtc.so` first in LD_LIBRARY_PATH",
-        );
+        let (major, minor) = version;
+        let finding = format!("{finding}, but the driver reads output of CUDA {major}.{minor} at most");
+        let hint = "update the driver, or put an older `libnvrtc.so` first in LD_LIBRARY_PATH";
+        return Check::problem(NAME, finding, hint);
     }
     let unknown = |(major, minor): &&(i32, i32)| {
         !architectures.is_empty() && !architectures.contains(&(major * 10 + minor))
@@ -174,14 +167,11 @@ fn toolkit(root: &Path, cuda_path: Option<&Path>) -> Check {
         return Check::ok(NAME, format!("headers in `{}`", include.display()));
     }
     let missing = missing.iter().map(|header| format!("`{header}`")).collect::<Vec<_>>().join(", ");
-    Check::warning(
-        NAME,
-        format!(
-            "{missing} not found in `{}`; kernels in half precision cannot be compiled",
-            include.display()
-        ),
-        "set CUDA_PATH to a folder that contains `include/cuda_fp16.h`, or install the toolkit's development files",
-    )
+    let include = include.display();
+    let finding = format!("{missing} not found in `{include}`; kernels in half precision cannot be compiled");
+    let hint = "set CUDA_PATH to a folder that contains `include/cuda_fp16.h`, or install the toolkit's \
+                development files";
+    Check::warning(NAME, finding, hint)
 }
 
 #[cfg(test)]

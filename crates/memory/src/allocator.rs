@@ -6,9 +6,9 @@ use std::{
     },
 };
 
-use oomph_core::MOST_DEVICES;
+use oomph_core::{Account, MOST_DEVICES, charged_account, current_device};
 
-use crate::{account::Owner, limit, record::Claim};
+use crate::{limit, record::Claim};
 
 /// The counting allocator on top of the system's. See [`install_meter!`](crate::install_meter).
 ///
@@ -16,6 +16,38 @@ use crate::{account::Owner, limit, record::Claim};
 /// without headers and the system's rounding.
 #[derive(Debug)]
 pub struct CountingAllocator;
+
+/// The owner of an allocation, as a word of its header: 0 is the host, 1 the first CPU device, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner(u64);
+
+impl Owner {
+    const HOST: Self = Self(0);
+
+    /// The owner of this thread's allocations.
+    #[inline]
+    fn current() -> Self {
+        match charged_account() {
+            Account::Host => Self::HOST,
+            Account::Device => Self(current_device() as u64 + 1),
+        }
+    }
+
+    /// The CPU device; `None` for the host.
+    #[inline]
+    fn device(self) -> Option<usize> {
+        let device = self.0.wrapping_sub(1);
+        (device < MOST_DEVICES as u64).then_some(device as usize)
+    }
+
+    fn word(self) -> u64 {
+        self.0
+    }
+
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
 
 /// The figures of a device, alone on two cache lines, which processors fetch as a pair.
 #[derive(Debug)]
@@ -60,10 +92,6 @@ impl Device {
         }
         limit::check(device, size as u64, live);
     }
-
-    fn died(device: usize, size: usize) {
-        Self::of(device).live.fetch_sub(size as u64, Release);
-    }
 }
 
 /// Makes the system's allocator keep freed memory for the next step, instead of returning it and requesting it again page
@@ -88,9 +116,7 @@ pub fn give_back_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: takes the allocator's own lock, and touches nothing that is in use.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        unsafe { libc::malloc_trim(0) };
     }
 }
 
@@ -166,7 +192,7 @@ fn close(owner: Owner, user: *mut u8, size: usize) {
         None => _ = HOST.live.fetch_sub(size as u64, Relaxed),
         Some(device) => {
             let claim = Claim::take();
-            Device::died(device, size);
+            Device::of(device).live.fetch_sub(size as u64, Release);
             if let Some(claim) = claim {
                 claim.free(device, user.addr(), size);
             }
@@ -241,6 +267,23 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 }
                 result
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oomph_core::{charge, on_device};
+
+    #[test]
+    fn an_allocation_is_the_hosts_or_of_the_device_that_the_thread_works_for() {
+        let owner = |device, account| on_device(device, || charge(account, Owner::current));
+        assert_eq!(owner(3, Account::Host), Owner::HOST);
+        assert_eq!(Owner::HOST.device(), None);
+        for device in [0, 1, MOST_DEVICES - 1] {
+            let owner = owner(device, Account::Device);
+            assert_eq!((owner.device(), Owner::from_word(owner.word())), (Some(device), owner));
         }
     }
 }

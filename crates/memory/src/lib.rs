@@ -27,7 +27,6 @@
 //!
 //! It knows no models and no tensors, and predicts nothing.
 
-mod account;
 mod allocator;
 pub mod cgroup;
 mod cores;
@@ -40,13 +39,13 @@ mod reading;
 pub mod record;
 mod threads;
 
-pub use account::{Account, charge};
 pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
 pub use cores::{Cores, ParseCoresError};
 pub use limit::{Crossing, crossing, limit, set_device_limit, set_limit, take_crossing};
 pub use machine::{
     DefaultLimit, LimitReason, MachineInfo, default_limit, default_limit_from, machine, meminfo_field,
 };
+pub use oomph_core::{Account, charge};
 pub use reading::{Reading, is_installed, read, read_device, restart_peak};
 pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,

@@ -1,11 +1,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
-use oomph_core::{Bytes, current_device};
+use oomph_core::{Account, Bytes, charge, current_device};
 
-use crate::{
-    account::{Account, charge},
-    allocator::{Device, HOST},
-};
+use crate::allocator::{Device, HOST};
 
 /// The figures of one moment: of one CPU device, and of the host account that all devices share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 use std::{num::NonZeroUsize, thread::available_parallelism};
 
-use oomph_core::{MOST_DEVICES, at_point, current_point, device_thread};
+use oomph_core::{Account, MOST_DEVICES, at_point, charge, charge_thread, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-
-use crate::account::{Account, charge, charge_thread};
 
 /// The compute threads could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -87,19 +87,14 @@ pub fn diagram(trace: &PipelineTrace, names: &[impl AsRef<str>], width: usize) -
 impl Diagram {
     /// The legend of the signs.
     pub fn legend(&self) -> String {
-        let gap = match self.left_out_seconds {
-            Some(_) => "; ... more of the same",
-            None => "",
-        };
+        let gap = if self.left_out_seconds.is_some() { "; ... more of the same" } else { "" };
         format!("n> forward and n< backward of micro-batch n{gap}")
     }
 }
 
 impl fmt::Display for Diagram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.lines {
-            writeln!(f, "{line}")?;
-        }
+        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))?;
         f.write_str(&self.legend())
     }
 }
@@ -107,9 +102,7 @@ impl fmt::Display for Diagram {
 impl fmt::Display for DiagramLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} |", self.name)?;
-        for piece in &self.pieces {
-            f.write_str(&piece.text)?;
-        }
+        self.pieces.iter().try_for_each(|piece| f.write_str(&piece.text))?;
         f.write_str("|")
     }
 }

@@ -74,8 +74,7 @@ impl PipelineTrace {
 
     /// The start of the first work, in seconds.
     pub fn start_seconds(&self) -> f64 {
-        let starts = self.spans().map(|span| span.start_seconds);
-        starts.reduce(f64::min).unwrap_or(0.0)
+        self.spans().map(|span| span.start_seconds).reduce(f64::min).unwrap_or(0.0)
     }
 
     /// The end of the last work, in seconds.
@@ -106,7 +105,6 @@ impl PipelineTrace {
         share(all - busy, all)
     }
 
-    /// The spans of all devices.
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
         self.devices.iter().flatten()
     }

@@ -87,11 +87,6 @@ impl Subject {
             Self::Evaluation => Ok(self.plan(session, options)?.peak().categories.total()),
         }
     }
-
-    /// Whether a lever changes the memory of this work.
-    fn has(self, lever: &Lever) -> bool {
-        self == Self::Training || lever.is_for_evaluation
-    }
 }
 
 /// Levers with their changes, and the planned peak with all of them.
@@ -101,7 +96,6 @@ struct Move {
     peak_bytes: Bytes,
 }
 
-/// A lever with its changes.
 #[derive(Clone)]
 struct MovedLever {
     lever: &'static Lever,
@@ -142,7 +136,9 @@ struct Advisor<'a> {
 impl Advisor<'_> {
     fn advise(&self) -> Advised {
         let Some(unmoved) = self.moved(Vec::new()) else { return Advised::default() };
-        let levers: Vec<&'static Lever> = LEVERS.iter().filter(|lever| self.subject.has(lever)).collect();
+        let is_training = self.subject == Subject::Training;
+        let levers = LEVERS.iter().filter(|lever| is_training || lever.is_for_evaluation);
+        let levers: Vec<&'static Lever> = levers.collect();
         let (keeping, changing): (Vec<_>, Vec<_>) =
             levers.iter().copied().partition(|lever| lever.keeps_mathematics);
         let mut found: Vec<Move> = levers.iter().filter_map(|lever| self.weakest(lever, &unmoved)).collect();

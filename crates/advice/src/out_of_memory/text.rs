@@ -5,9 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use oomph_core::Bytes;
 
 use super::{
-    error::OutOfMemory,
     process_memory::OtherProcess,
-    report::{Advice, Kept, OutOfMemoryReport},
+    report::{Advice, Kept, OutOfMemory, OutOfMemoryReport},
 };
 
 impl Display for OutOfMemoryReport {
@@ -18,11 +17,8 @@ impl Display for OutOfMemoryReport {
         if let Some(kept) = &self.kept {
             writeln!(f, "\n{kept}")?;
             if let (Some(run), false) = (&self.run_dir, matches!(kept, Kept::Nothing { .. })) {
-                writeln!(
-                    f,
-                    "to continue: `oomph train --resume {}` with one of the flags below",
-                    run.display()
-                )?;
+                let run = run.display();
+                writeln!(f, "to continue: `oomph train --resume {run}` with one of the flags below")?;
             }
         }
         self.advised(f)?;
@@ -35,10 +31,7 @@ impl Display for OutOfMemoryReport {
             };
             writeln!(f, "\nthis report{and_what} in {directory}")?;
         }
-        match &self.not_written {
-            Some(reason) => writeln!(f, "\n{reason}"),
-            None => Ok(()),
-        }
+        self.not_written.as_ref().map_or(Ok(()), |reason| writeln!(f, "\n{reason}"))
     }
 }
 
@@ -104,24 +97,18 @@ impl OutOfMemoryReport {
         }
         let (keeping, changing): (Vec<_>, Vec<_>) =
             self.levers.iter().partition(|advice| advice.keeps_mathematics);
-        if !keeping.is_empty() {
-            writeln!(f, "\nto make it fit with the same training:")?;
-            advice_rows(f, keeping)?;
-        }
-        if !changing.is_empty() {
-            writeln!(f, "\nto make it fit with a different training:")?;
-            advice_rows(f, changing)?;
+        let cells = |advice: &&Advice| {
+            let peak = format!("planned peak {}", advice.planned_peak_bytes);
+            [advice.flags().join(" "), peak, advice.time(), advice.about.clone()]
+        };
+        for (training, advice) in [("the same", keeping), ("a different", changing)] {
+            if !advice.is_empty() {
+                writeln!(f, "\nto make it fit with {training} training:")?;
+                rows(f, &advice.iter().map(cells).collect::<Vec<_>>(), [false; 4])?;
+            }
         }
         Ok(())
     }
-}
-
-fn advice_rows<'a>(f: &mut Formatter<'_>, advice: impl IntoIterator<Item = &'a Advice>) -> fmt::Result {
-    let cells = advice.into_iter().map(|advice| {
-        let peak = format!("planned peak {}", advice.planned_peak_bytes);
-        [advice.flags().join(" "), peak, advice.time(), advice.about.clone()]
-    });
-    rows(f, &cells.collect::<Vec<_>>(), [false; 4])
 }
 
 impl Advice {
@@ -180,11 +167,8 @@ impl OutOfMemory {
         let first = report.levers.first();
         let fits = first.map(|advice| {
             let Advice { planned_peak_bytes, about, .. } = advice;
-            format!(
-                "`{}`: planned peak {planned_peak_bytes}, {}; {about}",
-                advice.flags().join(" "),
-                advice.time()
-            )
+            let (flags, time) = (advice.flags().join(" "), advice.time());
+            format!("`{flags}`: planned peak {planned_peak_bytes}, {time}; {about}")
         });
         fits.or_else(|| {
             if report.unplanned_bytes > Bytes::default() {

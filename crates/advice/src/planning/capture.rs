@@ -19,10 +19,10 @@ pub(super) fn capture<E: From<EngineError>>(
         // Training uses 32-bit integers; the capture device defaults to 64 bits. The capture device supports both
         // types, so configuring cannot fail.
         let _ = device.configure((FloatDType::F32, IntDType::I32));
-        let marks = RecordingMarks::new(&device);
+        let marks = RecordingMarks { device: device.clone(), notes: Rc::default() };
         let watcher = marks.clone();
         let done = watch_points(move |place| watcher.note(Noted::Point(place)), || run(&device, &marks));
-        notes = Some(done.map(|stages| (marks.take(), stages)));
+        notes = Some(done.map(|stages| (marks.notes.take(), stages)));
         scope.complete([], [])
     });
     let failed = |reason: String| E::from(EngineError::Model(ModelError::Device(DeviceError { reason })));
@@ -49,19 +49,11 @@ pub(super) struct RecordingMarks {
 }
 
 impl RecordingMarks {
-    fn new(device: &Device) -> Self {
-        Self { device: device.clone(), notes: Rc::default() }
-    }
-
     pub(super) fn note(&self, what: Noted) {
         let marker = Tensor::<1>::zeros([1], &self.device);
         if let Storage::Recorded(id) = Storage::of(&marker.into()) {
             self.notes.borrow_mut().push(Note { at: id.value(), what });
         }
-    }
-
-    fn take(&self) -> Vec<Note> {
-        self.notes.take()
     }
 }
 

@@ -13,13 +13,13 @@ use oomph_plan::{Backend, cost};
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{choose, chosen_splitter},
+    choice::{choose, chosen_splitter, describe_split},
     device_recording::{DeviceWork, STEPS, record, sizes},
     one_device::plan,
     options::{PlanOptions, check_shares},
     splitter::{Splitter, timeline_of_device},
 };
-use crate::{describe::describe_split, error::PlanError};
+use crate::error::PlanError;
 
 /// The plan of one of several devices that share a step.
 #[derive(Clone, Debug)]
@@ -170,7 +170,6 @@ pub(crate) fn usual_splits(session: &Session) -> Vec<Vec<Range<usize>>> {
     now.into_iter().chain(with_few).collect()
 }
 
-/// Plans one device.
 fn planned_part(
     session: &Session,
     work: &DeviceWork,
@@ -274,13 +273,6 @@ impl<'a> Coordinated<'a> {
         (0..self.scatter.devices).map(of).collect()
     }
 
-    /// The estimated seconds of the coordinator beyond forward and backward: the loss, the sums and the optimizer.
-    fn seconds_beside(&self) -> Result<f64, PlanError> {
-        let work = self.work(0, None);
-        let all = cost(&record(self.session, &work.first_micro_batch(), self.backend)?, self.backend);
-        Ok((all - work.seconds(self.session, self.backend)?).max(0.0))
-    }
-
     fn planned(&self, options: PlanOptions) -> Result<PlannedCut, PlanError> {
         let parts = self.parts(options, None)?;
         let micro_batches = self.batch.div_ceil(self.round);
@@ -312,7 +304,11 @@ impl<'a> Coordinated<'a> {
         // Then the coordinator sums the gradients, and the replicas wait.
         let all_done = free.iter().copied().fold(0.0, f64::max);
         if let Some(last) = trace.devices[0].last_mut() {
-            last.end_seconds = all_done + self.seconds_beside()?;
+            let work = self.work(0, None);
+            let all = cost(&record(self.session, &work.first_micro_batch(), self.backend)?, self.backend);
+            // Beyond forward and backward: the loss, the sums and the optimizer.
+            let beside = (all - work.seconds(self.session, self.backend)?).max(0.0);
+            last.end_seconds = all_done + beside;
         }
         Ok(trace)
     }

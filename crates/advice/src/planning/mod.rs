@@ -10,7 +10,7 @@ mod one_device;
 mod options;
 mod splitter;
 
-pub use choice::{choose, eval_batch, micro_batch, micro_batch_of};
+pub use choice::{choose, describe_policy, eval_batch, micro_batch, micro_batch_of};
 pub use device_recording::STEPS;
 pub(crate) use devices::usual_splits;
 pub use devices::{

@@ -59,8 +59,11 @@ impl<'a> Splitter<'a> {
                 |stages: Range<usize>, device: usize| -> Result<u64, PlanError> {
                     match balance {
                         Balance::Memory => Ok(self.fullness(stages, device)?.get()),
-                        // Nanoseconds.
-                        Balance::Time => Ok((self.seconds(stages, device)? * 1e9) as u64),
+                        Balance::Time => {
+                            let seconds = self.work(stages, device).seconds(session, self.backend)?;
+                            // Nanoseconds.
+                            Ok((seconds * 1e9) as u64)
+                        }
                     }
                 }
             }
@@ -83,12 +86,10 @@ impl<'a> Splitter<'a> {
         Ok(bytes_of_smallest(self.session, device, timeline.peak().categories.total()))
     }
 
-    /// Records the work of a device.
     pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, PlanError> {
         record(self.session, &self.work(stages, device), self.backend)
     }
 
-    /// The timeline of a recording.
     pub(super) fn replayed(&self, recording: &Recording, device: usize) -> Timeline {
         timeline_of_device(self.session, recording, device, self.backend, self.batch)
     }
@@ -113,14 +114,8 @@ impl<'a> Splitter<'a> {
     pub(super) fn in_flight(&self, device: usize) -> usize {
         self.order.in_flight(device, self.devices, self.micro_batches())
     }
-
-    /// The estimated seconds of the device for a micro-batch.
-    fn seconds(&self, stages: Range<usize>, device: usize) -> Result<f64, PlanError> {
-        self.work(stages, device).seconds(self.session, self.backend)
-    }
 }
 
-/// The timeline of the recording of one device.
 pub(super) fn timeline_of_device(
     session: &Session,
     recording: &Recording,

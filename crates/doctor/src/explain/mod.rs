@@ -57,12 +57,10 @@ pub fn is_after_a_failure(message: &str) -> bool {
 pub fn without_backtrace(message: &str) -> String {
     // Within another error's debug text, line breaks are escaped.
     let text = message.replace("\\n", "\n");
-    let lines = text.lines().map(str::trim).take_while(|line| !starts_details(line));
+    let details = ["0: ", "No backtrace available", "[Source]"];
+    let lines = text.lines().map(str::trim);
+    let lines = lines.take_while(|line| !details.iter().any(|start| line.starts_with(*start)));
     lines.filter(|line| !line.is_empty() && !line.starts_with("Backtrace")).collect::<Vec<_>>().join(" ")
-}
-
-fn starts_details(line: &str) -> bool {
-    line.starts_with("0: ") || line.starts_with("No backtrace available") || line.starts_with("[Source]")
 }
 
 fn contains_all_of_one(texts: &[&[&str]], message: &str) -> bool {

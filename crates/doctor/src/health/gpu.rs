@@ -41,15 +41,12 @@ pub fn gpu(card: &Card, on: &[GpuProcess], state: CardState, own: u32) -> Check 
 
 /// The check of cards that cannot be queried, because the driver lost one or fails.
 pub fn lost(error: &NvmlError) -> Check {
-    let hint = match error.is_lost_card() {
-        true => "`dmesg` has a line with `Xid 79`; restart the machine, and check power and cooling",
-        false => error.hint().unwrap_or("`nvidia-smi` shows details; a restart of the machine may help"),
-    };
-    let finding = match error.is_lost_card() {
-        true => "the driver lost a card: it has fallen off the bus".to_owned(),
-        false => error.to_string(),
-    };
-    Check::problem("GPUs", finding, hint)
+    if error.is_lost_card() {
+        let hint = "`dmesg` has a line with `Xid 79`; restart the machine, and check power and cooling";
+        return Check::problem("GPUs", "the driver lost a card: it has fallen off the bus", hint);
+    }
+    let hint = error.hint().unwrap_or("`nvidia-smi` shows details; a restart of the machine may help");
+    Check::problem("GPUs", error.to_string(), hint)
 }
 
 /// The device that programs see: the card, or in MIG mode its first instance.

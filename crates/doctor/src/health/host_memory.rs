@@ -32,23 +32,16 @@ pub fn host_memory(procfs: &Procfs) -> Check {
         total => format!("; swap {} of {total} free", field("SwapFree:")),
     };
     if limit.bytes < LEAST {
-        return Check::problem(
-            NAME,
-            finding,
-            "end other programs, or raise the memory of the container or job",
-        );
+        let hint = "end other programs, or raise the memory of the container or job";
+        return Check::problem(NAME, finding, hint);
     }
     let strict = procfs.read("proc/sys/vm/overcommit_memory").is_some_and(|mode| mode.trim() == "2");
     if strict {
         let promised = format!("{} of {} committed", field("Committed_AS:"), field("CommitLimit:"));
-        return Check::warning(
-            NAME,
-            format!(
-                "{finding}; the system does not overcommit memory (`vm.overcommit_memory` is 2), {promised}"
-            ),
-            "allocations may fail although memory is free, above all CUDA's reservations; \
-             run `sysctl vm.overcommit_memory=0` (as root)",
-        );
+        let strict = "the system does not overcommit memory (`vm.overcommit_memory` is 2)";
+        let hint = "allocations may fail although memory is free, above all CUDA's reservations; \
+                    run `sysctl vm.overcommit_memory=0` (as root)";
+        return Check::warning(NAME, format!("{finding}; {strict}, {promised}"), hint);
     }
     if limit.bytes < LITTLE {
         let hint =

@@ -12,11 +12,14 @@ pub fn limits(procfs: &Procfs, cores: usize, for_gpu: bool) -> Vec<Check> {
         return vec![Check::skipped("limits", "not reported by this system")];
     };
     let limit = |name: &str| Limit::read(&text, name);
+    let total = procfs.host_memory().total_bytes;
+    let cards = procfs.path("sys/class/infiniband").read_dir();
+    let has_infiniband = cards.is_ok_and(|mut cards| cards.next().is_some());
     vec![
         open_files(&limit("Max open files")),
         processes(&limit("Max processes"), pids_left(procfs), cores),
-        address_space(limit("Max address space").tighter(limit("Max data size")), total(procfs), for_gpu),
-        locked_memory(&limit("Max locked memory"), has_infiniband(procfs)),
+        address_space(limit("Max address space").tighter(limit("Max data size")), total, for_gpu),
+        locked_memory(&limit("Max locked memory"), has_infiniband),
         file_size(&limit("Max file size")),
     ]
 }
@@ -80,11 +83,11 @@ fn processes(limit: &Limit, left: Option<u64>, cores: usize) -> Check {
     // One compute thread per core, at most one loader per core, and the threads of Burn, the driver and the program.
     let needed = 2 * cores as u64 + 32;
     if let Some(left) = left.filter(|left| *left < needed) {
-        return Check::warning(
-            NAME,
-            format!("the cgroup leaves {left} processes and threads; a training takes up to {needed}"),
-            "raise `pids.max`: a container needs `--pids-limit=-1`, a systemd service `TasksMax=infinity`",
-        );
+        let finding =
+            format!("the cgroup leaves {left} processes and threads; a training takes up to {needed}");
+        let hint =
+            "raise `pids.max`: a container needs `--pids-limit=-1`, a systemd service `TasksMax=infinity`";
+        return Check::warning(NAME, finding, hint);
     }
     match limit.soft {
         Some(threads) if threads < 2 * needed => Check::warning(
@@ -148,14 +151,6 @@ fn pids_left(procfs: &Procfs) -> Option<u64> {
         Some(most.saturating_sub(number(&folder.join("pids.current")).unwrap_or(0)))
     };
     cgroup::folders(read, "pids").iter().filter_map(|folder| left(folder)).min()
-}
-
-fn total(procfs: &Procfs) -> Bytes {
-    procfs.host_memory().total_bytes
-}
-
-fn has_infiniband(procfs: &Procfs) -> bool {
-    procfs.path("sys/class/infiniband").read_dir().is_ok_and(|mut cards| cards.next().is_some())
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! The checks change nothing, wait for nothing, and need nothing of NVIDIA. They read files below the root of a
 //! [`Procfs`](oomph_memory::processes::Procfs), so tests can provide a machine of their own.
 
-mod device_files;
 mod disk;
 mod driver;
 mod gpu;
@@ -16,11 +15,10 @@ mod limits;
 mod processor;
 mod visible;
 
-pub use device_files::device_files;
 pub use disk::{cache, disk, shared_memory};
 pub use driver::driver;
 pub use gpu::{gpu, lost};
-pub use hardware::Hardware;
+pub use hardware::{Hardware, device_files};
 pub use host_memory::host_memory;
 pub use limits::limits;
 pub use processor::processor;

@@ -18,13 +18,9 @@ pub fn processor(procfs: &Procfs, cores: usize) -> Check {
     finding.extend(simd.iter().flat_map(|name| [", ", name]));
     if let Some(quota) = quota(procfs).filter(|quota| *quota + 0.5 < cores as f64) {
         let threads = quota.floor().max(1.0);
-        return Check::warning(
-            NAME,
-            format!(
-                "{finding}; the cgroup grants the time of {quota:.1} cores; threads beyond it are paused"
-            ),
-            format!("`--set device.threads={threads}`, or start the container or job with more cores"),
-        );
+        finding += &format!("; the cgroup grants the time of {quota:.1} cores; threads beyond it are paused");
+        let hint = format!("`--set device.threads={threads}`, or start the container or job with more cores");
+        return Check::warning(NAME, finding, hint);
     }
     match simd {
         // Only x86-64 processors may lack it.

@@ -34,10 +34,7 @@ pub fn visible_devices(cards: &[Card], variable: Option<&str>) -> Check {
 }
 
 fn counted(gpus: usize) -> String {
-    match gpus {
-        1 => "1 GPU".to_owned(),
-        _ => format!("{gpus} GPUs"),
-    }
+    if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") }
 }
 
 #[cfg(test)]

@@ -129,11 +129,8 @@ pub enum UnknownGpu {
 }
 
 fn listed(candidates: &[Gpu]) -> String {
-    let names: Vec<_> = candidates
-        .iter()
-        .map(|gpu| format!("`{}` with {} GB", gpu.name, gpu.marketed_bytes.get() >> 30))
-        .collect();
-    names.join(" or ")
+    let name = |gpu: &Gpu| format!("`{}` with {} GB", gpu.name, gpu.marketed_bytes.get() >> 30);
+    candidates.iter().map(name).collect::<Vec<_>>().join(" or ")
 }
 
 impl UnknownGpu {
@@ -141,11 +138,8 @@ impl UnknownGpu {
     pub fn hint(&self) -> String {
         match self {
             Self::NoSuchGpu { nearest, .. } => {
-                let nearest: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                format!(
-                    "the nearest names are {}; a size such as `24GiB` works for any GPU",
-                    nearest.join(", ")
-                )
+                let nearest = nearest.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+                format!("the nearest names are {nearest}; a size such as `24GiB` works for any GPU")
             }
             Self::Ambiguous { .. } => "give the full name".into(),
         }

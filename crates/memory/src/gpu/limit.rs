@@ -58,10 +58,11 @@ impl GpuMemory {
             Ok(gpu) => return Ok(Self { name: Some(gpu.name), limit_bytes: gpu.usable_bytes() }),
             Err(error) => error,
         };
+        let starts_with_digit = text.trim().starts_with(|c: char| c.is_ascii_digit());
         match text.parse::<Bytes>() {
             Ok(bytes) if bytes.get() == 0 => Err(GpuMemoryError::Nothing { text: text.trim().to_owned() }),
             Ok(bytes) if has_unit(text) => Ok(Self { name: None, limit_bytes: bytes }),
-            Err(error) if has_unit(text) && starts_with_digit(text) => Err(error.into()),
+            Err(error) if has_unit(text) && starts_with_digit => Err(error.into()),
             Ok(_) | Err(_) => Err(gpu.into()),
         }
     }
@@ -70,10 +71,6 @@ impl GpuMemory {
 /// Whether it ends like a size. `24` alone would mean 24 bytes, hardly the intention.
 fn has_unit(text: &str) -> bool {
     text.trim().to_ascii_uppercase().ends_with('B')
-}
-
-fn starts_with_digit(text: &str) -> bool {
-    text.trim().starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// The most GPUs of a plan; each is a row of a table.

@@ -11,27 +11,8 @@ pub(super) struct Words {
 }
 
 /// Words that do not identify the model.
-const NOISE: [&str; 19] = [
-    "nvidia",
-    "geforce",
-    "tesla",
-    "quadro",
-    "rtx",
-    "gtx",
-    "gpu",
-    "generation",
-    "blackwell",
-    "hopper",
-    "workstation",
-    "server",
-    "edition",
-    "tensor",
-    "core",
-    "hbm2",
-    "hbm2e",
-    "hbm3e",
-    "mig",
-];
+const NOISE: &str = "nvidia geforce tesla quadro rtx gtx gpu generation blackwell hopper workstation server edition \
+                     tensor core hbm2 hbm2e hbm3e mig";
 
 impl Words {
     pub(super) fn of(text: &str) -> Self {
@@ -50,7 +31,7 @@ impl Words {
                 }
             } else if let Some(form) = form(part) {
                 words.form = Some(form);
-            } else if !NOISE.contains(&part) {
+            } else if !NOISE.split(' ').any(|noise| noise == part) {
                 words.model.extend(split_suffix(part).into_iter().map(str::to_owned));
             }
         }

@@ -58,6 +58,20 @@ impl Leak {
             Phase::Idle | Phase::Init | Phase::Checkpoint => Cause::Own,
         })
     }
+
+    fn write_kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, kind) in self.kinds.iter().take(NAMED_KINDS).enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            write!(f, "{kind}")?;
+        }
+        let others = self.kinds.iter().skip(NAMED_KINDS);
+        let blocks: u64 = others.clone().map(|kind| kind.count).sum();
+        if blocks == 0 {
+            return Ok(());
+        }
+        let bytes = Bytes::new(others.map(|kind| kind.bytes_per_step().get()).sum());
+        write!(f, " and {blocks} more of {bytes}")
+    }
 }
 
 impl Cause {
@@ -97,34 +111,14 @@ impl fmt::Display for Leak {
         let Growth { point, bytes_per_step, grown_bytes, steps, .. } = self.growth;
         write!(f, "memory leak: every {point} adds {bytes_per_step} ({grown_bytes} in the last {steps})")?;
         if let (Some(limit), Some(left)) = (self.limit_bytes, self.steps_left()) {
-            write!(
-                f,
-                "; the limit of {limit} is reached after {} more {}",
-                grouped(left),
-                plural(point, left)
-            )?;
+            let (steps, left) = (plural(point, left), grouped(left));
+            write!(f, "; the limit of {limit} is reached after {left} more {steps}")?;
         }
         if !self.kinds.is_empty() {
             f.write_str("; each leaves behind: ")?;
             self.write_kinds(f)?;
         }
         self.cause().map_or(Ok(()), |cause| write!(f, "; {}", cause.advice()))
-    }
-}
-
-impl Leak {
-    fn write_kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, kind) in self.kinds.iter().take(NAMED_KINDS).enumerate() {
-            f.write_str(if index == 0 { "" } else { ", " })?;
-            write!(f, "{kind}")?;
-        }
-        let others = self.kinds.iter().skip(NAMED_KINDS);
-        let blocks: u64 = others.clone().map(|kind| kind.count).sum();
-        if blocks == 0 {
-            return Ok(());
-        }
-        let bytes = Bytes::new(others.map(|kind| kind.bytes_per_step().get()).sum());
-        write!(f, " and {blocks} more of {bytes}")
     }
 }
 

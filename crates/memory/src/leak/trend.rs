@@ -66,8 +66,7 @@ impl Trend {
             let Some(observation) = next else { break };
             next = level.observe(observation);
         }
-        let slope = self.levels.iter().find_map(|level| level.slope(CERTAIN, 2));
-        if let Some(slope) = slope {
+        if let Some(slope) = self.levels.iter().find_map(|level| level.slope(CERTAIN, 2)) {
             return Shape::Grows(slope);
         }
         let is_suspected = self.levels.iter().any(|level| level.slope(SUSPECT, 1).is_some());

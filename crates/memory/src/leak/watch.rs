@@ -1,13 +1,9 @@
 use std::collections::VecDeque;
 
-use oomph_core::Bytes;
+use oomph_core::{Account, Bytes, charge};
 
 use super::{Finding, Growth, Leak, LeakDetector, Point, kinds::grown_kinds};
-use crate::{
-    account::{Account, charge},
-    reading::read,
-    record,
-};
+use crate::{reading::read, record};
 
 /// Events recorded while growth is suspected: 5 MiB.
 const EVENTS: usize = 1 << 17;

@@ -5,16 +5,12 @@
 //! - [`on_gpus`]: the processes on the cards, by the driver or by their open files.
 //! - [`is_stale`], [`Watch`]: processes that hold a GPU without using it. They are reported, never ended.
 
-mod gpu_files;
-mod host;
 mod on_gpus;
 mod process;
 mod procfs;
 mod stale;
 
-pub use gpu_files::GpuFiles;
-pub use host::HostMemory;
-pub use on_gpus::{GpuProcess, on_gpus};
+pub use on_gpus::{GpuFiles, GpuProcess, on_gpus};
 pub use process::{Process, ProcessState};
-pub use procfs::Procfs;
+pub use procfs::{HostMemory, Procfs};
 pub use stale::{LONGEST_GAP, Look, STALE_AFTER, Watch, is_stale};

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use oomph_core::Bytes;
 
@@ -113,6 +113,42 @@ fn is_busy(process: &GpuProcess, cards: &[Card]) -> Option<bool> {
     Some(process.gpu_utilization_percent.or(card.gpu_utilization_percent)? > 0)
 }
 
+/// The NVIDIA device files that a process has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuFiles {
+    /// The cards: the number in `/dev/nvidia0`.
+    pub minors: Vec<u32>,
+    /// Whether it computes: CUDA opens `/dev/nvidia-uvm`, a monitor does not.
+    pub computes: bool,
+}
+
+impl GpuFiles {
+    /// Whether no file is open.
+    pub fn is_empty(&self) -> bool {
+        self.minors.is_empty() && !self.computes
+    }
+}
+
+impl Procfs {
+    /// The device files that a process has open. `None` without permission: only root may read those of other users.
+    pub fn gpu_files(&self, pid: u32) -> Option<GpuFiles> {
+        let mut files = GpuFiles::default();
+        for entry in fs::read_dir(self.path(format!("proc/{pid}/fd"))).ok()?.flatten() {
+            let Ok(target) = fs::read_link(entry.path()) else { continue };
+            let Some(name) = target.to_str().and_then(|path| path.strip_prefix("/dev/nvidia")) else {
+                continue;
+            };
+            match name.parse::<u32>() {
+                Ok(minor) => files.minors.push(minor),
+                Err(_) => files.computes |= name == "-uvm",
+            }
+        }
+        files.minors.sort_unstable();
+        files.minors.dedup();
+        Some(files)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,5 +253,22 @@ mod tests {
         let found = on_gpus(&cards.sample().unwrap(), &tree.procfs(), &mut Watch::default(), Duration::ZERO);
         let seen: Vec<_> = found.iter().map(|it| (it.pid, it.process.is_some(), it.kind.is_some())).collect();
         assert_eq!(seen, [(7, false, true), (42, true, false)]);
+    }
+
+    #[test]
+    fn open_files_tell_cards_and_computing() {
+        let tree = Tree::new();
+        for (fd, target) in
+            ["/dev/nvidiactl", "/dev/nvidia3", "/dev/nvidia-uvm", "/dev/nvidia3", "/dev/null", "socket:[7]"]
+                .iter()
+                .enumerate()
+        {
+            tree.link(&format!("proc/42/fd/{fd}"), target);
+        }
+        tree.link("proc/43/fd/0", "/dev/nvidiactl");
+        let files = tree.procfs().gpu_files(42).unwrap();
+        assert_eq!((files.minors.as_slice(), files.computes), (&[3][..], true));
+        assert!(tree.procfs().gpu_files(43).unwrap().is_empty());
+        assert_eq!(tree.procfs().gpu_files(44), None);
     }
 }

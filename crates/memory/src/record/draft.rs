@@ -1,13 +1,12 @@
 use std::collections::HashMap;
 
-use oomph_core::{Bytes, ExecutionPoint, Phase};
+use oomph_core::{Account, Bytes, ExecutionPoint, Phase, charge};
 
 use oomph_timeline::{
     Block, Category, Clock, Draft, Name, Names, Origin, Span, SpanKind, TensorLocation, Timeline,
 };
 
 use super::{Change, Recording, StepKind, before};
-use crate::account::{Account, charge};
 
 /// Knowledge about a recording that only the owner of the tensors has.
 #[derive(Clone, Debug, Default)]

@@ -41,18 +41,15 @@ use std::{
 };
 
 use oomph_core::{
-    Bytes, ExecutionPoint, MOST_DEVICES, current_device, current_point, device_count, shared_point,
-    shared_point_of,
+    Account, Bytes, ExecutionPoint, MOST_DEVICES, charge, current_device, current_point, device_count,
+    shared_point, shared_point_of,
 };
 
 pub use draft::{Note, Notes};
 pub use event::{Change, Event, Recording, StepKind};
 pub use tracks::{TrackGuard, track, track_was, transfer};
 
-use crate::{
-    account::{Account, charge},
-    allocator::Device,
-};
+use crate::allocator::Device;
 use event::{Kind, device_of};
 use ring::{Found, Ring, Words};
 
@@ -170,7 +167,6 @@ pub fn dump_devices(since: u64) -> Vec<Recording> {
     charge(Account::Host, || gather(0..device_count(), since))
 }
 
-/// The recordings of some devices.
 fn gather(devices: Range<usize>, since: u64) -> Vec<Recording> {
     let session = session();
     let Some(session) = session.as_ref() else {

@@ -25,7 +25,6 @@ pub(super) struct Words {
     pub(super) nanoseconds: u64,
 }
 
-/// The place of one event.
 #[derive(Debug, Default)]
 struct Slot {
     /// `2n + 1` while event `n` is being written, `2n + 2` when it is there.
@@ -74,7 +73,6 @@ impl Ring {
         self.mask.store(capacity - 1, Release);
     }
 
-    /// How many events it keeps.
     pub(super) fn capacity(&self) -> u64 {
         self.mask.load(Relaxed) + 1
     }
@@ -95,7 +93,6 @@ impl Ring {
         number
     }
 
-    /// Writes a claimed event.
     pub(super) fn write(&self, number: u64, words: Words) {
         let Some(slot) = self.slot(number) else { return };
         slot.address.store(words.address, Relaxed);

@@ -8,11 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use oomph_core::current_device;
+use oomph_core::{Account, charge, current_device};
 use oomph_timeline::{Track, TrackKind, TrackSpan};
 
 use super::{is_on, nanoseconds};
-use crate::account::{Account, charge};
 
 /// The newest spans kept per device. A pipeline step of eight micro-batches has about 60.
 const MOST: usize = 20_000;
@@ -136,7 +135,6 @@ fn kept() -> MutexGuard<'static, Vec<Kept>> {
     TRACKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drops all spans.
 pub(super) fn forget() {
     *kept() = Vec::new();
 }

@@ -57,10 +57,7 @@ pub struct Member {
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {}", self.rank)?;
-        match &self.host {
-            Some(host) => write!(f, " on `{host}`"),
-            None => Ok(()),
-        }
+        self.host.as_ref().map_or(Ok(()), |host| write!(f, " on `{host}`"))
     }
 }
 

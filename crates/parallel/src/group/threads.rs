@@ -38,7 +38,12 @@ pub fn threads(world_size: usize, timeout: Option<Duration>) -> Result<Vec<Threa
     let moving = Arc::clone(&shared);
     thread::Builder::new()
         .name("oomph-group".into())
-        .spawn(move || Mover(&moving).run())
+        .spawn(move || {
+            let _mover = Mover(&moving);
+            while let Some((round, number)) = moving.next() {
+                moving.finish(round, number);
+            }
+        })
         .map_err(|source| GroupError::NoThread { source: Arc::new(source) })?;
     Ok((0..world_size).map(|rank| ThreadGroup { rank, shared: Arc::clone(&shared) }).collect())
 }
@@ -95,10 +100,6 @@ impl Contribution {
 }
 
 impl OpenCollective {
-    fn is_complete(&self) -> bool {
-        self.given.iter().all(Option::is_some)
-    }
-
     /// The request of the lowest rank that joined. Every open collective has one.
     fn operation(&self) -> Operation {
         let first = self.given.iter().flatten().next();
@@ -164,7 +165,7 @@ impl SharedGroup {
     fn next(&self) -> Option<(OpenCollective, u64)> {
         let mut state = self.lock();
         loop {
-            if state.rounds.front().is_some_and(OpenCollective::is_complete) {
+            if state.rounds.front().is_some_and(|round| round.given.iter().all(Option::is_some)) {
                 state.done += 1;
                 let number = state.done;
                 return state.rounds.pop_front().map(|round| (round, number));
@@ -224,16 +225,8 @@ impl SharedGroup {
     }
 }
 
-/// The group's own thread.
+/// Held by the group's own thread.
 struct Mover<'a>(&'a SharedGroup);
-
-impl Mover<'_> {
-    fn run(&self) {
-        while let Some((round, number)) = self.0.next() {
-            self.0.finish(round, number);
-        }
-    }
-}
 
 /// Nobody waits for a thread that ended by a panic.
 impl Drop for Mover<'_> {
