@@ -52,11 +52,7 @@ impl Flex {
             OperationIr::Activation(activation) => elementwise::activation(m, operation, activation),
             OperationIr::Module(module) => self.module(m, operation, module),
             OperationIr::Custom(custom) => custom::run(m, custom, self.threads),
-            OperationIr::Bool(_)
-            | OperationIr::Int(_)
-            | OperationIr::Init(_)
-            | OperationIr::Distributed(_)
-            | OperationIr::Drop(_) => operands::fresh(m, operation),
+            _ => operands::fresh(m, operation),
         }
     }
 

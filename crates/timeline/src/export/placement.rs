@@ -166,7 +166,7 @@ fn best_fit(timeline: &Timeline, actions: &[Action]) -> Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::export::tests::sample;
 
     fn place(timeline: &Timeline) -> Placement {
         Placement::new(timeline, &actions(timeline))

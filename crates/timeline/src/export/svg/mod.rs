@@ -308,7 +308,7 @@ fn text_width(text: &str, size: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{export::sample, timeline::Origin};
+    use crate::{export::tests::sample, timeline::Origin};
 
     fn picture(timeline: &Timeline) -> String {
         let mut out = Vec::new();
