@@ -79,7 +79,6 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// All remaining bytes.
     pub(crate) fn rest(&mut self) -> Result<Vec<u8>, Flaw> {
         let left = self.limit.get().saturating_sub(self.place);
         let bytes = self.up_to(left)?;
@@ -93,7 +92,6 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Checks that no bytes remain.
     pub(crate) fn end(&mut self) -> Result<(), Flaw> {
         match self.some(&mut [0])? {
             0 => Ok(()),

@@ -7,7 +7,6 @@ use crate::timeline::{Origin, Timeline};
 /// The allocation or the free of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Action {
-    /// The event.
     pub(super) event: u32,
     /// The block's index.
     pub(super) block: usize,

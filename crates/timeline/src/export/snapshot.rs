@@ -209,7 +209,6 @@ impl<'a> Content<'a> {
     }
 }
 
-/// An entry of the trace.
 struct Entry {
     /// PyTorch's name of it.
     action: &'static str,

@@ -294,7 +294,6 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Writes a label at a position.
 fn text(class: &str, x: f64, y: f64, label: &str, out: &mut dyn Write) -> io::Result<()> {
     let (x, y) = (number(x), number(y));
     writeln!(out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", Text(label))
