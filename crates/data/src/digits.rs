@@ -33,13 +33,11 @@ const WHITE: u8 = 16;
 pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     let is_rows = section.choice("layout", "image", &[("image", false), ("rows", true)])?;
     let transform = TransformSettings::read(section, SHAPE.channels)?;
-    if is_rows {
-        if transform.flip {
-            return Err(section.invalid("flip", "`false` with `layout = \"rows\"`"));
-        }
-        if transform.crop_padding > 0 {
-            return Err(section.invalid("crop_padding", "`0` with `layout = \"rows\"`"));
-        }
+    if is_rows && transform.flip {
+        return Err(section.invalid("flip", "`false` with `layout = \"rows\"`"));
+    }
+    if is_rows && transform.crop_padding > 0 {
+        return Err(section.invalid("crop_padding", "`0` with `layout = \"rows\"`"));
     }
     Ok(Box::new(DigitsSettings { is_rows, transform }))
 }

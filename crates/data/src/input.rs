@@ -32,7 +32,7 @@ impl<'a> Input<'a> {
     /// A file that is too large or cannot be read.
     pub(crate) fn new(file: impl Read + 'a, file_bytes: u64, limit: Bytes) -> Result<Self, Flaw> {
         if file_bytes > limit.get() {
-            return Err(too_large(0, Bytes::new(file_bytes), limit));
+            return Err(Flaw::new(0u64, FormatProblem::TooLarge { at_least: Bytes::new(file_bytes), limit }));
         }
         let mut file = BufReader::with_capacity(buffer(file_bytes), file);
         let first = file.fill_buf().map_err(|error| Flaw::new(0u64, FormatProblem::Unreadable(error)))?;
@@ -70,7 +70,7 @@ impl<'a> Input<'a> {
     /// The next `count` bytes; `what` names them in errors. Memory is allocated only for bytes that exist.
     pub(crate) fn exactly(&mut self, count: u64, what: &'static str) -> Result<Vec<u8>, Flaw> {
         if let Some(end) = self.place.checked_add(count).filter(|end| *end > self.limit.get()) {
-            return Err(self.flaw(too_large_problem(Bytes::new(end), self.limit)));
+            return Err(self.flaw(FormatProblem::TooLarge { at_least: Bytes::new(end), limit: self.limit }));
         }
         let bytes = self.up_to(count)?;
         match count - bytes.len() as u64 {
@@ -79,20 +79,19 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// All remaining bytes.
     pub(crate) fn rest(&mut self) -> Result<Vec<u8>, Flaw> {
         let left = self.limit.get().saturating_sub(self.place);
         let bytes = self.up_to(left)?;
         self.end().map_err(|flaw| match flaw.problem {
             FormatProblem::Trailing => {
-                too_large(flaw.byte, Bytes::new(self.limit.get().saturating_add(1)), self.limit)
+                let at_least = Bytes::new(self.limit.get().saturating_add(1));
+                Flaw::new(flaw.byte, FormatProblem::TooLarge { at_least, limit: self.limit })
             }
             problem => Flaw { problem, ..flaw },
         })?;
         Ok(bytes)
     }
 
-    /// Checks that no bytes remain.
     pub(crate) fn end(&mut self) -> Result<(), Flaw> {
         match self.some(&mut [0])? {
             0 => Ok(()),
@@ -106,10 +105,7 @@ impl<'a> Input<'a> {
         let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         let read = (&mut self.bytes).take(count).read_to_end(&mut bytes);
         self.place += bytes.len() as u64;
-        match read {
-            Ok(_) => Ok(bytes),
-            Err(error) => Err(self.flaw(FormatProblem::Unreadable(error))),
-        }
+        read.map(|_| bytes).map_err(|error| self.flaw(FormatProblem::Unreadable(error)))
     }
 
     fn some(&mut self, buffer: &mut [u8]) -> Result<usize, Flaw> {
@@ -133,7 +129,10 @@ impl Read for Input<'_> {
         if left == 0 && !buffer.is_empty() {
             return match self.some(&mut [0]) {
                 Ok(0) => Ok(0),
-                Ok(_) => Err(io::Error::other(too_large_problem(Bytes::new(self.place), self.limit))),
+                Ok(_) => {
+                    let at_least = Bytes::new(self.place);
+                    Err(io::Error::other(FormatProblem::TooLarge { at_least, limit: self.limit }))
+                }
                 Err(flaw) => Err(io::Error::other(flaw)),
             };
         }
@@ -148,14 +147,6 @@ impl Read for Input<'_> {
 pub(crate) fn buffer(file_bytes: u64) -> usize {
     const MOST: u64 = 1 << 16;
     file_bytes.clamp(64, MOST) as usize
-}
-
-fn too_large(byte: u64, at_least: Bytes, limit: Bytes) -> Flaw {
-    Flaw::new(byte, too_large_problem(at_least, limit))
-}
-
-fn too_large_problem(at_least: Bytes, limit: Bytes) -> FormatProblem {
-    FormatProblem::TooLarge { at_least, limit }
 }
 
 /// Opens the data file at `path` and hands its bytes to `read`.

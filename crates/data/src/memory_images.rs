@@ -36,6 +36,32 @@ impl ImagePart {
         self.blocks.push(block);
     }
 
+    /// Adds images with their labels. By the rule, an image with an invalid label is an error or skipped.
+    pub(crate) fn push_labelled(
+        &mut self,
+        block: PixelBlock,
+        labels: Labels<'_>,
+        rule: LabelRule,
+    ) -> Result<(), Flaw> {
+        let LabelRule { first, classes, on_corrupt } = rule;
+        let start = self.len();
+        let class = |label: u8| usize::from(label).checked_sub(first).filter(|class| *class < classes);
+        for (index, &label) in labels.labels.iter().enumerate() {
+            if class(label).is_some() {
+                continue;
+            }
+            let problem = FormatProblem::Label { label: label.into(), first, classes };
+            let flaw = Flaw::new(labels.first_byte + index * labels.stride, problem);
+            if on_corrupt == OnCorrupt::Fail {
+                return Err(flaw);
+            }
+            self.unusable.insert(start + index, SampleError::new(labels.file, flaw));
+        }
+        // Skipped images have no class; any number will do.
+        self.push(block, labels.labels.iter().map(|&label| class(label).unwrap_or(0) as u8));
+        Ok(())
+    }
+
     fn len(&self) -> usize {
         self.classes.len()
     }
@@ -155,34 +181,6 @@ pub(crate) struct LabelRule {
     pub(crate) first: usize,
     pub(crate) classes: usize,
     pub(crate) on_corrupt: OnCorrupt,
-}
-
-impl ImagePart {
-    /// Adds images with their labels. By the rule, an image with an invalid label is an error or skipped.
-    pub(crate) fn push_labelled(
-        &mut self,
-        block: PixelBlock,
-        labels: Labels<'_>,
-        rule: LabelRule,
-    ) -> Result<(), Flaw> {
-        let LabelRule { first, classes, on_corrupt } = rule;
-        let start = self.len();
-        let class = |label: u8| usize::from(label).checked_sub(first).filter(|class| *class < classes);
-        for (index, &label) in labels.labels.iter().enumerate() {
-            if class(label).is_some() {
-                continue;
-            }
-            let problem = FormatProblem::Label { label: label.into(), first, classes };
-            let flaw = Flaw::new(labels.first_byte + index * labels.stride, problem);
-            if on_corrupt == OnCorrupt::Fail {
-                return Err(flaw);
-            }
-            self.unusable.insert(start + index, SampleError::new(labels.file, flaw));
-        }
-        // Skipped images have no class; any number will do.
-        self.push(block, labels.labels.iter().map(|&label| class(label).unwrap_or(0) as u8));
-        Ok(())
-    }
 }
 
 /// The name of a file in messages, without its folder.

@@ -20,9 +20,8 @@ pub struct OtherClass {
 
 impl fmt::Display for OtherClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |name: &Option<String>| match name {
-            Some(name) => format!("{name:?}"),
-            None => "not there".to_owned(),
+        let named = |name: &Option<String>| {
+            name.as_ref().map_or_else(|| "not there".to_owned(), |name| format!("{name:?}"))
         };
         write!(f, "{} {} was {}, and is {} now", self.what, self.index, named(&self.before), named(&self.now))
     }
@@ -63,10 +62,7 @@ impl SourceRecord {
     pub fn first_other_class(&self, source: &dyn Source) -> Option<OtherClass> {
         let (before, now) = (self.class_names.as_ref()?, source.class_names()?);
         let index = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index))?;
-        let what = match source.level() {
-            Some(_) => "token",
-            None => "class",
-        };
+        let what = if source.level().is_some() { "token" } else { "class" };
         Some(OtherClass { what, index, before: before.get(index).cloned(), now: now.get(index).cloned() })
     }
 

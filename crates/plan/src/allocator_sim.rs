@@ -168,7 +168,6 @@ impl AllocatorSim {
         self.time += 1;
     }
 
-    /// The number of the next event.
     pub(crate) fn next_event(&self) -> u32 {
         self.times.len() as u32
     }
@@ -201,7 +200,6 @@ impl AllocatorSim {
         more
     }
 
-    /// All inputs of an operation.
     pub(crate) fn inputs(&mut self, operation: &OperationIr) -> Vec<Handle> {
         operation.inputs().map(|ir| self.input(ir)).collect()
     }
@@ -233,7 +231,6 @@ impl AllocatorSim {
         self.born(bytes, layout, dtype)
     }
 
-    /// A kernel's workspace.
     pub(crate) fn workspace(&mut self, bytes: u64) -> Handle {
         self.born(bytes, Layout::contiguous(&[bytes as usize]), DType::U8)
     }
@@ -276,7 +273,6 @@ impl AllocatorSim {
         }
     }
 
-    /// Drops references.
     pub(crate) fn release_all(&mut self, handles: impl IntoIterator<Item = Handle>) {
         handles.into_iter().for_each(|handle| self.release(handle));
     }

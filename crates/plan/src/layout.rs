@@ -53,17 +53,13 @@ impl Layout {
         if self.offset != 0 || self.has_negative_strides() {
             return false;
         }
-        let mut expected = 1;
-        for (size, stride) in self.shape.iter().zip(&self.strides).rev() {
-            if *size == 1 {
-                continue;
-            }
-            if *stride != expected {
-                return false;
-            }
-            expected *= *size as isize;
-        }
-        true
+        let mut next: isize = 1;
+        let mut long = self.shape.iter().zip(&self.strides).rev().filter(|(size, _)| **size != 1);
+        long.all(|(size, stride)| {
+            let is_next = *stride == next;
+            next *= *size as isize;
+            is_next
+        })
     }
 
     pub(crate) fn swapped(mut self, first: usize, second: usize) -> Self {

@@ -26,7 +26,9 @@ pub struct Head {
 /// Simulates the backend's allocator over the recorded operations. The timeline has the bytes in use after each
 /// operation, by category.
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
-    let last_reads = last_reads(&recording.operations);
+    let operations = recording.operations.iter().enumerate();
+    let reads = operations.flat_map(|(index, it)| it.inputs().map(move |tensor| (tensor.id.value(), index)));
+    let last_reads: HashMap<u64, usize> = reads.collect();
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
     let (mut sim, rules) = simulated(backend, recording.is_on_own_threads);
     sim.graph = recording.is_checkpointed.then(Graph::default);
@@ -74,13 +76,6 @@ fn simulated(backend: Backend, is_on_own_threads: bool) -> (AllocatorSim, Rules)
     }
 }
 
-/// The index of the last operation that reads each tensor.
-fn last_reads(operations: &[OperationIr]) -> HashMap<u64, usize> {
-    let operations = operations.iter().enumerate();
-    let reads = operations.flat_map(|(index, it)| it.inputs().map(move |tensor| (tensor.id.value(), index)));
-    reads.collect()
-}
-
 struct Replay {
     sim: AllocatorSim,
     tensors: Vec<TensorLocation>,
@@ -98,10 +93,8 @@ impl Replay {
                 let name = self.sim.names.of(name);
                 self.steps.push(Span { kind: SpanKind::Step, name, start: next, end: next });
             }
-            Noted::Kept { bytes, what } => {
-                // Never released: the timeline ends before.
-                self.sim.keep(*bytes, what);
-            }
+            // Never released: the timeline ends before.
+            Noted::Kept { bytes, what } => self.sim.keep(*bytes, what),
             Noted::End => return false,
             Noted::Held { tensor, category, name } => {
                 if let (Category::Parameters, Some(graph)) = (category, &mut self.sim.graph) {

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, iter::Peekable, vec::IntoIter};
 
-use crate::{block::Block, draft::TensorLocation};
+use crate::{assemble::TensorLocation, block::Block};
 
 /// Finds the block of each tensor: pairs of indices `(block, tensor)`, ordered by block, then by event.
 pub fn match_blocks(blocks: &[Block], tensors: &[TensorLocation]) -> Vec<(u32, u32)> {

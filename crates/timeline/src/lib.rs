@@ -26,7 +26,6 @@
 mod assemble;
 mod block;
 mod category;
-mod draft;
 pub mod export;
 mod holders;
 mod holdings;
@@ -38,9 +37,9 @@ mod stages;
 mod timeline;
 mod track;
 
+pub use assemble::{Draft, TensorLocation};
 pub use block::Block;
 pub use category::Category;
-pub use draft::{Draft, TensorLocation};
 pub use holders::Holder;
 pub use holdings::match_blocks;
 pub use names::{Name, Names};

@@ -48,12 +48,10 @@ impl Runs {
         self.step_ends.get(after).copied()
     }
 
-    /// The run of an event.
     pub(super) fn of(&self, event: u32) -> Option<Run> {
         self.runs.get(self.runs.partition_point(|run| run.end <= event)).copied()
     }
 
-    /// All runs, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Run> {
         self.runs.iter().copied()
     }

@@ -74,16 +74,14 @@ impl Cifar10Settings {
 
     /// The folder with all files.
     fn folder(&self) -> Result<PathBuf, DataError> {
-        let missing = |folder: &Path| files().find(|name| !folder.join(name).exists());
         let within = self.path.join(FOLDER);
         let folder = if within.is_dir() { &within } else { &self.path };
-        match missing(folder) {
+        match files().find(|name| !folder.join(name).exists()) {
             None => Ok(folder.clone()),
-            Some(name) => Err(DataError::NoFile {
-                folder: folder.clone(),
-                expected: name.to_owned(),
-                can_be_fetched: true,
-            }),
+            Some(name) => {
+                let (folder, expected) = (folder.clone(), name.to_owned());
+                Err(DataError::NoFile { folder, expected, can_be_fetched: true })
+            }
         }
     }
 

@@ -5,9 +5,7 @@ use crate::{
     transform::ImageShape,
 };
 
-/// The size of every image.
 pub(crate) const SHAPE: ImageShape = ImageShape { channels: 3, height: 32, width: 32 };
-/// The number of classes.
 pub(crate) const CLASSES: usize = 10;
 /// The bytes of a record: the label, then the pixels by channel and row.
 pub(crate) const RECORD: usize = 1 + SHAPE.elements();

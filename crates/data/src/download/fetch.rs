@@ -141,12 +141,10 @@ impl PartFile {
 }
 
 fn verify_existing(remote: &Remote, target: &Path) -> Result<(), DownloadError> {
+    let expected = remote.sha256.clone();
     match sha256(target)? {
-        found if found == remote.sha256 => Ok(()),
-        found => {
-            let expected = remote.sha256.clone();
-            Err(DownloadError::OtherFile { path: target.to_owned(), found, expected })
-        }
+        found if found == expected => Ok(()),
+        found => Err(DownloadError::OtherFile { path: target.to_owned(), found, expected }),
     }
 }
 

@@ -57,12 +57,10 @@ pub(super) fn transfer(
         Err(ureq::Error::Transport(error)) => return Err(not_connected(error)),
     };
     let have = match response.status() {
+        206 if goes_on(&response, have, remote.bytes) => have,
         206 => {
-            if !goes_on(&response, have, remote.bytes) {
-                restart(part)?;
-                return Err(TransferError::Cut(io::Error::other("the server answered with another range")));
-            }
-            have
+            restart(part)?;
+            return Err(TransferError::Cut(io::Error::other("the server answered with another range")));
         }
         200 => {
             restart(part)?;

@@ -45,12 +45,9 @@ impl Unpack<'_> {
                 return Ok(());
             }
         }
-        match missing.first() {
-            Some(file) => {
-                Err(DownloadError::NotInArchive { archive: self.archive.to_owned(), file: (*file).clone() })
-            }
-            None => Ok(()),
-        }
+        missing.first().map_or(Ok(()), |&file| {
+            Err(DownloadError::NotInArchive { archive: self.archive.to_owned(), file: file.clone() })
+        })
     }
 
     fn write(&self, name: &str, entry: impl Read, path: &Path) -> Result<(), DownloadError> {

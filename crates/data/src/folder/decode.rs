@@ -60,15 +60,6 @@ pub(crate) enum DecodeError {
     Panicked,
 }
 
-impl From<ImageError> for DecodeError {
-    fn from(error: ImageError) -> Self {
-        match error {
-            ImageError::Limits(_) => Self::TooManyPixels,
-            error => Self::Image(error),
-        }
-    }
-}
-
 impl Decoder {
     /// The pixels of a file, resized to `shape`, by channel and row.
     pub(crate) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
@@ -147,7 +138,10 @@ fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
     limits.max_alloc = Some(MAX_ALLOCATION.get());
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(limits);
-    Ok(reader.decode()?)
+    reader.decode().map_err(|error| match error {
+        ImageError::Limits(_) => DecodeError::TooManyPixels,
+        error => DecodeError::Image(error),
+    })
 }
 
 /// Converts interleaved pixels to one plane per channel.

@@ -54,7 +54,6 @@ struct PixelCache {
 }
 
 impl PixelCache {
-    /// An empty cache for `images` images.
     fn new(images: usize) -> Self {
         Self { images: (0..images).map(|_| OnceLock::new()).collect(), pixel_bytes: AtomicU64::new(0) }
     }
@@ -74,7 +73,6 @@ impl PixelCache {
         Ok(slot.get().map(Box::as_ref).unwrap_or_default())
     }
 
-    /// The memory in use at present.
     fn host_bytes(&self) -> Bytes {
         let slots = self.images.len() * size_of::<OnceLock<Box<[u8]>>>();
         Bytes::new(self.pixel_bytes.load(Ordering::Relaxed) + slots as u64)

@@ -92,23 +92,19 @@ impl FolderPart {
         Ok(Self { starts: starts.collect(), root, classes, images })
     }
 
-    /// The folder of the part.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Number of images.
     pub(super) fn len(&self) -> usize {
         self.images
     }
 
-    /// The class of an image.
     pub(super) fn class(&self, index: usize) -> usize {
         // No class is empty, so the starts rise from 0.
         self.starts.partition_point(|&start| start <= index) - 1
     }
 
-    /// The path of an image.
     pub(super) fn path(&self, index: usize) -> PathBuf {
         let (class, file) = self.file(index);
         self.root.join(class).join(file)
@@ -121,7 +117,6 @@ impl FolderPart {
         Path::new(part).join(class).join(file).display().to_string()
     }
 
-    /// The memory of the list.
     pub(super) fn host_bytes(&self) -> Bytes {
         let files = self.classes.iter().flat_map(|class| &class.files);
         let bytes: usize = files.map(|file| size_of::<OsString>() + file.capacity()).sum();

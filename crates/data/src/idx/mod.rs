@@ -31,15 +31,12 @@ impl OpenSource for IdxSettings {
             None => find(&self.path, stems, kind, self.name.is_some()),
         };
         let [train_images, train_labels, test_images, test_labels] = &self.files;
-        let train = IdxFiles {
-            images: find(train_images, &["train-images"], "idx3")?,
-            labels: find(train_labels, &["train-labels"], "idx1")?,
-        };
-        let test = IdxFiles {
-            images: find(test_images, &["t10k-images", "test-images"], "idx3")?,
-            labels: find(test_labels, &["t10k-labels", "test-labels"], "idx1")?,
-        };
-        let (train, test) = (train.read(self)?, test.read(self)?);
+        let train_images = find(train_images, &["train-images"], "idx3")?;
+        let train_labels = find(train_labels, &["train-labels"], "idx1")?;
+        let test_images = find(test_images, &["t10k-images", "test-images"], "idx3")?;
+        let test_labels = find(test_labels, &["t10k-labels", "test-labels"], "idx1")?;
+        let train = IdxPart::read(train_images, train_labels, self)?;
+        let test = IdxPart::read(test_images, test_labels, self)?;
         let shape = train.shape;
         let class_names = self.name.map(KnownImages::class_names);
         let classes = self.classes.or(class_names.as_ref().map(Vec::len));
@@ -87,40 +84,33 @@ fn find(
     Err(DataError::NoFile { folder: folder.to_owned(), expected, can_be_fetched })
 }
 
-/// The files of one part.
-struct IdxFiles {
-    images: PathBuf,
-    labels: PathBuf,
-}
-
-/// The content of the files of one part.
-struct IdxContent {
-    part: IdxFiles,
+/// The files of one part and their content.
+struct IdxPart {
+    images_file: PathBuf,
+    labels_file: PathBuf,
     shape: ImageShape,
     pixels: Vec<u8>,
     labels: Vec<u8>,
 }
 
-impl IdxFiles {
-    fn read(self, settings: &IdxSettings) -> Result<IdxContent, DataError> {
+impl IdxPart {
+    fn read(images_file: PathBuf, labels_file: PathBuf, settings: &IdxSettings) -> Result<Self, DataError> {
         let limit = settings.max_file_bytes;
-        let images = read_file(&self.images, limit, |input| Idx::read(input, Content::IMAGES))?;
-        let labels = read_file(&self.labels, limit, |input| Idx::read(input, Content::LABELS))?.values;
+        let images = read_file(&images_file, limit, |input| Idx::read(input, Content::IMAGES))?;
+        let labels = read_file(&labels_file, limit, |input| Idx::read(input, Content::LABELS))?.values;
         if labels.len() != images.dims[0] {
-            let (images_file, images) = (file_name(&self.images), images.dims[0]);
+            let (images_file, images) = (file_name(&images_file), images.dims[0]);
             let problem = FormatProblem::Count { labels: labels.len(), images, images_file };
-            return Err(at_size(&self.labels, problem));
+            return Err(at_size(&labels_file, problem));
         }
         let (shape, pixels) = planar(images, settings.layout);
         if shape.channels != settings.channels {
             let problem = FormatProblem::Channels { found: shape.channels, expected: settings.channels };
-            return Err(at_size(&self.images, problem));
+            return Err(at_size(&images_file, problem));
         }
-        Ok(IdxContent { part: self, shape, pixels, labels })
+        Ok(Self { images_file, labels_file, shape, pixels, labels })
     }
-}
 
-impl IdxContent {
     /// The number of classes that the largest label implies.
     fn classes(&self, first_label: usize) -> usize {
         let largest = self.labels.iter().max().copied().unwrap_or(0);
@@ -136,22 +126,23 @@ impl IdxContent {
         /// Labels follow the type and one dimension.
         const LABELS_HEADER: usize = 8;
         if let Some(expected) = expected.filter(|expected| *expected != self.shape) {
+            let in_words = |shape: ImageShape| format!("{}×{}×{}", shape.channels, shape.height, shape.width);
             let (found, expected) = (in_words(self.shape), in_words(expected));
-            return Err(at_size(&self.part.images, FormatProblem::OtherSize { found, expected }));
+            return Err(at_size(&self.images_file, FormatProblem::OtherSize { found, expected }));
         }
         let block = PixelBlock {
-            file: file_name(&self.part.images),
+            file: file_name(&self.images_file),
             bytes: self.pixels,
             first: 0,
             stride: self.shape.elements(),
             count: self.labels.len(),
         };
-        let file = file_name(&self.part.labels);
+        let file = file_name(&self.labels_file);
         let labels = Labels { file: &file, first_byte: LABELS_HEADER, stride: 1, labels: self.labels };
         let rule = LabelRule { first: settings.first_label, classes, on_corrupt: settings.on_corrupt };
         let mut part = ImagePart::default();
         let pushed = part.push_labelled(block, labels, rule);
-        pushed.map_err(|flaw| DataError::Format(flaw.in_file(&self.part.labels)))?;
+        pushed.map_err(|flaw| DataError::Format(flaw.in_file(&self.labels_file)))?;
         Ok(part)
     }
 }
@@ -159,10 +150,6 @@ impl IdxContent {
 /// A problem with the sizes in the header, which follow the first four bytes.
 fn at_size(path: &Path, problem: FormatProblem) -> DataError {
     DataError::Format(Flaw::new(4u64, problem).in_file(path))
-}
-
-fn in_words(ImageShape { channels, height, width }: ImageShape) -> String {
-    format!("{channels}×{height}×{width}")
 }
 
 #[cfg(test)]

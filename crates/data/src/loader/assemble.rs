@@ -23,7 +23,6 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Number of batches of the epoch.
     pub(super) fn batches(&self) -> usize {
         self.order.batches()
     }

@@ -71,7 +71,11 @@ impl Prefetcher {
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
-        self.shared.stop();
+        let shelf = self.shared.lock();
+        // Set under the lock, so that no worker misses it between its check and its wait.
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        drop(shelf);
+        self.shared.room.notify_all();
         for worker in self.workers.drain(..) {
             // Panics of the source are caught in the worker, so its result has no more information.
             let _ = worker.join();
@@ -123,14 +127,6 @@ impl PrefetchState {
         drop(shelf);
         self.room.notify_all();
         Some(batch)
-    }
-
-    fn stop(&self) {
-        let shelf = self.lock();
-        // Set under the lock, so that no worker misses it between its check and its wait.
-        self.stopped.store(true, Ordering::Relaxed);
-        drop(shelf);
-        self.room.notify_all();
     }
 
     /// The shelf is consistent whenever the lock is free, so a poisoned lock is usable.

@@ -119,17 +119,14 @@ impl CsvTable {
         let width = self.names.len();
         match self.rows[row] {
             Ok(place) => Ok(&self.values[place * width..][..width]),
-            Err(BadRow { byte, line, column }) => Err(match column {
-                Some(column) => {
-                    let name = shortened(&self.names[column as usize]);
-                    format!("line {line} (byte {byte}): `{name}` is not a finite number")
-                }
-                None => {
-                    format!(
-                        "line {line} (byte {byte}): the row has a different number of fields than the header"
-                    )
-                }
-            }),
+            Err(BadRow { byte, line, column }) => {
+                let name = |column: u32| shortened(&self.names[column as usize]);
+                let problem = match column {
+                    Some(column) => format!("`{}` is not a finite number", name(column)),
+                    None => "the row has a different number of fields than the header".to_owned(),
+                };
+                Err(format!("line {line} (byte {byte}): {problem}"))
+            }
         }
     }
 
@@ -143,7 +140,6 @@ impl CsvTable {
         }
     }
 
-    /// Its memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.values.capacity() * size_of::<f32>() + self.rows.capacity() * size_of::<Result<usize, BadRow>>()
     }

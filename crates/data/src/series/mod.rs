@@ -58,7 +58,7 @@ impl CsvSettings {
         let border = rows - held_out.min(rows);
         let parts = Parts { train: 0..border, test: border..rows };
         for split in [Split::Train, Split::Test] {
-            let (rows, needed) = (parts.of(split).len(), self.window());
+            let (rows, needed) = (parts.of(split).len(), self.steps + self.horizon);
             let is_wanted = split == Split::Train || self.held_out > 0.0;
             if is_wanted && rows < needed {
                 return Err(DataError::TooFewRows { path: self.path.clone(), split, rows, needed });

@@ -85,11 +85,6 @@ impl CsvSettings {
         let more = self.targets.iter().filter(|name| !self.columns.contains(name));
         self.columns.iter().chain(more).cloned().collect()
     }
-
-    /// Rows of a window and its target together.
-    pub(super) fn window(&self) -> usize {
-        self.steps + self.horizon
-    }
 }
 
 #[cfg(test)]

@@ -47,11 +47,8 @@ fn texts(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 /// The text of a file, plain or as `.gz`.
 pub(crate) fn decode(mut input: Input<'_>) -> Result<String, Flaw> {
-    let bytes = input.rest()?;
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to() as u64;
-        Flaw::new(byte, FormatProblem::NotUtf8)
-    })
+    let text = String::from_utf8(input.rest()?);
+    text.map_err(|error| Flaw::new(error.utf8_error().valid_up_to(), FormatProblem::NotUtf8))
 }
 
 fn failed(path: &Path, source: io::Error) -> DataError {

@@ -146,9 +146,7 @@ impl Vocabulary {
     /// as unknown.
     pub fn decode(&self, indices: &[i32]) -> String {
         let mut text = String::new();
-        for index in indices {
-            self.append(&mut text, *index);
-        }
+        indices.iter().for_each(|index| self.append(&mut text, *index));
         text
     }
 

@@ -14,42 +14,28 @@ pub enum Normalize {
     Given(Statistics),
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum NormalizeChoice {
-    Auto,
-    None,
-    Given,
-}
-
 impl Normalize {
     /// Reads `normalize`, `mean` and `std`. If `mean` and `std` are set, `normalize` defaults to `given`.
     pub(super) fn read(section: &Section, channels: usize) -> Result<Self, ConfigError> {
-        let mean = section.numbers("mean", &[])?;
-        let std = section.numbers("std", &[])?;
-        let given = !mean.is_empty() || !std.is_empty();
-        let choice = section.choice(
-            "normalize",
-            if given { "given" } else { "auto" },
-            &[
-                ("auto", NormalizeChoice::Auto),
-                ("none", NormalizeChoice::None),
-                ("given", NormalizeChoice::Given),
-            ],
-        )?;
+        let given = Statistics { mean: section.numbers("mean", &[])?, std: section.numbers("std", &[])? };
+        let is_given = !given.mean.is_empty() || !given.std.is_empty();
+        let [auto, none, given] = [Self::Auto, Self::None, Self::Given(given)];
+        let choices = [("auto", &auto), ("none", &none), ("given", &given)];
+        let choice = section.choice("normalize", if is_given { "given" } else { "auto" }, &choices)?;
         match choice {
-            _ if given && choice != NormalizeChoice::Given => {
+            Self::Auto | Self::None if is_given => {
                 Err(section.invalid("normalize", "`given`, since `mean` and `std` are set"))
             }
-            NormalizeChoice::Auto => Ok(Self::Auto),
-            NormalizeChoice::None => Ok(Self::None),
-            NormalizeChoice::Given if !given => {
+            Self::Given(_) if !is_given => {
                 Err(section.invalid("normalize", "`auto` or `none`, since `mean` and `std` are not set"))
             }
-            NormalizeChoice::Given if mean.len() != channels || mean.iter().any(|mean| !mean.is_finite()) => {
+            Self::Given(Statistics { mean, .. })
+                if mean.len() != channels || mean.iter().any(|mean| !mean.is_finite()) =>
+            {
                 Err(section
                     .invalid("mean", format!("{}, together with `std`", one_per_channel(channels, ""))))
             }
-            NormalizeChoice::Given
+            Self::Given(Statistics { std, .. })
                 if std.len() != channels || !std.iter().all(|&std| std > 0.0 && std.is_finite()) =>
             {
                 Err(section.invalid(
@@ -57,7 +43,7 @@ impl Normalize {
                     format!("{}, together with `mean`", one_per_channel(channels, "positive ")),
                 ))
             }
-            NormalizeChoice::Given => Ok(Self::Given(Statistics { mean, std })),
+            _ => Ok(choice.clone()),
         }
     }
 

@@ -58,12 +58,8 @@ impl PixelSums {
     /// Adds the sums over other images of the same shape.
     pub fn merge(&mut self, other: &Self) {
         self.images += other.images;
-        for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
-            *sum += other;
-        }
-        for (square, other) in self.squares.iter_mut().zip(&other.squares) {
-            *square += other;
-        }
+        let sums = self.sums.iter_mut().zip(&other.sums);
+        sums.chain(self.squares.iter_mut().zip(&other.squares)).for_each(|(sum, other)| *sum += other);
     }
 
     /// The statistics of pixels from 0 to `white`. A constant channel gets standard deviation 1, so that normalisation is

@@ -49,15 +49,11 @@ fn replace(m: &mut AllocatorSim, input: Handle, layout: Option<Layout>, out: &Te
 /// x², x⁻¹ and the like are composed of other operations; x² reads x twice, so it is never in place.
 pub(super) fn power(m: &mut AllocatorSim, op: &ScalarOpIr) {
     let exponent = op.rhs.elem::<f64>();
-    if exponent == 1.0 {
-        let handle = m.input(&op.lhs);
-        return m.output(&op.out, handle);
+    if ![1.0, 2.0, -2.0].contains(&exponent) {
+        return unary(m, &op.lhs, &op.out);
     }
-    if exponent == 2.0 || exponent == -2.0 {
-        let handle = m.input(&op.lhs);
-        return replace(m, handle, None, &op.out);
-    }
-    unary(m, &op.lhs, &op.out);
+    let handle = m.input(&op.lhs);
+    if exponent == 1.0 { m.output(&op.out, handle) } else { replace(m, handle, None, &op.out) }
 }
 
 /// `binary_op`: into the left operand, else into the right one, if it has no other reference and is dense from the start of
@@ -80,8 +76,7 @@ pub(super) fn binary(m: &mut AllocatorSim, lhs: &TensorIr, rhs: &TensorIr, out: 
         return m.output(out, right);
     }
     let output = m.allocate(&out.shape[..], out.dtype);
-    m.release(left);
-    m.release(right);
+    m.release_all([left, right]);
     m.output(out, output);
 }
 
@@ -97,23 +92,12 @@ pub(super) fn activation(m: &mut AllocatorSim, operation: &OperationIr, activati
         | A::GeluBackward(op)
         | A::SigmoidBackward(op)
         | A::LogSigmoidBackward(op) => binary(m, &op.lhs, &op.rhs, &op.out),
-        A::LogSoftmax(op) => log_softmax(m, &op.input, &op.out),
+        // Burn composes it of the shifted logits, their exponentials during the sum, and the result in place.
+        A::LogSoftmax(op) => {
+            scalar(m, &op.input, &op.out);
+            let exponentials = m.allocate(&op.out.shape[..], op.out.dtype);
+            m.release(exponentials);
+        }
         A::Softmax(_) | A::Softmin(_) => operands::fresh(m, operation),
     }
-}
-
-/// Burn composes it of the shifted logits, their exponentials during the sum, and the result in place.
-fn log_softmax(m: &mut AllocatorSim, input: &TensorIr, out: &TensorIr) {
-    let logits = m.input(input);
-    let unique = m.is_unique(&logits) && logits.layout.starts_contiguous();
-    let shifted = if unique {
-        logits
-    } else {
-        let shifted = m.allocate(&out.shape[..], out.dtype);
-        m.release(logits);
-        shifted
-    };
-    let exponentials = m.allocate(&out.shape[..], out.dtype);
-    m.release(exponentials);
-    m.output(out, shifted);
 }

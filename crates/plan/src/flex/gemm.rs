@@ -118,8 +118,7 @@ impl Flex {
         let left = m.input(lhs);
         let right = m.input(rhs);
         let output = self.product(m, &left, &right, &out.shape[..], out.dtype);
-        m.release(left);
-        m.release(right);
+        m.release_all([left, right]);
         m.output(out, output);
     }
 
@@ -154,8 +153,7 @@ impl Flex {
         } else {
             product.run(m);
         }
-        m.release(left);
-        m.release(right);
+        m.release_all([left, right]);
         let output = half::narrowed(m, output, dtype);
         m.release_all(narrow);
         output
@@ -184,8 +182,7 @@ impl Flex {
         let features = out.shape[out.shape.len() - 1];
         let rows = out.shape.num_elements() / features.max(1);
         let mut output = self.product(m, &x, &weight, &[rows, features], out.dtype);
-        m.release(x);
-        m.release(weight);
+        m.release_all([x, weight]);
         output.layout = Layout::contiguous(&out.shape[..]);
         m.output(out, output);
     }
@@ -198,8 +195,7 @@ impl Flex {
         let gradient = m.input(&op.output_grad);
         let gradient = flattened(m, gradient);
         let output = self.product(m, &x, &gradient, &op.out.shape[..], op.out.dtype);
-        m.release(x);
-        m.release(gradient);
+        m.release_all([x, gradient]);
         m.output(&op.out, output);
     }
 }

@@ -1,7 +1,7 @@
 //! The allocations of burn-flex 0.22.0-pre.3 for each operation, read from its sources and tested against the meter.
 //!
 //! - A tensor is a counted reference to storage with a layout. Reshaping, slicing, transposing and broadcasting copy
-//!   nothing if the layout allows it ([`views`]).
+//!   nothing if the layout allows it ([`operands::view`]).
 //! - An element-wise operation writes into an operand without other references ([`elementwise`]).
 //! - Convolutions have workspaces: input and weights in another order, column tiles of each thread ([`conv`]).
 //! - Matrix products pack their operands, and keep one buffer per thread forever ([`gemm`]).
@@ -15,13 +15,11 @@ mod gemm;
 mod half;
 mod operands;
 mod reduce;
-mod views;
 
 use burn_ir::{BaseOperationIr, FloatOperationIr, ModuleOperationIr, NumericOperationIr, OperationIr};
 
 use crate::allocator_sim::AllocatorSim;
 
-/// The rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flex {
     threads: usize,
@@ -52,32 +50,28 @@ impl Flex {
             OperationIr::Activation(activation) => elementwise::activation(m, operation, activation),
             OperationIr::Module(module) => self.module(m, operation, module),
             OperationIr::Custom(custom) => custom::run(m, custom, self.threads),
-            OperationIr::Bool(_)
-            | OperationIr::Int(_)
-            | OperationIr::Init(_)
-            | OperationIr::Distributed(_)
-            | OperationIr::Drop(_) => operands::fresh(m, operation),
+            _ => operands::fresh(m, operation),
         }
     }
 
     fn base(&self, m: &mut AllocatorSim, operation: &OperationIr, base: &BaseOperationIr) {
         use BaseOperationIr::{Cast, Cat, Empty, Expand, Flip, Permute, Reshape, Slice, SwapDims, Zeros};
         match base {
-            Reshape(op) => views::reshape(m, &op.input, &op.out),
+            Reshape(op) => operands::reshape(m, &op.input, &op.out),
             SwapDims(op) => {
-                views::view(m, &op.input, &op.out, |layout| layout.clone().swapped(op.dim1, op.dim2));
+                operands::view(m, &op.input, &op.out, |layout| layout.clone().swapped(op.dim1, op.dim2));
             }
-            Permute(op) => views::view(m, &op.input, &op.out, |layout| layout.permuted(&op.axes)),
-            Flip(op) => views::view(m, &op.input, &op.out, |layout| layout.clone().flipped(&op.axes)),
-            Expand(op) => views::view(m, &op.input, &op.out, |layout| layout.expanded(&op.out.shape[..])),
-            Slice(op) => views::slice(m, op),
-            Cat(op) if op.tensors.len() == 1 => views::view(m, &op.tensors[0], &op.out, Clone::clone),
+            Permute(op) => operands::view(m, &op.input, &op.out, |layout| layout.permuted(&op.axes)),
+            Flip(op) => operands::view(m, &op.input, &op.out, |layout| layout.clone().flipped(&op.axes)),
+            Expand(op) => operands::view(m, &op.input, &op.out, |layout| layout.expanded(&op.out.shape[..])),
+            Slice(op) => operands::slice(m, op),
+            Cat(op) if op.tensors.len() == 1 => operands::view(m, &op.tensors[0], &op.out, Clone::clone),
             Cat(op) if op.dim == 0 => operands::strided(m, operation),
             Empty(op) | Zeros(op) => {
                 let output = operands::empty(m, &op.out.shape[..], op.out.dtype);
                 m.output(&op.out, output);
             }
-            Cast(op) if op.input.dtype == op.out.dtype => views::view(m, &op.input, &op.out, Clone::clone),
+            Cast(op) if op.input.dtype == op.out.dtype => operands::view(m, &op.input, &op.out, Clone::clone),
             Cast(op) if op.input.dtype.is_float() => half::cast(m, op),
             _ => operands::fresh(m, operation),
         }

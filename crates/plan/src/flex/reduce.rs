@@ -14,8 +14,7 @@ pub(super) fn along(m: &mut AllocatorSim, op: &ReduceDimOpIr) {
     let copies = !input.layout.is_contiguous() && (op.axis > 1 || behind > 1);
     let read = if copies { contiguous(m, &input) } else { m.share(&input) };
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
-    m.release(read);
-    m.release(input);
+    m.release_all([read, input]);
     m.output(&op.out, output);
 }
 
@@ -24,8 +23,7 @@ pub(super) fn index(m: &mut AllocatorSim, op: &ReduceDimOpIr) {
     let input = m.input(&op.input);
     let read = contiguous(m, &input);
     let wide = m.allocate(&op.out.shape[..], DType::I64);
-    m.release(read);
-    m.release(input);
+    m.release_all([read, input]);
     let output = narrow(m, wide, &op.out);
     m.output(&op.out, output);
 }
@@ -36,8 +34,7 @@ pub(super) fn max_pool_with_indices(m: &mut AllocatorSim, op: &MaxPool2dWithIndi
     let read = contiguous(m, &input);
     let output = m.allocate(&op.out.shape[..], op.out.dtype);
     let wide = m.allocate(&op.out_indices.shape[..], DType::I64);
-    m.release(read);
-    m.release(input);
+    m.release_all([read, input]);
     let indices = narrow(m, wide, &op.out_indices);
     m.output(&op.out, output);
     m.output(&op.out_indices, indices);

@@ -99,7 +99,7 @@ fn rising(mut anchors: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::{
-        export::sample,
+        export::tests::sample,
         timeline::{Clock, Origin},
     };
 

@@ -162,7 +162,7 @@ impl<'a> Shapes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::export::tests::sample;
 
     #[test]
     fn columns_are_differences_and_numbers() {

@@ -132,7 +132,7 @@ fn note(timeline: &Timeline, overlay: Option<&Timeline>) -> Option<&'static str>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::export::tests::sample;
 
     fn text(timeline: &Timeline, overlay: Option<&Timeline>) -> String {
         let mut out = Vec::new();

@@ -103,7 +103,7 @@ fn device<'a>(shown: &PageDevice<'a>, end: u64) -> Device<'a> {
 mod tests {
     use super::*;
     use crate::{
-        export::sample,
+        export::tests::sample,
         timeline::{Origin, Timeline},
     };
 

@@ -167,7 +167,7 @@ impl Lines<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{export::sample, timeline::Origin};
+    use crate::{export::tests::sample, timeline::Origin};
 
     fn lines(timeline: &Timeline) -> Vec<serde_json::Value> {
         lines_of(&[timeline])

@@ -24,10 +24,10 @@ mod page;
 mod perfetto;
 mod pickle;
 mod placement;
-#[cfg(test)]
-mod sample;
 mod snapshot;
 mod svg;
+#[cfg(test)]
+mod tests;
 
 pub use chart::{Comparison, ComparisonRow, chart};
 pub use file::write_file;

@@ -164,7 +164,7 @@ fn microseconds(timeline: &Timeline, event: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::export::tests::sample;
 
     fn trace(timelines: &[&Timeline]) -> Value {
         let mut out = Vec::new();

@@ -67,7 +67,6 @@ impl<'a> Pickler<'a> {
         self.out.write_all(b"\x89")
     }
 
-    /// `(0, 0)`.
     pub(super) fn pair_of_zeros(&mut self) -> io::Result<()> {
         self.out.write_all(b"K\0K\0\x86")
     }

@@ -7,7 +7,6 @@ use crate::timeline::{Origin, Timeline};
 /// The allocation or the free of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Action {
-    /// The event.
     pub(super) event: u32,
     /// The block's index.
     pub(super) block: usize,
@@ -166,7 +165,7 @@ fn best_fit(timeline: &Timeline, actions: &[Action]) -> Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample;
+    use crate::export::tests::sample;
 
     fn place(timeline: &Timeline) -> Placement {
         Placement::new(timeline, &actions(timeline))

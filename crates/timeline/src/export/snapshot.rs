@@ -209,7 +209,6 @@ impl<'a> Content<'a> {
     }
 }
 
-/// An entry of the trace.
 struct Entry {
     /// PyTorch's name of it.
     action: &'static str,
@@ -275,7 +274,7 @@ fn settings(pickler: &mut Pickler<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{export::sample, timeline::Origin};
+    use crate::{export::tests::sample, timeline::Origin};
 
     #[test]
     fn the_device_index_is_the_number_in_its_name() {

@@ -294,7 +294,6 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Writes a label at a position.
 fn text(class: &str, x: f64, y: f64, label: &str, out: &mut dyn Write) -> io::Result<()> {
     let (x, y) = (number(x), number(y));
     writeln!(out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", Text(label))
@@ -308,7 +307,7 @@ fn text_width(text: &str, size: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{export::sample, timeline::Origin};
+    use crate::{export::tests::sample, timeline::Origin};
 
     fn picture(timeline: &Timeline) -> String {
         let mut out = Vec::new();

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A timeline without events.
-pub(super) fn empty(origin: Origin) -> Timeline {
+pub(crate) fn empty(origin: Origin) -> Timeline {
     let clock = match origin {
         Origin::Planned => Clock::Operations,
         Origin::Measured => Clock::Nanoseconds,
@@ -22,7 +22,7 @@ pub(super) fn empty(origin: Origin) -> Timeline {
 }
 
 /// The step on one of several devices, which waits for another and has an all-reduce in flight.
-pub(super) fn on_a_device(device: &str) -> Timeline {
+pub(crate) fn on_a_device(device: &str) -> Timeline {
     let span = |kind, name, number, start, end| TrackSpan { kind, name, number, start, end };
     let spans = vec![
         span(TrackKind::Idle, "waits for device 0", None, 0, 1_500),
@@ -36,7 +36,7 @@ pub(super) fn on_a_device(device: &str) -> Timeline {
 }
 
 /// One step: a parameter, an activation, a workspace, a gradient that becomes optimizer state in place.
-pub(super) fn step(origin: Origin) -> Timeline {
+pub(crate) fn step(origin: Origin) -> Timeline {
     let mut timeline = empty(origin);
     timeline.limit_bytes = Some(Bytes::mib(1));
     let unit = if origin == Origin::Planned { 1 } else { 1_500 };

@@ -1,0 +1,3 @@
+//! What the tests of the exporters share.
+
+pub(crate) mod sample;
