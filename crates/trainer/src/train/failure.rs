@@ -1,16 +1,16 @@
-//! A failed training keeps what can be kept, and explains the error.
+//! A failed training keeps what can be kept, and explains the error. One that will not fit is adapted.
 
 use std::path::PathBuf;
 
 use oomph_config::OnOom;
 use oomph_core::{Phase, current_device};
 
-use oomph_advice::out_of_memory::{Kept, OomContext, OutOfMemory};
+use oomph_advice::out_of_memory::{self, Advice, Kept, OomContext, OutOfMemory};
 use oomph_engine::{exhausted::Shortage, session::Session};
-use oomph_runs::{Event, RunDirectory, state::Checkpoint};
+use oomph_runs::{Adapted, Event, RunDirectory, state::Checkpoint};
 
 use super::training::Training;
-use crate::{TrainError, adapted::adapted, memory_log::MemoryLog};
+use crate::{TrainError, memory_log::MemoryLog};
 
 /// The directory of out-of-memory reports, within a run directory.
 pub(super) const REPORT: &str = "out-of-memory";
@@ -120,4 +120,27 @@ pub(super) fn at_start(
             ..OomContext::default()
         })
     })
+}
+
+/// The event of a training that takes an advice.
+fn adapted(advice: &Advice, step: usize, because: String) -> Adapted {
+    Adapted {
+        step,
+        settings: advice.settings.iter().cloned().collect(),
+        planned_peak_bytes: advice.planned_peak_bytes,
+        because,
+    }
+}
+
+/// Changes a session to fit, if its plan does not and `memory.on_oom = "adapt"`. Only levers that keep the mathematics are
+/// used. `None` where nothing changes.
+///
+/// # Errors
+/// Where no such change makes the training fit.
+pub fn adapt(session: &Session) -> Result<Option<(Session, Adapted)>, TrainError> {
+    let adaptation = out_of_memory::adapt(session)?;
+    Ok(adaptation.map(|found| {
+        let adapted = adapted(&found.advice, 0, found.because);
+        (found.session, adapted)
+    }))
 }

@@ -29,6 +29,8 @@ use crate::{
     tensor_log::TensorLog,
 };
 
+pub use failure::adapt;
+
 /// The options of [`train`](crate::train).
 #[derive(Clone, Debug, Default)]
 pub struct TrainOptions {
