@@ -92,6 +92,7 @@ impl<'a> Driver<'a> {
             command(replicas, RankCommand::Evaluate(most))?;
         }
         replicas.share_statistics(&mut self.stepper.model)?;
-        evaluate_batches(self.session, PlacedModel::of(&self.stepper), most, observer, stop)
+        let placed = PlacedModel { model: &self.stepper.model, layout: self.stepper.layout() };
+        evaluate_batches(self.session, placed, most, observer, stop)
     }
 }

@@ -1,7 +1,7 @@
 use oomph_core::{Phase, phase};
 use oomph_engine::{
     exhausted,
-    record::{OptimizerRecord, restore_model, restored_carried},
+    record::{restore_model, restored_carried},
     session::{EpochCut, Session},
     step::Stepper,
 };
@@ -11,7 +11,7 @@ use oomph_runs::state::{Checkpoint, StateError, TrainProgress};
 use crate::{
     TrainError,
     lr_schedule::steps_per_epoch,
-    open::{off_device, own_rows, stepper_to_restore},
+    open::{off_device, rows_of, stepper_to_restore},
 };
 
 /// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
@@ -35,7 +35,11 @@ pub(crate) fn restored(
     });
     // The next step of a split model moves the state to the devices of its parameters.
     off_device(session, || {
-        place(&mut state.optimizer);
+        // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
+        // given, and the buffers of the record are the host's.
+        for tensor in state.optimizer.tensors.values_mut() {
+            tensor.values = tensor.values.as_slice().to_vec();
+        }
         stepper.optimizer.restore(state.optimizer, &device)
     })?;
     // A run that had another precision begins with a new loss scale.
@@ -44,18 +48,10 @@ pub(crate) fn restored(
     stepper.place_carried(match session.replicas.is_alone() {
         true => carried,
         // Each rank carries the state of its own rows.
-        false => carried.rows(own_rows(session)),
+        false => carried.rows(rows_of(session, session.replicas.rank(), session.replicas.world_size())),
     });
     exhausted::check()?;
     Ok((stepper, state.progress))
-}
-
-/// Copies the recorded tensors into memory of the current account, one at a time. On the CPU the optimizer keeps the
-/// buffers that it is given, and the buffers of the record are the host's.
-fn place(record: &mut OptimizerRecord) {
-    for tensor in record.tensors.values_mut() {
-        tensor.values = tensor.values.as_slice().to_vec();
-    }
 }
 
 /// Checks that a position within an epoch still means the same: epochs must be cut into the same batches.

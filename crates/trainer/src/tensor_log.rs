@@ -36,12 +36,6 @@ impl TensorLog {
         // A panicking thread leaves complete notes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Drops the notes of lost events. Every step notes the parameters again.
-    fn forget_lost(notes: &mut Vec<(usize, Note)>) {
-        let oldest = record::oldest_event();
-        notes.retain(|(_, note)| note.next_event >= oldest);
-    }
 }
 
 impl Watch for TensorLog {
@@ -50,7 +44,9 @@ impl Watch for TensorLog {
             let Storage::Address(address) = Storage::of(tensor) else { return };
             let mut notes = self.notes();
             if notes.len() == notes.capacity() && notes.len() >= MANY {
-                Self::forget_lost(&mut notes);
+                // Every step notes the parameters again.
+                let oldest = record::oldest_event();
+                notes.retain(|(_, note)| note.next_event >= oldest);
             }
             let note = Note {
                 next_event: record::next_event(),

@@ -9,8 +9,6 @@ use oomph_engine::{
     session::{Session, threads_of_each},
 };
 
-use crate::device::has_nccl;
-
 /// The session of one rank, on the device `name`.
 pub(crate) fn rank_session(
     session: &Session,
@@ -30,20 +28,9 @@ pub(crate) fn rank_session(
     }
 }
 
-/// The rows of a batch that this rank trains on.
-pub(crate) fn own_rows(session: &Session) -> Range<usize> {
-    rows_of(session, session.replicas.rank(), session.replicas.world_size())
-}
-
 /// The rows of a batch that rank `rank` of `world` trains on.
 pub(crate) fn rows_of(session: &Session, rank: usize, world: usize) -> Range<usize> {
     oomph_parallel::rows(session.config.train.batch, rank, world)
-}
-
-/// Whether NCCL can all-reduce among these devices: different GPUs, with NCCL under a name that Burn looks for. Burn panics
-/// where NCCL is missing.
-pub(crate) fn can_use_nccl(names: &[DeviceName]) -> bool {
-    are_different_gpus(names) && has_nccl()
 }
 
 /// Whether all devices are GPUs, and no GPU is named twice.

@@ -94,15 +94,11 @@ fn assemble(
         splits: SplitCache::default(),
     };
     let session = session.with_limits(limits);
-    check_recomputed(&session)?;
+    if let Recompute::Named(named) = &session.config.memory.recompute {
+        let stages: Vec<&str> = session.stages.iter().map(String::as_str).collect();
+        check_names(&session.config, "memory.recompute", named, &stages)?;
+    }
     Ok(session)
-}
-
-/// Checks that `memory.recompute` names stages of the model.
-fn check_recomputed(session: &Session) -> Result<(), SessionError> {
-    let Recompute::Named(named) = &session.config.memory.recompute else { return Ok(()) };
-    let stages: Vec<&str> = session.stages.iter().map(String::as_str).collect();
-    Ok(check_names(&session.config, "memory.recompute", named, &stages)?)
 }
 
 /// Starts the compute threads. Without `device.threads`, threads that already run are fine.

@@ -44,7 +44,7 @@ impl Training<'_> {
         OomContext {
             device,
             seen: self.memory.log.as_ref().and_then(|log| log.seen_on(on, error)),
-            reserved_bytes: self.memory.gauge.reserved_bytes(),
+            reserved_bytes: self.memory.gauge.reserved_bytes,
             run: Some((self.log.run.path().to_owned(), self.keep(error))),
             directory: Some(self.log.run.path().join(REPORT)),
             ..OomContext::default()

@@ -12,6 +12,7 @@ use oomph_memory::{Account, charge};
 use oomph_runs::{
     Adapted, Event, Observer, Started, WeightsFile, environment,
     state::{Checkpoint, TrainProgress},
+    tensorboard::EventFile,
 };
 
 use super::{
@@ -142,7 +143,8 @@ fn report(
     let file = weights.as_ref().map(|weights| WeightsFile { path: &weights.path, sha256: &weights.sha256 });
     training.log.run.describe(&training.config, &environment(&session.device_names(), file))?;
     if session.config.run.tensorboard {
-        training.log.begin_event_file(training.progress.step)?;
+        let (path, step) = (training.log.run.path(), training.progress.step);
+        training.log.event_file = Some(charge(Account::Host, || EventFile::create(path, step))?);
     }
     training.log.event(Event::Started(started(training, checkpoint)))?;
     let model = &training.driver.stepper.model;

@@ -5,7 +5,7 @@ use oomph_core::Bytes;
 use oomph_data::SourceRecord;
 use oomph_engine::session::Session;
 use oomph_memory::{Account, charge};
-use oomph_runs::{Event, Observer, RunDirectory, RunError, state::TrainProgress, tensorboard::EventFile};
+use oomph_runs::{Event, Observer, RunDirectory, state::TrainProgress, tensorboard::EventFile};
 
 use super::histograms::Histograms;
 use crate::{
@@ -62,13 +62,6 @@ impl RunLog<'_> {
     /// Logs and reports a warning.
     pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
         self.event(Event::Warning { message })
-    }
-
-    /// Begins the TensorBoard event file after `first_step` steps.
-    pub(super) fn begin_event_file(&mut self, first_step: usize) -> Result<(), RunError> {
-        let file = charge(Account::Host, || EventFile::create(self.run.path(), first_step))?;
-        self.event_file = Some(file);
-        Ok(())
     }
 
     /// Logs the error that ended the run. The caller gets the error itself.
