@@ -23,12 +23,7 @@ pub(crate) enum Moment {
     /// An epoch is over.
     Epoch,
     /// Metrics are logged.
-    Logged {
-        /// Reserved bytes.
-        reserved: Bytes,
-        /// Bytes in use.
-        in_use: Bytes,
-    },
+    Logged { reserved: Bytes, in_use: Bytes },
 }
 
 impl Cleaner {

@@ -117,7 +117,6 @@ pub(crate) struct Gauged {
 }
 
 impl Gauge {
-    /// A gauge of `devices` devices.
     pub(crate) fn new(device: &Device, devices: usize) -> Self {
         Self { device: device.clone(), devices, highest: Bytes::default(), reserved_bytes: None }
     }

@@ -29,7 +29,6 @@ pub(crate) struct Driver<'a> {
     leads: bool,
 }
 
-/// A step that was done.
 pub(crate) struct DrivenStep {
     /// The number of the step, from 1.
     pub(crate) number: usize,
@@ -37,7 +36,6 @@ pub(crate) struct DrivenStep {
     pub(crate) outcome: StepOutcome,
     /// Samples of the batch on this rank.
     pub(crate) samples: usize,
-    /// When it began.
     pub(crate) begun: Instant,
 }
 

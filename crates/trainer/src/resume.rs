@@ -27,7 +27,6 @@ pub enum Resume {
 pub(crate) struct StartPoint {
     pub(crate) run: RunDirectory,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Warnings about the choice.
     pub(crate) warnings: Vec<String>,
 }
 

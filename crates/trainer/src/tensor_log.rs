@@ -18,7 +18,6 @@ pub(crate) struct TensorLog(Arc<Mutex<Vec<(usize, Note)>>>);
 const MANY: usize = 10_000;
 
 impl TensorLog {
-    /// The notes of a device.
     pub(crate) fn notes_of(&self, device: usize) -> Vec<Note> {
         self.notes_since(device, 0)
     }

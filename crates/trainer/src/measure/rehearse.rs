@@ -102,7 +102,6 @@ fn lead(
 /// Evaluation batches that show the needs of an evaluation.
 const SOME_BATCHES: usize = 2;
 
-/// The steps so far.
 #[derive(Default)]
 struct Rehearsed {
     /// Steps on whole batches.

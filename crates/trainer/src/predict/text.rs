@@ -67,7 +67,6 @@ pub fn continue_text<E: From<TrainError>>(
     reported
 }
 
-/// A text in the making.
 struct Writer<'a> {
     session: &'a Session,
     model: Stages,

@@ -77,13 +77,6 @@ impl Training<'_> {
     }
 }
 
-/// What a failed training left: its run directory and its state. Saving needs all ranks, so it is not saved if another
-/// rank ran out of memory.
-pub(super) fn left(training: &Training<'_>) -> (PathBuf, Kept) {
-    let reason = "the ranks cannot save without the failed rank".to_owned();
-    (training.log.run.path().to_owned(), training.saves.before(reason))
-}
-
 /// Adds to the error of another rank what is left of the run.
 pub(super) fn of_rank(mut error: TrainError, left: Option<(PathBuf, Kept)>) -> TrainError {
     if let TrainError::Rank { source, .. } = &mut error

@@ -99,7 +99,7 @@ pub(super) fn start<'a>(
         driver: Driver::leading(session, stepper, progress.step),
         losses: LossAccumulator::default(),
         clock: TrainClock {
-            stopwatch: Stopwatch::new(),
+            stopwatch: Stopwatch::default(),
             started: Instant::now(),
             earlier_seconds: progress.seconds,
         },
