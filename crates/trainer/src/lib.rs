@@ -49,7 +49,6 @@ pub mod predict;
 pub mod profile;
 mod progress;
 mod ranks;
-mod restore;
 mod resume;
 mod stop;
 mod tensor_log;

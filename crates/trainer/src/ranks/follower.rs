@@ -19,7 +19,7 @@ use crate::{
     memory_log::MemoryLog,
     open::new_stepper,
     progress::LossAccumulator,
-    restore::restored,
+    resume::restored,
     tensor_log::TensorLog,
 };
 

@@ -33,8 +33,7 @@ use crate::{
     open::{check_weights, new_stepper},
     progress::{LossAccumulator, Stopwatch},
     ranks::broadcast_start,
-    restore::restored,
-    resume::StartPoint,
+    resume::{StartPoint, restored},
     tensor_log::TensorLog,
 };
 
