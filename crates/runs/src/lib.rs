@@ -16,7 +16,6 @@
 //!
 //! This crate trains nothing and prints nothing.
 
-mod early_stopping;
 mod event;
 #[doc(hidden)]
 pub mod parsers;
@@ -24,7 +23,6 @@ mod run;
 pub mod state;
 pub mod tensorboard;
 
-pub use early_stopping::EarlyStopping;
 pub use event::{
     Adapted, DeviceMetrics, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer,
     Quiet, Saved, Started, StepMetrics, Tick,
@@ -32,3 +30,4 @@ pub use event::{
 pub use run::{
     RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary, WeightsFile, environment, host_name,
 };
+pub use state::EarlyStopping;

@@ -23,12 +23,7 @@ pub(crate) enum Moment {
     /// An epoch is over.
     Epoch,
     /// Metrics are logged.
-    Logged {
-        /// Reserved bytes.
-        reserved: Bytes,
-        /// Bytes in use.
-        in_use: Bytes,
-    },
+    Logged { reserved: Bytes, in_use: Bytes },
 }
 
 impl Cleaner {
@@ -57,10 +52,9 @@ impl Cleaner {
 /// synchronisation on a GPU.
 fn pays(when: Cleanup, moment: Moment, limit_bytes: Option<Bytes>) -> bool {
     match (when, moment) {
-        (Cleanup::Never, _) => false,
+        (Cleanup::Never, _) | (Cleanup::Auto, Moment::Epoch) => false,
         (Cleanup::EachEpoch, moment) => moment == Moment::Epoch,
         (Cleanup::Auto, Moment::Initialised | Moment::Evaluation) => true,
-        (Cleanup::Auto, Moment::Epoch) => false,
         (Cleanup::Auto, Moment::Logged { reserved, in_use }) => {
             let Some(limit) = limit_bytes else { return false };
             // Nine tenths of the limit are reserved, and a tenth of the reserved bytes is unused.

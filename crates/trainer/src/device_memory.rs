@@ -103,8 +103,8 @@ pub(crate) struct Gauge {
     /// CPU devices of this process.
     devices: usize,
     highest: Bytes,
-    /// Reserved bytes at the last look.
-    reserved: Option<Bytes>,
+    /// Reserved bytes of a GPU at the last look. A failed GPU cannot be read again.
+    pub(crate) reserved_bytes: Option<Bytes>,
 }
 
 /// One look at a [`Gauge`].
@@ -117,14 +117,8 @@ pub(crate) struct Gauged {
 }
 
 impl Gauge {
-    /// A gauge of `devices` devices.
     pub(crate) fn new(device: &Device, devices: usize) -> Self {
-        Self { device: device.clone(), devices, highest: Bytes::default(), reserved: None }
-    }
-
-    /// Reserved bytes of a GPU at the last look. A failed GPU cannot be read again.
-    pub(crate) fn reserved_bytes(&self) -> Option<Bytes> {
-        self.reserved
+        Self { device: device.clone(), devices, highest: Bytes::default(), reserved_bytes: None }
     }
 
     pub(crate) fn look(&mut self) -> Gauged {
@@ -137,7 +131,7 @@ impl Gauge {
             return Gauged { in_use_bytes, peak_in_use_bytes, pools };
         };
         self.highest = self.highest.max(reading.in_use_bytes);
-        self.reserved = Some(reading.reserved_bytes);
+        self.reserved_bytes = Some(reading.reserved_bytes);
         Gauged { in_use_bytes: reading.in_use_bytes, peak_in_use_bytes: self.highest, pools }
     }
 }

@@ -29,7 +29,6 @@ pub(crate) struct Driver<'a> {
     leads: bool,
 }
 
-/// A step that was done.
 pub(crate) struct DrivenStep {
     /// The number of the step, from 1.
     pub(crate) number: usize,
@@ -37,7 +36,6 @@ pub(crate) struct DrivenStep {
     pub(crate) outcome: StepOutcome,
     /// Samples of the batch on this rank.
     pub(crate) samples: usize,
-    /// When it began.
     pub(crate) begun: Instant,
 }
 
@@ -92,6 +90,7 @@ impl<'a> Driver<'a> {
             command(replicas, RankCommand::Evaluate(most))?;
         }
         replicas.share_statistics(&mut self.stepper.model)?;
-        evaluate_batches(self.session, PlacedModel::of(&self.stepper), most, observer, stop)
+        let placed = PlacedModel { model: &self.stepper.model, layout: self.stepper.layout() };
+        evaluate_batches(self.session, placed, most, observer, stop)
     }
 }

@@ -21,7 +21,6 @@ use oomph_engine::{
     part::{Evaluated, compare_evaluated, evaluate_placed},
     record::restore_model,
     session::{Session, backend, mark_step},
-    step::Stepper,
     task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
@@ -170,13 +169,6 @@ pub fn evaluate(
 pub(crate) struct PlacedModel<'a> {
     pub(crate) model: &'a Stages,
     pub(crate) layout: &'a Layout,
-}
-
-impl<'a> PlacedModel<'a> {
-    /// The model and the layout of a stepper.
-    pub(crate) fn of(stepper: &'a Stepper) -> Self {
-        Self { model: &stepper.model, layout: stepper.layout() }
-    }
 }
 
 /// Evaluates a placed model on at most the first `most` batches. Otherwise as [`evaluate`].

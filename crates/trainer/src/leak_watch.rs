@@ -18,7 +18,7 @@ pub(crate) struct LeakCheck {
     /// Samples of the last evaluation batch.
     last_eval_batch: usize,
     /// Events of an evaluation that the observer has and the run's log lacks.
-    reported: Vec<Event>,
+    pub(crate) reported: Vec<Event>,
 }
 
 impl LeakCheck {
@@ -46,11 +46,6 @@ impl LeakCheck {
         observer: &'a mut dyn Observer,
     ) -> Watching<'a> {
         Watching { leaks: self, step, observer }
-    }
-
-    /// Events of evaluations since the last call.
-    pub(crate) fn take_reported(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.reported)
     }
 
     fn check(&mut self, step: Option<usize>, point: Point) -> Vec<Event> {

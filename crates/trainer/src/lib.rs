@@ -32,7 +32,6 @@
 //! The trainer leaves the step to `oomph-engine`, plans to `oomph-advice`, files on disk to `oomph-runs` and the command
 //! line to `oomph-cli`.
 
-mod adapted;
 mod batches;
 mod cleanup;
 pub mod device;
@@ -41,7 +40,6 @@ mod driver;
 mod error;
 mod evaluate;
 pub mod export;
-mod last_step;
 mod leak_watch;
 mod lr_schedule;
 pub mod measure;
@@ -51,13 +49,11 @@ pub mod predict;
 pub mod profile;
 mod progress;
 mod ranks;
-mod restore;
 mod resume;
 mod stop;
 mod tensor_log;
 mod train;
 
-pub use adapted::adapt;
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights};
@@ -70,4 +66,4 @@ pub use open::{
 pub use ranks::follow;
 pub use resume::Resume;
 pub use stop::{Stop, StopReason};
-pub use train::{TrainOptions, train};
+pub use train::{TrainOptions, adapt, train};

@@ -4,14 +4,14 @@ use std::{
 };
 
 use oomph_config::DeviceName;
-use oomph_core::current_device;
+use oomph_core::{Bytes, current_device};
 use oomph_memory::{
     Account, charge,
-    record::{self, Notes, Recording},
+    record::{self, Note, Notes, Recording},
 };
 use oomph_model::Stages;
 use oomph_timeline::{
-    Split, Timeline,
+    Category, Split, Timeline,
     export::{self, Page},
 };
 
@@ -22,7 +22,7 @@ use oomph_engine::{
     watch,
 };
 
-use crate::{last_step::LastStep, tensor_log::TensorLog};
+use crate::tensor_log::TensorLog;
 
 /// The newest allocations of a training, for out-of-memory reports and requested timelines.
 #[derive(Debug)]
@@ -85,18 +85,16 @@ impl MemoryLog {
 
     /// Call it before an optimizer step is marked.
     pub(crate) fn step_begins(&mut self, stepper: &Stepper) {
-        self.last_step.begins(&stepper.optimizer);
+        let last = &mut self.last_step;
+        last.has_state = stepper.optimizer.has_state();
+        last.before = last.first_event;
+        last.first_event = record::next_event();
     }
 
     /// Bytes in use at the peak of the last optimizer step, by category. `None` where the recording has lost a part of the
     /// step.
     pub(crate) fn last_step(&mut self, stepper: &Stepper) -> Option<Split> {
         self.last_step.peak(&self.log, &self.notes, stepper)
-    }
-
-    /// The timeline of each device.
-    fn timelines(&self) -> Vec<Timeline> {
-        timelines(&record::dump_devices(0), &self.log, &self.notes, &self.devices)
     }
 
     /// The timeline until memory ran out.
@@ -117,7 +115,7 @@ impl MemoryLog {
     /// Writes the timelines as a page in `directory`.
     pub(crate) fn write_page(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let path = directory.join(name);
-        let timelines = self.timelines();
+        let timelines = timelines(&record::dump_devices(0), &self.log, &self.notes, &self.devices);
         if let [first, others @ ..] = &timelines[..] {
             let page = others.iter().fold(Page::new(first), |page, timeline| page.and(timeline, None));
             export::write_file(&path, |out| export::html(&page, out))?;
@@ -174,4 +172,54 @@ pub(crate) fn notes<'a>(session: &Session, stages: impl Iterator<Item = &'a str>
         stages: stages.map(str::to_owned).collect(),
         tensors: Vec::new(),
     }
+}
+
+/// Finds the bytes in use at the peak of the last optimizer step, by category.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastStep {
+    /// The event that marks the step.
+    first_event: u64,
+    /// The mark of the step before. Its notes have the addresses of tensors that the last step finds.
+    before: u64,
+    /// Whether the step found optimizer state.
+    has_state: bool,
+    /// Bytes of optimizer state, once counted. They do not change.
+    state_bytes: Option<Bytes>,
+}
+
+impl LastStep {
+    /// `None` where the recording has lost a part of the step.
+    fn peak(&mut self, log: &TensorLog, notes: &Notes, stepper: &Stepper) -> Option<Split> {
+        charge(Account::Host, || {
+            let recording = record::dump_since(self.first_event);
+            if recording.first_event != self.first_event || recording.events.is_empty() {
+                return None;
+            }
+            let sized = |note: Note| if note.next_event < self.first_event { note } else { sized(note) };
+            let held = log.notes_since(recording.device, self.before).into_iter().map(sized).collect();
+            let timeline = recording.timeline(&Notes { tensors: held, ..notes.clone() });
+            let mut split = timeline.peak().categories;
+            if self.has_state {
+                // State from an earlier step changes in place, so this step has no event of it.
+                let state_bytes = *self.state_bytes.get_or_insert_with(|| stepper.state_bytes_here());
+                let unseen = state_bytes.saturating_sub(split.of(Category::OptimizerState));
+                let moved = unseen.get().min(split[Category::Other]);
+                split[Category::Other] -= moved;
+                split[Category::OptimizerState] += moved;
+            }
+            Some(split)
+        })
+    }
+}
+
+/// Adds the size of a parameter: parameters change in place, so the step has no event of them.
+fn sized(note: Note) -> Note {
+    /// CPU storage is rounded up to multiples of this.
+    const ALIGNMENT: u64 = 16;
+    if note.category != Category::Parameters {
+        return note;
+    }
+    let elements = note.shape.iter().product::<usize>() as u64;
+    let bytes = (elements * size_of::<f32>() as u64).next_multiple_of(ALIGNMENT);
+    Note { bytes: Some(Bytes::new(bytes)), ..note }
 }

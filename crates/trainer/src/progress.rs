@@ -53,7 +53,6 @@ impl LossAccumulator {
         self.taken.extend(loss.map(|loss| TakenStep { step, lr, samples, is_skipped, loss, correct }));
     }
 
-    /// Whether no step was added since the last reading.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
@@ -102,7 +101,7 @@ fn floats(tensors: Vec<Tensor<1>>) -> Result<Vec<f64>, ModelError> {
 }
 
 /// Times training without evaluation and saving.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     /// `None` while stopped.
     running_since: Option<Instant>,
@@ -112,12 +111,6 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A stopped stopwatch.
-    pub(crate) fn new() -> Self {
-        Self { running_since: None, lap: Pace::default(), total: Pace::default() }
-    }
-
-    /// Counts the samples of a step.
     pub(crate) fn count(&mut self, samples: usize) {
         self.lap.samples += samples;
         self.total.samples += samples;
@@ -130,7 +123,6 @@ impl Stopwatch {
         self.total.time += ran;
     }
 
-    /// Starts the time.
     pub(crate) fn resume(&mut self) {
         self.pause();
         self.running_since = Some(Instant::now());
@@ -156,7 +148,6 @@ impl Stopwatch {
     }
 }
 
-/// Samples and the time they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pace {
     time: Duration,
@@ -208,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_time_between_two_pauses_does_not_count() {
-        let mut stopwatch = Stopwatch::new();
+        let mut stopwatch = Stopwatch::default();
         stopwatch.resume();
         stopwatch.count(10);
         stopwatch.pause();

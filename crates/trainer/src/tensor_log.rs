@@ -18,7 +18,6 @@ pub(crate) struct TensorLog(Arc<Mutex<Vec<(usize, Note)>>>);
 const MANY: usize = 10_000;
 
 impl TensorLog {
-    /// The notes of a device.
     pub(crate) fn notes_of(&self, device: usize) -> Vec<Note> {
         self.notes_since(device, 0)
     }
@@ -36,12 +35,6 @@ impl TensorLog {
         // A panicking thread leaves complete notes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Drops the notes of lost events. Every step notes the parameters again.
-    fn forget_lost(notes: &mut Vec<(usize, Note)>) {
-        let oldest = record::oldest_event();
-        notes.retain(|(_, note)| note.next_event >= oldest);
-    }
 }
 
 impl Watch for TensorLog {
@@ -50,7 +43,9 @@ impl Watch for TensorLog {
             let Storage::Address(address) = Storage::of(tensor) else { return };
             let mut notes = self.notes();
             if notes.len() == notes.capacity() && notes.len() >= MANY {
-                Self::forget_lost(&mut notes);
+                // Every step notes the parameters again.
+                let oldest = record::oldest_event();
+                notes.retain(|(_, note)| note.next_event >= oldest);
             }
             let note = Note {
                 next_event: record::next_event(),

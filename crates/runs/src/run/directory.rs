@@ -58,14 +58,16 @@ impl RunDirectory {
     /// # Errors
     /// Where the system refuses.
     pub fn next(name: &str) -> Result<Self, RunError> {
-        for path in candidates(name) {
+        let path = Path::new("runs").join(name);
+        let later = (2usize..).map(|number| Path::new("runs").join(format!("{name}-{number}")));
+        for path in std::iter::once(path.clone()).chain(later) {
             match Self::create(&path) {
                 Err(RunError::Exists { .. } | RunError::InUse { .. }) => {}
                 result => return result,
             }
         }
-        // `candidates` is endless.
-        Err(RunError::Exists { path: Path::new("runs").join(name) })
+        // The names are endless.
+        Err(RunError::Exists { path })
     }
 
     /// The newest of `runs/<name>`, `runs/<name>-2` … with a checkpoint. Without checkpoints the newest directory, or else
@@ -142,12 +144,6 @@ fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     if whole < bytes.len() { metrics.set_len(whole as u64) } else { Ok(()) }
-}
-
-fn candidates(name: &str) -> impl Iterator<Item = PathBuf> {
-    let runs = Path::new("runs");
-    let later = (2usize..).map(move |number| runs.join(format!("{name}-{number}")));
-    std::iter::once(runs.join(name)).chain(later)
 }
 
 /// Locks a file, with retries: [`RunDirectory::is_held`] takes a shared lock for a moment.

@@ -171,7 +171,6 @@ fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
     RunError::Damaged { path: path.to_owned(), line, column: error.column(), reason }
 }
 
-/// Reads a log line by line.
 #[derive(Default)]
 struct LogReader {
     step: usize,

@@ -191,7 +191,6 @@ impl Checkpoint {
         Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried })
     }
 
-    /// Whether the checkpoint has a file.
     fn has(&self, name: &str) -> bool {
         self.manifest.files.contains_key(name)
     }
@@ -206,7 +205,6 @@ impl Checkpoint {
         Ok(bytes)
     }
 
-    /// The tensors in a file.
     fn tensors(&self, name: &str) -> Result<Named<HostTensor>, StateError> {
         decode(&self.read(name)?, &self.path.join(name))
     }

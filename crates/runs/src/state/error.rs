@@ -179,7 +179,6 @@ impl StateError {
     }
 }
 
-/// Steps in words.
 fn steps(known: &[usize]) -> String {
     let steps: Vec<_> = known.iter().map(usize::to_string).collect();
     if steps.is_empty() { "none".to_owned() } else { steps.join(", ") }

@@ -194,7 +194,11 @@ impl CheckpointStore {
     fn prune(&self, keep_last: usize) -> Result<(), StateError> {
         let kept = [self.linked(LATEST), self.linked(BEST)];
         let mut names = self.names()?;
-        names.sort_by_key(|name| modified(&self.directory.join(name)));
+        // Names order checkpoints of the same time.
+        names.sort_by_key(|name| {
+            let written = self.directory.join(name).metadata().and_then(|data| data.modified());
+            (written.ok(), order(name))
+        });
         let removable = names.len().saturating_sub(keep_last);
         for name in names.into_iter().take(removable) {
             if !kept.iter().flatten().any(|kept| *kept == name) {
@@ -233,10 +237,4 @@ fn order(name: &str) -> Option<(usize, usize)> {
         Some((step, number)) => Some((step.parse().ok()?, number.parse().ok()?)),
         None => Some((rest.parse().ok()?, 1)),
     }
-}
-
-/// When a checkpoint was written. Names order checkpoints of the same time.
-fn modified(path: &Path) -> (Option<std::time::SystemTime>, Option<(usize, usize)>) {
-    let time = path.metadata().and_then(|data| data.modified()).ok();
-    (time, path.file_name().and_then(|name| order(&name.to_string_lossy())))
 }

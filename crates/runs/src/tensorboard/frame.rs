@@ -3,7 +3,6 @@
 //! The checksum is CRC-32C (Castagnoli), rotated and shifted by a constant so that the checksum of a text that holds
 //! checksums stays apart from them: TensorFlow's `lib/io/record_writer.h` and `lib/hash/crc32c.h`.
 
-/// Appends one record.
 pub(super) fn append(file: &mut Vec<u8>, record: &[u8]) {
     let length = (record.len() as u64).to_le_bytes();
     file.extend(length);

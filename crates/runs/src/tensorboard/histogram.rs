@@ -8,7 +8,6 @@ use oomph_model::{AnyTensor, ModelError};
 pub struct Histogram {
     pub(super) min: f64,
     pub(super) max: f64,
-    /// The number of values.
     pub(super) count: u64,
     pub(super) sum: f64,
     pub(super) sum_of_squares: f64,

@@ -64,7 +64,6 @@ fn encode_histogram(histogram: &Histogram, message: &mut Encoder) {
     message.doubles(7, &counts);
 }
 
-/// Writes fields one after the other.
 #[derive(Debug, Default)]
 struct Encoder(Vec<u8>);
 

@@ -4,7 +4,6 @@ mod file;
 mod frame;
 mod histogram;
 mod message;
-mod scalars;
 
 pub use file::EventFile;
 pub use histogram::Histogram;

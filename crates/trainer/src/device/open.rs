@@ -1,9 +1,12 @@
-use burn::tensor::Device;
+use std::{cell::Cell, sync::Once};
+
+use burn::tensor::{Device, Tensor};
 use oomph_config::DeviceName;
 use oomph_core::Bytes;
+use oomph_memory::{Account, ComputePool, charge, keep_freed_memory, on_compute_threads};
 use serde::Serialize;
 
-use super::{OpenDeviceError, cpu};
+use super::OpenDeviceError;
 
 /// Opens the device `name`, off autodiff.
 ///
@@ -12,7 +15,7 @@ use super::{OpenDeviceError, cpu};
 pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
     match name {
         DeviceName::Cpu => {
-            cpu::prepare();
+            prepare_cpu();
             Ok(Device::flex())
         }
         #[cfg(feature = "cuda")]
@@ -64,15 +67,10 @@ pub fn list_devices() -> (Vec<DeviceInfo>, Option<OpenDeviceError>) {
 }
 
 /// The GPUs that the driver shows to this process, by index. Kernels can be compiled for them. `device` is named in errors.
-#[cfg(feature = "cuda")]
 fn gpus(device: DeviceName) -> Result<Vec<DeviceInfo>, OpenDeviceError> {
-    let gpus = super::cuda::gpus(device)?;
-    super::cuda::find_compiler(device)?;
-    Ok(gpus)
-}
-
-#[cfg(not(feature = "cuda"))]
-fn gpus(device: DeviceName) -> Result<Vec<DeviceInfo>, OpenDeviceError> {
+    #[cfg(feature = "cuda")]
+    return super::cuda::gpus(device).and_then(|gpus| super::cuda::find_compiler(device).map(|()| gpus));
+    #[cfg(not(feature = "cuda"))]
     Err(OpenDeviceError::NoCudaInBuild { device })
 }
 
@@ -84,12 +82,91 @@ pub fn cuda_libraries() -> Option<oomph_doctor::CudaLibraries> {
     None
 }
 
-#[cfg(feature = "cuda")]
 pub(crate) fn has_nccl() -> bool {
-    matches!(super::cuda::nccl(), oomph_doctor::Nccl::Found { .. })
+    #[cfg(feature = "cuda")]
+    return matches!(super::cuda::nccl(), oomph_doctor::Nccl::Found { .. });
+    #[cfg(not(feature = "cuda"))]
+    false
 }
 
-#[cfg(not(feature = "cuda"))]
-pub(crate) fn has_nccl() -> bool {
-    false
+/// Keeps freed memory, and allocates the lasting buffer of every compute thread and of this thread.
+///
+/// The first larger matrix multiplication of a thread allocates a buffer as large as the L2 cache, and the thread keeps
+/// it. Allocated now, it makes the bytes in use independent of the order of the threads.
+fn prepare_cpu() {
+    static COMPUTE_THREADS: Once = Once::new();
+    thread_local! {
+        static THIS_THREAD: Cell<bool> = const { Cell::new(false) };
+    }
+    COMPUTE_THREADS.call_once(|| {
+        keep_freed_memory();
+        on_compute_threads(multiply);
+    });
+    if !THIS_THREAD.replace(true) {
+        charge(Account::Device, multiply);
+    }
+}
+
+/// Allocates the lasting buffers of the threads of `pool`.
+pub(crate) fn prepare_pool(pool: &ComputePool) {
+    pool.on_every_thread(multiply);
+}
+
+/// The smallest matrix multiplication for which gemm allocates the buffer, on one thread.
+fn multiply() {
+    let ones = Tensor::<2>::ones([64, 64], &Device::flex());
+    drop(ones.clone().matmul(ones));
+}
+
+/// Why a device failed its trial.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// The device cannot be opened.
+    #[error(transparent)]
+    Device(#[from] OpenDeviceError),
+    /// The result is wrong.
+    #[error("device `{device}` computed {found}, expected {expected}")]
+    Wrong {
+        /// The device.
+        device: DeviceName,
+        /// The computed value.
+        found: f32,
+        /// The right value.
+        expected: f32,
+    },
+}
+
+/// Opens the device and multiplies two small matrices on it. That exercises memory, copies, the kernel compiler and
+/// kernels.
+///
+/// # Errors
+/// Where the device cannot be opened, or the result is wrong: the device's thread panics in a kernel, yet continues.
+///
+/// # Panics
+/// Burn panics where CUDA fails, mostly after a panic of the device's thread.
+pub fn try_device(name: DeviceName) -> Result<(), TrialError> {
+    const SIDE: usize = 64;
+    let device = open_device(name)?;
+    let ones = Tensor::<2>::ones([SIDE, SIDE], &device);
+    // Powers of two are exact in every precision. Unwritten memory may be zero, so the right value is not zero.
+    let found: f32 = ones.clone().matmul(ones * 0.5).sum().into_scalar();
+    let expected = 0.5 * SIDE.pow(3) as f32;
+    if found == expected { Ok(()) } else { Err(TrialError::Wrong { device: name, found, expected }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_computes() {
+        assert_eq!(try_device(DeviceName::Cpu), Ok(()));
+    }
+
+    #[test]
+    #[cfg(not(feature = "cuda"))]
+    fn a_device_that_this_build_lacks_is_an_error() {
+        let device = DeviceName::Cuda(0);
+        assert_eq!(try_device(device), Err(OpenDeviceError::NoCudaInBuild { device }.into()));
+    }
 }

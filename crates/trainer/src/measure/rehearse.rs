@@ -102,7 +102,6 @@ fn lead(
 /// Evaluation batches that show the needs of an evaluation.
 const SOME_BATCHES: usize = 2;
 
-/// The steps so far.
 #[derive(Default)]
 struct Rehearsed {
     /// Steps on whole batches.
@@ -134,7 +133,9 @@ impl Rehearsed {
             let Some(batch) = batches.next()? else { break };
             let done = self.step(session, &mut driver, batch, RankCommand::Step, observer)?;
             self.done.push(done);
-            self.levels.push(in_use(session));
+            // On the devices of this rank.
+            let devices = current_device()..current_device() + session.config.device.devices.len();
+            self.levels.push(devices.map(|device| read_device(device).in_use_bytes.get()).sum());
         }
         if self.done.is_empty() {
             return Ok(false);
@@ -185,13 +186,6 @@ impl Rehearsed {
             samples_per_second,
         })
     }
-}
-
-/// Bytes in use on the devices of this rank.
-fn in_use(session: &Session) -> u64 {
-    let first = current_device();
-    let devices = first..first + session.config.device.devices.len();
-    devices.map(|device| read_device(device).in_use_bytes.get()).sum()
 }
 
 /// Reads the state as a checkpoint does.

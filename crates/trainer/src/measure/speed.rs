@@ -6,7 +6,6 @@ use crate::{TrainError, driver::DrivenStep, progress::read_all};
 /// Warm-up steps. They make the optimizer state and the backend's lasting buffers, so they take longer than later steps.
 pub const WARMUP: usize = 2;
 
-/// A step that was timed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedStep {
     pub(super) samples: usize,

@@ -26,7 +26,7 @@ pub fn open_layout(session: &Session) -> Result<Layout, TrainError> {
     let devices = &session.config.device.devices;
     let all = 0..session.stages.len();
     // The plan of a split is host memory.
-    let (stages, roles) = match (session.pipeline_order(), session.scatter()) {
+    let (stages, roles): (_, Vec<Role>) = match (session.pipeline_order(), session.scatter()) {
         (Some(order), _) => {
             let role = |device| Role::Stages { device, devices: devices.len(), order };
             let stages = charge(Account::Host, || split_stages(session))?;
@@ -39,7 +39,6 @@ pub fn open_layout(session: &Session) -> Result<Layout, TrainError> {
         }
         (None, None) => (vec![all], vec![Role::alone()]),
     };
-    let roles: Vec<Role> = roles;
     let mut slots = Vec::new();
     for (index, ((stages, role), name)) in stages.into_iter().zip(roles).zip(devices).enumerate() {
         let pool = if index > 0 { own_pool(session, *name, index)? } else { None };

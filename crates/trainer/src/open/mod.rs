@@ -4,7 +4,6 @@ mod components;
 mod error;
 mod layout;
 mod process;
-mod rank;
 mod registry;
 mod session;
 mod weights;
@@ -18,5 +17,5 @@ pub use session::{default_limit, open, open_on, open_to_plan};
 pub use weights::{LoadedWeights, check_weights, initial_model};
 
 pub(crate) use layout::{off_device, own_pool, stepper_to_restore};
-pub(crate) use rank::{are_different_gpus, can_use_nccl, own_rows, rank_session, rows_of};
+pub(crate) use session::{are_different_gpus, rank_session, rows_of};
 pub(crate) use weights::model_of_weights;

@@ -55,7 +55,7 @@ pub fn continue_text<E: From<TrainError>>(
             for place in 0..sampling.length {
                 let logits = writer.logits()?;
                 let token = charge(Account::Host, || sampling.draw(&logits, place));
-                writer.add(token);
+                writer.text.push(token);
                 reported = charge(Account::Host, || each(token));
                 if reported.is_err() {
                     break;
@@ -67,7 +67,6 @@ pub fn continue_text<E: From<TrainError>>(
     reported
 }
 
-/// A text in the making.
 struct Writer<'a> {
     session: &'a Session,
     model: Stages,
@@ -87,10 +86,6 @@ impl<'a> Writer<'a> {
         };
         let text = if prompt.tokens().is_empty() { vec![0] } else { prompt.tokens().to_vec() };
         Self { session, model, text, read: 0, carried: Carried::new(), steps }
-    }
-
-    fn add(&mut self, token: i32) {
-        self.text.push(token);
     }
 
     /// The logits of the next token.

@@ -41,7 +41,6 @@ impl Default for ProfileOptions {
     }
 }
 
-/// What was measured.
 pub(super) struct ProfileRun {
     /// One for each device, without the warm-up.
     pub(super) timelines: Vec<Timeline>,
@@ -143,7 +142,6 @@ impl Drop for ProfileRecording {
     }
 }
 
-/// What is noted during the steps.
 #[derive(Default)]
 struct Seen {
     /// The event before the first profiled step.

@@ -19,7 +19,7 @@ use crate::{
     memory_log::MemoryLog,
     open::new_stepper,
     progress::LossAccumulator,
-    restore::restored,
+    resume::restored,
     tensor_log::TensorLog,
 };
 
@@ -72,7 +72,9 @@ impl<'a> Follower<'a> {
         loop {
             match next_command(replicas)? {
                 RankCommand::Step => self.step()?,
-                RankCommand::LastBatch => self.rehearse_last_batch()?,
+                RankCommand::LastBatch => {
+                    last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch))?
+                }
                 // Rank 0 has the same sums and reports a loss that is not finite.
                 RankCommand::Losses => drop(self.losses.read(replicas)?),
                 RankCommand::Evaluate(most) => {
@@ -101,11 +103,6 @@ impl<'a> Follower<'a> {
             self.loader = None;
         }
         Ok(())
-    }
-
-    /// Trains on the last batch of an epoch, out of turn.
-    fn rehearse_last_batch(&mut self) -> Result<(), TrainError> {
-        last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch))
     }
 
     fn train(&mut self, batch: Batch) -> Result<(), TrainError> {

@@ -17,8 +17,8 @@ use oomph_engine::{
 use super::follower::follow;
 use crate::{
     Stop, TrainError,
-    device::open_device,
-    open::{SessionError, can_use_nccl, own_pool, rank_session},
+    device::{has_nccl, open_device},
+    open::{SessionError, are_different_gpus, own_pool, rank_session},
     tensor_log::TensorLog,
 };
 
@@ -38,7 +38,9 @@ pub(crate) fn train_on_ranks<T>(
     let mut groups = threads(devices.len(), Some(timeout)).map_err(TrainError::from)?.into_iter();
     let opened = devices.iter().map(|name| open_device(*name)).collect::<Result<Vec<_>, _>>();
     let opened = opened.map_err(SessionError::from)?;
-    let collective = can_use_nccl(&devices).then(|| Collective::new(&opened));
+    // Burn panics where NCCL is missing.
+    let can_use_nccl = are_different_gpus(&devices) && has_nccl();
+    let collective = can_use_nccl.then(|| Collective::new(&opened));
     let mut replica = |rank: usize| {
         // `threads` made one group end for each device.
         let group: Arc<dyn Group> = Arc::new(groups.next().expect("a group end for every device"));
@@ -118,16 +120,13 @@ fn first_cause<T>(
     failed: Vec<(usize, TrainError)>,
     devices: &[DeviceName],
 ) -> Result<T, TrainError> {
-    match led {
-        Err(error) if !is_consequence(&error) => Err(error),
-        led => {
-            let cause = failed.into_iter().find(|(_, error)| !is_consequence(error));
-            match cause {
-                Some((rank, source)) => {
-                    Err(TrainError::Rank { rank, device: devices[rank], source: Box::new(source) })
-                }
-                None => led,
-            }
+    if led.as_ref().is_err_and(|error| !is_consequence(error)) {
+        return led;
+    }
+    match failed.into_iter().find(|(_, error)| !is_consequence(error)) {
+        Some((rank, source)) => {
+            Err(TrainError::Rank { rank, device: devices[rank], source: Box::new(source) })
         }
+        None => led,
     }
 }

@@ -1,16 +1,16 @@
-//! A failed training keeps what can be kept, and explains the error.
+//! A failed training keeps what can be kept, and explains the error. One that will not fit is adapted.
 
 use std::path::PathBuf;
 
 use oomph_config::OnOom;
 use oomph_core::{Phase, current_device};
 
-use oomph_advice::out_of_memory::{Kept, OomContext, OutOfMemory};
+use oomph_advice::out_of_memory::{self, Advice, Kept, OomContext, OutOfMemory};
 use oomph_engine::{exhausted::Shortage, session::Session};
-use oomph_runs::{Event, RunDirectory, state::Checkpoint};
+use oomph_runs::{Adapted, Event, RunDirectory, state::Checkpoint};
 
 use super::training::Training;
-use crate::{TrainError, adapted::adapted, memory_log::MemoryLog};
+use crate::{TrainError, memory_log::MemoryLog};
 
 /// The directory of out-of-memory reports, within a run directory.
 pub(super) const REPORT: &str = "out-of-memory";
@@ -44,7 +44,7 @@ impl Training<'_> {
         OomContext {
             device,
             seen: self.memory.log.as_ref().and_then(|log| log.seen_on(on, error)),
-            reserved_bytes: self.memory.gauge.reserved_bytes(),
+            reserved_bytes: self.memory.gauge.reserved_bytes,
             run: Some((self.log.run.path().to_owned(), self.keep(error))),
             directory: Some(self.log.run.path().join(REPORT)),
             ..OomContext::default()
@@ -75,13 +75,6 @@ impl Training<'_> {
             (_, Ok(())) => self.saves.before("nothing was saved".to_owned()),
         }
     }
-}
-
-/// What a failed training left: its run directory and its state. Saving needs all ranks, so it is not saved if another
-/// rank ran out of memory.
-pub(super) fn left(training: &Training<'_>) -> (PathBuf, Kept) {
-    let reason = "the ranks cannot save without the failed rank".to_owned();
-    (training.log.run.path().to_owned(), training.saves.before(reason))
 }
 
 /// Adds to the error of another rank what is left of the run.
@@ -120,4 +113,27 @@ pub(super) fn at_start(
             ..OomContext::default()
         })
     })
+}
+
+/// The event of a training that takes an advice.
+fn adapted(advice: &Advice, step: usize, because: String) -> Adapted {
+    Adapted {
+        step,
+        settings: advice.settings.iter().cloned().collect(),
+        planned_peak_bytes: advice.planned_peak_bytes,
+        because,
+    }
+}
+
+/// Changes a session to fit, if its plan does not and `memory.on_oom = "adapt"`. Only levers that keep the mathematics are
+/// used. `None` where nothing changes.
+///
+/// # Errors
+/// Where no such change makes the training fit.
+pub fn adapt(session: &Session) -> Result<Option<(Session, Adapted)>, TrainError> {
+    let adaptation = out_of_memory::adapt(session)?;
+    Ok(adaptation.map(|found| {
+        let adapted = adapted(&found.advice, 0, found.because);
+        (found.session, adapted)
+    }))
 }

@@ -8,19 +8,8 @@ use super::training::Training;
 use crate::TrainError;
 
 /// Histograms of the gradients of the last step, before clipping.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Histograms(Rc<RefCell<Vec<(String, Histogram)>>>);
-
-impl Histograms {
-    /// Copies one gradient at a time, so the host holds at most the largest.
-    fn take(&self, gradients: &Named<AnyTensor>) -> Result<(), ModelError> {
-        let mut taken = self.0.borrow_mut();
-        for (name, gradient) in gradients {
-            taken.extend(Histogram::of_tensor(gradient)?.map(|histogram| (name.clone(), histogram)));
-        }
-        Ok(())
-    }
-}
 
 impl Training<'_> {
     /// Requests the gradients of the next step, if their histograms are due.
@@ -29,8 +18,15 @@ impl Training<'_> {
         next.count_step();
         let is_wanted = self.log.event_file.is_some() && next.ends(self.session.config.run.histograms);
         self.histograms.0.borrow_mut().clear();
-        let histograms = self.histograms.clone();
-        let hook = move |gradients: &Named<AnyTensor>| histograms.take(gradients);
+        let taken = self.histograms.0.clone();
+        let hook = move |gradients: &Named<AnyTensor>| -> Result<(), ModelError> {
+            // One gradient at a time is copied, so the host holds at most the largest.
+            for (name, gradient) in gradients {
+                let histogram = Histogram::of_tensor(gradient)?;
+                taken.borrow_mut().extend(histogram.map(|histogram| (name.clone(), histogram)));
+            }
+            Ok(())
+        };
         self.driver.stepper.hook_gradients(is_wanted.then(|| Box::new(hook) as _));
     }
 

@@ -74,7 +74,7 @@ impl Training<'_> {
         let evaluation = self.driver.evaluate(usize::MAX, &mut observer, self.stop);
         self.memory.cleaner.at(Moment::Evaluation);
         // The observer has them already.
-        for event in self.memory.leaks.take_reported() {
+        for event in std::mem::take(&mut self.memory.leaks.reported) {
             charge(Account::Host, || self.log.run.log(&event))?;
         }
         let Some(evaluation) = evaluation? else {

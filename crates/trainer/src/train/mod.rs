@@ -16,18 +16,17 @@ use oomph_config::Sharing;
 use oomph_core::on_device;
 use oomph_engine::{device_failure, session::Session};
 use oomph_memory::{Account, charge, restart_peak};
-use oomph_runs::{Adapted, Done, Observer};
+use oomph_runs::{Adapted, Done, Event, Observer};
 
-use self::{
-    failure::{left, of_rank},
-    start::start,
-};
+use self::{failure::of_rank, start::start};
 use crate::{
     Resume, Stop, TrainError,
     memory_log::MemoryLog,
     ranks::{guarded, train_on_ranks},
     tensor_log::TensorLog,
 };
+
+pub use failure::adapt;
 
 /// The options of [`train`](crate::train).
 #[derive(Clone, Debug, Default)]
@@ -95,8 +94,11 @@ fn lead(
             Ok(ended) => training.finish(ended),
             Err(error) => {
                 let error = training.explain(error);
-                training.log.failed(&error);
-                *run_left = Some(left(&training));
+                // The error that ended the run matters more than a log that cannot be written.
+                let _ = training.log.run.log(&Event::Error { message: error.to_string() });
+                // Saving needs all ranks, so the state is not saved if another rank ran out of memory.
+                let kept = training.saves.before("the ranks cannot save without the failed rank".to_owned());
+                *run_left = Some((training.log.run.path().to_owned(), kept));
                 Err(error)
             }
         }

@@ -12,6 +12,7 @@ use oomph_memory::{Account, charge};
 use oomph_runs::{
     Adapted, Event, Observer, Started, WeightsFile, environment,
     state::{Checkpoint, TrainProgress},
+    tensorboard::EventFile,
 };
 
 use super::{
@@ -32,8 +33,7 @@ use crate::{
     open::{check_weights, new_stepper},
     progress::{LossAccumulator, Stopwatch},
     ranks::broadcast_start,
-    restore::restored,
-    resume::StartPoint,
+    resume::{StartPoint, restored},
     tensor_log::TensorLog,
 };
 
@@ -98,7 +98,7 @@ pub(super) fn start<'a>(
         driver: Driver::leading(session, stepper, progress.step),
         losses: LossAccumulator::default(),
         clock: TrainClock {
-            stopwatch: Stopwatch::new(),
+            stopwatch: Stopwatch::default(),
             started: Instant::now(),
             earlier_seconds: progress.seconds,
         },
@@ -142,7 +142,8 @@ fn report(
     let file = weights.as_ref().map(|weights| WeightsFile { path: &weights.path, sha256: &weights.sha256 });
     training.log.run.describe(&training.config, &environment(&session.device_names(), file))?;
     if session.config.run.tensorboard {
-        training.log.begin_event_file(training.progress.step)?;
+        let (path, step) = (training.log.run.path(), training.progress.step);
+        training.log.event_file = Some(charge(Account::Host, || EventFile::create(path, step))?);
     }
     training.log.event(Event::Started(started(training, checkpoint)))?;
     let model = &training.driver.stepper.model;

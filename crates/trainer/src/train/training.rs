@@ -5,7 +5,7 @@ use oomph_core::Bytes;
 use oomph_data::SourceRecord;
 use oomph_engine::session::Session;
 use oomph_memory::{Account, charge};
-use oomph_runs::{Event, Observer, RunDirectory, RunError, state::TrainProgress, tensorboard::EventFile};
+use oomph_runs::{Event, Observer, RunDirectory, state::TrainProgress, tensorboard::EventFile};
 
 use super::histograms::Histograms;
 use crate::{
@@ -59,27 +59,11 @@ impl RunLog<'_> {
         })
     }
 
-    /// Logs and reports a warning.
     pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
         self.event(Event::Warning { message })
     }
-
-    /// Begins the TensorBoard event file after `first_step` steps.
-    pub(super) fn begin_event_file(&mut self, first_step: usize) -> Result<(), RunError> {
-        let file = charge(Account::Host, || EventFile::create(self.run.path(), first_step))?;
-        self.event_file = Some(file);
-        Ok(())
-    }
-
-    /// Logs the error that ended the run. The caller gets the error itself.
-    pub(super) fn failed(&mut self, error: &TrainError) {
-        let event = Event::Error { message: error.to_string() };
-        // The error that ended the run matters more than a log that cannot be written.
-        let _ = self.run.log(&event);
-    }
 }
 
-/// The times of a training.
 pub(super) struct TrainClock {
     pub(super) stopwatch: Stopwatch,
     pub(super) started: Instant,
@@ -87,9 +71,7 @@ pub(super) struct TrainClock {
     pub(super) earlier_seconds: f64,
 }
 
-/// The checkpoints of a training.
 pub(super) struct Saves {
-    /// The last checkpoint.
     pub(super) last: Option<PathBuf>,
     /// Optimizer steps of the last checkpoint.
     pub(super) step: usize,
@@ -109,7 +91,6 @@ impl Saves {
     }
 }
 
-/// Unreadable samples.
 #[derive(Default)]
 pub(super) struct Skipped {
     /// Training samples that were skipped, each time that they came up.
@@ -118,7 +99,6 @@ pub(super) struct Skipped {
     pub(super) named: HashSet<String>,
 }
 
-/// What watches the memory of a training.
 pub(super) struct MemoryWatch {
     /// The newest allocations, if they are recorded.
     pub(super) log: Option<MemoryLog>,
