@@ -182,23 +182,17 @@ impl OptimizerName {
             Self::Lion => 1e-4,
         }
     }
-
-    fn default_weight_decay(self) -> f64 {
-        match self {
-            Self::AdamW => 0.01,
-            _ => 0.0,
-        }
-    }
 }
 
 impl Optimizer {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice("name", "sgd", &OptimizerName::ALL)?;
         section.ledger.keep_applicable("name", OWNERS)?;
+        let weight_decay = if name == OptimizerName::AdamW { 0.01 } else { 0.0 };
         Ok(Self {
             lr: section.number("lr", name.default_lr(), POSITIVE)?,
             kind: OptimizerKind::read(section, name)?,
-            weight_decay: section.number("weight_decay", name.default_weight_decay(), 0.0..)?,
+            weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
             clip: Clip::read(section)?,
         })
     }
