@@ -1,7 +1,7 @@
 //! `oomph summary`: the layers of a model with shapes and sizes.
 
 use clap::Args;
-use oomph_config::{Config, MicroBatch};
+use oomph_config::MicroBatch;
 use oomph_core::SampleSpec;
 use oomph_model::{Summary, SummaryRow};
 use oomph_trainer::Registry;
@@ -41,16 +41,13 @@ pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<E
     let config = arguments.config.load(&[])?;
     let parts = registry.read(&config)?;
     let source = parts.open_source(&config)?;
-    let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
+    let batch = match (arguments.batch, config.memory.micro_batch) {
+        (Some(batch), _) => batch as usize,
+        (None, Some(MicroBatch::Samples(samples))) => samples,
+        (None, Some(MicroBatch::Auto) | None) => config.train.batch,
+    };
     let summary = parts.summary(&config, source.spec(), batch)?;
     output::show(arguments.json, &summary, || report(&summary, source.spec()))
-}
-
-fn micro_batch(config: &Config) -> usize {
-    match config.memory.micro_batch {
-        Some(MicroBatch::Samples(samples)) => samples,
-        Some(MicroBatch::Auto) | None => config.train.batch,
-    }
 }
 
 fn report(summary: &Summary, spec: &SampleSpec) -> String {

@@ -6,8 +6,6 @@ mod optimizer;
 mod report;
 mod row;
 
-use std::path::Path;
-
 use oomph_config::{Config, DeviceName};
 use oomph_timeline::export;
 use oomph_trainer::{
@@ -47,7 +45,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     arguments.sort.apply(&mut rows);
     let report = Report::new(arguments, &base, rows);
     if let Some(path) = &arguments.html {
-        write_page(&report, path)?;
+        output::write_file(path, |file| export::chart(&page(&report), file))?;
     }
     if arguments.json {
         output::print_json(&report.json())?;
@@ -103,10 +101,6 @@ fn planned(Combination { values, config }: Combination, registry: &Registry) -> 
         Ok(Row::planned(values.clone(), &session, planned))
     };
     config.and_then(plan).unwrap_or_else(|error| Row::failed(values, &error))
-}
-
-fn write_page(report: &Report, path: &Path) -> Result<(), CliError> {
-    output::write_file(path, |file| export::chart(&page(report), file))
 }
 
 impl Sort {

@@ -53,12 +53,16 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
         } else {
             if sample.no_gpu != noted {
                 screen.iter_mut().try_for_each(Screen::clear)?;
-                note_missing_gpu(&sampler);
+                if let Some(reason) = sampler.no_gpu() {
+                    Notices::default().no_gpu(format!("NVML: {reason}"), reason.hint());
+                }
                 noted.clone_from(&sample.no_gpu);
             }
             match &mut screen {
                 Some(screen) => screen.draw(&report(&sample))?,
-                None => output::print(&between(&report(&sample), arguments.once))?,
+                None if arguments.once => output::print(&report(&sample))?,
+                // An empty line separates it from the next report.
+                None => output::print(&(report(&sample) + "\n"))?,
             }
         }
         if arguments.once {
@@ -70,21 +74,6 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
             // The signal thread lives as long as the process.
             Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Success),
         }
-    }
-}
-
-/// A report, with an empty line below if more reports follow.
-fn between(report: &str, once: bool) -> String {
-    if once { report.to_owned() } else { format!("{report}\n") }
-}
-
-/// Notes why there is no GPU, in the words of `oomph devices`.
-fn note_missing_gpu(sampler: &Sampler) {
-    let Some(reason) = sampler.no_gpu() else { return };
-    let notices = Notices::default();
-    notices.note(format!("no GPU: NVML: {reason}"));
-    if let Some(hint) = reason.hint() {
-        notices.line(format!("      {hint}"));
     }
 }
 
