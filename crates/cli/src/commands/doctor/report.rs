@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use console::style;
 use oomph_doctor::{Check, CheckState};
 
-use crate::notices::printable;
+use crate::{notices::printable, numbers::plural};
 
 /// One line per check with aligned names and states; the hint is below the finding.
 pub(super) fn report(checks: &[Check]) -> String {
@@ -31,15 +31,12 @@ pub(super) fn report(checks: &[Check]) -> String {
 
 /// The last line: the number of problems and warnings.
 fn verdict(checks: &[Check]) -> String {
-    let count = |state| checks.iter().filter(|check| check.state == state).count();
-    let counted = |number: usize, what: &str| match number {
-        0 => None,
-        1 => Some(format!("1 {what}")),
-        _ => Some(format!("{number} {what}s")),
+    let counted = |(state, what): (CheckState, &str)| {
+        let count = checks.iter().filter(|check| check.state == state).count();
+        (count > 0).then(|| plural(count, what))
     };
-    let wrong =
-        [counted(count(CheckState::Problem), "problem"), counted(count(CheckState::Warning), "warning")];
-    let wrong: Vec<_> = wrong.into_iter().flatten().collect();
+    let states = [(CheckState::Problem, "problem"), (CheckState::Warning, "warning")];
+    let wrong: Vec<_> = states.into_iter().filter_map(counted).collect();
     if wrong.is_empty() { "no problems".to_owned() } else { wrong.join(", ") }
 }
 

@@ -72,7 +72,8 @@ pub(crate) struct ProfileArguments {
 }
 
 pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<Exit, CliError> {
-    let config = arguments.load()?;
+    let [devices, limit] = arguments.device.flags();
+    let config = arguments.config.load(&[devices, arguments.strategy.flag(), limit])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_)]) {
@@ -111,11 +112,6 @@ impl ProfileArguments {
         drop(bar);
         let findings = DeviceFindings::new(session, &found);
         output::show(self.json, &findings, || findings.report())
-    }
-
-    fn load(&self) -> Result<Config, CliError> {
-        let [devices, limit] = self.device.flags();
-        self.config.load(&[devices, self.strategy.flag(), limit])
     }
 
     fn destination(&self, config: &Config) -> Destination {
