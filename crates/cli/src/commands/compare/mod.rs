@@ -111,12 +111,10 @@ impl Sort {
             Self::Time => row.measured.map(|measured| measured.step_seconds),
             Self::Loss => row.measured.and_then(|measured| measured.loss_last),
         };
-        if self != Self::Asked {
-            // A stable sort: equal rows stay in the given order.
-            rows.sort_by(|one, other| {
-                let [one, other] = [one, other].map(|row| key(row).unwrap_or(f64::INFINITY));
-                one.total_cmp(&other)
-            });
-        }
+        // A stable sort: equal rows stay in the given order.
+        rows.sort_by(|one, other| {
+            let [one, other] = [one, other].map(|row| key(row).unwrap_or(f64::INFINITY));
+            one.total_cmp(&other)
+        });
     }
 }

@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-use oomph_advice::{BatchSearch, SearchError, Tried, out_of_memory::free_bytes};
+use oomph_advice::{BatchSearch, Planned, SearchError, Tried, out_of_memory::free_bytes};
 use oomph_config::{Config, DeviceName};
 use oomph_core::{Bytes, Split};
 use oomph_engine::session::{backend, largest_train_batch};
@@ -115,7 +115,7 @@ impl<'a> Finder<'a> {
         bar: &ProbeBar,
     ) -> Result<Result<(), Stopped>, CliError> {
         let config = self.plans.session(batch)?.config;
-        let planned_peak_bytes = self.plans.peak_bytes(batch);
+        let planned_peak_bytes = self.plans.peak(batch);
         let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
         // The smallest size is always tried, to explain its failure, and so is any size with an unverified plan.
         if is_above && self.is_verified && batch != self.least {
