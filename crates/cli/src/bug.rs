@@ -71,11 +71,10 @@ impl Bug {
         // Captured only if RUST_BACKTRACE is set.
         let backtrace = Backtrace::capture();
         let captured = backtrace.status() == BacktraceStatus::Captured;
+        let location = info.location().map(|location| format!("at {location}"));
         Self {
             message: info.payload_as_str().unwrap_or("a panic without a message").trim().to_owned(),
-            location: info
-                .location()
-                .map_or_else(|| "at an unknown location".into(), |location| format!("at {location}")),
+            location: location.unwrap_or_else(|| "at an unknown location".into()),
             backtrace: captured.then(|| backtrace.to_string()),
             cause: None,
         }

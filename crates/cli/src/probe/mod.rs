@@ -114,12 +114,8 @@ impl Prober {
                 Ok(Message::Error { message, causes, hint, out_of_memory }) => {
                     // The causes name the device and the reason.
                     let message = [vec![message], causes].concat().join(": ");
-                    probed.failure = Some(ProbeError::Failed {
-                        message,
-                        hint,
-                        report: out_of_memory,
-                        is_out_of_memory: false,
-                    });
+                    let (report, is_out_of_memory) = (out_of_memory, false);
+                    probed.failure = Some(ProbeError::Failed { message, hint, report, is_out_of_memory });
                 }
                 Err(_) => {}
             }

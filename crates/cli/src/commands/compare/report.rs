@@ -192,9 +192,8 @@ const FIGURES: [Figure; 10] = [
     Figure {
         heading: "state/param",
         text: |row, _| {
-            row.state_bytes_per_parameter()
-                .map(|it| format!("{} B", short((it * 100.0).round() / 100.0)))
-                .unwrap_or_default()
+            let share = row.state_bytes_per_parameter();
+            share.map(|it| format!("{} B", short((it * 100.0).round() / 100.0))).unwrap_or_default()
         },
         cost: Row::state_bytes_per_parameter,
     },

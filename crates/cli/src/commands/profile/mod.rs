@@ -81,9 +81,8 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     }
     destination.prepare()?;
     let options = arguments.options(&session);
-    let style = Style::choose(arguments.json, arguments.quiet);
-    let mut bar = ProfileBar::new(style, options.warmup, options.steps);
-    let warmup = options.warmup;
+    let (style, warmup) = (Style::choose(arguments.json, arguments.quiet), options.warmup);
+    let mut bar = ProfileBar::new(style, warmup, options.steps);
     let found = profile(&session, options, &mut bar)?;
     drop(bar);
     let files = destination.write(&found)?;
