@@ -91,12 +91,9 @@ impl Bug {
     }
 
     pub(crate) fn hint(&self) -> String {
-        if let Some(explanation) = self.explanation() {
-            return explanation.hint.to_owned();
-        }
-        "this is a bug in oomph, or in your own model, data source or task; please report it with the command line \
-         and the output with RUST_BACKTRACE=1"
-            .to_owned()
+        let report = "this is a bug in oomph, or in your own model, data source or task; please report it with the \
+                      command line and the output with RUST_BACKTRACE=1";
+        self.explanation().map_or(report, |explanation| explanation.hint).to_owned()
     }
 
     pub(crate) fn show_backtrace(&self) {

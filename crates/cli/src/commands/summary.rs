@@ -70,12 +70,8 @@ fn frozen(summary: &Summary) -> String {
     if frozen == 0 {
         return String::new();
     }
-    format!(
-        "{} of {} parameters are frozen, {} are trained\n",
-        grouped(frozen),
-        grouped(parameters),
-        grouped(parameters - frozen)
-    )
+    let [all, frozen, trained] = [parameters, frozen, parameters - frozen].map(grouped);
+    format!("{frozen} of {all} parameters are frozen, {trained} are trained\n")
 }
 
 fn table(summary: &Summary) -> Table<7> {
@@ -94,15 +90,9 @@ fn table(summary: &Summary) -> Table<7> {
         if row.depth == 0 { table.strong(cells) } else { table.row(cells) }
     }
     table.rule();
-    table.strong([
-        "total".into(),
-        String::new(),
-        String::new(),
-        String::new(),
-        grouped(summary.parameters),
-        scaled(summary.multiply_adds),
-        summary.output_bytes.to_string(),
-    ]);
+    let (parameters, multiply_adds) = (grouped(summary.parameters), scaled(summary.multiply_adds));
+    let [none, output_bytes] = [String::new(), summary.output_bytes.to_string()];
+    table.strong(["total".into(), none.clone(), none.clone(), none, parameters, multiply_adds, output_bytes]);
     table
 }
 

@@ -65,6 +65,7 @@ impl Report {
         let batch = session.config.train.batch;
         let share = session.share_of(largest_train_batch(session));
         let devices: Vec<_> = session.config.device.devices.iter().map(ToString::to_string).collect();
+        let train_samples = session.source.len(Split::Train);
         let micro_batch = chosen.filter(|_| subject == Subject::MicroBatch);
         Self {
             model: session.architecture.name().to_owned(),
@@ -80,11 +81,7 @@ impl Report {
             capped: None,
             interrupted: false,
             written: None,
-            searched: Searched {
-                subject,
-                train_samples: session.source.len(Split::Train),
-                devices: devices.len(),
-            },
+            searched: Searched { subject, train_samples, devices: devices.len() },
         }
     }
 
