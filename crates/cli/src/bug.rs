@@ -71,11 +71,10 @@ impl Bug {
         // Captured only if RUST_BACKTRACE is set.
         let backtrace = Backtrace::capture();
         let captured = backtrace.status() == BacktraceStatus::Captured;
+        let location = info.location().map(|location| format!("at {location}"));
         Self {
             message: info.payload_as_str().unwrap_or("a panic without a message").trim().to_owned(),
-            location: info
-                .location()
-                .map_or_else(|| "at an unknown location".into(), |location| format!("at {location}")),
+            location: location.unwrap_or_else(|| "at an unknown location".into()),
             backtrace: captured.then(|| backtrace.to_string()),
             cause: None,
         }
@@ -92,12 +91,9 @@ impl Bug {
     }
 
     pub(crate) fn hint(&self) -> String {
-        if let Some(explanation) = self.explanation() {
-            return explanation.hint.to_owned();
-        }
-        "this is a bug in oomph, or in your own model, data source or task; please report it with the command line \
-         and the output with RUST_BACKTRACE=1"
-            .to_owned()
+        let report = "this is a bug in oomph, or in your own model, data source or task; please report it with the \
+                      command line and the output with RUST_BACKTRACE=1";
+        self.explanation().map_or(report, |explanation| explanation.hint).to_owned()
     }
 
     pub(crate) fn show_backtrace(&self) {

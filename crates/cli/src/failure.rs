@@ -21,12 +21,8 @@ pub(crate) fn report(error: &CliError, json: bool) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
     // The deepest cause is the most specific one. A report replaces the explanation.
-    let known = causes
-        .iter()
-        .rev()
-        .chain([&message])
-        .find_map(|text| explain(text))
-        .filter(|_| out_of_memory.is_none());
+    let known = causes.iter().rev().chain([&message]).find_map(|text| explain(text));
+    let known = known.filter(|_| out_of_memory.is_none());
     if let Some(known) = known {
         let _ = write!(text, "\n  likely: {}", known.what);
     }

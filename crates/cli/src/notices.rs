@@ -36,6 +36,14 @@ impl Notices {
     pub(crate) fn note(&self, message: impl Display) {
         self.line(format!("{} {message}", style("note:").for_stderr().cyan().bold()));
     }
+
+    /// Notes why there is no GPU.
+    pub(crate) fn no_gpu(&self, reason: impl Display, hint: Option<impl Display>) {
+        self.note(format!("no GPU: {reason}"));
+        if let Some(hint) = hint {
+            self.line(format!("      {hint}"));
+        }
+    }
 }
 
 /// The text with control characters replaced by U+FFFD: file names may contain some.

@@ -31,15 +31,6 @@ pub(crate) enum IntervalUnits {
     ProgressOrTime,
 }
 
-impl IntervalUnits {
-    fn in_words(self) -> &'static str {
-        match self {
-            Self::Progress => "an interval such as `1 epoch`, `200 steps` or `never`",
-            Self::ProgressOrTime => "an interval such as `1 epoch`, `500 steps`, `10 minutes` or `never`",
-        }
-    }
-}
-
 /// The error of [`Interval::from_str`]: the text is not an interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an interval; expected one such as `1 epoch`, `200 steps`, `10 minutes` or `never`")]
@@ -100,7 +91,13 @@ impl Interval {
         key: &str,
         units: IntervalUnits,
     ) -> Result<Self, ConfigError> {
-        section.or(key, self, units.in_words(), |value| match value {
+        let expected = match units {
+            IntervalUnits::Progress => "an interval such as `1 epoch`, `200 steps` or `never`",
+            IntervalUnits::ProgressOrTime => {
+                "an interval such as `1 epoch`, `500 steps`, `10 minutes` or `never`"
+            }
+        };
+        section.or(key, self, expected, |value| match value {
             Value::String(text) => match (text.parse(), units) {
                 (Err(_), _) | (Ok(Self::Minutes(_)), IntervalUnits::Progress) => Err(Refused::Value),
                 (Ok(interval), _) => Ok(interval),

@@ -110,11 +110,9 @@ impl Ledger {
         let unread = self.given.iter().filter(|(key, setting)| {
             !reads.set_aside.contains_key(*key) && !reads.asked.iter().any(|asked| asked.key == setting.key)
         });
-        let unread = unread.map(|(_, setting)| Entry {
-            key: setting.key.clone(),
-            value: Some(setting.value.clone()),
-            origin: setting.origin.clone(),
-            expected: None,
+        let unread = unread.map(|(_, setting)| {
+            let Setting { key, value, origin } = setting.clone();
+            Entry { key, value: Some(value), origin, expected: None }
         });
         reads.asked.iter().cloned().chain(unread).collect()
     }

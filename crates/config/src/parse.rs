@@ -41,7 +41,9 @@ pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) ->
 pub(crate) fn parse_typed(key: &str, text: &str, origin: &Origin) -> Result<Flat, ConfigError> {
     let text = text.trim();
     let mut flat = Flat::default();
-    check_key(key, origin)?;
+    if !key.split('.').all(is_part) {
+        return Err(bad_key(key, origin));
+    }
     match DeValue::parse(text).map(toml::Spanned::into_inner) {
         Ok(DeValue::Table(table)) => flatten(&table, key, &|_| origin.clone(), &mut flat.settings)?,
         // A date is a string here: `--set run.directory=2026-01-31` means the directory.
@@ -112,11 +114,6 @@ fn plain(value: &DeValue<'_>, key: &str, origin: &Origin) -> Result<Value, Confi
         DeValue::Datetime(_) => return Err(forbidden(Forbidden::Date)),
         DeValue::Table(_) => return Err(forbidden(Forbidden::Tables)),
     })
-}
-
-/// Refuses a dotted key with a part that no key can have.
-fn check_key(key: &str, origin: &Origin) -> Result<(), ConfigError> {
-    if key.split('.').all(is_part) { Ok(()) } else { Err(bad_key(key, origin)) }
 }
 
 fn is_part(part: &str) -> bool {

@@ -28,18 +28,14 @@ impl Ledger {
 
     /// Refuses, or sets aside, a key that applies to `owners` only; `choice` is none of them.
     pub(crate) fn refuse_for(&self, key: &str, owners: &[&str], choice: &Setting) -> Result<(), ConfigError> {
-        match self.given(key) {
-            Some(setting) if setting.origin.layer() >= choice.origin.layer() => {
-                let (setting, chooser) = (Box::new(setting), Box::new(choice.clone()));
-                let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
-                Err(ConfigError::DoesNotApply { setting, chooser, owners })
-            }
-            Some(_) => {
-                self.set_aside(key, choice.clone());
-                Ok(())
-            }
-            None => Ok(()),
+        let Some(setting) = self.given(key) else { return Ok(()) };
+        if setting.origin.layer() < choice.origin.layer() {
+            self.set_aside(key, choice.clone());
+            return Ok(());
         }
+        let (setting, chooser) = (Box::new(setting), Box::new(choice.clone()));
+        let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
+        Err(ConfigError::DoesNotApply { setting, chooser, owners })
     }
 
     /// Sets aside the unread keys of layers below the one that gives `chooser`: the keys of the file's model, where
@@ -81,14 +77,12 @@ impl Ledger {
 
     /// Sets `key` aside if its layer is below that of `other`, with whose value it clashes; otherwise it is an error.
     pub(crate) fn yield_to(&self, key: &str, other: &str, rule: &Rule) -> Result<(), ConfigError> {
-        match (self.given(key), self.setting(other)) {
-            (Some(setting), Some(other)) if setting.origin.layer() < other.origin.layer() => {
-                self.set_aside(key, other);
-                Ok(())
-            }
-            (Some(setting), Some(other)) => Err(clash(setting, other, rule)),
-            _ => Ok(()),
+        let (Some(setting), Some(other)) = (self.given(key), self.setting(other)) else { return Ok(()) };
+        if setting.origin.layer() >= other.origin.layer() {
+            return Err(clash(setting, other, rule));
         }
+        self.set_aside(key, other);
+        Ok(())
     }
 }
 

@@ -87,7 +87,9 @@ impl Config {
         let mut toml = String::new();
         for (name, section) in SECTIONS.iter().zip(&self.sections) {
             let entries = section.ledger.entries();
-            let lines: Vec<_> = entries.iter().map(|entry| (line(name, entry), entry)).collect();
+            let line =
+                |entry: &Entry| Some(format!("{} = {}", bare(name, &entry.key), entry.value.as_ref()?));
+            let lines: Vec<_> = entries.iter().map(|entry| (line(entry), entry)).collect();
             let width =
                 |(line, _): &(Option<String>, _)| line.as_ref().map_or(0, |line| line.chars().count());
             let column = lines.iter().map(width).filter(|width| *width <= MAX_COLUMN).max().unwrap_or(0);
@@ -108,12 +110,6 @@ impl Config {
         }
         toml
     }
-}
-
-/// `key = value`; `None` for a key that is absent.
-fn line(section: &str, entry: &Entry) -> Option<String> {
-    let value = entry.value.as_ref()?;
-    Some(format!("{} = {value}", bare(section, &entry.key)))
 }
 
 /// The comment for a key that is absent: its name and the values that it takes.

@@ -15,13 +15,10 @@ const RETIRED: &[(&str, &str)] = &[("device.cut", "device.split_points")];
 /// # Errors
 /// [`ConfigError::RetiredKey`] for the first retired key.
 pub(crate) fn refuse(settings: &BTreeMap<String, Setting>) -> Result<(), ConfigError> {
-    let retired = RETIRED.iter().find_map(|(old, new)| Some((settings.get(*old)?, *new)));
-    match retired {
-        Some((setting, replacement)) => {
-            Err(ConfigError::RetiredKey { setting: Box::new(setting.clone()), replacement })
-        }
+    RETIRED.iter().try_for_each(|&(old, replacement)| match settings.get(old) {
+        Some(setting) => Err(ConfigError::RetiredKey { setting: Box::new(setting.clone()), replacement }),
         None => Ok(()),
-    }
+    })
 }
 
 /// Gives retired keys their new names.

@@ -76,8 +76,7 @@ impl Sources {
             retired::translate(&mut merged.settings);
         }
         for layer in self.sets.iter().chain(&self.flags) {
-            let settings = layer.settings.iter().map(|(key, setting)| (key.clone(), setting.clone()));
-            merged.settings.extend(settings);
+            merged.settings.extend(layer.settings.clone());
         }
         retired::refuse(&merged.settings)?;
         refuse_overlaps(&merged.settings)?;

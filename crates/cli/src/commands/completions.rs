@@ -17,14 +17,11 @@ pub(crate) struct CompletionsArguments {
 /// Prints the completion script of the whole command line, `all`.
 pub(crate) fn run(arguments: &CompletionsArguments, mut all: Command) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut all, program(), &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Success)
-}
-
-/// The file name of this program, which may be a user's own binary.
-fn program() -> String {
+    // The file name of this program, which may be a user's own binary.
     let path = std::env::current_exe().ok();
     let name = path.as_ref().and_then(|path| path.file_stem());
-    name.map_or_else(|| "oomph".to_owned(), |name| name.to_string_lossy().into_owned())
+    let name = name.map_or_else(|| "oomph".to_owned(), |name| name.to_string_lossy().into_owned());
+    clap_complete::generate(arguments.shell, &mut all, name, &mut script);
+    output::print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Success)
 }

@@ -36,21 +36,13 @@ pub(crate) fn run(arguments: &DevicesArguments) -> Result<Exit, CliError> {
         output::print_json(&Devices { devices, no_gpu })?;
         return Ok(Exit::Success);
     }
-    output::print(&table(&devices))?;
+    let mut table = Table::new([Left("device"), Right("memory"), Left("description")]);
+    for DeviceInfo { name, memory_bytes, description } in devices {
+        table.row([name, memory_bytes.to_string(), description]);
+    }
+    output::print(&table.to_string())?;
     if let Some(reason) = no_gpu {
-        let notices = Notices::default();
-        notices.note(format!("no GPU: {reason}"));
-        if let Some(hint) = reason.hint() {
-            notices.line(format!("      {hint}"));
-        }
+        Notices::default().no_gpu(&reason, reason.hint());
     }
     Ok(Exit::Success)
-}
-
-fn table(devices: &[DeviceInfo]) -> String {
-    let mut table = Table::new([Left("device"), Right("memory"), Left("description")]);
-    for device in devices {
-        table.row([device.name.clone(), device.memory_bytes.to_string(), device.description.clone()]);
-    }
-    table.to_string()
 }

@@ -14,7 +14,6 @@ pub(crate) mod predict;
 pub(crate) mod profile;
 pub(crate) mod runs;
 pub(crate) mod summary;
-mod timeline_files;
 pub(crate) mod train;
 
 use clap::CommandFactory as _;

@@ -1,7 +1,7 @@
 //! `oomph summary`: the layers of a model with shapes and sizes.
 
 use clap::Args;
-use oomph_config::{Config, MicroBatch};
+use oomph_config::MicroBatch;
 use oomph_core::SampleSpec;
 use oomph_model::{Summary, SummaryRow};
 use oomph_trainer::Registry;
@@ -41,16 +41,13 @@ pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<E
     let config = arguments.config.load(&[])?;
     let parts = registry.read(&config)?;
     let source = parts.open_source(&config)?;
-    let batch = arguments.batch.map_or_else(|| micro_batch(&config), |batch| batch as usize);
+    let batch = match (arguments.batch, config.memory.micro_batch) {
+        (Some(batch), _) => batch as usize,
+        (None, Some(MicroBatch::Samples(samples))) => samples,
+        (None, Some(MicroBatch::Auto) | None) => config.train.batch,
+    };
     let summary = parts.summary(&config, source.spec(), batch)?;
     output::show(arguments.json, &summary, || report(&summary, source.spec()))
-}
-
-fn micro_batch(config: &Config) -> usize {
-    match config.memory.micro_batch {
-        Some(MicroBatch::Samples(samples)) => samples,
-        Some(MicroBatch::Auto) | None => config.train.batch,
-    }
 }
 
 fn report(summary: &Summary, spec: &SampleSpec) -> String {
@@ -73,12 +70,8 @@ fn frozen(summary: &Summary) -> String {
     if frozen == 0 {
         return String::new();
     }
-    format!(
-        "{} of {} parameters are frozen, {} are trained\n",
-        grouped(frozen),
-        grouped(parameters),
-        grouped(parameters - frozen)
-    )
+    let [all, frozen, trained] = [parameters, frozen, parameters - frozen].map(grouped);
+    format!("{frozen} of {all} parameters are frozen, {trained} are trained\n")
 }
 
 fn table(summary: &Summary) -> Table<7> {
@@ -97,15 +90,9 @@ fn table(summary: &Summary) -> Table<7> {
         if row.depth == 0 { table.strong(cells) } else { table.row(cells) }
     }
     table.rule();
-    table.strong([
-        "total".into(),
-        String::new(),
-        String::new(),
-        String::new(),
-        grouped(summary.parameters),
-        scaled(summary.multiply_adds),
-        summary.output_bytes.to_string(),
-    ]);
+    let (parameters, multiply_adds) = (grouped(summary.parameters), scaled(summary.multiply_adds));
+    let [none, output_bytes] = [String::new(), summary.output_bytes.to_string()];
+    table.strong(["total".into(), none.clone(), none.clone(), none, parameters, multiply_adds, output_bytes]);
     table
 }
 

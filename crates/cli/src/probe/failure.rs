@@ -1,4 +1,4 @@
-use std::{fmt, io, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use oomph_advice::out_of_memory::OutOfMemoryReport;
 
@@ -17,14 +17,14 @@ pub(crate) enum ProbeError {
         /// Whether it ran out of memory.
         is_out_of_memory: bool,
     },
-    #[error("its process was killed by signal {signal}{}{}", reason(*signal), LastLine(stderr))]
+    #[error("its process was killed by signal {signal}{}{}", reason(*signal), last_line(stderr))]
     Killed {
         signal: i32,
         /// The end of its stderr.
         stderr: String,
     },
     /// The child exited without a result or an error.
-    #[error("its process exited with code {code} and without a result{}", LastLine(stderr))]
+    #[error("its process exited with code {code} and without a result{}", last_line(stderr))]
     Silent {
         code: i32,
         /// The end of its stderr.
@@ -92,15 +92,8 @@ fn reason(signal: i32) -> &'static str {
 }
 
 /// The last line of a child's stderr, in brackets.
-struct LastLine<'a>(&'a str);
-
-impl fmt::Display for LastLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.lines().last() {
-            Some(line) => write!(f, " ({line})"),
-            None => Ok(()),
-        }
-    }
+fn last_line(stderr: &str) -> String {
+    stderr.lines().last().map(|line| format!(" ({line})")).unwrap_or_default()
 }
 
 #[cfg(test)]

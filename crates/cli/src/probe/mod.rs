@@ -100,7 +100,7 @@ impl Prober {
     ) -> Result<Probed, Stopped> {
         let request = Request { name: config.name().to_owned(), config: config.to_toml(), work };
         let mut probed = Probed::default();
-        let Streams { stdin, stdout, stderr } = match self.spawn(&request)? {
+        let (stdin, stdout, stderr) = match self.spawn(&request)? {
             Ok(streams) => streams,
             Err(error) => return Ok(Probed { failure: Some(ProbeError::Start(error)), ..probed }),
         };
@@ -114,12 +114,8 @@ impl Prober {
                 Ok(Message::Error { message, causes, hint, out_of_memory }) => {
                     // The causes name the device and the reason.
                     let message = [vec![message], causes].concat().join(": ");
-                    probed.failure = Some(ProbeError::Failed {
-                        message,
-                        hint,
-                        report: out_of_memory,
-                        is_out_of_memory: false,
-                    });
+                    let (report, is_out_of_memory) = (out_of_memory, false);
+                    probed.failure = Some(ProbeError::Failed { message, hint, report, is_out_of_memory });
                 }
                 Err(_) => {}
             }
@@ -175,12 +171,8 @@ impl Drop for Prober {
     }
 }
 
-struct Streams {
-    stdin: ChildStdin,
-    stdout: ChildStdout,
-    /// Returns the end of the child's stderr.
-    stderr: JoinHandle<String>,
-}
+/// The child's stdin, its stdout, and the thread that returns the end of its stderr.
+type Streams = (ChildStdin, ChildStdout, JoinHandle<String>);
 
 fn spawn(request: &Request) -> io::Result<(Child, Streams)> {
     // Not the path of the program: its file may have been replaced since the start.
@@ -200,7 +192,7 @@ fn spawn(request: &Request) -> io::Result<(Child, Streams)> {
     let line = serde_json::to_string(request)? + "\n";
     // If the child exited before it read the request, its exit status is the better error.
     let _ = stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush());
-    Ok((child, Streams { stdin, stdout, stderr }))
+    Ok((child, (stdin, stdout, stderr)))
 }
 
 /// Reads a stream to its end and returns the last 4 KiB.

@@ -15,8 +15,17 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
-            Event::Started(started) => self.started(started),
-            Event::Step(metrics) => self.step(metrics),
+            Event::Started(started) => {
+                self.steps = started.steps;
+                Notices::default().line(header(started));
+            }
+            Event::Step(metrics) => Notices::default().line(format!(
+                "step {}/{}  epoch {}  {}",
+                grouped(metrics.step),
+                grouped(self.steps),
+                grouped(metrics.epoch),
+                figures(metrics, "  ")
+            )),
             Event::Eval(metrics) => Notices::default().line(evaluated(metrics)),
             Event::Checkpoint(Saved { checkpoint, .. }) => {
                 Notices::default().line(format!("saved {}", checkpoint.display()));
@@ -27,28 +36,6 @@ impl Lines {
             Event::Leak(_) | Event::Done(_) | Event::Error { .. } => {}
         }
     }
-
-    fn started(&mut self, started: &Started) {
-        self.steps = started.steps;
-        Notices::default().line(header(started));
-    }
-
-    fn step(&self, metrics: &StepMetrics) {
-        Notices::default().line(format!(
-            "step {}/{}  epoch {}  {}",
-            grouped(metrics.step),
-            grouped(self.steps),
-            grouped(metrics.epoch),
-            figures(metrics, "  ")
-        ));
-    }
-}
-
-/// The planned peak and the limit.
-fn memory(started: &Started) -> String {
-    let planned = started.planned_peak_bytes;
-    let limit = started.limit_bytes.map(|limit| format!(", limit {limit}"));
-    format!("planned peak {planned}{}", limit.unwrap_or_default())
 }
 
 /// The lines at the start of a training.
@@ -69,6 +56,7 @@ pub(super) fn header(started: &Started) -> String {
         .map(|path| format!("{}, after {}", path.display(), plural(started.first_step, "step")));
     let frozen = (started.frozen_parameters > 0)
         .then(|| format!("{} more parameters, not trained", grouped(started.frozen_parameters)));
+    let limit = started.limit_bytes.map(|limit| format!(", limit {limit}")).unwrap_or_default();
     let weights = started.weights.as_ref().map(|path| path.display().to_string());
     pairs([
         ("model", Some(format!("{model}, {} parameters", grouped(started.parameters)))),
@@ -86,7 +74,7 @@ pub(super) fn header(started: &Started) -> String {
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
         ("policy", Some(started.policy.clone())),
-        ("memory", Some(memory(started))),
+        ("memory", Some(format!("planned peak {}{limit}", started.planned_peak_bytes))),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),
     ])

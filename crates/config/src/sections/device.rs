@@ -41,7 +41,14 @@ impl DeviceConfig {
         let devices = section.or("devices", vec![DeviceName::Cpu], expected, |value| {
             as_items(value, |name| name.parse().map_err(|_| Refused::Value))
         })?;
-        check_distinct(section, &devices)?;
+        let is_twice = |(index, device): (usize, &DeviceName)| {
+            *device != DeviceName::Cpu && devices[..index].contains(device)
+        };
+        if devices.iter().enumerate().any(is_twice) {
+            let expected = "each GPU at most once, as two parts on one GPU share its memory and take turns; \
+                            `cpu,cpu` rehearses several devices";
+            return Err(section.invalid("devices", expected));
+        }
         let (strategy, sharing) = Sharing::read(section, devices.len())?;
         if sharing.is_of_replicas()
             && devices.len() > batch
@@ -65,19 +72,6 @@ const A_SAMPLE_EACH: Rule = Rule {
     says: "each device needs at least one sample of the batch",
     fix: "raise `train.batch` or name fewer devices",
 };
-
-/// Refuses the same GPU twice.
-fn check_distinct(section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
-    let is_twice = |(index, device): (usize, &DeviceName)| {
-        *device != DeviceName::Cpu && devices[..index].contains(device)
-    };
-    if devices.iter().enumerate().any(is_twice) {
-        let expected = "each GPU at most once, as two parts on one GPU share its memory and take turns; `cpu,cpu` \
-                        rehearses several devices";
-        return Err(section.invalid("devices", expected));
-    }
-    Ok(())
-}
 
 impl From<DeviceName> for Value {
     fn from(device: DeviceName) -> Self {

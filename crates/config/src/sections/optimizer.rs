@@ -173,32 +173,23 @@ impl OptimizerName {
     pub fn as_str(self) -> &'static str {
         name_of(&Self::ALL, &self)
     }
-
-    fn default_lr(self) -> f64 {
-        match self {
-            Self::Sgd => 0.1,
-            Self::RmsProp | Self::AdaGrad | Self::Adafactor => 0.01,
-            Self::Adam | Self::AdamW | Self::Adan => 1e-3,
-            Self::Lion => 1e-4,
-        }
-    }
-
-    fn default_weight_decay(self) -> f64 {
-        match self {
-            Self::AdamW => 0.01,
-            _ => 0.0,
-        }
-    }
 }
 
 impl Optimizer {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice("name", "sgd", &OptimizerName::ALL)?;
         section.ledger.keep_applicable("name", OWNERS)?;
+        let lr = match name {
+            OptimizerName::Sgd => 0.1,
+            OptimizerName::RmsProp | OptimizerName::AdaGrad | OptimizerName::Adafactor => 0.01,
+            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::Adan => 1e-3,
+            OptimizerName::Lion => 1e-4,
+        };
+        let weight_decay = if name == OptimizerName::AdamW { 0.01 } else { 0.0 };
         Ok(Self {
-            lr: section.number("lr", name.default_lr(), POSITIVE)?,
+            lr: section.number("lr", lr, POSITIVE)?,
             kind: OptimizerKind::read(section, name)?,
-            weight_decay: section.number("weight_decay", name.default_weight_decay(), 0.0..)?,
+            weight_decay: section.number("weight_decay", weight_decay, 0.0..)?,
             clip: Clip::read(section)?,
         })
     }

@@ -92,6 +92,8 @@ const NAMES: [(&str, ScheduleName); 4] = [
     ("one-cycle", ScheduleName::OneCycle),
 ];
 
+const ANNEALS: [(&str, Anneal); 2] = [("cosine", Anneal::Cosine), ("linear", Anneal::Linear)];
+
 const WITH_WARMUP: &[&str] = &["constant", "cosine", "step"];
 
 const OWNERS: &Owners = &[
@@ -125,11 +127,7 @@ impl Schedule {
                 warmup_fraction: section.number("warmup_fraction", 0.3, 0.0..1.0)?,
                 div: section.number("div", 25.0, 1.0..)?,
                 final_div: section.number("final_div", 1e4, 1.0..)?,
-                anneal: section.choice(
-                    "anneal",
-                    "cosine",
-                    &[("cosine", Anneal::Cosine), ("linear", Anneal::Linear)],
-                )?,
+                anneal: section.choice("anneal", "cosine", &ANNEALS)?,
             },
         };
         let warmup = if matches!(name, ScheduleName::OneCycle) { None } else { Warmup::read(section)? };
@@ -173,12 +171,11 @@ impl Drops {
         if section.contains("milestones_epochs") {
             let milestones = section.integers("milestones_epochs", &[])?;
             let rising = milestones.is_sorted_by(|one, next| one < next);
-            return if rising && milestones.first().is_some_and(|first| *first >= 1) {
-                Ok(Self::AfterEpochs(milestones))
-            } else {
-                Err(section
-                    .invalid("milestones_epochs", "epochs of at least 1 in rising order, such as `[30, 60]`"))
-            };
+            if rising && milestones.first().is_some_and(|first| *first >= 1) {
+                return Ok(Self::AfterEpochs(milestones));
+            }
+            let expected = "epochs of at least 1 in rising order, such as `[30, 60]`";
+            return Err(section.invalid("milestones_epochs", expected));
         }
         epochs.map(Self::EveryEpochs).or(steps.map(Self::EverySteps)).ok_or_else(|| ConfigError::Missing {
             key: section.ledger.full("every_epochs"),

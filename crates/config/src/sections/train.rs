@@ -61,23 +61,17 @@ impl Train {
             patience: section.optional_integer("patience", 1..)?,
             min_delta: section.number("min_delta", 0.0, 0.0..)?,
         };
-        train.check_early_stopping(section)?;
-        Ok(train)
-    }
-
-    fn check_early_stopping(&self, section: &Section) -> Result<(), ConfigError> {
-        if self.min_delta > 0.0 && self.patience.is_none() {
-            return Err(section.invalid(
-                "min_delta",
-                "`train.patience` to be set too; without it `min_delta` has no effect",
-            ));
+        if train.min_delta > 0.0 && train.patience.is_none() {
+            let expected = "`train.patience` to be set too; without it `min_delta` has no effect";
+            return Err(section.invalid("min_delta", expected));
         }
-        let settings = (section.ledger.given("patience"), section.ledger.setting("eval_every"));
-        if let (Some(patience), Some(eval_every), Interval::Never) = (settings.0, settings.1, self.eval_every)
+        if train.eval_every == Interval::Never
+            && let (Some(patience), Some(eval_every)) =
+                (section.ledger.given("patience"), section.ledger.setting("eval_every"))
         {
             return Err(clash(patience, eval_every, &PATIENCE_NEEDS_EVALUATION));
         }
-        Ok(())
+        Ok(train)
     }
 }
 

@@ -84,11 +84,8 @@ impl CompareArguments {
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, CliError> {
         let steps = self.steps.to_string();
         let mut flags = self.device.flags().to_vec();
-        flags.push(Flag {
-            name: "--steps",
-            key: "train.steps",
-            value: Some(steps.as_str()).filter(|_| !self.plan_only),
-        });
+        let value = Some(steps.as_str()).filter(|_| !self.plan_only);
+        flags.push(Flag { name: "--steps", key: "train.steps", value });
         flags.extend(more);
         self.config.load(&flags)
     }

@@ -6,8 +6,6 @@ mod optimizer;
 mod report;
 mod row;
 
-use std::path::Path;
-
 use oomph_config::{Config, DeviceName};
 use oomph_timeline::export;
 use oomph_trainer::{
@@ -47,7 +45,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     arguments.sort.apply(&mut rows);
     let report = Report::new(arguments, &base, rows);
     if let Some(path) = &arguments.html {
-        write_page(&report, path)?;
+        output::write_file(path, |file| export::chart(&page(&report), file))?;
     }
     if arguments.json {
         output::print_json(&report.json())?;
@@ -105,10 +103,6 @@ fn planned(Combination { values, config }: Combination, registry: &Registry) -> 
     config.and_then(plan).unwrap_or_else(|error| Row::failed(values, &error))
 }
 
-fn write_page(report: &Report, path: &Path) -> Result<(), CliError> {
-    output::write_file(path, |file| export::chart(&page(report), file))
-}
-
 impl Sort {
     fn apply(self, rows: &mut [Row]) {
         let key = |row: &Row| match self {
@@ -117,12 +111,10 @@ impl Sort {
             Self::Time => row.measured.map(|measured| measured.step_seconds),
             Self::Loss => row.measured.and_then(|measured| measured.loss_last),
         };
-        if self != Self::Asked {
-            // A stable sort: equal rows stay in the given order.
-            rows.sort_by(|one, other| {
-                let [one, other] = [one, other].map(|row| key(row).unwrap_or(f64::INFINITY));
-                one.total_cmp(&other)
-            });
-        }
+        // A stable sort: equal rows stay in the given order.
+        rows.sort_by(|one, other| {
+            let [one, other] = [one, other].map(|row| key(row).unwrap_or(f64::INFINITY));
+            one.total_cmp(&other)
+        });
     }
 }

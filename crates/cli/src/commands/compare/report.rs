@@ -181,7 +181,7 @@ const FIGURES: [Figure; 10] = [
     Figure { heading: "×", text: |row, report| report.against_first(row), cost: |_| None },
     Figure {
         heading: "peak in use",
-        text: |row, _| bytes(peak_in_use(row)),
+        text: |row, _| peak_in_use(row).map(|bytes| bytes.to_string()).unwrap_or_default(),
         cost: |row| number(peak_in_use(row)),
     },
     Figure {
@@ -192,9 +192,8 @@ const FIGURES: [Figure; 10] = [
     Figure {
         heading: "state/param",
         text: |row, _| {
-            row.state_bytes_per_parameter()
-                .map(|it| format!("{} B", short((it * 100.0).round() / 100.0)))
-                .unwrap_or_default()
+            let share = row.state_bytes_per_parameter();
+            share.map(|it| format!("{} B", short((it * 100.0).round() / 100.0))).unwrap_or_default()
         },
         cost: Row::state_bytes_per_parameter,
     },
@@ -236,10 +235,6 @@ fn step(row: &Row) -> Option<f64> {
 
 fn number(bytes: Option<Bytes>) -> Option<f64> {
     bytes.map(|bytes| bytes.get() as f64)
-}
-
-fn bytes(bytes: Option<Bytes>) -> String {
-    bytes.map(|bytes| bytes.to_string()).unwrap_or_default()
 }
 
 /// `2.3979 → 1.1034`.

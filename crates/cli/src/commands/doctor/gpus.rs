@@ -21,7 +21,11 @@ pub(super) fn gpus(procfs: &Procfs, hardware: &Hardware, needed: bool, several: 
         return vec![Check::skipped("GPUs", finding)];
     }
     let mut checks = vec![presence(hardware)];
-    checks.extend((!HAS_CUDA).then(without_cuda));
+    if !HAS_CUDA {
+        let hint = "build with `cargo build --release --features cuda`; the build itself does not need CUDA";
+        let finding = "this build of oomph is for the CPU only and cannot use a GPU";
+        checks.push(Check::problem("CUDA in the build", finding, hint));
+    }
     let mut nvml = Nvml::open();
     let version = nvml.as_ref().map(Nvml::driver_version);
     checks.push(health::driver(procfs, hardware, version));
@@ -50,12 +54,6 @@ fn presence(hardware: &Hardware) -> Check {
         1 => Check::ok(NAME, "1 NVIDIA GPU in this machine"),
         count => Check::ok(NAME, format!("{count} NVIDIA GPUs in this machine")),
     }
-}
-
-fn without_cuda() -> Check {
-    let hint = "build with `cargo build --release --features cuda`; the build itself does not need CUDA";
-    let finding = "this build of oomph is for the CPU only and cannot use a GPU";
-    Check::problem("CUDA in the build", finding, hint)
 }
 
 /// The cards, and whether CUDA_VISIBLE_DEVICES shows them.

@@ -1,18 +1,12 @@
-use std::{cmp::Ordering, path::PathBuf};
+use std::cmp::Ordering;
 
-use oomph_advice::{BatchSearch, SearchError, Tried, out_of_memory::free_bytes};
+use oomph_advice::{BatchSearch, Planned, SearchError, Tried, out_of_memory::free_bytes};
 use oomph_config::{Config, DeviceName};
 use oomph_core::{Bytes, Split};
 use oomph_engine::session::{backend, largest_train_batch};
 use oomph_trainer::{Session, default_limit};
 
-use super::{
-    arguments::FindBatchArguments,
-    plans::Plans,
-    report::{Outcome, Report},
-    row::Row,
-    subject::Subject,
-};
+use super::{arguments::FindBatchArguments, plans::Plans, report::Report, row::Row, subject::Subject};
 use crate::{
     error::CliError,
     exit::Exit,
@@ -121,7 +115,7 @@ impl<'a> Finder<'a> {
         bar: &ProbeBar,
     ) -> Result<Result<(), Stopped>, CliError> {
         let config = self.plans.session(batch)?.config;
-        let planned_peak_bytes = self.plans.peak_bytes(batch);
+        let planned_peak_bytes = self.plans.peak(batch);
         let is_above = self.limit_bytes.zip(planned_peak_bytes).is_some_and(|(limit, peak)| peak > limit);
         // The smallest size is always tried, to explain its failure, and so is any size with an unverified plan.
         if is_above && self.is_verified && batch != self.least {
@@ -132,7 +126,9 @@ impl<'a> Finder<'a> {
         let explained = batch == self.least && self.search.found().largest.is_none();
         let report = explained.then(|| output::report_directory(self.session.config.name()));
         bar.start(&self.subject.label(batch), self.rows.len(), STEPS);
-        let work = Work::Rehearse { steps: STEPS, report: report.map(absolute) };
+        // A child may have another working directory.
+        let report = report.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let work = Work::Rehearse { steps: STEPS, report };
         let probed = match prober.probe(&config, work, &mut |step| bar.step(step)) {
             Ok(probed) => probed,
             Err(stopped) => return Ok(Err(stopped)),
@@ -192,14 +188,11 @@ impl<'a> Finder<'a> {
         let chosen = even.filter(fits).or(found.largest);
         // The cap matters only if the largest size fits.
         let capped = self.capped.clone().filter(|_| found.largest == Some(self.most));
-        let outcome = Outcome {
-            is_proven: found.is_proven,
-            chosen,
-            limit_bytes: self.limit_bytes,
-            probes: self.rows.clone(),
-            capped,
-        };
-        Report::new(self.session, self.subject, outcome)
+        let mut report = Report::new(self.session, self.subject, self.rows.clone(), chosen);
+        report.is_proven = found.is_proven;
+        report.limit_bytes = self.limit_bytes;
+        report.capped = capped;
+        report
     }
 }
 
@@ -210,9 +203,4 @@ fn limit(config: &Config) -> Option<Bytes> {
         DeviceName::Cuda(_) => free_bytes(*device),
     };
     config.device.devices.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min()
-}
-
-/// An absolute path, as a child may have another working directory.
-fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
 }

@@ -45,17 +45,6 @@ impl<'a> Plans<'a> {
         sizes.take(MOST_REFUSED).find(|size| self.is_allowed(*size))
     }
 
-    /// The planned peak of a size; of the fullest device if there are several.
-    pub(super) fn peak_bytes(&mut self, size: usize) -> Option<Bytes> {
-        if let Some(known) = self.peaks.get(&size) {
-            return *known;
-        }
-        let session = self.session(size).ok();
-        let peak = session.and_then(|session| planned_peak(&session, PlanOptions::default()).ok());
-        self.peaks.insert(size, peak);
-        peak
-    }
-
     /// Whether a planned peak fits with the safety margin of plans for this device.
     pub(super) fn fits(&self, planned_peak_bytes: Bytes, limit_bytes: Bytes) -> bool {
         fits(planned_peak_bytes, limit_bytes, backend(self.session))
@@ -63,8 +52,15 @@ impl<'a> Plans<'a> {
 }
 
 impl Planned for Plans<'_> {
+    /// The planned peak; of the fullest device if there are several.
     fn peak(&mut self, batch: usize) -> Option<Bytes> {
-        self.peak_bytes(batch)
+        if let Some(known) = self.peaks.get(&batch) {
+            return *known;
+        }
+        let session = self.session(batch).ok();
+        let peak = session.and_then(|session| planned_peak(&session, PlanOptions::default()).ok());
+        self.peaks.insert(batch, peak);
+        peak
     }
 
     fn is_allowed(&mut self, batch: usize) -> bool {

@@ -35,15 +35,15 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     micro_batches: Option<usize>,
     /// Whether the next larger size does not fit or does not exist.
-    is_proven: bool,
+    pub(super) is_proven: bool,
     /// The memory limit without the margin.
-    limit_bytes: Option<Bytes>,
+    pub(super) limit_bytes: Option<Bytes>,
     pub(super) probes: Vec<Row>,
     /// Growth of memory per step with the chosen batch: a longer training runs out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     growth_bytes_per_step: Option<Bytes>,
     /// Why the search tried no larger sizes.
-    capped: Option<String>,
+    pub(super) capped: Option<String>,
     /// Whether a signal ended the search early.
     pub(super) interrupted: bool,
     /// The config file that now has the result.
@@ -59,23 +59,13 @@ struct Searched {
     devices: usize,
 }
 
-/// The end of a search.
-pub(super) struct Outcome {
-    pub(super) is_proven: bool,
-    /// The size to use, if one fits.
-    pub(super) chosen: Option<usize>,
-    pub(super) limit_bytes: Option<Bytes>,
-    pub(super) probes: Vec<Row>,
-    /// Why the search tried no larger sizes.
-    pub(super) capped: Option<String>,
-}
-
 impl Report {
-    pub(super) fn new(session: &Session, subject: Subject, outcome: Outcome) -> Self {
-        let Outcome { is_proven, chosen, limit_bytes, probes, capped } = outcome;
+    /// The report of these tries; `chosen` is the size to use, if one fits.
+    pub(super) fn new(session: &Session, subject: Subject, probes: Vec<Row>, chosen: Option<usize>) -> Self {
         let batch = session.config.train.batch;
         let share = session.share_of(largest_train_batch(session));
         let devices: Vec<_> = session.config.device.devices.iter().map(ToString::to_string).collect();
+        let train_samples = session.source.len(Split::Train);
         let micro_batch = chosen.filter(|_| subject == Subject::MicroBatch);
         Self {
             model: session.architecture.name().to_owned(),
@@ -84,18 +74,14 @@ impl Report {
             largest_batch: if subject == Subject::Batch { chosen } else { micro_batch.map(|_| batch) },
             micro_batch,
             micro_batches: micro_batch.map(|micro_batch| share.div_ceil(micro_batch)),
-            is_proven,
-            limit_bytes,
+            is_proven: false,
+            limit_bytes: None,
             growth_bytes_per_step: chosen.and_then(|chosen| growth(&probes, chosen)),
             probes,
-            capped,
+            capped: None,
             interrupted: false,
             written: None,
-            searched: Searched {
-                subject,
-                train_samples: session.source.len(Split::Train),
-                devices: devices.len(),
-            },
+            searched: Searched { subject, train_samples, devices: devices.len() },
         }
     }
 
@@ -158,18 +144,11 @@ impl Report {
         table.without_empty_columns()
     }
 
-    /// A remark on a batch larger than the training data.
-    fn all_samples(&self) -> String {
-        let samples = self.searched.train_samples;
-        if self.largest_batch.is_some_and(|batch| batch > samples) {
-            format!(" (all {} training samples)", grouped(samples))
-        } else {
-            String::new()
-        }
-    }
-
     fn answer(&self) -> Option<String> {
         let capped = self.capped.as_ref().map(|capped| format!("  ({capped})")).unwrap_or_default();
+        let samples = self.searched.train_samples;
+        let is_all = self.largest_batch.is_some_and(|batch| batch > samples);
+        let all = is_all.then(|| format!(" (all {} training samples)", grouped(samples)));
         let more = if self.is_proven { "" } else { "; a larger one may fit too" };
         match (self.micro_batch.zip(self.micro_batches), self.largest_batch) {
             (Some((size, 1)), Some(batch)) => {
@@ -179,7 +158,7 @@ impl Report {
                 "batch {}{} fits in {} micro-batches of {}{capped}: --set train.batch={batch} --set \
                  memory.micro_batch={size}",
                 grouped(batch),
-                self.all_samples(),
+                all.unwrap_or_default(),
                 grouped(count),
                 grouped(size),
             )),

@@ -1,6 +1,5 @@
 //! `oomph monitor`: the memory of GPUs and host with the processes that use it, sampled repeatedly.
 
-mod interval;
 mod report;
 mod sample;
 mod screen;
@@ -13,7 +12,7 @@ use std::{
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use self::{interval::interval, report::report, sample::Sampler, screen::Screen};
+use self::{report::report, sample::Sampler, screen::Screen};
 use crate::{error::CliError, exit::Exit, notices::Notices, output, signals};
 
 #[derive(Args, Debug)]
@@ -53,12 +52,16 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
         } else {
             if sample.no_gpu != noted {
                 screen.iter_mut().try_for_each(Screen::clear)?;
-                note_missing_gpu(&sampler);
+                if let Some(reason) = sampler.no_gpu() {
+                    Notices::default().no_gpu(format!("NVML: {reason}"), reason.hint());
+                }
                 noted.clone_from(&sample.no_gpu);
             }
             match &mut screen {
                 Some(screen) => screen.draw(&report(&sample))?,
-                None => output::print(&between(&report(&sample), arguments.once))?,
+                None if arguments.once => output::print(&report(&sample))?,
+                // An empty line separates it from the next report.
+                None => output::print(&(report(&sample) + "\n"))?,
             }
         }
         if arguments.once {
@@ -73,21 +76,6 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
     }
 }
 
-/// A report, with an empty line below if more reports follow.
-fn between(report: &str, once: bool) -> String {
-    if once { report.to_owned() } else { format!("{report}\n") }
-}
-
-/// Notes why there is no GPU, in the words of `oomph devices`.
-fn note_missing_gpu(sampler: &Sampler) {
-    let Some(reason) = sampler.no_gpu() else { return };
-    let notices = Notices::default();
-    notices.note(format!("no GPU: NVML: {reason}"));
-    if let Some(hint) = reason.hint() {
-        notices.line(format!("      {hint}"));
-    }
-}
-
 /// Receives the exit code after SIGINT or SIGTERM. SIGINT is the normal end of a monitor and no error.
 fn stopped() -> Result<Receiver<Exit>, CliError> {
     let (sender, receiver) = channel();
@@ -97,4 +85,59 @@ fn stopped() -> Result<Receiver<Exit>, CliError> {
         let _ = sender.send(exit);
     })?;
     Ok(receiver)
+}
+
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Suffixes with their seconds. `ms` comes before `s`, which is its end. A bare number is seconds.
+const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// Why a text is not an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum IntervalError {
+    #[error("expected a number and a unit, such as `2s`, `500ms` or `1m`")]
+    NotATime,
+    #[error("expected a time from `100ms` to `1h`")]
+    OutOfRange,
+}
+
+/// Reads `2s`, `500ms`, `1.5m`.
+fn interval(text: &str) -> Result<Duration, IntervalError> {
+    let text = text.trim();
+    let (number, seconds) = UNITS
+        .iter()
+        .find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?.trim_end(), *seconds)))
+        .unwrap_or((text, 1.0));
+    // `parse` would accept words such as `inf`.
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(IntervalError::NotATime);
+    }
+    let number: f64 = number.parse().map_err(|_| IntervalError::NotATime)?;
+    let time = Duration::try_from_secs_f64(number * seconds).map_err(|_| IntervalError::OutOfRange)?;
+    if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err(IntervalError::OutOfRange) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, millis) in
+            [("2s", 2000), ("2", 2000), ("500ms", 500), ("0.5 s", 500), ("1m", 60_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(interval(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_intervals_are_refused() {
+        for text in ["", "s", "fast", "2 weeks", "-1s", "1..5s", "inf", "1e3"] {
+            assert_eq!(interval(text), Err(IntervalError::NotATime), "{text}");
+        }
+        for text in ["0", "0s", "99ms", "61m", "2h", "99999999999999999999999h"] {
+            assert_eq!(interval(text), Err(IntervalError::OutOfRange), "{text}");
+        }
+    }
 }

@@ -74,11 +74,8 @@ fn cards(cards: &[CardSample]) -> String {
 fn memory(memory: &MemorySample) -> [String; 3] {
     let (used, total) = (memory.memory_used_bytes, memory.memory_total_bytes);
     let share = used.zip(total).filter(|(_, total)| total.get() > 0);
-    [known(used), known(total), known(share.map(|(used, total)| percent(ratio(used, total))))]
-}
-
-fn ratio(part: Bytes, whole: Bytes) -> f64 {
-    part.get() as f64 / whole.get() as f64
+    let share = share.map(|(used, total)| percent(used.get() as f64 / total.get() as f64));
+    [known(used), known(total), known(share)]
 }
 
 fn watts(draws: Option<f64>, may: Option<f64>) -> String {

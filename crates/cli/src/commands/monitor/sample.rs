@@ -135,16 +135,12 @@ impl Sampler {
 
     fn cards(&mut self) -> Vec<Card> {
         let Ok(source) = &mut self.cards else { return Vec::new() };
-        match source.sample() {
-            Ok(cards) => {
-                self.failed = None;
-                cards
-            }
-            Err(error) => {
-                self.failed = Some(error);
-                Vec::new()
-            }
-        }
+        let (cards, failed) = match source.sample() {
+            Ok(cards) => (cards, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        self.failed = failed;
+        cards
     }
 
     fn trainings(&mut self, now: Instant) -> Vec<Training> {
@@ -180,6 +176,12 @@ impl Devices {
 
 fn card_sample(card: &Card, devices: &Devices, processes: &[GpuProcess]) -> CardSample {
     let own = processes.iter().filter(|process| process.card == card.index);
+    let instance = |instance: &MigInstance| InstanceSample {
+        device: devices.name(&instance.uuid),
+        uuid: instance.uuid.clone(),
+        name: instance.name.clone(),
+        memory: instance.memory.into(),
+    };
     CardSample {
         index: card.index,
         device: devices.name(&card.uuid),
@@ -192,17 +194,8 @@ fn card_sample(card: &Card, devices: &Devices, processes: &[GpuProcess]) -> Card
         temperature_celsius: card.temperature_celsius,
         power_watts: card.power_watts,
         power_limit_watts: card.power_limit_watts,
-        mig_instances: card.mig_instances.iter().map(|instance| instance_sample(instance, devices)).collect(),
+        mig_instances: card.mig_instances.iter().map(instance).collect(),
         processes: own.map(process_sample).collect(),
-    }
-}
-
-fn instance_sample(instance: &MigInstance, devices: &Devices) -> InstanceSample {
-    InstanceSample {
-        device: devices.name(&instance.uuid),
-        uuid: instance.uuid.clone(),
-        name: instance.name.clone(),
-        memory: instance.memory.into(),
     }
 }
 

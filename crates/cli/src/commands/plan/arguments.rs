@@ -48,40 +48,28 @@ pub(crate) struct PlanArguments {
     pub(crate) json: bool,
 }
 
-/// The configuration to plan, and the GPUs of `--gpu`.
-pub(super) struct Request {
-    pub(super) config: Config,
-    /// One GPU per device, or one GPU that stands for the only device; empty without `--gpu`.
-    pub(super) gpus: Vec<GpuMemory>,
-}
-
 impl PlanArguments {
-    /// Loads the configuration.
+    /// The configuration to plan, and the GPUs of `--gpu`: one per device, or none.
     ///
     /// If `--gpu` gives a number of GPUs, these are the devices. A single GPU stands for each configured device.
-    pub(super) fn load(&self) -> Result<Request, CliError> {
+    pub(super) fn load(&self) -> Result<(Config, Vec<GpuMemory>), CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, self.strategy.flag(), limit];
         let Some(gpus) = self.gpu.as_deref().map(str::parse::<MultiGpu>).transpose()? else {
-            return Ok(Request { config: self.config.load(&flags)?, gpus: Vec::new() });
+            return Ok((self.config.load(&flags)?, Vec::new()));
         };
         let MultiGpu { each: mut gpus, is_counted } = gpus;
         if !is_counted {
             let config = self.config.load(&flags)?;
             let configured = config.device.devices.len();
             if configured == 1 {
-                return Ok(Request { config, gpus });
+                return Ok((config, gpus));
             }
             gpus = vec![gpus[0].clone(); configured];
         }
         let names: Vec<_> = (0..gpus.len()).map(|index| DeviceName::Cuda(index).to_string()).collect();
         let names = names.join(",");
         let counted = Flag { name: "--gpu", key: "device.devices", value: Some(&names) };
-        Ok(Request { config: self.config.load(&[counted, self.strategy.flag(), limit])?, gpus })
-    }
-
-    /// The batch of the timeline files.
-    pub(super) fn timeline_batch(&self, config: &Config) -> usize {
-        self.batch.first().map_or(config.train.batch, |batch| *batch as usize)
+        Ok((self.config.load(&[counted, self.strategy.flag(), limit])?, gpus))
     }
 }

@@ -13,7 +13,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::{commands::timeline_files, error::CliError};
+use crate::{error::CliError, output::write_timeline};
 
 /// Plans of several batches, each the same for all devices; as JSON.
 #[derive(Debug, Serialize)]
@@ -183,8 +183,8 @@ impl Planner {
         if html.or(svg).is_none() {
             return Ok(Vec::new());
         }
-        let timeline = self.timeline(arguments.timeline_batch(&self.session.config))?;
-        timeline_files::write(&timeline, html, svg)
+        let batch = arguments.batch.first().map_or(self.session.config.train.batch, |batch| *batch as usize);
+        write_timeline(&self.timeline(batch)?, html, svg)
     }
 
     /// Settings that make the config's batch fit.

@@ -13,24 +13,19 @@ use std::time::Instant;
 use oomph_trainer::{Registry, open_to_plan};
 
 pub(crate) use self::arguments::PlanArguments;
-use self::{arguments::Request, planner::Planner};
+use self::planner::Planner;
 use crate::{error::CliError, exit::Exit, output};
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let Request { config, gpus } = arguments.load()?;
+    let (config, gpus) = arguments.load()?;
     let planner = Planner::new(open_to_plan(config, registry)?, gpus);
     if planner.session.has_uneven_devices() {
-        return run_split(&planner, arguments, start);
+        let Some(mut split) = split_plan::plan(&planner, arguments)? else { return Ok(Exit::Success) };
+        split.plan.plan_seconds = start.elapsed().as_secs_f64();
+        return output::show(arguments.json, &split.plan, || split_report::report(&planner, &split));
     }
     let mut plan = batch_plan::plan(&planner, arguments)?;
     plan.plan_seconds = start.elapsed().as_secs_f64();
     output::show(arguments.json, &plan, || batch_report::report(&plan))
-}
-
-/// Plans one batch of a model that is split over devices.
-fn run_split(planner: &Planner, arguments: &PlanArguments, start: Instant) -> Result<Exit, CliError> {
-    let Some(mut split) = split_plan::plan(planner, arguments)? else { return Ok(Exit::Success) };
-    split.plan.plan_seconds = start.elapsed().as_secs_f64();
-    output::show(arguments.json, &split.plan, || split_report::report(planner, &split))
 }

@@ -15,7 +15,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::{commands::timeline_files, error::CliError};
+use crate::{error::CliError, output};
 
 /// The plan of a model that is split over devices; as JSON.
 #[derive(Serialize)]
@@ -57,13 +57,8 @@ pub(super) struct PlannedDevice {
 pub(super) struct Split {
     pub(super) plan: SplitPlan,
     pub(super) planned: PlannedCut,
-    pub(super) files: Option<TimelineFiles>,
-}
-
-/// The timeline files of the fullest device.
-pub(super) struct TimelineFiles {
-    pub(super) device: usize,
-    pub(super) paths: Vec<PathBuf>,
+    /// The fullest device, and the files of its timeline.
+    pub(super) files: Option<(usize, Vec<PathBuf>)>,
 }
 
 /// Plans one batch over the devices, and writes the timeline files.
@@ -89,7 +84,7 @@ fn write_timeline(
     planner: &Planner,
     planned: &PlannedCut,
     arguments: &PlanArguments,
-) -> Result<Option<TimelineFiles>, CliError> {
+) -> Result<Option<(usize, Vec<PathBuf>)>, CliError> {
     let (html, svg) = (arguments.html.as_deref(), arguments.svg.as_deref());
     if html.or(svg).is_none() {
         return Ok(None);
@@ -103,8 +98,7 @@ fn write_timeline(
     let Some((device, part)) = fullest else { return Ok(None) };
     let mut timeline = part.timeline.clone();
     timeline.device.clone_from(&planner.names[device]);
-    let paths = timeline_files::write(&timeline, html, svg)?;
-    Ok(Some(TimelineFiles { device, paths }))
+    Ok(Some((device, output::write_timeline(&timeline, html, svg)?)))
 }
 
 fn split_plan(planner: &Planner, planned: &PlannedCut) -> SplitPlan {

@@ -39,10 +39,9 @@ pub(super) fn report(planner: &Planner, split: &Split) -> String {
     let drawn = diagram(&planned.trace, &names, WIDTH);
     let idle = format!("idle for about {} of forward and backward\n", percent(plan.idle_share));
     let advice = (plan.fits == Some(false)).then(|| advice(planner, plan));
-    let files = files.as_ref().map(|files| {
-        let written =
-            |path: &PathBuf| format!("timeline of device {} written to {}\n", files.device, path.display());
-        files.paths.iter().map(written).collect()
+    let files = files.as_ref().map(|(device, paths)| {
+        let written = |path: &PathBuf| format!("timeline of device {device} written to {}\n", path.display());
+        paths.iter().map(written).collect()
     });
     let parts = [Some(head), Some(table(plan).to_string()), Some(format!("{drawn}\n{idle}")), advice, files];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")

@@ -89,10 +89,8 @@ impl<'a> Printer<'a> {
     fn print_unreadable(&mut self, file: &Path, error: &SampleError) -> Result<(), CliError> {
         self.unreadable += 1;
         if self.arguments.json {
-            return output::print_json(&Line::Unreadable {
-                file: file.display().to_string(),
-                reason: &error.reason,
-            });
+            let file = file.display().to_string();
+            return output::print_json(&Line::Unreadable { file, reason: &error.reason });
         }
         Notices::default().warning(error);
         Ok(())

@@ -53,7 +53,7 @@ pub(super) fn run(
         output::print("\n")?;
         return Ok(Exit::Success);
     }
-    output::print_json(&Line::Done {
+    output::print_json(&Done {
         prompt,
         continuation: &text[start_of_continuation..],
         tokens: options.length,
@@ -81,18 +81,16 @@ fn warn_of_unknown(vocabulary: &Vocabulary, prompt: &str) {
     }
 }
 
-/// A line of JSON.
+/// The continuation as JSON.
 #[derive(Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum Line<'a> {
-    Done {
-        prompt: &'a str,
-        continuation: &'a str,
-        /// Tokens of the continuation.
-        tokens: usize,
-        step: usize,
-        peak_in_use_bytes: Bytes,
-        seconds: f64,
-        checkpoint: &'a Path,
-    },
+#[serde(tag = "event", rename = "done")]
+struct Done<'a> {
+    prompt: &'a str,
+    continuation: &'a str,
+    /// Tokens of the continuation.
+    tokens: usize,
+    step: usize,
+    peak_in_use_bytes: Bytes,
+    seconds: f64,
+    checkpoint: &'a Path,
 }

@@ -10,7 +10,10 @@ use oomph_trainer::profile::Profile;
 use serde::Serialize;
 
 use super::findings::largest;
-use crate::{commands::timeline_files::write_svg, error::CliError, output::write_file};
+use crate::{
+    error::CliError,
+    output::{write_file, write_svg},
+};
 
 /// Where a profile is written.
 #[derive(Debug)]

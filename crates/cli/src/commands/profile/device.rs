@@ -62,11 +62,8 @@ impl<'a> DeviceFindings<'a> {
             ("peak, upper bound", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
             ("reserved", Some(self.reserved_bytes.to_string())),
         ]);
-        format!(
-            "{head}\n{}{}",
-            boundaries(self.boundaries),
-            self.card.as_ref().map(of_card).unwrap_or_default()
-        )
+        let card = self.card.as_ref().map(of_card).unwrap_or_default();
+        format!("{head}\n{}{card}", boundaries(self.boundaries))
     }
 }
 
@@ -98,11 +95,8 @@ fn card(session: &Session, last: &PoolReading) -> Option<Breakdown> {
     let oomph_config::DeviceName::Cuda(index) = session.config.device.devices[0] else { return None };
     let cards = Nvml::open().ok()?.sample().ok()?;
     let devices = cuda_devices(&cards, visible_devices());
-    let own = OwnMemory {
-        pid: process::id(),
-        in_use_bytes: last.in_use_bytes,
-        reserved_bytes: last.reserved_bytes,
-    };
+    let PoolReading { in_use_bytes, reserved_bytes, .. } = *last;
+    let own = OwnMemory { pid: process::id(), in_use_bytes, reserved_bytes };
     Some(Breakdown::new(&devices.get(index)?.reading(), own))
 }
 

@@ -107,12 +107,10 @@ pub(super) struct TimeShare {
 
 impl Peak {
     fn new(planned: &Timeline, measured: &Timeline) -> Self {
-        let [planned, measured] = [planned, measured].map(|timeline| timeline.peak().categories.total());
-        Self {
-            planned_peak_bytes: planned,
-            peak_in_use_bytes: measured,
-            relative_error: difference(planned, measured),
-        }
+        let [planned_peak_bytes, peak_in_use_bytes] =
+            [planned, measured].map(|timeline| timeline.peak().categories.total());
+        let relative_error = difference(planned_peak_bytes, peak_in_use_bytes);
+        Self { planned_peak_bytes, peak_in_use_bytes, relative_error }
     }
 }
 
@@ -122,13 +120,9 @@ impl<'a> Findings<'a> {
         let ProfiledDevice { measured, planned, .. } = largest(profile);
         let categories =
             Categories { planned: planned.peak().categories, measured: measured.peak().categories };
-        let batch = session.config.train.batch;
+        let (model, batch) = (session.architecture.name(), session.config.train.batch);
         Self {
-            training: Training {
-                model: session.architecture.name(),
-                batch,
-                micro_batch: micro_batch(session).min(batch),
-            },
+            training: Training { model, batch, micro_batch: micro_batch(session).min(batch) },
             device: &measured.device,
             strategy: session.config.device.sharing.name(),
             devices: profile.devices().map(DeviceFindings::new).collect(),

@@ -72,7 +72,8 @@ pub(crate) struct ProfileArguments {
 }
 
 pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<Exit, CliError> {
-    let config = arguments.load()?;
+    let [devices, limit] = arguments.device.flags();
+    let config = arguments.config.load(&[devices, arguments.strategy.flag(), limit])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_)]) {
@@ -80,9 +81,8 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     }
     destination.prepare()?;
     let options = arguments.options(&session);
-    let style = Style::choose(arguments.json, arguments.quiet);
-    let mut bar = ProfileBar::new(style, options.warmup, options.steps);
-    let warmup = options.warmup;
+    let (style, warmup) = (Style::choose(arguments.json, arguments.quiet), options.warmup);
+    let mut bar = ProfileBar::new(style, warmup, options.steps);
     let found = profile(&session, options, &mut bar)?;
     drop(bar);
     let files = destination.write(&found)?;
@@ -111,11 +111,6 @@ impl ProfileArguments {
         drop(bar);
         let findings = DeviceFindings::new(session, &found);
         output::show(self.json, &findings, || findings.report())
-    }
-
-    fn load(&self) -> Result<Config, CliError> {
-        let [devices, limit] = self.device.flags();
-        self.config.load(&[devices, self.strategy.flag(), limit])
     }
 
     fn destination(&self, config: &Config) -> Destination {

@@ -26,11 +26,9 @@ fn head(findings: &Findings<'_>) -> String {
     let Training { model, batch, micro_batch } = findings.training;
     let limit_bytes = findings.recording.limit_bytes;
     let host = Some(findings.recording.host_bytes.to_string());
-    let micro_batches = if micro_batch < batch {
-        format!(" in micro-batches of {}", grouped(micro_batch))
-    } else {
-        String::new()
-    };
+    let micro_batches =
+        (micro_batch < batch).then(|| format!(" in micro-batches of {}", grouped(micro_batch)));
+    let micro_batches = micro_batches.unwrap_or_default();
     let count = findings.step_seconds.len();
     let time =
         median(findings.step_seconds).map(|seconds| format!(", {} each (median)", milliseconds(seconds)));

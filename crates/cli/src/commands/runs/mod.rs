@@ -1,26 +1,26 @@
 //! `oomph runs`: a table of runs and the differences of their configs.
 
-mod differences;
 mod report;
 
 use std::{
     cmp::{Ordering, Reverse},
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
+use oomph_config::Value;
 use oomph_runs::{RunDirectory, RunError, RunSummary};
 use serde::Serialize;
 
-use self::{
-    differences::{Difference, differences},
-    report::report,
-};
+use self::report::report;
 use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 /// The default folder of runs.
 const RUNS: &str = "runs";
+/// Differs in all runs, so it is not compared.
+const DIRECTORY: &str = "run.directory";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -117,6 +117,47 @@ impl FoundRuns {
             }
         }
     }
+}
+
+/// A key with different values.
+#[derive(Debug, Serialize)]
+struct Difference {
+    key: String,
+    /// Each value with its runs, in the order of the runs.
+    values: Vec<ValueRuns>,
+}
+
+/// A value with the runs that have it.
+#[derive(Debug, Serialize)]
+struct ValueRuns {
+    /// `None` if the key is not set.
+    value: Option<Value>,
+    runs: Vec<PathBuf>,
+}
+
+/// The keys with different values, sorted by name.
+fn differences(runs: &[RunSummary]) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.config.keys()).collect();
+    let difference = |key: &String| Difference { key: key.clone(), values: values(runs, key) };
+    let all = keys.into_iter().filter(|key| *key != DIRECTORY).map(difference);
+    all.filter(|difference| difference.values.len() > 1).collect()
+}
+
+fn values(runs: &[RunSummary], key: &str) -> Vec<ValueRuns> {
+    let mut values: Vec<ValueRuns> = Vec::new();
+    for run in runs {
+        let value = run.config.get(key);
+        let is_same = |entry: &&mut ValueRuns| match (&entry.value, value) {
+            (Some(one), Some(other)) => one.same(other),
+            (None, None) => true,
+            _ => false,
+        };
+        match values.iter_mut().find(is_same) {
+            Some(entry) => entry.runs.push(run.run_dir.clone()),
+            None => values.push(ValueRuns { value: value.cloned(), runs: vec![run.run_dir.clone()] }),
+        }
+    }
+    values
 }
 
 /// An error with its causes in one line.

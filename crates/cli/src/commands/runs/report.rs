@@ -3,7 +3,7 @@ use std::path::Path;
 use oomph_config::Value;
 use oomph_runs::{RunEvaluation, RunStatus, RunSummary};
 
-use super::differences::{Difference, ValueRuns};
+use super::{Difference, ValueRuns};
 use crate::{
     notices::printable,
     numbers::{date, decimal, elapsed, grouped, percent, rate},

@@ -71,10 +71,7 @@ impl TrainArguments {
         if self.no_plan_check {
             return Ok((session, None));
         }
-        Ok(match adapt(&session)? {
-            Some((session, adapted)) => (session, Some(adapted)),
-            None => (session, None),
-        })
+        Ok(adapt(&session)?.map_or((session, None), |(session, adapted)| (session, Some(adapted))))
     }
 
     pub(super) fn options(&self, session: &Session, adapted: Option<Adapted>) -> TrainOptions {
