@@ -111,20 +111,35 @@ fn is_light_numeric(numeric: &Numeric) -> bool {
     )
 }
 
-/// All except products, hypotenuses, samples of grids, random numbers and operations without gradient.
+/// All except products, random numbers and operations without gradient.
 fn is_light_float(float: &Float) -> bool {
-    !matches!(
+    matches!(
         float,
-        Float::Matmul(_)
-            | Float::Cross(_)
-            | Float::Hypot(_)
-            | Float::GridSample2d(_)
-            | Float::Random(_)
-            | Float::IntoInt(_)
-            | Float::IsNan(_)
-            | Float::IsInf(_)
-            | Float::Quantize(_)
-            | Float::Dequantize(_)
+        Float::Exp(_)
+            | Float::Log(_)
+            | Float::Log1p(_)
+            | Float::Erf(_)
+            | Float::PowfScalar(_)
+            | Float::Powf(_)
+            | Float::Sqrt(_)
+            | Float::Recip(_)
+            | Float::Cos(_)
+            | Float::Cosh(_)
+            | Float::Sin(_)
+            | Float::Sinh(_)
+            | Float::Tan(_)
+            | Float::Tanh(_)
+            | Float::ArcCos(_)
+            | Float::ArcCosh(_)
+            | Float::ArcSin(_)
+            | Float::ArcSinh(_)
+            | Float::ArcTan(_)
+            | Float::ArcTanh(_)
+            | Float::ArcTan2(_)
+            | Float::Round(_)
+            | Float::Floor(_)
+            | Float::Ceil(_)
+            | Float::Trunc(_)
     )
 }
 

@@ -191,6 +191,12 @@ fn category_by_lifetime(raw: &Block, runs: &Runs) -> Category {
         // A micro-batch's, until the next one's are added.
         Phase::Backward if !outlives_step => Category::Gradients,
         Phase::Step if outlives_step => Category::OptimizerState,
-        _ => Category::Other,
+        Phase::Idle
+        | Phase::Init
+        | Phase::Forward
+        | Phase::Backward
+        | Phase::Step
+        | Phase::Eval
+        | Phase::Checkpoint => Category::Other,
     }
 }

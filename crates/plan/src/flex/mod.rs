@@ -50,7 +50,11 @@ impl Flex {
             OperationIr::Activation(activation) => elementwise::activation(m, operation, activation),
             OperationIr::Module(module) => self.module(m, operation, module),
             OperationIr::Custom(custom) => custom::run(m, custom, self.threads),
-            _ => operands::fresh(m, operation),
+            OperationIr::Bool(_)
+            | OperationIr::Int(_)
+            | OperationIr::Init(_)
+            | OperationIr::Distributed(_)
+            | OperationIr::Drop(_) => operands::fresh(m, operation),
         }
     }
 

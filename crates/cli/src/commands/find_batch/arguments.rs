@@ -1,3 +1,5 @@
+use std::str::FromStr;
+
 use clap::{Args, value_parser};
 use oomph_config::Config;
 use oomph_core::Bytes;
@@ -39,7 +41,7 @@ pub(crate) struct FindBatchArguments {
     #[command(flatten)]
     strategy: StrategyArguments,
     /// Share of the memory limit to leave free
-    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub(super) margin: Share,
     /// Keep this batch, and find the largest micro-batch that fits
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000_000))]
@@ -73,11 +75,18 @@ impl Share {
     }
 }
 
-fn share(text: &str) -> Result<Share, String> {
-    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
-    let percent = percent.filter(|percent: &f64| (0.0..100.0).contains(percent));
-    let expected = || "expected a percentage of at least `0%` and less than `100%`, such as `5%`".to_owned();
-    percent.map(|percent| Share(percent / 100.0)).ok_or_else(expected)
+#[derive(Debug, thiserror::Error)]
+#[error("expected a percentage of at least `0%` and less than `100%`, such as `5%`")]
+pub(super) struct ParseShareError;
+
+impl FromStr for Share {
+    type Err = ParseShareError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.trim().strip_suffix('%').ok_or(ParseShareError)?;
+        let percent: f64 = number.trim().parse().map_err(|_| ParseShareError)?;
+        if (0.0..100.0).contains(&percent) { Ok(Self(percent / 100.0)) } else { Err(ParseShareError) }
+    }
 }
 
 #[cfg(test)]
@@ -86,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_share_is_a_percentage() {
-        let less = |text: &str| share(text).map(|share| share.less(Bytes::new(1000)).get()).ok();
+        let less = |text: &str| text.parse::<Share>().map(|share| share.less(Bytes::new(1000)).get()).ok();
         assert_eq!([less("0%"), less("5%"), less("12.5 %")], [Some(1000), Some(950), Some(875)]);
         for text in ["5", "0.05", "100%", "-1%", "NaN%", "%", "five%"] {
             assert_eq!(less(text), None, "{text}");

@@ -111,9 +111,14 @@ fn largest(plan: &BatchPlan) -> String {
 
 /// The settings that make the config's batch fit, if it does not.
 fn levers(plan: &BatchPlan) -> Option<String> {
-    let (levers, batch) = (lever_table(&plan.levers), grouped(plan.text.batch));
-    let text = format!("the config's batch of {batch} fits with one of these settings:\n{levers}");
-    (!plan.levers.is_empty()).then_some(text)
+    if plan.levers.is_empty() {
+        return None;
+    }
+    let levers = lever_table(&plan.levers);
+    Some(format!(
+        "the config's batch of {} fits with one of these settings:\n{levers}",
+        grouped(plan.text.batch)
+    ))
 }
 
 /// The timeline files, one a line.
