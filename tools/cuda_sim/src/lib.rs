@@ -39,6 +39,7 @@ mod machine;
 mod memory;
 mod nccl;
 mod nvml;
+mod pointer;
 mod ptx;
 pub mod report;
 mod settings;

@@ -10,14 +10,9 @@ mod stream;
 
 pub(crate) use device::text;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, pointer};
 
 /// Writes an answer through a pointer of the caller.
 fn put<T>(target: *mut T, value: T) -> Result<(), Failure> {
-    if target.is_null() {
-        return Err(Failure::InvalidValue);
-    }
-    // SAFETY: the caller passes a pointer that it may write, as `cuda.h` demands.
-    unsafe { target.write(value) };
-    Ok(())
+    pointer::put(target, value).ok_or(Failure::InvalidValue)
 }

@@ -91,6 +91,9 @@ impl Group {
     }
 
     pub(super) fn receive(&self, from: usize, to: usize) -> Result<Vec<u8>, Failure> {
+        if from >= self.ranks {
+            return Err(Failure::InvalidArgument);
+        }
         let is_here = |state: &State| state.messages.get(&(from, to)).is_some_and(|queue| !queue.is_empty());
         let mut state = self.wait(self.state(), is_here)?;
         state.messages.get_mut(&(from, to)).and_then(VecDeque::pop_front).ok_or(Failure::System)
@@ -145,6 +148,7 @@ mod tests {
         assert_eq!(group.receive(0, 1), Ok(vec![1, 2]));
         assert_eq!(group.receive(0, 1), Ok(vec![3]));
         assert_eq!(group.send(0, 2, Vec::new()), Err(Failure::InvalidArgument));
+        assert_eq!(group.receive(2, 0), Err(Failure::InvalidArgument));
     }
 
     #[test]

@@ -16,6 +16,8 @@ use std::{
 use element::Element;
 use group::{Group, Rank};
 
+use crate::pointer;
+
 /// `ncclResult_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
@@ -44,12 +46,7 @@ extern "C" fn ncclGetVersion(version: *mut c_int) -> c_int {
 }
 
 fn put<T>(target: *mut T, value: T) -> c_int {
-    if target.is_null() {
-        return answer(Err(Failure::InvalidArgument));
-    }
-    // SAFETY: the caller passes a pointer that it may write, as `nccl.h` demands.
-    unsafe { target.write(value) };
-    answer(Ok(()))
+    answer(pointer::put(target, value).ok_or(Failure::InvalidArgument))
 }
 
 #[unsafe(no_mangle)]

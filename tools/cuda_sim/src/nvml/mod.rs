@@ -13,6 +13,7 @@ use crate::{
     driver::text,
     machine::{current_index, device, machine},
     memory::CONTEXT_BYTES,
+    pointer,
 };
 
 /// `nvmlReturn_t`.
@@ -27,12 +28,7 @@ fn answer(result: Result<(), Failure>) -> c_int {
 }
 
 fn put<T>(target: *mut T, value: T) -> Result<(), Failure> {
-    if target.is_null() {
-        return Err(Failure::InvalidArgument);
-    }
-    // SAFETY: the caller passes a pointer that it may write, as `nvml.h` demands.
-    unsafe { target.write(value) };
-    Ok(())
+    pointer::put(target, value).ok_or(Failure::InvalidArgument)
 }
 
 /// Handles are one more than a card's index, so that none is null.
