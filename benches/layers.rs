@@ -72,7 +72,7 @@ impl Stage for Convolution {
 
 /// Measures both passes of a model with our kernels. The first dimension of `shape` is the batch.
 fn measure(criterion: &mut Criterion, name: &str, shape: &[usize], make: impl Fn(&Init) -> Stages) {
-    measure_by(criterion, name, shape, Kernels::Own, make);
+    measure_by(criterion, name, shape, Kernels::Cpu, make);
 }
 
 fn measure_by(
@@ -132,7 +132,7 @@ fn layers(criterion: &mut Criterion) {
         ([256, 64], 1, 1, [2, 56]),
         ([64, 64], 3, 1, [2, 56]),
     ] {
-        for (kernels, whose) in [(Kernels::Own, "own"), (Kernels::Composed, "burn's")] {
+        for (kernels, whose) in [(Kernels::Cpu, "own"), (Kernels::Composed, "burn's")] {
             let name =
                 format!("convolution {input} to {output}, {kernel}x{kernel}, stride {stride}, {whose}");
             measure_by(criterion, &name, &[batch, input, size, size], kernels, |init| {

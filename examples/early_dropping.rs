@@ -80,7 +80,7 @@ fn careful(
 }
 
 fn task() -> Classification {
-    Classification { label_smoothing: 0.0, lean: Some(Kernels::Own) }
+    Classification { label_smoothing: 0.0, lean: Some(Kernels::Cpu) }
 }
 
 fn batch() -> (AnyTensor, DeviceTargets) {

@@ -328,7 +328,7 @@ impl Lab {
         charge(Account::Device, || {
             Ok(Self {
                 model: session.build()?,
-                optimizer: Optimizer::new(&session.config.optimizer, oomph::Kernels::Own),
+                optimizer: Optimizer::new(&session.config.optimizer, oomph::Kernels::Cpu),
                 input: input(batch.input, &batch.shape, &device),
                 targets: targets(batch.targets, &device),
                 session,

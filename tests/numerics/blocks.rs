@@ -38,7 +38,7 @@ struct Case {
 /// By our own kernels, by their twins and by Burn's backward passes.
 fn check(case: &Case) {
     let golden = Golden::open("blocks");
-    for (lean, kernels) in [(true, Kernels::Own), (true, Kernels::Composed), (false, Kernels::Composed)] {
+    for (lean, kernels) in [(true, Kernels::Cpu), (true, Kernels::Composed), (false, Kernels::Composed)] {
         let policy = Policy { lean, kernels, ..Policy::default() };
         check_policy(case, &golden, policy);
     }

@@ -43,7 +43,7 @@ fn gradients_of_the_lstm_are_those_of_central_differences() {
         input: InputSpec::Sequence { steps: 6, features: 4 },
         target: TargetSpec::Class { count: 3 },
     };
-    for kernels in [Kernels::Own, Kernels::Composed] {
+    for kernels in [Kernels::Cpu, Kernels::Composed] {
         let chain = Chain::new(lstm, "hidden = 5\nlayers = 2", &spec, 3);
         let policy = Policy { kernels, ..Policy::default() };
         check::<2>(&format!("lstm by {kernels:?}"), &Chain { policy, ..chain });

@@ -22,7 +22,7 @@ const CHUNKS: usize = 2;
 #[test]
 fn a_language_model_gives_the_losses_and_gradients_of_torch() {
     for tied in [false, true] {
-        for (lean, kernels) in [(true, Kernels::Own), (true, Kernels::Composed), (false, Kernels::Composed)] {
+        for (lean, kernels) in [(true, Kernels::Cpu), (true, Kernels::Composed), (false, Kernels::Composed)] {
             check(tied, Policy { lean, kernels, ..Policy::default() });
         }
     }

@@ -59,8 +59,8 @@ fn policies() -> [(String, Policy); 4] {
         (format!("lean={lean} {kernels:?} recompute={recompute}"), policy)
     };
     [
-        policy(true, Kernels::Own, false),
-        policy(true, Kernels::Own, true),
+        policy(true, Kernels::Cpu, false),
+        policy(true, Kernels::Cpu, true),
         policy(true, Kernels::Composed, false),
         policy(false, Kernels::Composed, false),
     ]

@@ -119,7 +119,7 @@ fn all_ways_to_compute_a_layer_agree() {
         for weighed in [Weighed::OutputsAndState, Weighed::CellAlone] {
             let of = |policy| outcome(shape, &[shape.steps], policy, weighed);
             let expected = of(policy(false, Kernels::Composed));
-            for kernels in [Kernels::Own, Kernels::Composed] {
+            for kernels in [Kernels::Cpu, Kernels::Composed] {
                 compare(&format!("{shape:?} {kernels:?}"), TOLERANCE, &of(policy(true, kernels)), &expected);
             }
         }
@@ -129,7 +129,7 @@ fn all_ways_to_compute_a_layer_agree() {
 #[test]
 fn recomputed_runs_give_the_same_bits() {
     for shape in SHAPES {
-        for kernels in [Kernels::Own, Kernels::Composed] {
+        for kernels in [Kernels::Cpu, Kernels::Composed] {
             for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
                 let kept = Policy { precision, ..policy(true, kernels) };
                 let again = Policy { recompute: true, ..kept };
@@ -142,8 +142,8 @@ fn recomputed_runs_give_the_same_bits() {
 #[test]
 fn a_state_carried_on_continues_the_sequence() {
     for (name, policy) in [
-        ("own", policy(true, Kernels::Own)),
-        ("own, recomputed", Policy { recompute: true, ..policy(true, Kernels::Own) }),
+        ("own", policy(true, Kernels::Cpu)),
+        ("own, recomputed", Policy { recompute: true, ..policy(true, Kernels::Cpu) }),
         ("composed", policy(true, Kernels::Composed)),
         ("plain", policy(false, Kernels::Composed)),
     ] {
@@ -156,7 +156,7 @@ fn a_state_carried_on_continues_the_sequence() {
 fn sixteen_bits_stay_near_thirty_two() {
     let precisions = [(Precision::Bf16, BF16_TOLERANCE), (Precision::Fp16, FP16_TOLERANCE)];
     for (precision, tolerance) in precisions {
-        for (lean, kernels) in [(true, Kernels::Own), (true, Kernels::Composed), (false, Kernels::Composed)] {
+        for (lean, kernels) in [(true, Kernels::Cpu), (true, Kernels::Composed), (false, Kernels::Composed)] {
             let wide = policy(lean, kernels);
             let narrow = Policy { precision, ..wide };
             let what = format!("{precision:?} lean={lean} {kernels:?}");
@@ -180,7 +180,7 @@ fn a_lean_dropout_drops_what_one_with_a_mask_does() {
     for precision in [Precision::Fp32, Precision::Bf16] {
         let of = |lean, kernels| dropped(Policy { precision, ..policy(lean, kernels) });
         let plain = of(false, Kernels::Composed);
-        assert!(of(true, Kernels::Own) == plain && of(true, Kernels::Composed) == plain, "{precision:?}");
+        assert!(of(true, Kernels::Cpu) == plain && of(true, Kernels::Composed) == plain, "{precision:?}");
         // The mask is that of the place.
         let mut generator = Generator::at(Key::new(7).with_name("dropout"));
         let drops = plain[0].iter().map(|bits| f32::from_bits(*bits) == 0.0);

@@ -131,7 +131,7 @@ fn a_state_is_the_same_by_any_kernels() {
             model_record(&model).unwrap()
         };
         let (own, composed) =
-            (after([Kernels::Composed, Kernels::Own]), after([Kernels::Own, Kernels::Composed]));
+            (after([Kernels::Composed, Kernels::Cpu]), after([Kernels::Cpu, Kernels::Composed]));
         let mut comparison = Comparison::new(case, TOLERANCE);
         for (name, tensor) in &own {
             let expected: Vec<f64> = composed[name].values.iter().copied().map(f64::from).collect();
@@ -143,7 +143,7 @@ fn a_state_is_the_same_by_any_kernels() {
 
 /// Every case by every kind of kernels.
 fn all_cases() -> impl Iterator<Item = ((&'static str, &'static str), Kernels)> {
-    let kernels = [Kernels::Own, Kernels::Composed].into_iter();
+    let kernels = [Kernels::Cpu, Kernels::Composed].into_iter();
     kernels.flat_map(|kernels| CASES.into_iter().map(move |case| (case, kernels)))
 }
 
@@ -172,7 +172,7 @@ fn lion_keeps_a_value_and_adafactor_rows_and_columns() {
         ("name = 'adafactor'", [3 + 4, 5, 2 + 3 * 2, 3 + 2 * 2 * 2]),
     ] {
         let settings = settings_of(settings);
-        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, Kernels::Own));
+        let (mut model, mut optimizer) = (start(&golden), Optimizer::new(&settings, Kernels::Cpu));
         for step in 0..2 {
             optimizer.step(settings.lr, &mut model, gradients(&golden, step));
         }
@@ -193,7 +193,7 @@ fn a_parameter_without_gradient_stays_as_it_is() {
     let mut model = start(&golden);
     let mut gradients = gradients(&golden, 0);
     gradients.remove("model.b");
-    Optimizer::new(&settings, Kernels::Own).step(settings.lr, &mut model, gradients);
+    Optimizer::new(&settings, Kernels::Cpu).step(settings.lr, &mut model, gradients);
     let record = model_record(&model).unwrap();
     assert_eq!(record["model.b"].values, golden.get("param.b").floats());
     assert_ne!(record["model.a"].values, golden.get("param.a").floats());

@@ -53,7 +53,7 @@ fn resnet50_takes_the_training_steps_of_torchvision() {
 
 /// By our own kernels, by our backward passes composed of Burn's operations, and by Burn's backward passes.
 fn check(case: &Case) {
-    for (lean, kernels) in [(true, Kernels::Own), (true, Kernels::Composed), (false, Kernels::Composed)] {
+    for (lean, kernels) in [(true, Kernels::Cpu), (true, Kernels::Composed), (false, Kernels::Composed)] {
         check_policy(case, Policy { lean, kernels, ..Policy::default() });
     }
 }
@@ -68,7 +68,7 @@ fn check_policy(case: &Case, policy: Policy) {
     };
     state("initial", &model, INITIAL_TOLERANCE);
     let config = Config::from_toml("resnet", SGD).unwrap();
-    let mut optimizer = Optimizer::new(&config.optimizer, Kernels::Own);
+    let mut optimizer = Optimizer::new(&config.optimizer, Kernels::Cpu);
     let mut losses = compare("loss", TOLERANCE);
     let mut logits = compare("logits", TOLERANCE);
     for step in [1, 2] {

@@ -28,7 +28,7 @@ fn assert_close(found: f64, expected: f64) {
 }
 
 /// Burn's operations, our own composed of them, and our kernels.
-const LEAN: [Option<Kernels>; 3] = [None, Some(Kernels::Composed), Some(Kernels::Own)];
+const LEAN: [Option<Kernels>; 3] = [None, Some(Kernels::Composed), Some(Kernels::Cpu)];
 
 #[test]
 fn cross_entropy_is_the_mean_of_negative_log_probabilities() {

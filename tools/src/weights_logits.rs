@@ -46,7 +46,7 @@ fn write(name: &str, weights: &str, [input, output]: [&str; 2], lean: bool) -> R
     let mut model: Stages = architecture.build(&spec, &Init::new(&device, 0))?;
     let fit = fit(&file, &architecture, &wanted(&model))?;
     load(&mut model, &file, &fit, &device)?;
-    let policy = Policy { lean, kernels: Kernels::Own, ..Policy::default() };
+    let policy = Policy { lean, kernels: Kernels::Cpu, ..Policy::default() };
     let input = AnyTensor::floats(values, &shape, &device);
     let logits = model.inference().forward(input, &mut Pass::eval().with_policy(policy))?;
     let bytes: Vec<u8> = logits.to_host()?.into_iter().flat_map(f32::to_le_bytes).collect();

@@ -57,6 +57,7 @@ pub fn run(registry: Registry) -> ExitCode {
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
+    oomph_trainer::device::count_compiled_kernels();
     let json = arguments.command.json();
     // The registry is not used after a panic.
     let result = catch_unwind(AssertUnwindSafe(|| commands::run(&arguments.command, &registry)));

@@ -8,6 +8,13 @@
 
 #![cfg(feature = "cuda")]
 
+mod cache;
+mod compilations;
+mod conv;
+mod launch;
 mod tensor;
 
+pub use cache::keep_compiled_kernels;
+pub use compilations::{compiled_kernels, count_compiled_kernels};
+pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
 pub use tensor::GpuTensor;

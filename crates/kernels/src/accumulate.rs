@@ -70,8 +70,8 @@ impl RowSums {
     /// Adds more rows: in place, if nobody else holds the sums.
     pub fn add(self, terms: RowTerms, kernels: Kernels) -> Self {
         match kernels {
-            Kernels::Own => self.add_own(terms),
-            Kernels::Composed => self.add_composed(terms),
+            Kernels::Cpu => self.add_own(terms),
+            Kernels::Gpu | Kernels::Composed => self.add_composed(terms),
         }
     }
 
@@ -100,11 +100,11 @@ impl RowSums {
         for (sum, factor) in self.products.into_iter().zip(factors) {
             let Some((columns, _)) = factor else { continue };
             let dims = [features, columns];
-            inputs.push(sum.unwrap_or_else(|| zeros(dims, DType::F32, like(), Kernels::Own)).into());
+            inputs.push(sum.unwrap_or_else(|| zeros(dims, DType::F32, like(), Kernels::Cpu)).into());
             outputs.push((dims.to_vec(), DType::F32));
         }
         if rows {
-            let sum = self.rows.unwrap_or_else(|| zeros([features], DType::F32, like(), Kernels::Own));
+            let sum = self.rows.unwrap_or_else(|| zeros([features], DType::F32, like(), Kernels::Cpu));
             inputs.push(sum.into());
             outputs.push((vec![features], DType::F32));
         }
@@ -334,7 +334,7 @@ mod tests {
                 expected.push(products(&left, right, features, columns, at));
             }
             expected.push((0..features).map(|row| left.iter().skip(row).step_by(features).sum()).collect());
-            for kernels in [Kernels::Own, Kernels::Composed] {
+            for kernels in [Kernels::Cpu, Kernels::Composed] {
                 for wanted in
                     [[true, true, true], [true, false, false], [false, true, true], [false, false, true]]
                 {
@@ -376,7 +376,7 @@ mod tests {
                 rows: false,
                 dtype: DType::BF16,
             };
-            RowSums::default().add(terms, Kernels::Own).products[0].take().map(host)
+            RowSums::default().add(terms, Kernels::Cpu).products[0].take().map(host)
         };
         assert_eq!(of(&right), of(&rounded));
         assert_ne!(right, rounded);

@@ -19,12 +19,12 @@ pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -
         return tensor;
     }
     match (kernels, dtype) {
-        (Kernels::Own, _) => CustomOp::change("cast", tensor, [], dtype, |tensor, _| {
+        (Kernels::Cpu, _) => CustomOp::change("cast", tensor, [], dtype, |tensor, _| {
             change_rows(tensor, dtype, BLOCK, |_, _| {})
         }),
-        (Kernels::Composed, DType::BF16) => tensor.cast(FloatDType::BF16),
-        (Kernels::Composed, DType::F16) => tensor.cast(FloatDType::F16),
-        (Kernels::Composed, _) => tensor.cast(FloatDType::F32),
+        (_, DType::BF16) => tensor.cast(FloatDType::BF16),
+        (_, DType::F16) => tensor.cast(FloatDType::F16),
+        _ => tensor.cast(FloatDType::F32),
     }
 }
 

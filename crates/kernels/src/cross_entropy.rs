@@ -28,7 +28,7 @@ pub fn row_losses(
     kernels: Kernels,
 ) -> RowLosses {
     let [batch, _] = logits.dims();
-    if kernels == Kernels::Own {
+    if kernels == Kernels::Cpu {
         let operation = CustomOp {
             name: "cross_entropy",
             inputs: vec![logits.clone().into(), classes.clone().into()],
@@ -87,7 +87,7 @@ pub fn mean_loss_backward(
     let [batch, width] = logits.dims();
     let scale = gradient.div_scalar(batch as f64);
     let RowLosses { greatest, log_sum, .. } = rows;
-    if kernels == Kernels::Own {
+    if kernels == Kernels::Cpu {
         let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
         return CustomOp::change("cross_entropy_backward", logits, rest, DType::F32, |logits, rest| {
             let classes = indices(&rest[0]);

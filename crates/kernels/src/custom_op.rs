@@ -35,7 +35,7 @@ impl CustomOp {
     /// Runs `kernel` on contiguous Flex tensors. On a capture device it records the operation instead.
     ///
     /// # Panics
-    /// Panics if the inputs are on a GPU, or if the operation has not `N` outputs.
+    /// Panics if the inputs are on a GPU ([`on_gpu`](crate::gpu::on_gpu) runs those), or if the operation has not `N` outputs.
     pub(crate) fn run<const N: usize>(
         self,
         kernel: impl FnOnce(Vec<FlexTensor>) -> Vec<FlexTensor>,
@@ -96,7 +96,7 @@ impl CustomOp {
     /// The inputs for the kernel, or the outputs of the recorded operation. It is apart from the kernel, so that it is
     /// compiled once.
     fn contiguous_inputs(self, workspace: Workspace) -> Result<Vec<FlexTensor>, Vec<AnyTensor>> {
-        if self.inputs.iter().all(|input| primitive_on::<CaptureBackend>(input).is_some()) {
+        if self.is_recorded() {
             return Err(self.record(workspace));
         }
         // Consuming the inputs leaves the kernel the only reference to tensors that nothing else uses.
@@ -108,8 +108,13 @@ impl CustomOp {
         Ok(contiguous.collect())
     }
 
+    /// Whether the inputs are on a capture device.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.inputs.iter().all(|input| primitive_on::<CaptureBackend>(input).is_some())
+    }
+
     /// Records the operation. Its scalars are the number of outputs in place and the workspace: the planner reads them.
-    fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
+    pub(crate) fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
         let inputs: Vec<_> = self.inputs.iter().filter_map(primitive_on::<CaptureBackend>).collect();
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };

@@ -33,7 +33,7 @@ impl DropoutMask {
 /// A plain tensor times the mask, in the tensor's format.
 pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Kernels) -> Tensor<D> {
     let dtype = input.dtype();
-    if kernels == Kernels::Composed {
+    if kernels != Kernels::Cpu {
         let mask = mask.tensor(&input);
         return cast(cast(input, DType::F32, kernels) * mask, dtype, kernels);
     }

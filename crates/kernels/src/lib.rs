@@ -16,7 +16,7 @@
 //! use oomph_kernels::{Kernels, cast};
 //!
 //! let thirds = Tensor::<1>::from_floats([1.0 / 3.0, 2.0 / 3.0], &Device::flex());
-//! let rounded = cast(thirds, DType::BF16, Kernels::Own);
+//! let rounded = cast(thirds, DType::BF16, Kernels::Cpu);
 //! assert_eq!(rounded.dtype(), DType::BF16);
 //! ```
 //!
@@ -34,6 +34,7 @@ mod custom_op;
 mod differentiable;
 mod dropout;
 mod flex_tensor;
+mod gpu;
 pub mod graph;
 mod host;
 mod interleave;

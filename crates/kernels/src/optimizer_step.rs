@@ -118,7 +118,7 @@ pub struct AdamStep {
 impl AdamStep {
     /// A moment before the first step: zeros, in the shape of `like`.
     pub fn first_moment<const D: usize>(like: &Tensor<D>) -> Tensor<D> {
-        zeros(like.dims(), DType::F32, like.clone(), Kernels::Own)
+        zeros(like.dims(), DType::F32, like.clone(), Kernels::Cpu)
     }
 
     /// Takes the step and returns the new parameter, m and v. They overwrite the old ones if nothing else holds those.

@@ -22,7 +22,7 @@ pub fn zeros<const D: usize>(
     kernels: Kernels,
 ) -> Tensor<D> {
     let like = like.into();
-    if kernels == Kernels::Composed {
+    if kernels != Kernels::Cpu {
         return Tensor::zeros(shape, (&like.device(), dtype));
     }
     // Burn allocates its zeros twice for a moment.
@@ -40,10 +40,10 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
     // A placeholder until the result exists.
     let before = std::mem::replace(whole, part.clone());
     *whole = match kernels {
-        Kernels::Composed => {
+        Kernels::Gpu | Kernels::Composed => {
             before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
         }
-        Kernels::Own => CustomOp::change("place_steps", before, [part.into()], dtype, |whole, part| {
+        Kernels::Cpu => CustomOp::change("place_steps", before, [part.into()], dtype, |whole, part| {
             let (row, part) = (steps * features, StoredFloats::of(&part[0]));
             placed(whole, part, [batch, row], [at * features, count * features])
         }),

@@ -46,12 +46,16 @@ impl PoolReading {
 /// Sets the pool layout of a device, before its first allocation.
 pub(crate) fn install_pool(device: &Device, pool: Pool) -> Result<(), InstallMemoryPoolsError> {
     let layout = match pool {
-        Pool::Default => return Ok(()),
         Pool::SubSlices => MemoryPoolLayout::SubSlices,
         Pool::ExclusivePages => MemoryPoolLayout::ExclusivePages,
-        Pool::Direct => MemoryPoolLayout::Direct,
+        // It reserves least, and a plan knows what it reserves.
+        Pool::Default | Pool::Direct => MemoryPoolLayout::Direct,
     };
-    device.memory_install_pools(layout)
+    match device.memory_install_pools(layout) {
+        // The CPU has no pools, and nobody asked for a layout.
+        Err(InstallMemoryPoolsError::Unsupported) if pool == Pool::Default => Ok(()),
+        answer => answer,
+    }
 }
 
 /// The reading at the end of a stage or a phase.

@@ -4,13 +4,18 @@
 //! cargo xtask gpu train --config resnet --devices cuda:0 --set train.steps=3
 //! cargo xtask gpu --cards "2xRTX 4090" --report counts.json train --config ddp --devices cuda:0,cuda:1
 //! cargo xtask gpu --faults alloc-fails-at=200 train --config lstm --devices cuda:0
+//! cargo xtask gpu check
+//! cargo xtask gpu steps
 //! ```
 //!
 //! The tool builds oomph with its CUDA backend and the simulated driver (`tools/cuda_sim`), installs NVIDIA's run-time
 //! compiler from PyPI into `target/gpu` once, and starts the command. What a run tunes or compiles is kept in `target/gpu`
 //! too, apart from what a real card keeps. Kernels are compiled, checked and computed on
-//! the processor; with `--mode count` they are only counted.
+//! the processor; with `--mode count` they are only counted. `check` trains on simulated GPUs and on the processor, and
+//! compares the losses; `steps` counts what a step asks of a GPU.
 
+mod check;
+mod steps;
 mod toolkit;
 
 use std::{
@@ -46,18 +51,44 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if command.is_empty() {
         return Err("no command of oomph is given, as in `cargo xtask gpu doctor --devices cuda:0`".into());
     }
-    let folder = Tree::own().root().join("target/gpu");
-    let oomph = oomph_for_cuda(&folder)?;
-    let libraries = libraries(&folder)?;
-    let status = Command::new(oomph)
-        .args(command)
-        .env("LD_LIBRARY_PATH", libraries)
-        .env("CUDA_PATH", folder.join("toolkit/cuda"))
-        .env("XDG_CACHE_HOME", folder.join("cache"))
-        .envs(variables)
-        .status()?;
+    let machine = Machine::installed()?;
+    if let [name, words @ ..] = command {
+        match &**name {
+            "check" => return check::run(&machine, words),
+            "steps" => return steps::run(&machine, words),
+            _ => {}
+        }
+    }
+    let status = machine.oomph().args(command).envs(variables).status()?;
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+/// A machine with simulated GPUs.
+struct Machine {
+    oomph: PathBuf,
+    libraries: String,
+    folder: PathBuf,
+}
+
+impl Machine {
+    /// Builds oomph and the simulated driver, and installs the compiler.
+    fn installed() -> Result<Self, Box<dyn Error>> {
+        let folder = Tree::own().root().join("target/gpu");
+        let oomph = oomph_for_cuda(&folder)?;
+        let libraries = libraries(&folder)?;
+        Ok(Self { oomph, libraries, folder })
+    }
+
+    /// `oomph` on this machine, without arguments.
+    fn oomph(&self) -> Command {
+        let mut command = Command::new(&self.oomph);
+        command
+            .env("LD_LIBRARY_PATH", &self.libraries)
+            .env("CUDA_PATH", self.folder.join("toolkit/cuda"))
+            .env("XDG_CACHE_HOME", self.folder.join("cache"));
+        command
+    }
 }
 
 /// The variables that the options set, and the command behind them.

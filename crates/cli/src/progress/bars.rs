@@ -1,8 +1,11 @@
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
 
 use console::Term;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use oomph_runs::{Event, Started, Tick};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use oomph_runs::{Event, Started, StepMetrics, Tick};
 
 use super::lines::{evaluated, figures, header};
 use crate::{
@@ -49,7 +52,7 @@ impl Bars {
                 notices.line("");
                 *run = Some(Box::new(RunBars::new(&self.all, started.clone())));
             }
-            (Event::Step(metrics), Some(run)) => run.figures.set_message(fitting(figures(metrics, "  "))),
+            (Event::Step(metrics), Some(run)) => run.show_figures(metrics),
             (Event::Eval(metrics), run) => {
                 Notices::above(&self.all).line(evaluated(metrics));
                 run.iter().for_each(|run| run.show_epoch());
@@ -93,7 +96,7 @@ impl RunBars {
         let bars = Self {
             epoch: all.add(bar(BAR)),
             run: all.add(bar(BAR)),
-            figures: all.add(bar(FIGURES)),
+            figures: all.add(until_first_step()),
             eta: Eta::start(step),
             epoch_eta: Eta::start(step),
             step,
@@ -102,6 +105,12 @@ impl RunBars {
         bars.show_run();
         bars.show_epoch();
         bars
+    }
+
+    fn show_figures(&self, metrics: &StepMetrics) {
+        self.figures.disable_steady_tick();
+        self.figures.set_style(bar_style(FIGURES));
+        self.figures.set_message(fitting(figures(metrics, "  ")));
     }
 
     fn step(&mut self, step: usize) {
@@ -133,6 +142,20 @@ impl RunBars {
         let left = eta.left(self.step, end);
         left.map(|left| format!("{} left", duration(left.as_secs_f64()))).unwrap_or_default()
     }
+}
+
+/// The line of figures before there are any: the GPU kernels that the first step compiles.
+fn until_first_step() -> ProgressBar {
+    let kernels = |_: &ProgressState, text: &mut dyn Write| {
+        let compiled = oomph_trainer::device::compiled_kernels();
+        if compiled > 0 {
+            // A terminal that went away shows no progress.
+            let _ = write!(text, "compiling GPU kernels: {}", grouped(compiled as usize));
+        }
+    };
+    let waiting = ProgressBar::no_length().with_style(bar_style("{kernels:.dim}").with_key("kernels", kernels));
+    waiting.enable_steady_tick(Duration::from_millis(200));
+    waiting
 }
 
 pub(super) const BAR: &str = "{prefix:14.bold} {wide_bar:.cyan/dim} {msg}";

@@ -76,7 +76,7 @@ pub enum Recompute {
 /// How a GPU's allocator divides reserved memory (cubecl's memory pools).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// `default`: the pools of the pinned Burn version.
+    /// `default`: the same as `direct`.
     Default,
     /// `sub-slices`: a ladder of pools by size that cut large pages into slices.
     SubSlices,

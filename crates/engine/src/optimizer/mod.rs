@@ -39,7 +39,7 @@ impl std::fmt::Debug for Optimizer {
 impl Optimizer {
     /// The optimizer of the settings, without state. All `kernels` give the same results.
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
-        let own = (kernels == Kernels::Own).then(|| rule_in_place(settings)).flatten();
+        let own = (kernels == Kernels::Cpu).then(|| rule_in_place(settings)).flatten();
         Self { rule: own.unwrap_or_else(|| rule(settings)), states: Named::new() }
     }
 

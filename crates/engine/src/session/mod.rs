@@ -98,8 +98,8 @@ impl Session {
     pub fn policy(&self, target: Backend) -> Policy {
         let memory = &self.config.memory;
         let kernels = match target {
-            Backend::Cpu { .. } => Kernels::Own,
-            Backend::Cuda => Kernels::Composed,
+            Backend::Cpu { .. } => Kernels::Cpu,
+            Backend::Cuda => Kernels::Gpu,
         };
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
     }

@@ -2,11 +2,12 @@
 //!
 //! On the CPU they are matrix products of our own: `gather` forward and back to the input, or `winograd` where it needs
 //! fewer products, and `correlate` back to the kernels. 16 bits are a storage format there: values become 32 bits in a
-//! core's cache, and no 32-bit tensor is allocated.
+//! core's cache, and no 32-bit tensor is allocated. On a GPU they are CubeCL's implicit matrix products.
 
 mod algorithm;
 mod correlate;
 mod gather;
+mod on_gpu;
 mod operations;
 mod product;
 mod window;
@@ -44,7 +45,8 @@ pub fn conv2d(input: Tensor<4>, weight: Tensor<4>, slide: Slide, kernels: Kernel
     let dtype = input.dtype();
     let weight = cast(weight, dtype, kernels);
     match kernels {
-        Kernels::Own => operations::forward(input, weight, slide),
+        Kernels::Cpu => operations::forward(input, weight, slide),
+        Kernels::Gpu => on_gpu::forward(input, weight, slide),
         Kernels::Composed => module::conv2d(input, weight, None, slide.options()),
     }
 }
@@ -70,13 +72,15 @@ pub fn conv2d_backward(
     kernels: Kernels,
 ) -> ConvGradients {
     let weight_gradient = wanted[1].then(|| match kernels {
-        Kernels::Own => operations::weight_backward(input(), weight.dims(), gradient.clone(), slide),
+        Kernels::Cpu => operations::weight_backward(input(), weight.dims(), gradient.clone(), slide),
+        Kernels::Gpu => on_gpu::weight_backward(input(), weight.dims(), gradient.clone(), slide),
         Kernels::Composed => weight_backward_composed(input(), weight.clone(), gradient.clone(), slide),
     });
     let input_gradient = wanted[0].then(|| {
         let weight = cast(weight, gradient.dtype(), kernels);
         match kernels {
-            Kernels::Own => operations::input_backward(input_shape, weight, gradient, slide),
+            Kernels::Cpu => operations::input_backward(input_shape, weight, gradient, slide),
+            Kernels::Gpu => on_gpu::input_backward(input_shape, weight, gradient, slide),
             Kernels::Composed => input_backward_composed(input_shape, weight, gradient, slide),
         }
     });
@@ -222,13 +226,13 @@ mod tests {
             let [input, weight, output] = self.dims();
             let tensor = |values: Vec<f32>, dims: [usize; 4]| {
                 let tensor = Tensor::<4>::from_data(TensorData::new(values, dims), &Device::flex());
-                cast(tensor, dtype, Kernels::Own)
+                cast(tensor, dtype, Kernels::Cpu)
             };
             let (x, w, g) = (tensor(x, input), tensor(w, weight), tensor(g, output));
             let made = conv2d(x.clone(), w.clone(), self.slide, kernels);
             let gradients = conv2d_backward(|| x, input, w, g, self.slide, [true; 2], kernels);
             [Some(made), gradients.input, gradients.weight].map(|tensor| {
-                let tensor = cast(tensor.expect("it is wanted"), DType::F32, Kernels::Own);
+                let tensor = cast(tensor.expect("it is wanted"), DType::F32, Kernels::Cpu);
                 AnyTensor::from(tensor).to_host().expect("the CPU does not fail")
             })
         }
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn every_result_is_the_sum_of_its_products() {
         for case in cases() {
-            let (made, expected) = (case.made(Kernels::Own, DType::F32), case.expected());
+            let (made, expected) = (case.made(Kernels::Cpu, DType::F32), case.expected());
             assert_eq!(made, expected, "{case:?}");
         }
     }
@@ -257,11 +261,11 @@ mod tests {
                 let rounded = |values: Vec<f32>| {
                     let count = values.len();
                     let wide = Tensor::<1>::from_data(TensorData::new(values, [count]), &Device::flex());
-                    let narrow = cast(cast(wide, dtype, Kernels::Own), DType::F32, Kernels::Own);
+                    let narrow = cast(cast(wide, dtype, Kernels::Cpu), DType::F32, Kernels::Cpu);
                     AnyTensor::from(narrow).to_host().expect("the CPU does not fail")
                 };
                 let expected = [rounded(output), rounded(input), weight];
-                assert_eq!(case.made(Kernels::Own, dtype), expected, "{case:?} {dtype:?}");
+                assert_eq!(case.made(Kernels::Cpu, dtype), expected, "{case:?} {dtype:?}");
             }
         }
     }
@@ -286,8 +290,8 @@ mod tests {
                     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
                 pool.install(|| {
                     let (x, w, g) = (tensor(input), tensor(weight), tensor(output));
-                    let made = conv2d(x.clone(), w.clone(), case.slide, Kernels::Own);
-                    let back = conv2d_backward(|| x, input, w, g, case.slide, [true; 2], Kernels::Own);
+                    let made = conv2d(x.clone(), w.clone(), case.slide, Kernels::Cpu);
+                    let back = conv2d_backward(|| x, input, w, g, case.slide, [true; 2], Kernels::Cpu);
                     [Some(made), back.input, back.weight].map(|tensor| {
                         let values = AnyTensor::from(tensor.expect("it is wanted")).to_host();
                         values

@@ -47,8 +47,8 @@ impl LstmMatrix {
         let sizes = Panelled::new(inner, columns);
         let factor = match kernels {
             // 16 bits are a storage format on the CPU: the matrix is rounded to it and widened again.
-            Kernels::Own => in_panels(cast(narrow, DType::F32, kernels), sizes, panels).into(),
-            Kernels::Composed => tensor(narrow).into(),
+            Kernels::Cpu => in_panels(cast(narrow, DType::F32, kernels), sizes, panels).into(),
+            Kernels::Gpu | Kernels::Composed => tensor(narrow).into(),
         };
         Self { factor, sizes, dtype }
     }

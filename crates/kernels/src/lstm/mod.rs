@@ -29,8 +29,8 @@ pub fn lstm_forward(
     kernels: Kernels,
 ) -> LstmSteps {
     let made = match kernels {
-        Kernels::Own => forward::own(start, of_input, recurrent),
-        Kernels::Composed => composed::forward(start, of_input, recurrent),
+        Kernels::Cpu => forward::own(start, of_input, recurrent),
+        Kernels::Gpu | Kernels::Composed => composed::forward(start, of_input, recurrent),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
     LstmSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
@@ -40,8 +40,8 @@ pub fn lstm_forward(
 pub fn lstm_backward(end: LstmEnd, recurrent: &LstmMatrix, kernels: Kernels) -> LstmGradients {
     let end = LstmEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
     match kernels {
-        Kernels::Own => backward::own(end, recurrent),
-        Kernels::Composed => composed::backward(end, recurrent),
+        Kernels::Cpu => backward::own(end, recurrent),
+        Kernels::Gpu | Kernels::Composed => composed::backward(end, recurrent),
     }
 }
 
@@ -55,8 +55,8 @@ pub fn lstm_input_backward(
     kernels: Kernels,
 ) -> Tensor<3> {
     match kernels {
-        Kernels::Own => input::backward(whole, gates, steps, of_input),
-        Kernels::Composed => {
+        Kernels::Cpu => input::backward(whole, gates, steps, of_input),
+        Kernels::Gpu | Kernels::Composed => {
             let [batch, count, width] = gates.dims();
             let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
             let features = whole.dims()[2];

@@ -82,7 +82,7 @@ impl Norm {
         dtype: DType,
         kernels: Kernels,
     ) -> Tensor<4> {
-        if kernels == Kernels::Own {
+        if kernels == Kernels::Cpu {
             return self.apply_own(input, addend, rectify, dtype);
         }
         let dims = input.dims();
@@ -151,8 +151,8 @@ impl Norm {
         kernels: Kernels,
     ) -> NormGradients {
         match kernels {
-            Kernels::Own => self.backward_own(input, gradient, rectified),
-            Kernels::Composed => self.backward_composed(input, gradient, rectified),
+            Kernels::Cpu => self.backward_own(input, gradient, rectified),
+            Kernels::Gpu | Kernels::Composed => self.backward_composed(input, gradient, rectified),
         }
     }
 
@@ -215,7 +215,7 @@ impl Norm {
 
 /// The gradient before a ReLU: `gradient` where the ReLU's `output` is above 0, and else 0.
 pub fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kernels) -> Tensor<4> {
-    if kernels == Kernels::Composed {
+    if kernels != Kernels::Cpu {
         return gradient * output.clone().sign();
     }
     let row = ChannelRows::of(output).row;

@@ -53,7 +53,7 @@ impl Conv2d {
         let dims = input.dims();
         // In 16 bits the CPU's products are ours: Burn's of fp16 are three times as slow as through 32 bits.
         let is_ours =
-            pass.policy().lean || pass.policy().kernels == Kernels::Own && input.dtype() != DType::F32;
+            pass.policy().lean || pass.policy().kernels == Kernels::Cpu && input.dtype() != DType::F32;
         let output = if is_ours {
             self.lean(input, weight, pass.policy())
         } else {

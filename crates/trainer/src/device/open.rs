@@ -19,10 +19,29 @@ pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
             Ok(Device::flex())
         }
         #[cfg(feature = "cuda")]
-        DeviceName::Cuda(index) => find_device(name).map(|()| Device::cuda(index)),
+        DeviceName::Cuda(index) => find_device(name).map(|()| {
+            oomph_gpu_kernels::keep_compiled_kernels(crate::open::cache_dir().join("gpu"));
+            Device::cuda(index)
+        }),
         #[cfg(not(feature = "cuda"))]
         DeviceName::Cuda(_) => Err(OpenDeviceError::NoCudaInBuild { device: name }),
     }
+}
+
+/// Counts the GPU kernels that are compiled from now on, for [`compiled_kernels`]. It becomes the program's logger, so a
+/// library never calls it.
+pub fn count_compiled_kernels() {
+    #[cfg(feature = "cuda")]
+    oomph_gpu_kernels::count_compiled_kernels();
+}
+
+/// GPU kernels that were compiled since [`count_compiled_kernels`] was called. The first step of a training compiles them,
+/// which takes about 0.1 s each; later runs load them.
+pub fn compiled_kernels() -> u64 {
+    #[cfg(feature = "cuda")]
+    return oomph_gpu_kernels::compiled_kernels();
+    #[cfg(not(feature = "cuda"))]
+    0
 }
 
 /// Checks that the device `name` exists, without opening it: an open device takes memory on a GPU.

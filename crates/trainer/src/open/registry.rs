@@ -63,8 +63,8 @@ impl Registry {
             .with_source("text", oomph_data::text)
             .with_task("classification", |config| {
                 let kernels = match config.device.devices[0] {
-                    DeviceName::Cpu => Kernels::Own,
-                    DeviceName::Cuda(_) => Kernels::Composed,
+                    DeviceName::Cpu => Kernels::Cpu,
+                    DeviceName::Cuda(_) => Kernels::Gpu,
                 };
                 let lean = config.memory.lean.then_some(kernels);
                 Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing, lean }))

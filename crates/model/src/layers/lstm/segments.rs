@@ -86,8 +86,13 @@ impl SegmentedLayer {
         let [batch, steps, _] = self.input.dims();
         let Policy { kernels, recompute, .. } = self.policy;
         let matrices = self.matrices();
-        // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
-        let at_once = if !keeps && kernels == Kernels::Own { steps } else { length_of_runs(steps) };
+        let at_once = match kernels {
+            // Without a backward pass our own kernel needs no memory for gates, and one run is enough.
+            Kernels::Cpu if !keeps => steps,
+            // Each run launches kernels. Two runs halve the workspace of one.
+            Kernels::Gpu if !recompute => steps.div_ceil(2),
+            _ => length_of_runs(steps),
+        };
         let new = || zeros([batch, steps, self.units()], self.policy.dtype(), self.bias.clone(), kernels);
         let mut outputs = if at_once < steps { LstmOutputs::There(new()) } else { LstmOutputs::New };
         let (mut kept, mut state) = (Vec::new(), start);

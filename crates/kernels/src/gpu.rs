@@ -1,0 +1,43 @@
+//! Our own kernels on a GPU, as custom operations.
+//!
+//! The kernels themselves are `oomph-gpu-kernels`', which a build without CUDA does not have. Such a build plans for GPUs all
+//! the same: it records the operations, with the memory that their kernels allocate.
+
+/// Runs a [`CustomOp`](crate::custom_op::CustomOp) on a GPU by `$kernel`, from a list of GPU tensors to a list of GPU
+/// tensors. On a capture device it records the operation instead, with a workspace of `$workspace` elements of 32 bits.
+/// Gives the list of outputs.
+macro_rules! on_gpu {
+    ($operation:expr, $workspace:expr, |$inputs:ident| $kernel:expr) => {{
+        let operation: crate::custom_op::CustomOp = $operation;
+        if operation.is_recorded() {
+            let shared: usize = $workspace;
+            operation.record(crate::custom_op::Workspace { shared, ..Default::default() })
+        } else {
+            #[cfg(feature = "cuda")]
+            {
+                let $inputs = crate::gpu::inputs(operation);
+                let outputs: Vec<oomph_gpu_kernels::GpuTensor> = $kernel;
+                outputs.into_iter().map(crate::gpu::output).collect::<Vec<crate::any_tensor::AnyTensor>>()
+            }
+            #[cfg(not(feature = "cuda"))]
+            unreachable!("a build without CUDA opens no GPU, and only records what one does")
+        }
+    }};
+}
+pub(crate) use on_gpu;
+
+/// The inputs of an operation. Consuming them leaves the kernel the only reference to tensors that nothing else uses.
+#[cfg(feature = "cuda")]
+pub(crate) fn inputs(operation: crate::custom_op::CustomOp) -> Vec<oomph_gpu_kernels::GpuTensor> {
+    let inputs = operation.inputs.into_iter().map(|input| {
+        // A policy asks for these kernels on a GPU alone.
+        crate::backends::primitive_on::<burn_cuda::Cuda>(&input).expect("GPU kernels run on a GPU")
+    });
+    inputs.collect()
+}
+
+/// A plain tensor of a kernel's output.
+#[cfg(feature = "cuda")]
+pub(crate) fn output(tensor: oomph_gpu_kernels::GpuTensor) -> crate::any_tensor::AnyTensor {
+    <burn_cuda::Cuda as crate::backends::Plain>::tensor(tensor)
+}
