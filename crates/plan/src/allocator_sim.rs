@@ -5,7 +5,11 @@ use burn_ir::{OperationIr, TensorIr, TensorStatus};
 use oomph_core::{Phase, is_within};
 use oomph_timeline::{Block, Name, Names};
 
-use crate::{checkpointing::Graph, layout::Layout};
+use crate::{
+    checkpointing::Graph,
+    layout::{Layout, Rows},
+    pools::{self, PoolSim, Slot},
+};
 
 /// One counted reference to a storage, with the layout of its tensor. [`AllocatorSim::release`] or
 /// [`AllocatorSim::output`] consumes it; it has no `Drop` because counting needs the simulator.
@@ -22,6 +26,8 @@ struct Storage {
     bytes: u64,
     references: usize,
     block: usize,
+    /// Its memory in a pool.
+    slot: Option<Slot>,
 }
 
 /// A tensor after its last read, if that read did not consume it.
@@ -106,8 +112,12 @@ pub(crate) struct AllocatorSim {
     position: Position,
     time: u64,
     next_address: u64,
-    /// Allocations are rounded up to a multiple of this.
-    alignment: u64,
+    /// How the rows of new tensors lie in memory.
+    rows: Rows,
+    /// The pools that allocations come from. Without pools they come from the system.
+    pools: Option<PoolSim>,
+    /// The bytes that the pools reserve after each event; empty without pools.
+    pub(crate) reserved: Vec<u64>,
 }
 
 /// Bytes per element. Burn's quantised types do not occur in training.
@@ -116,7 +126,8 @@ pub(crate) fn element_bytes(dtype: DType) -> u64 {
 }
 
 impl AllocatorSim {
-    pub(crate) fn new(alignment: u64) -> Self {
+    /// The allocator of a CPU: what is asked for is allocated.
+    pub(crate) fn new() -> Self {
         Self {
             storages: Vec::new(),
             tensors: HashMap::new(),
@@ -132,8 +143,15 @@ impl AllocatorSim {
             position: Position { phase: Phase::Init, scope: String::new(), name: Name::NONE },
             time: 0,
             next_address: 0x1000,
-            alignment,
+            rows: Rows::Packed,
+            pools: None,
+            reserved: Vec::new(),
         }
+    }
+
+    /// The allocator of a GPU: memory comes from pools, and rows are padded.
+    pub(crate) fn on_gpu(pools: PoolSim) -> Self {
+        Self { rows: Rows::Padded, reserved: vec![0], pools: Some(pools), ..Self::new() }
     }
 
     /// Enters a phase and scope. Tensors held only by the previous scope are freed.
@@ -153,7 +171,18 @@ impl AllocatorSim {
         {
             graph.end_forward();
         }
+        self.clean_up_between(self.position.phase, phase);
         self.position = Position { phase, scope: scope.to_owned(), name: self.names.of(scope) };
+    }
+
+    /// The trainer gives back unused memory when the model is made, and around evaluations (`trainer::cleanup`).
+    fn clean_up_between(&mut self, before: Phase, phase: Phase) {
+        let is_made = before == Phase::Init && phase != Phase::Init;
+        let turns = (before == Phase::Eval) != (phase == Phase::Eval);
+        if let Some(pools) = self.pools.as_mut().filter(|_| is_made || turns) {
+            pools.clean_up();
+            self.event();
+        }
     }
 
     /// Whether tensors currently come from the host.
@@ -180,6 +209,7 @@ impl AllocatorSim {
 
     fn event(&mut self) -> u32 {
         self.times.push(self.time);
+        self.reserved.extend(self.pools.as_ref().map(PoolSim::reserved));
         self.points.push((self.position.phase, self.position.name));
         (self.times.len() - 1) as u32
     }
@@ -220,8 +250,19 @@ impl AllocatorSim {
         self.storages[handle.storage].bytes == handle.layout.elements() as u64 * element_bytes(handle.dtype)
     }
 
-    /// A new contiguous tensor.
+    /// A new tensor, contiguous but for the padding of its rows on a GPU.
     pub(crate) fn allocate(&mut self, shape: &[usize], dtype: DType) -> Handle {
+        match self.rows {
+            Rows::Packed => self.allocate_packed(shape, dtype),
+            Rows::Padded => {
+                let (layout, elements) = Layout::padded(shape, dtype.size());
+                self.born(elements as u64 * element_bytes(dtype), layout, dtype)
+            }
+        }
+    }
+
+    /// A new contiguous tensor.
+    pub(crate) fn allocate_packed(&mut self, shape: &[usize], dtype: DType) -> Handle {
         self.allocate_as(Layout::contiguous(shape), dtype)
     }
 
@@ -243,12 +284,27 @@ impl AllocatorSim {
         self.operation = operation;
     }
 
+    /// As [`keep`](Self::keep), for a buffer that is asked for without rounding.
+    pub(crate) fn keep_small(&mut self, bytes: u64, what: &str) {
+        let name = self.names.of(what);
+        let operation = std::mem::replace(&mut self.operation, name);
+        self.placed(bytes, bytes, Layout::contiguous(&[bytes as usize]), DType::U8);
+        self.operation = operation;
+    }
+
     fn born(&mut self, bytes: u64, layout: Layout, dtype: DType) -> Handle {
+        // A GPU's tensors are whole multiples of the alignment.
+        let is_rounded = self.pools.is_some();
+        let allocated = if is_rounded { bytes.next_multiple_of(pools::ALIGNMENT) } else { bytes };
+        self.placed(bytes, allocated, layout, dtype)
+    }
+
+    fn placed(&mut self, bytes: u64, allocated: u64, layout: Layout, dtype: DType) -> Handle {
+        let slot = self.pools.as_mut().map(|pools| pools.allocate(allocated));
         let born = self.event();
         let Position { phase, name: scope, .. } = self.position;
         let dtype_name = self.names.of(&format!("{dtype:?}").to_lowercase());
-        let allocated = bytes.next_multiple_of(self.alignment);
-        self.storages.push(Storage { bytes, references: 1, block: self.blocks.len() });
+        self.storages.push(Storage { bytes, references: 1, block: self.blocks.len(), slot });
         self.blocks.push(Block {
             phase,
             scope,
@@ -267,7 +323,10 @@ impl AllocatorSim {
         let storage = &mut self.storages[handle.storage];
         storage.references -= 1;
         if storage.references == 0 {
-            let block = storage.block;
+            let (block, slot) = (storage.block, storage.slot);
+            if let (Some(pools), Some(slot)) = (&mut self.pools, slot) {
+                pools.free(slot);
+            }
             let event = self.event();
             self.blocks[block].died = Some(event);
         }
@@ -277,7 +336,7 @@ impl AllocatorSim {
         handles.into_iter().for_each(|handle| self.release(handle));
     }
 
-    /// Allocates contiguous outputs of an operation.
+    /// Allocates the outputs of an operation, each as [`allocate`](Self::allocate) does.
     pub(crate) fn allocate_outputs<'a>(&mut self, outputs: impl IntoIterator<Item = &'a TensorIr>) {
         for ir in outputs {
             let output = self.allocate(&ir.shape[..], ir.dtype);

@@ -13,6 +13,15 @@ pub(crate) fn is_view(base: &Base) -> bool {
     )
 }
 
+/// How the rows of new tensors lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// One directly behind the other.
+    Packed,
+    /// Each at a multiple of a power of two bytes.
+    Padded,
+}
+
 /// The layout of a tensor in its storage: shape, strides and offset in elements, as in burn-flex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {

@@ -3,6 +3,7 @@
 //! - [`Recording`]: operations recorded on Burn's capture device, with [`Note`]s of their phase, stage and tensors.
 //! - [`Backend`]: the backend whose allocator is simulated. Its rules are in one documented file or folder each, with
 //!   their sources in Burn and the measurements they were tested against.
+//! - [`PoolLayout`]: how a GPU's allocator reserves memory for what is in use.
 //! - [`replay`]: simulates the allocator over a recording and returns a [`Timeline`](oomph_timeline::Timeline).
 //! - [`cost`]: the estimated duration of the operations, to compare two ways to compute the same.
 //!
@@ -16,7 +17,8 @@
 //! let recording = Recording { operations: vec![ones], ..Recording::default() };
 //! let head = Head { title: "ones".into(), device: "cuda:0".into(), limit_bytes: None };
 //! let timeline = replay(&recording, Backend::Cuda, head);
-//! assert_eq!(timeline.peak().categories.total().get(), 4096);
+//! // The tensor, and a small buffer with the kernel's arguments.
+//! assert_eq!(timeline.reserved_peak().map(|bytes| bytes.get()), Some(4096 + 512));
 //! ```
 //!
 //! It records nothing itself and knows no models.
@@ -28,10 +30,12 @@ mod cost;
 mod cuda;
 mod flex;
 mod layout;
+mod pools;
 mod recording;
 mod replay;
 
 pub use backend::Backend;
 pub use cost::{cost, forward_costs};
+pub use pools::PoolLayout;
 pub use recording::{Note, Noted, Recording};
-pub use replay::{Head, replay};
+pub use replay::{Head, replay, replay_in_pools};

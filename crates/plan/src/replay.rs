@@ -8,8 +8,8 @@ use oomph_core::Bytes;
 use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
 
 use crate::{
-    Backend, Note, Noted, Recording, allocator_sim::AllocatorSim, checkpointing::Graph, cuda, flex::Flex,
-    recording::first_output,
+    Backend, Note, Noted, PoolLayout, Recording, allocator_sim::AllocatorSim, checkpointing::Graph,
+    cuda::Cuda, flex::Flex, pools::PoolSim, recording::first_output,
 };
 
 /// The head of a planned timeline.
@@ -24,13 +24,28 @@ pub struct Head {
 }
 
 /// Simulates the backend's allocator over the recorded operations. The timeline has the bytes in use after each
-/// operation, by category.
+/// operation, by category; on a GPU also the bytes that the pools reserve, with direct pools that give back unused memory
+/// only when the limit is reached.
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
+    let simulated = match backend {
+        Backend::Cpu { threads } => on_cpu(threads, recording.is_on_own_threads),
+        Backend::Cuda => on_gpu(PoolLayout::Direct { reclaim_at: None }, head.limit_bytes),
+    };
+    replay_by(recording, simulated, head)
+}
+
+/// As [`replay`] on a GPU, with pools of another layout.
+pub fn replay_in_pools(recording: &Recording, layout: PoolLayout, head: Head) -> Timeline {
+    let simulated = on_gpu(layout, head.limit_bytes);
+    replay_by(recording, simulated, head)
+}
+
+fn replay_by(recording: &Recording, simulated: Simulated, head: Head) -> Timeline {
     let operations = recording.operations.iter().enumerate();
     let reads = operations.flat_map(|(index, it)| it.inputs().map(move |tensor| (tensor.id.value(), index)));
     let last_reads: HashMap<u64, usize> = reads.collect();
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
-    let (mut sim, rules) = simulated(backend, recording.is_on_own_threads);
+    let Simulated { mut sim, rules } = simulated;
     sim.graph = recording.is_checkpointed.then(Graph::default);
     sim.graph_order.is_pipelined = recording.is_pipelined;
     let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new() };
@@ -65,15 +80,23 @@ pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
 type Rules = Box<dyn Fn(&mut AllocatorSim, &OperationIr)>;
 
 /// The allocator of a backend, and its rules.
-fn simulated(backend: Backend, is_on_own_threads: bool) -> (AllocatorSim, Rules) {
-    match backend {
-        Backend::Cpu { threads } => {
-            let mut sim = AllocatorSim::new(1);
-            let flex = Flex::new(threads, usize::from(!is_on_own_threads), &mut sim);
-            (sim, Box::new(move |sim, operation| flex.run(sim, operation)))
-        }
-        Backend::Cuda => (AllocatorSim::new(cuda::ALIGNMENT), Box::new(cuda::run)),
-    }
+struct Simulated {
+    sim: AllocatorSim,
+    rules: Rules,
+}
+
+fn on_cpu(threads: usize, is_on_own_threads: bool) -> Simulated {
+    let mut sim = AllocatorSim::new();
+    let flex = Flex::new(threads, usize::from(!is_on_own_threads), &mut sim);
+    Simulated { sim, rules: Box::new(move |sim, operation| flex.run(sim, operation)) }
+}
+
+/// The pools give back unused memory before they reserve more of the limit than a plan that fits may need.
+fn on_gpu(layout: PoolLayout, limit_bytes: Option<Bytes>) -> Simulated {
+    let available = |limit: Bytes| (limit.get() as f64 / (1.0 + Backend::Cuda.margin())) as u64;
+    let sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(available)));
+    let cuda = Cuda::default();
+    Simulated { sim, rules: Box::new(move |sim, operation| cuda.run(sim, operation)) }
 }
 
 struct Replay {
@@ -124,13 +147,14 @@ impl Replay {
     fn finish(mut self, recording: &Recording, head: Head) -> Timeline {
         let end = self.sim.next_event();
         self.end_step(end);
-        let AllocatorSim { blocks, times, points, names, .. } = self.sim;
+        let AllocatorSim { blocks, times, points, names, reserved, .. } = self.sim;
         let Head { title, device, limit_bytes } = head;
         let timeline = Timeline {
             title,
             device,
             limit_bytes,
             times,
+            reserved,
             blocks,
             spans: self.steps,
             names,

@@ -49,6 +49,8 @@ pub struct Timeline {
     pub clock: Clock,
     /// The time of each event; never decreasing. Its length is the number of events.
     pub times: Vec<u64>,
+    /// The bytes that a GPU's pools reserve after each event. Empty where memory is not reserved, or unknown.
+    pub reserved: Vec<u64>,
     /// All blocks, ordered by birth.
     pub blocks: Vec<Block>,
     /// Steps, phases and stages, ordered by start, the enclosing one first.
@@ -80,6 +82,7 @@ impl Timeline {
             limit_bytes: None,
             clock,
             times: Vec::new(),
+            reserved: Vec::new(),
             blocks: Vec::new(),
             spans: Vec::new(),
             names: Names::default(),
@@ -114,6 +117,16 @@ impl Timeline {
         self.peak_within(0..self.times.len() as u32)
     }
 
+    /// The most bytes that the pools reserve; `None` where memory is not reserved, or unknown.
+    pub fn reserved_peak(&self) -> Option<Bytes> {
+        self.reserved.iter().max().map(|bytes| Bytes::new(*bytes))
+    }
+
+    /// The memory that the device must have: the most that its pools reserve, else the most in use.
+    pub fn needed_bytes(&self) -> Bytes {
+        self.reserved_peak().unwrap_or_else(|| self.peak().categories.total())
+    }
+
     /// The moment with the most memory in use among `events`.
     pub fn peak_within(&self, events: Range<u32>) -> Peak {
         let levels = self.levels();
@@ -142,6 +155,7 @@ impl Timeline {
         let later = |event: u32| event.saturating_sub(first);
         self.times = self.times.split_off((first as usize).min(self.times.len()));
         self.times.iter_mut().for_each(|time| *time = time.saturating_sub(start));
+        self.reserved = self.reserved.split_off((first as usize).min(self.reserved.len()));
         self.track.since(start);
         self.blocks.retain(|block| block.died.is_none_or(|died| died > first));
         for block in &mut self.blocks {
@@ -161,6 +175,7 @@ impl Timeline {
     pub fn until(mut self, last: u32) -> Self {
         let end = (last as usize + 1).min(self.times.len());
         self.times.truncate(end);
+        self.reserved.truncate(end);
         self.track.until(self.times.last().copied().unwrap_or(0));
         let is_within = |event: &u32| (*event as usize) < end;
         self.blocks.retain(|block| is_within(&block.born));

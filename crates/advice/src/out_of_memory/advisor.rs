@@ -84,7 +84,7 @@ impl Subject {
     fn peak_bytes(self, session: &Session, options: PlanOptions) -> Result<Bytes, PlanError> {
         match self {
             Self::Training => planned_peak(session, options),
-            Self::Evaluation => Ok(self.plan(session, options)?.peak().categories.total()),
+            Self::Evaluation => Ok(self.plan(session, options)?.needed_bytes()),
         }
     }
 }

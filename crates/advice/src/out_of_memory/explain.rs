@@ -78,7 +78,7 @@ pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes
     let peak = planned.peak();
     let planned_peak_bytes = peak.categories.total();
     let Some(limit_bytes) = session.limit_bytes else { return Ok(planned_peak_bytes) };
-    let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
+    let at_least = planned.needed_bytes().get() as f64 * (1.0 - backend(session).error());
     if at_least <= limit_bytes.get() as f64 {
         return Ok(planned_peak_bytes);
     }

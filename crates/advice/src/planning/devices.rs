@@ -43,6 +43,11 @@ impl PlannedPart {
     pub fn planned_peak_bytes(&self) -> Bytes {
         self.timeline.peak().categories.total()
     }
+
+    /// The memory that the device must have.
+    pub fn needed_bytes(&self) -> Bytes {
+        self.timeline.needed_bytes()
+    }
 }
 
 /// The plan of a step that several devices share.
@@ -93,7 +98,7 @@ pub fn plan_parts(
     }
 }
 
-/// The planned peak of the fullest device of the session. If limits differ, peaks are
+/// The planned need of the fullest device of the session: its planned peak, or what the pools of a GPU reserve. If limits differ, peaks are
 /// [scaled](oomph_engine::session::bytes_of_smallest), and the result compares with the smallest limit.
 ///
 /// # Errors
@@ -104,11 +109,11 @@ pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, Pl
     }
     match plan_cut(session, options)? {
         Some(PlannedCut { parts, .. }) => {
-            let peaks = parts.iter().map(PlannedPart::planned_peak_bytes).enumerate();
+            let peaks = parts.iter().map(PlannedPart::needed_bytes).enumerate();
             let scaled = peaks.map(|(device, peak)| bytes_of_smallest(session, device, peak));
             Ok(scaled.max().unwrap_or_default())
         }
-        None => Ok(plan(session, options)?.peak().categories.total()),
+        None => Ok(plan(session, options)?.needed_bytes()),
     }
 }
 
@@ -119,7 +124,7 @@ pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, Pl
 pub fn planned_sum(session: &Session) -> Result<Bytes, PlanError> {
     let options = PlanOptions::default();
     match plan_cut(session, options)? {
-        Some(cut) => Ok(cut.parts.iter().map(PlannedPart::planned_peak_bytes).sum()),
+        Some(cut) => Ok(cut.parts.iter().map(PlannedPart::needed_bytes).sum()),
         None => {
             let replicas = session.world_size() as u64;
             Ok(Bytes::new(planned_peak(session, options)?.get().saturating_mul(replicas)))
@@ -134,7 +139,7 @@ pub fn planned_sum(session: &Session) -> Result<Bytes, PlanError> {
 pub fn check_parts(session: &Session, refuses: bool) -> Result<Option<PlannedCut>, PlanError> {
     let Some(cut) = plan_cut(session, PlanOptions::default())? else { return Ok(None) };
     for (index, part) in cut.parts.iter().enumerate().filter(|_| refuses) {
-        let planned_peak_bytes = part.planned_peak_bytes();
+        let planned_peak_bytes = part.needed_bytes();
         let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
         if let Some(limit_bytes) = part.limit_bytes
             && at_least > limit_bytes.get() as f64

@@ -13,7 +13,7 @@ use crate::error::PlanError;
 pub struct LargestBatch {
     /// The batch.
     pub batch: usize,
-    /// Its planned peak.
+    /// Its planned need: what the pools of a GPU reserve, else the planned peak.
     pub planned_peak_bytes: Bytes,
 }
 
@@ -34,7 +34,7 @@ pub fn largest_batch(
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let peak_of = |batch: usize| -> Result<Bytes, PlanError> {
         let timeline = plan(session, PlanOptions { batch: Some(batch), ..options })?;
-        Ok(timeline.peak().categories.total())
+        Ok(timeline.needed_bytes())
     };
     let peak = |batch: usize| {
         // The model may refuse a smaller last micro-batch. The whole micro-batches have the same peak.

@@ -72,7 +72,7 @@ impl<'a> Splitter<'a> {
         best_cut(names.len(), self.devices, &mut cost)
     }
 
-    /// The planned peak of the fullest device, [scaled](bytes_of_smallest).
+    /// The planned need of the fullest device, [scaled](bytes_of_smallest).
     pub(super) fn peak_of_fullest(&self) -> Result<Bytes, PlanError> {
         let stages = self.stages()?;
         let mut peaks =
@@ -80,10 +80,10 @@ impl<'a> Splitter<'a> {
         peaks.try_fold(Bytes::default(), |most, peak| Ok(most.max(peak?)))
     }
 
-    /// The planned peak of a device, [scaled](bytes_of_smallest).
+    /// The planned need of a device, [scaled](bytes_of_smallest).
     pub(super) fn fullness(&self, stages: Range<usize>, device: usize) -> Result<Bytes, PlanError> {
         let timeline = self.replayed(&self.recording(stages, device)?, device);
-        Ok(bytes_of_smallest(self.session, device, timeline.peak().categories.total()))
+        Ok(bytes_of_smallest(self.session, device, timeline.needed_bytes()))
     }
 
     pub(super) fn recording(&self, stages: Range<usize>, device: usize) -> Result<Recording, PlanError> {

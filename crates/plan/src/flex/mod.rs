@@ -32,11 +32,6 @@ impl Flex {
         Self { threads: threads.max(1) }
     }
 
-    /// The rules of views and element-wise operations for another backend, without permanent buffers.
-    pub(crate) const fn without_buffers() -> Self {
-        Self { threads: 1 }
-    }
-
     /// Plays one operation: takes its inputs, puts its outputs.
     pub(crate) fn run(&self, m: &mut AllocatorSim, operation: &OperationIr) {
         match operation {

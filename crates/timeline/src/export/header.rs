@@ -73,6 +73,9 @@ fn figures(timeline: &Timeline, overlay: Option<&Timeline>, out: &mut dyn Write)
     let of_limit = timeline.limit_bytes.and_then(|limit| share_percent(peak, limit));
     let aside = of_limit.map(|share| format!("{share} of the limit")).unwrap_or_default();
     figure(peak_name(timeline.origin), &peak.to_string(), &aside)?;
+    if let Some(reserved) = timeline.reserved_peak() {
+        figure("planned reserved", &reserved.to_string(), "by the GPU's memory pools")?;
+    }
     if let Some(overlay) = overlay {
         let planned = peak_bytes(overlay);
         figure(peak_name(overlay.origin), &planned.to_string(), "")?;

@@ -75,6 +75,9 @@ pub(super) struct PlannedBatch {
 #[derive(Debug, Serialize)]
 pub(super) struct PlannedPeak {
     pub(super) planned_peak_bytes: Bytes,
+    /// The most bytes that the pools of a GPU reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_reserved_bytes: Option<Bytes>,
     pub(super) fits: Option<bool>,
     pub(super) categories: Categories,
     peak_phase: String,
@@ -150,7 +153,8 @@ impl Planner {
         let (phase, stage) = timeline.place_of(peak.event);
         let planned = PlannedPeak {
             planned_peak_bytes,
-            fits: self.limit_bytes.map(|limit| fits(planned_peak_bytes, limit, self.backend)),
+            planned_reserved_bytes: timeline.reserved_peak(),
+            fits: self.limit_bytes.map(|limit| fits(timeline.needed_bytes(), limit, self.backend)),
             categories: peak.categories,
             peak_phase: phase.to_owned(),
             peak_stage: stage.to_owned(),

@@ -37,12 +37,13 @@ fn head(plan: &BatchPlan) -> String {
     )
 }
 
-fn table(plan: &BatchPlan) -> Table<11> {
+fn table(plan: &BatchPlan) -> Table<12> {
     let fits = plan.limit_bytes.map(|limit| limit.to_string()).unwrap_or_default();
     let mut table = Table::new([
         Right("batch"),
         Right(if plan.world_size > 1 { "per device" } else { "" }),
         Right("planned peak"),
+        Right("reserved"),
         Right("parameters"),
         Right("gradients"),
         Right("optimizer state"),
@@ -59,26 +60,32 @@ fn table(plan: &BatchPlan) -> Table<11> {
         };
         if batch.batch == plan.text.batch { table.strong(row) } else { table.row(row) }
     }
+    let reserves = |batch: &PlannedBatch| {
+        batch.planned.as_ref().is_some_and(|planned| planned.planned_reserved_bytes.is_some())
+    };
+    let table = if plan.batches.iter().any(reserves) { table } else { table.without_column(3) };
     if plan.world_size > 1 { table } else { table.without_column(1) }
 }
 
 /// A batch that the model cannot be trained on.
-fn refused(batch: &PlannedBatch) -> [String; 11] {
-    let mut row: [String; 11] = Default::default();
+fn refused(batch: &PlannedBatch) -> [String; 12] {
+    let mut row: [String; 12] = Default::default();
     row[0] = grouped(batch.batch);
-    row[10] = batch.refused.clone().unwrap_or_default();
+    row[11] = batch.refused.clone().unwrap_or_default();
     row
 }
 
-fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 11] {
+fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String; 12] {
     let of = |category| match planned.categories.of(category) {
         bytes if bytes == Bytes::default() => "–".to_owned(),
         bytes => bytes.to_string(),
     };
+    let needed = planned.planned_reserved_bytes.unwrap_or(planned.planned_peak_bytes);
     [
         grouped(batch.batch),
         grouped(batch.samples_per_device),
         planned.planned_peak_bytes.to_string(),
+        planned.planned_reserved_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
         of(Category::Parameters),
         of(Category::Gradients),
         of(Category::OptimizerState),
@@ -86,7 +93,7 @@ fn row(plan: &BatchPlan, batch: &PlannedBatch, planned: &PlannedPeak) -> [String
         of(Category::Inputs),
         of(Category::Workspace),
         of(Category::Other),
-        verdict(planned.fits, plan.rules.margin, planned.planned_peak_bytes, plan.limit_bytes),
+        verdict(planned.fits, plan.rules.margin, needed, plan.limit_bytes),
     ]
 }
 

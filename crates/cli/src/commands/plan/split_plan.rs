@@ -47,6 +47,9 @@ pub(super) struct PlannedDevice {
     /// The first and the last stage.
     pub(super) stages: [String; 2],
     pub(super) planned_peak_bytes: Bytes,
+    /// The most bytes that the pools of a GPU reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) planned_reserved_bytes: Option<Bytes>,
     pub(super) limit_bytes: Option<Bytes>,
     pub(super) fits: Option<bool>,
     pub(super) categories: Categories,
@@ -91,7 +94,7 @@ fn write_timeline(
     }
     let share = |part: &PlannedPart| {
         let limit = part.limit_bytes.map_or(1, Bytes::get).max(1);
-        part.planned_peak_bytes().get() as f64 / limit as f64
+        part.needed_bytes().get() as f64 / limit as f64
     };
     let parts = planned.parts.iter().enumerate();
     let fullest = parts.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other)));
@@ -110,8 +113,9 @@ fn split_plan(planner: &Planner, planned: &PlannedCut) -> SplitPlan {
             device: planner.names[index].clone(),
             stages: part.names.clone(),
             planned_peak_bytes,
+            planned_reserved_bytes: part.timeline.reserved_peak(),
             limit_bytes: part.limit_bytes,
-            fits: part.limit_bytes.map(|limit| fits(planned_peak_bytes, limit, planner.backend)),
+            fits: part.limit_bytes.map(|limit| fits(part.needed_bytes(), limit, planner.backend)),
             categories,
             idle_share: planned.trace.idle_share(index),
         }

@@ -66,7 +66,7 @@ fn advice(planner: &Planner, plan: &SplitPlan) -> String {
     format!("it does not fit: {why}\n{fix}")
 }
 
-fn table(plan: &SplitPlan) -> Table<11> {
+fn table(plan: &SplitPlan) -> Table<12> {
     let limits: HashSet<_> = plan.devices.iter().filter_map(|device| device.limit_bytes).collect();
     // A common limit is the heading of the verdict.
     let are_alike = limits.len() < 2;
@@ -76,6 +76,7 @@ fn table(plan: &SplitPlan) -> Table<11> {
         Left("device"),
         Left("stages"),
         Right("planned peak"),
+        Right("reserved"),
         Right("parameters"),
         Right("gradients"),
         Right("optimizer state"),
@@ -87,18 +88,20 @@ fn table(plan: &SplitPlan) -> Table<11> {
     for (index, device) in plan.devices.iter().enumerate() {
         let of = |category| device.categories.of(category).to_string();
         let limit = device.limit_bytes.filter(|_| !are_alike).map(|limit| limit.to_string());
+        let needed = device.planned_reserved_bytes.unwrap_or(device.planned_peak_bytes);
         table.row([
             index.to_string(),
             device.device.clone(),
             stage_range(&device.stages),
             device.planned_peak_bytes.to_string(),
+            device.planned_reserved_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             of(Category::Parameters),
             of(Category::Gradients),
             of(Category::OptimizerState),
             of(Category::Activations),
             percent(device.idle_share),
             limit.unwrap_or_default(),
-            verdict(device.fits, plan.rules.margin, device.planned_peak_bytes, device.limit_bytes),
+            verdict(device.fits, plan.rules.margin, needed, device.limit_bytes),
         ]);
     }
     table.without_empty_columns()

@@ -23,6 +23,7 @@ pub(super) struct DeviceFindings<'a> {
     device: String,
     rules_verified: bool,
     planned_peak_bytes: Bytes,
+    planned_reserved_bytes: Option<Bytes>,
     /// A lower bound of the peak.
     highest_in_use_bytes: Bytes,
     /// An upper bound of the peak.
@@ -42,6 +43,7 @@ impl<'a> DeviceFindings<'a> {
             device: session.config.device.devices[0].to_string(),
             rules_verified: oomph_engine::session::backend(session).is_verified(),
             planned_peak_bytes: found.planned.peak().categories.total(),
+            planned_reserved_bytes: found.planned.reserved_peak(),
             highest_in_use_bytes: found.highest_in_use_bytes(),
             pages_peak_bytes: found.last.pages_peak_bytes,
             reserved_bytes: found.last.reserved_bytes,
@@ -60,6 +62,7 @@ impl<'a> DeviceFindings<'a> {
             ("planned peak", Some(format!("{}{unverified}", self.planned_peak_bytes))),
             ("peak, lower bound", Some(format!("{} in use at a boundary", self.highest_in_use_bytes))),
             ("peak, upper bound", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
+            ("planned reserved", self.planned_reserved_bytes.map(|bytes| format!("{bytes}{unverified}"))),
             ("reserved", Some(self.reserved_bytes.to_string())),
         ]);
         let card = self.card.as_ref().map(of_card).unwrap_or_default();
@@ -140,6 +143,7 @@ mod tests {
             device: "cuda:0".into(),
             rules_verified: false,
             planned_peak_bytes: bytes(700),
+            planned_reserved_bytes: Some(bytes(990)),
             highest_in_use_bytes: bytes(600),
             pages_peak_bytes: Some(bytes(900)),
             reserved_bytes: bytes(1024),
@@ -154,6 +158,7 @@ mod tests {
         planned peak       700 MiB (CUDA plan unverified)
         peak, lower bound  600 MiB in use at a boundary
         peak, upper bound  900 MiB of pages
+        planned reserved   990 MiB (CUDA plan unverified)
         reserved           1.00 GiB
 
         after     stage   in use  padding  reserved  allocations

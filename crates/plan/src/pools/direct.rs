@@ -1,0 +1,79 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{CardFull, Headroom, padded};
+
+/// `DirectPool`: each allocation has its own memory.
+#[derive(Debug)]
+pub(super) struct DirectPool {
+    /// The memory of each position; a position whose memory was given back has none.
+    slices: Vec<Option<Slice>>,
+    /// Positions without memory; the last one is used next.
+    vacant: Vec<usize>,
+    /// The positions of unused memory by size.
+    free: BTreeMap<u64, BTreeSet<usize>>,
+    reserved: u64,
+    reclaim_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    /// Its size with padding.
+    bytes: u64,
+    is_free: bool,
+}
+
+impl DirectPool {
+    pub(super) fn new(reclaim_at: Option<u64>) -> Self {
+        Self { slices: Vec::new(), vacant: Vec::new(), free: BTreeMap::new(), reserved: 0, reclaim_at }
+    }
+
+    /// Reuses the first unused memory of this size, else reserves new memory.
+    pub(super) fn reserve(&mut self, bytes: u64, headroom: Headroom) -> Result<u64, CardFull> {
+        let bytes = padded(bytes);
+        if let Some(position) = self.free.get_mut(&bytes).and_then(BTreeSet::pop_first) {
+            self.slices[position] = Some(Slice { bytes, is_free: false });
+            return Ok(position as u64);
+        }
+        let before = self.reserved;
+        if let Some(mark) = self.reclaim_at {
+            self.give_back_above(mark.saturating_sub(bytes));
+        }
+        Headroom(headroom.0.map(|left| left + (before - self.reserved))).check(bytes)?;
+        let position = self.vacant.pop().unwrap_or_else(|| {
+            self.slices.push(None);
+            self.slices.len() - 1
+        });
+        self.slices[position] = Some(Slice { bytes, is_free: false });
+        self.reserved += bytes;
+        Ok(position as u64)
+    }
+
+    pub(super) fn free(&mut self, position: u64) {
+        let position = position as usize;
+        if let Some(slice) = &mut self.slices[position] {
+            slice.is_free = true;
+            self.free.entry(slice.bytes).or_default().insert(position);
+        }
+    }
+
+    pub(super) fn clean_up(&mut self) {
+        self.give_back_above(0);
+    }
+
+    /// Gives back unused memory in the order of positions while more than `mark` bytes are reserved.
+    fn give_back_above(&mut self, mark: u64) {
+        for position in 0..self.slices.len() {
+            if self.reserved <= mark {
+                break;
+            }
+            let Some(slice) = self.slices[position].take_if(|slice| slice.is_free) else { continue };
+            self.reserved -= slice.bytes;
+            self.free.entry(slice.bytes).or_default().remove(&position);
+            self.vacant.push(position);
+        }
+    }
+
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+}
