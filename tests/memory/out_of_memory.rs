@@ -4,7 +4,14 @@
 use oomph_advice::varied;
 use oomph_config::Change;
 use oomph_trainer::open;
-use std::{cell::RefCell, path::Path, rc::Rc};
+use std::{
+    cell::RefCell,
+    path::Path,
+    rc::Rc,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 use oomph::{
     Bytes, Config, Event, Kept, Observer, OutOfMemory, Phase, PlanOptions, ProfileOptions, Quiet, Registry,
@@ -304,6 +311,30 @@ fn a_device_that_failed_is_not_trusted_with_its_state() {
         matches!(failed, Err(TrainError::Engine(oomph::engine::EngineError::Device { .. }))),
         "{failed:?}"
     );
+}
+
+/// A GPU fails at every operation in its queue, also while the error is explained.
+#[test]
+fn a_device_that_goes_on_failing_gets_its_report() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let session = session(LSTM, directory.path());
+    let message =
+        "failed to reserve 1048576 bytes of device memory: out of device memory allocating 2097152 bytes";
+    let is_over = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                oomph::engine::device_failure::note_panic(Some("DSD-0-0"), message);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let error = out_of_memory(train_within(&session, None, &mut Quiet));
+        is_over.store(true, Relaxed);
+        error
+    });
+    oomph::engine::device_failure::apart(|| ());
+    assert!(error.report.is_some(), "{error}");
 }
 
 #[test]

@@ -139,7 +139,9 @@ impl BatchSearch {
             (Some(limit), failures) => {
                 // The last probe is of the smallest batch: whether any batch fits matters most.
                 let is_last = failures + 1 == self.most_tries;
-                limit.get() as f64 * LESS.get(failures - 1).filter(|_| !is_last).unwrap_or(&0.0)
+                // A batch that did not fit shows that less than its plan is available.
+                let less = planned.peak(high * self.multiple_of).map_or(limit, |peak| peak.min(limit));
+                less.get() as f64 * LESS.get(failures - 1).filter(|_| !is_last).unwrap_or(&0.0)
             }
         };
         self.largest(least, high, available, planned).or(Some(least))
@@ -237,6 +239,12 @@ mod tests {
         assert_eq!((tried, found), (vec![90, 91], Found { largest: Some(90), is_proven: true }));
         let (tried, found) = search(of(1, 64, 1, 1000.0), &mut line(100.0, 10.0), 1000.0, 1.0);
         assert_eq!((tried, found), (vec![64], Found { largest: Some(64), is_proven: true }));
+    }
+
+    #[test]
+    fn a_limit_far_above_the_available_memory_does_not_mislead() {
+        let (tried, found) = search(of(1, 140, 1, 8000.0), &mut line(100.0, 10.0), 1000.0, 1.0);
+        assert!(found.largest >= Some(84) && tried.len() <= 6, "{tried:?}");
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Panics as errors: a bug with a request to report it, or a known failure of the device or the system.
 
 use std::{
+    any::Any,
     backtrace::{Backtrace, BacktraceStatus},
     panic::{self, PanicHookInfo},
     sync::{Mutex, PoisonError},
 };
 
 use oomph_doctor::{Explanation, explain, is_after_a_failure, without_backtrace};
-use oomph_engine::device_failure::note_panic;
+use oomph_engine::device_failure;
+use oomph_trainer::TrainError;
 
-use crate::notices;
+use crate::{error::CliError, notices};
 
 /// A panic that no code caught.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -39,13 +41,21 @@ static PANICS: Mutex<Panics> = Mutex::new(Panics { known: None, last: None });
 pub(crate) fn record_panics() {
     panic::set_hook(Box::new(|info| {
         let bug = Bug::of(info);
-        note_panic(std::thread::current().name(), &bug.message);
+        device_failure::note_panic(std::thread::current().name(), &bug.message);
         let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
         if panics.known.is_none() && !is_after_a_failure(&bug.message) && bug.explanation().is_some() {
             panics.known = Some(bug.clone());
         }
         panics.last = Some(bug);
     }));
+}
+
+/// The error of a command that panicked: the failure of a device, or else a bug.
+pub(crate) fn error_of(panicked: &(dyn Any + Send)) -> CliError {
+    match device_failure::of_panic(panicked) {
+        Some(failure) => TrainError::from(failure).into(),
+        None => CliError::Bug(last_panic()),
+    }
 }
 
 /// The last panic of this process, with the panic that caused it.

@@ -61,7 +61,7 @@ pub fn run(registry: Registry) -> ExitCode {
     let json = arguments.command.json();
     // The registry is not used after a panic.
     let result = catch_unwind(AssertUnwindSafe(|| commands::run(&arguments.command, &registry)));
-    match result.unwrap_or_else(|_| Err(CliError::Bug(bug::last_panic()))) {
+    match result.unwrap_or_else(|panicked| Err(bug::error_of(&*panicked))) {
         Ok(exit) => exit.into(),
         // The reader closed the pipe, as `head` does: it has all it wanted.
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,

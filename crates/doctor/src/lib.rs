@@ -21,7 +21,9 @@ pub mod health;
 mod installation;
 
 pub use check::{Check, CheckState};
-pub use explain::{Explanation, explain, is_after_a_failure, is_out_of_memory, without_backtrace};
+pub use explain::{
+    Explanation, explain, is_after_a_failure, is_of_device, is_out_of_memory, without_backtrace,
+};
 pub use installation::{CudaDriver, CudaLibraries, Nccl, Nvrtc, installation};
 
 /// Whether this build includes CUDA.

@@ -1,28 +1,31 @@
 use std::time::Duration;
 
-use oomph_model::ModelError;
+use oomph_config::DeviceName;
+use oomph_model::{DeviceError, ModelError};
 use oomph_parallel::group::GroupError;
 
-use crate::{record::RecordError, shortage::Exhausted, task::TaskError};
+use crate::{device_failure, record::RecordError, shortage::Exhausted, task::TaskError};
 
 /// An error that ends a training step.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The model refused its input, or its device failed.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(ModelError),
     /// The task refused the output or the targets.
     #[error(transparent)]
     Task(#[from] TaskError),
     /// A tensor could not be copied to the host, or back.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(RecordError),
     /// The step needed more memory than the device may use.
     #[error(transparent)]
     Exhausted(#[from] Box<Exhausted>),
-    /// The device failed. Its memory can no longer be trusted.
-    #[error("the device failed: {message}")]
+    /// A device failed. Its memory can no longer be trusted.
+    #[error("{} failed: {message}", named(.device.as_ref()))]
     Device {
+        /// The device, if it is known.
+        device: Option<DeviceName>,
         /// The first error message of the device.
         message: String,
     },
@@ -83,14 +86,37 @@ pub enum EngineError {
     },
 }
 
+/// `` `cuda:1` ``, or `the device`.
+pub(crate) fn named(device: Option<&DeviceName>) -> String {
+    device.map_or_else(|| "the device".to_owned(), |device| format!("`{device}`"))
+}
+
 fn listed(ranks: &[usize]) -> String {
     let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
     format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }
 
-impl From<oomph_model::DeviceError> for EngineError {
-    fn from(error: oomph_model::DeviceError) -> Self {
-        Self::Model(error.into())
+impl From<DeviceError> for EngineError {
+    fn from(error: DeviceError) -> Self {
+        device_failure::behind(&error.reason)
+    }
+}
+
+impl From<ModelError> for EngineError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Device(error) => error.into(),
+            error => Self::Model(error),
+        }
+    }
+}
+
+impl From<RecordError> for EngineError {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Model(error) => error.into(),
+            error => Self::Record(error),
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use oomph_config::DeviceName;
 use oomph_core::{Bytes, Phase};
+
+use crate::error::named;
 
 /// A device ran out of memory: where in the training, and how it was detected.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,8 +46,12 @@ pub enum Shortage {
     },
     /// The driver of a GPU refused an allocation.
     Device {
-        /// Bytes of the allocation, if the driver reports them.
+        /// The GPU, if it is known.
+        device: Option<DeviceName>,
+        /// Bytes of the allocation, if they are known.
         requested_bytes: Option<Bytes>,
+        /// Bytes of the page that the allocator asked the driver for, if they are known. Allocations share pages.
+        page_bytes: Option<Bytes>,
         /// The message of the driver.
         message: String,
     },
@@ -56,9 +63,9 @@ impl Exhausted {
         Self { shortage, phase, scope, step: None, in_evaluation: false }
     }
 
-    /// Sets the step, from 1. A shortage while the model is built belongs to no step.
+    /// Sets the step, from 1. A shortage while the model is built, or before the first step, belongs to no step.
     pub fn at_step(&mut self, step: usize) {
-        self.step = Some(step).filter(|_| self.phase != Phase::Init);
+        self.step = Some(step).filter(|step| *step > 0 && self.phase != Phase::Init);
     }
 
     /// Whether the step had finished: memory ran out in an evaluation or a checkpoint after it.
@@ -98,8 +105,17 @@ impl fmt::Display for Exhausted {
                  {limit_bytes}",
                 planned_peak_bytes.saturating_sub(*limit_bytes)
             ),
-            Shortage::Device { requested_bytes: Some(bytes), .. } => {
-                write!(f, "out of memory{place}: the device has no {bytes} free")
+            Shortage::Device {
+                device, requested_bytes: Some(bytes), page_bytes: Some(page_bytes), ..
+            } if page_bytes > bytes => {
+                let device = named(device.as_ref());
+                write!(
+                    f,
+                    "out of memory{place}: {device} has no page of {page_bytes} free for an allocation of {bytes}"
+                )
+            }
+            Shortage::Device { device, requested_bytes: Some(bytes), .. } => {
+                write!(f, "out of memory{place}: {} has no {bytes} free", named(device.as_ref()))
             }
             Shortage::Device { message, .. } => write!(f, "out of memory{place}: {message}"),
         }
@@ -144,12 +160,21 @@ mod tests {
             Exhausted::new(planned, Phase::Backward, "layer1".into()).to_string(),
             "the training does not fit: planned peak 9.00 MiB in backward at `layer1`, 3.00 MiB above the limit of 6.00 MiB"
         );
-        let device = |requested_bytes| Shortage::Device { requested_bytes, message: "no memory".into() };
+        let device = |requested_bytes, page_bytes| Shortage::Device {
+            device: Some(DeviceName::Cuda(1)),
+            requested_bytes,
+            page_bytes,
+            message: "no memory".into(),
+        };
         let say = |shortage| Exhausted::new(shortage, Phase::Backward, String::new()).to_string();
-        assert_eq!(say(device(None)), "out of memory in backward: no memory");
+        assert_eq!(say(device(None, None)), "out of memory in backward: no memory");
         assert_eq!(
-            say(device(Some(Bytes::mib(1)))),
-            "out of memory in backward: the device has no 1.00 MiB free"
+            say(device(Some(Bytes::mib(1)), Some(Bytes::mib(1)))),
+            "out of memory in backward: `cuda:1` has no 1.00 MiB free"
+        );
+        assert_eq!(
+            say(device(Some(Bytes::mib(1)), Some(Bytes::mib(16)))),
+            "out of memory in backward: `cuda:1` has no page of 16.0 MiB free for an allocation of 1.00 MiB"
         );
     }
 }

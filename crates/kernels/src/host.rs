@@ -28,6 +28,13 @@ impl AnyTensor {
     /// # Errors
     /// The device's own error, such as one left by an earlier kernel.
     pub fn into_data(self) -> Result<TensorData, DeviceError> {
+        let data = self.unread_data()?;
+        // A GPU's data is read at its first use. A read that fails there panics.
+        data.bytes.read(Default::default()).map_err(|error| DeviceError::of(&error))?;
+        Ok(data)
+    }
+
+    fn unread_data(self) -> Result<TensorData, DeviceError> {
         with_rank!(self, tensor => graph::inner(tensor).try_into_data())
             .map_err(|error| DeviceError::of(&error))
     }
@@ -43,12 +50,15 @@ impl AnyTensor {
 
     /// A copy on `device`, which may be the tensor's own; the copy is charged to the calling thread. A tensor of a capture
     /// device is returned as it is.
+    ///
+    /// # Panics
+    /// Panics if the device of the tensor failed.
     #[must_use]
     pub fn moved(self, device: &Device) -> Self {
         if !self.is_float() {
             return self;
         }
-        match self.clone().into_data() {
+        match self.clone().unread_data() {
             Ok(data) => Self::from_data(data.clone(), device),
             Err(_) => self,
         }

@@ -16,7 +16,7 @@ use oomph_advice::{
     out_of_memory::{OomContext, Subject},
 };
 use oomph_engine::{
-    EngineError, exhausted,
+    EngineError, device_failure, exhausted,
     layout::{DeviceSlot, Layout},
     part::{Evaluated, compare_evaluated, evaluate_placed},
     record::restore_model,
@@ -127,7 +127,8 @@ fn with_made<K, T>(
         exhausted::check()?;
         Ok(made)
     });
-    let worked = made.and_then(|(model, known)| {
+    let worked = device_failure::caught(|| {
+        let (model, known) = made?;
         if let Some(log) = &mut log {
             log.look_at(&model);
         }
@@ -258,6 +259,7 @@ impl Sums {
         self.loss.push(loss);
         self.correct.extend(correct);
         self.samples += batch.size;
+        device_failure::poll(layout.slots().iter().map(|slot| &slot.tracked))?;
         Ok(exhausted::check()?)
     }
 

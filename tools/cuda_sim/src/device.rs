@@ -1,6 +1,6 @@
 //! A card of the simulated machine.
 
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 use crate::{
     card::Card,
@@ -17,6 +17,8 @@ pub(crate) struct Device {
     pub(crate) memory: Memory,
     pub(crate) counters: Counters,
     pub(crate) faults: Faults,
+    /// Whether the process has a context on the card, which takes memory of its own.
+    pub(crate) has_context: AtomicBool,
     /// What every call answers once the context has ended.
     ended: AtomicI32,
 }
@@ -25,7 +27,14 @@ impl Device {
     /// A fresh card.
     pub(crate) fn new(card: Card, faults: Faults) -> Self {
         let memory = Memory::new(card.memory_bytes);
-        Self { card, memory, counters: Counters::default(), faults, ended: AtomicI32::new(SUCCESS) }
+        Self {
+            card,
+            memory,
+            counters: Counters::default(),
+            faults,
+            has_context: AtomicBool::new(false),
+            ended: AtomicI32::new(SUCCESS),
+        }
     }
 
     /// Fails if the context has ended: an error of a launch stays, as the driver documents.

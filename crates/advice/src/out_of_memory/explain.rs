@@ -3,6 +3,7 @@ use std::{ops::Range, path::PathBuf};
 use oomph_config::OnOom;
 use oomph_core::{Bytes, Phase, is_within};
 use oomph_engine::{
+    device_failure,
     exhausted::{Exhausted, Shortage},
     session::{Session, backend, bytes_of_smallest},
 };
@@ -44,18 +45,20 @@ pub struct OomContext {
 /// Adds the report to an error: the memory in use, other memory on the device, and advice. Writes the report if a
 /// directory is given. Facts that cannot be found out are left out, and files that cannot be written are noted.
 pub fn explain(session: &Session, error: &mut OutOfMemory, known: OomContext) {
-    // The limit may be exceeded again while the error is returned: forget that. All memory from here on is host memory.
+    // The limit may be exceeded again while the error is returned: forget that. A GPU may go on failing. All memory from
+    // here on is host memory.
     oomph_memory::take_crossing();
-    charge(Account::Host, || {
-        let Ok(planned) = planned_on(session, known.subject, known.device) else { return };
+    let explained = || {
+        let planned = planned_on(session, known.subject, known.device).ok()?;
         let mut report = report(session, error, &planned, &known);
         let OomContext { seen, run, directory, .. } = known;
         (report.run_dir, report.kept) = run.unzip();
         if let Some(directory) = directory {
             write(&mut report, seen.as_ref().unwrap_or(&planned), &directory);
         }
-        error.report = Some(Box::new(report));
-    });
+        Some(Box::new(report))
+    };
+    error.report = device_failure::apart(|| charge(Account::Host, explained));
 }
 
 /// The planned timeline of the device.
@@ -144,16 +147,20 @@ fn report(
         Some((seen, (event, in_use))) => (in_use, seen.holders(event, Some(planned), HOLDERS)),
         None => (planned_peak.categories, planned.holders(planned_peak.event, None, HOLDERS)),
     };
-    let mut process_memory = ProcessMemory::look(session, in_use.total(), reserved_bytes);
+    let mut process_memory = ProcessMemory::look(session, device, in_use.total(), reserved_bytes);
     if matches!(error.shortage, Shortage::Planned { .. }) {
         // The memory of this process now says nothing about the training.
         (process_memory.reserved_bytes, process_memory.fragmentation_bytes) = (None, None);
     }
     let capacity = limit_bytes.or_else(|| Some(process_memory.reserved_bytes? + process_memory.free_bytes?));
-    let available_bytes = match capacity {
-        Some(capacity) => Bytes::new(capacity.get().saturating_sub(unplanned_bytes.get())),
-        // The GPU failed at an unknown level below the planned peak.
-        None => Bytes::new(planned_peak_bytes.get() / 4 * 3),
+    let within_capacity = capacity.map(|capacity| capacity.saturating_sub(unplanned_bytes));
+    let available_bytes = match error.shortage {
+        // The GPU failed at an unknown level below the planned peak, whatever its driver reports as free.
+        Shortage::Device { .. } => {
+            let below = Bytes::new(planned_peak_bytes.get() / 4 * 3);
+            within_capacity.map_or(below, |within| within.min(below))
+        }
+        _ => within_capacity.unwrap_or(planned_peak_bytes),
     };
     // Advice is for the fullest device, so bytes are scaled to it.
     let available_bytes = bytes_of_smallest(session, device, available_bytes);

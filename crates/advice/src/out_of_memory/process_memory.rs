@@ -48,9 +48,15 @@ pub fn free_bytes(device: DeviceName) -> Option<Bytes> {
 const NAMED: usize = 3;
 
 impl ProcessMemory {
-    /// Reads the memory around `in_use_bytes` in use. `reserved_bytes` is the last reading of a GPU's allocator.
-    pub(super) fn look(session: &Session, in_use_bytes: Bytes, reserved_bytes: Option<Bytes>) -> Self {
-        match session.config.device.devices[0] {
+    /// Reads the memory around `in_use_bytes` in use on the device of that number. `reserved_bytes` is the last reading of
+    /// a GPU's allocator.
+    pub(super) fn look(
+        session: &Session,
+        device: usize,
+        in_use_bytes: Bytes,
+        reserved_bytes: Option<Bytes>,
+    ) -> Self {
+        match session.config.device.devices[device] {
             DeviceName::Cpu => {
                 let around = Self::of_machine(&Procfs::system(), std::process::id(), in_use_bytes);
                 match session.config.memory.limit {

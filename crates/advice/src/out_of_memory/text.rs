@@ -163,7 +163,11 @@ impl Display for OtherProcess {
 impl OutOfMemory {
     /// A command or a setting that may fix the error.
     pub fn hint(&self) -> Option<String> {
-        let report = self.report.as_deref()?;
+        let Some(report) = self.report.as_deref() else {
+            let hint = "lower `memory.micro_batch`, which keeps the batch; `oomph plan` shows which plans fit, `oomph \
+                        monitor` which process holds memory";
+            return Some(hint.to_owned());
+        };
         let first = report.levers.first();
         let fits = first.map(|advice| {
             let Advice { planned_peak_bytes, about, .. } = advice;

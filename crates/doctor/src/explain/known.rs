@@ -23,6 +23,10 @@ pub(super) const AFTER_A_FAILURE: &[&[&str]] = &[
     &["device runner channel disconnected before producing a result"],
 ];
 
+/// Texts of Burn's panics and errors after a call of the driver failed.
+pub(super) const OF_DEVICE: &[&[&str]] =
+    &[&["DriverError(CUDA_ERROR_"], &["The server is in an invalid state"]];
+
 const fn known(texts: &'static [&'static [&'static str]], what: &'static str, hint: &'static str) -> Known {
     Known { texts, meaning: Explanation { what, hint } }
 }
@@ -54,6 +58,7 @@ pub(super) const CODES: &[(u16, &str)] = &[
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
     (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
     (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+    (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
 pub(super) const KNOWN: &[Known] = &[
@@ -218,6 +223,12 @@ pub(super) const KNOWN: &[Known] = &[
         &[&["CUDA_ERROR_NVLINK_UNCORRECTABLE"]],
         "the link between GPUs (NVLink) failed: a hardware fault",
         "restart the machine; `nvidia-smi nvlink -e` counts errors",
+    ),
+    known(
+        &[&["CUDA_ERROR_UNKNOWN"]],
+        "the driver failed for a reason that it does not name: often it lost the GPU, or an earlier kernel broke it",
+        "`dmesg` has lines with `Xid` if the GPU failed; resume from the last checkpoint, and restart the machine if it \
+         happens again",
     ),
     // Compiling kernels.
     known(

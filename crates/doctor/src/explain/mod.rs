@@ -53,15 +53,26 @@ pub fn is_after_a_failure(message: &str) -> bool {
     contains_all_of_one(known::AFTER_A_FAILURE, message)
 }
 
-/// The message on one line, without the backtraces and kernel sources in Burn's errors.
+/// Whether the message of a panic names a failure of a GPU: Burn panics where it cannot return an error.
+pub fn is_of_device(message: &str) -> bool {
+    contains_all_of_one(known::OF_DEVICE, message) || is_out_of_memory(message)
+}
+
+/// The deepest cause of the first error in the message, on one line, without the backtraces and kernel sources in Burn's
+/// errors.
 pub fn without_backtrace(message: &str) -> String {
-    // Within another error's debug text, line breaks are escaped.
-    let text = message.replace("\\n", "\n");
+    // Within another error's debug text, line breaks and quotes are escaped.
+    let text = message.replace("\\n", "\n").replace("\\\"", "\"").replace(UNWRAPPED, "");
     let details = ["0: ", "No backtrace available", "[Source]"];
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|line| !details.iter().any(|start| line.starts_with(*start)));
-    lines.filter(|line| !line.is_empty() && !line.starts_with("Backtrace")).collect::<Vec<_>>().join(" ")
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with("Backtrace")).collect();
+    let deepest = lines.rsplit(|line| *line == "Caused by:").find(|cause| !cause.is_empty());
+    deepest.unwrap_or_default().join(" ")
 }
+
+/// The beginning of a panic's message, before the error.
+const UNWRAPPED: &str = "called `Result::unwrap()` on an `Err` value: ";
 
 fn contains_all_of_one(texts: &[&[&str]], message: &str) -> bool {
     texts.iter().any(|all| all.iter().all(|text| message.contains(text)))
@@ -237,9 +248,7 @@ mod tests {
         );
         assert_eq!(
             without_backtrace(AFTERWARDS),
-            "bytes: host access failed: Read(\"The server is in an invalid state Caused by: A launch error happened Caused \
-         by: An io error happened during launch Caused by: couldn't find resource for that handle: Memory location was \
-         never initialized"
+            "couldn't find resource for that handle: Memory location was never initialized"
         );
         assert_eq!(without_backtrace("two\n\n  lines"), "two lines");
     }

@@ -1,11 +1,13 @@
 use std::ops::Range;
 
 use burn::tensor::Device;
+use oomph_config::DeviceName;
 use oomph_core::{current_device, on_device};
 use oomph_memory::ComputePool;
 use oomph_model::Stages;
 
 use super::Role;
+use crate::device_failure;
 
 /// One device of a step, with its stages and its role.
 #[derive(Debug)]
@@ -33,7 +35,8 @@ impl DeviceSlot {
         Self { index, name, tracked, stages, role, pool: None, metered_as: current_device() + index }
     }
 
-    /// Runs `work` on the threads of the device, and counts its memory for the device.
+    /// Runs `work` on the threads of the device, and counts its memory for the device. Failures of other GPUs do not end
+    /// it.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) => pool.install(work),
@@ -41,9 +44,10 @@ impl DeviceSlot {
         }
     }
 
-    /// Runs `work` in this thread, and counts its memory for the device.
+    /// As [`run`](Self::run), in this thread.
     pub(crate) fn run_here<R>(&self, work: impl FnOnce() -> R) -> R {
-        on_device(self.metered_as, work)
+        let device = self.name.parse().unwrap_or(DeviceName::Cpu);
+        device_failure::on(device, || on_device(self.metered_as, work))
     }
 
     /// The device without autodiff.

@@ -12,7 +12,7 @@ use super::{
     step_undo::StepUndo,
 };
 use crate::{
-    EngineError, exhausted,
+    EngineError, device_failure, exhausted,
     gradients::accumulate,
     layout::{DeviceSlot, Role, Scatter, WorkItem},
     ranks::Reduction,
@@ -122,6 +122,9 @@ impl<'a, T: Transport> ModelPart<'a, T> {
                 WorkItem::SendGradients => self.send_gradients()?,
             };
             exhausted::check()?;
+            if T::EXECUTES {
+                device_failure::poll([&self.slot.tracked])?;
+            }
             spans.extend(item.traced().map(|work| Span {
                 work,
                 start_seconds: seconds(begun),

@@ -16,7 +16,7 @@ use oomph_timeline::{Category, TrackKind};
 
 use super::{Replicas, replicas::WAITING};
 use crate::{
-    EngineError,
+    EngineError, device_failure,
     transport::{arrived, left_device},
     watch::Watch,
 };
@@ -166,8 +166,12 @@ impl Reduction {
     ) -> Result<(Named<AnyTensor>, Times), EngineError> {
         self.pass(0, &mut sums, &mut Named::new(), None)?;
         let mut marks = match self.replicas.collective() {
-            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks.
-            Some(_) => self.replicas.sum(&self.marks)?.into_iter(),
+            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks. A rank
+            // whose device failed does not come.
+            Some(_) => {
+                device_failure::look(&self.device)?;
+                self.replicas.sum(&self.marks)?.into_iter()
+            }
             None => Vec::new().into_iter(),
         };
         let (mut reduced, mut times) = (Named::new(), None);

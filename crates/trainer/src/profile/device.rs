@@ -6,7 +6,7 @@ use oomph_advice::{
     check_training,
     planning::{PlanOptions, plan},
 };
-use oomph_engine::{exhausted, session::Session};
+use oomph_engine::{device_failure, exhausted, session::Session};
 use oomph_runs::{Observer, Tick};
 
 use super::{ProfileError, ProfileOptions};
@@ -64,6 +64,8 @@ pub fn profile_device(
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
+    // A failed device has no pools to read.
+    device_failure::settle(&session.device).map_err(TrainError::from)?;
     let device = session.config.device.devices[0];
     let last = PoolReading::of(&session.device).ok_or(ProfileError::Device { device })?;
     Ok(DeviceProfile { boundaries: highest(watch.boundaries()), step_seconds, last, planned })

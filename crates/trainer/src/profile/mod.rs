@@ -81,7 +81,7 @@ impl ProfileError {
         match self {
             Self::Train(error) => error.hint(),
             Self::Device { .. } => Some(
-                "use `--devices cpu` to profile the same model on the CPU, or `oomph monitor` to watch a GPU"
+                "use `--devices cpu` to profile the same model on the CPU, or one GPU, whose memory pools can be read"
                     .into(),
             ),
             Self::NoMeter => {

@@ -9,7 +9,7 @@ use oomph_core::on_device;
 use oomph_parallel::group::{Group, threads};
 
 use oomph_engine::{
-    EngineError,
+    EngineError, device_failure,
     ranks::{Collective, Replicas},
     session::Session,
 };
@@ -90,13 +90,15 @@ fn on_own_threads<T: Send>(
     }
 }
 
-/// Does `work`. Where it fails or panics, the other ranks end too and receive the reason.
+/// Does `work` of a rank, which failures of other GPUs do not end. Where it fails or panics, the other ranks end too and
+/// receive the reason.
 pub(crate) fn guarded<T>(
     session: &Session,
     work: impl FnOnce(&Session) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
     let group = session.replicas.group();
-    match catch_unwind(AssertUnwindSafe(|| work(session))) {
+    let device = session.config.device.devices[0];
+    match catch_unwind(AssertUnwindSafe(|| device_failure::on(device, || work(session)))) {
         Ok(done) => done.inspect_err(|error| {
             if !is_consequence(error) {
                 group.abort(&error.to_string());

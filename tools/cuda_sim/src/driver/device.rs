@@ -1,6 +1,9 @@
 //! Devices, their attributes and contexts.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::{
+    ffi::{c_char, c_int, c_uint, c_void},
+    sync::atomic::Ordering::Relaxed,
+};
 
 use super::put;
 use crate::{
@@ -84,7 +87,10 @@ extern "C" fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, index: c_in
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, index: c_int) -> c_int {
-    answer(device(index).and_then(|_| put(context, (CONTEXT + index as usize) as *mut c_void)))
+    answer(device(index).and_then(|device| {
+        device.has_context.store(true, Relaxed);
+        put(context, (CONTEXT + index as usize) as *mut c_void)
+    }))
 }
 
 #[unsafe(no_mangle)]

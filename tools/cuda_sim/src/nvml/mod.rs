@@ -6,12 +6,13 @@
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
     process,
+    sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
     device::Device,
     driver::text,
-    machine::{current_index, device, machine},
+    machine::{device, machine},
     memory::CONTEXT_BYTES,
     pointer,
 };
@@ -101,18 +102,17 @@ struct MemoryInfo {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMemoryInfo_v2(handle: *mut c_void, info: *mut MemoryInfo) -> c_int {
-    answer(card(handle).and_then(|(index, device)| {
-        let (total, used) = (device.card.memory_bytes, used(index, device));
+    answer(card(handle).and_then(|(_, device)| {
+        let (total, used) = (device.card.memory_bytes, used(device));
         let version = size_of::<MemoryInfo>() as c_uint | 2 << 24;
-        put(info, MemoryInfo { version, total, reserved: 0, free: total - used, used })
+        put(info, MemoryInfo { version, total, reserved: 0, free: total.saturating_sub(used), used })
     }))
 }
 
 /// Bytes of this process on a card: those allocated, and its context if it has one.
-fn used(index: usize, device: &Device) -> u64 {
+fn used(device: &Device) -> u64 {
     let (allocated, _) = device.memory.used_and_peak();
-    let has_context = allocated > 0 || current_index() == Some(index);
-    allocated + if has_context { CONTEXT_BYTES } else { 0 }
+    allocated + if device.has_context.load(Relaxed) { CONTEXT_BYTES } else { 0 }
 }
 
 /// `nvmlProcessInfo_t`.
@@ -129,8 +129,8 @@ extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: *mut c_uint,
     list: *mut ProcessInfo,
 ) -> c_int {
-    answer(card(handle).and_then(|(index, device)| {
-        let used_bytes = used(index, device);
+    answer(card(handle).and_then(|(_, device)| {
+        let used_bytes = used(device);
         if used_bytes == 0 {
             return put(count, 0);
         }
