@@ -8,7 +8,7 @@
 //! | `lost-at=N` | at the N-th launch the card is lost: later calls answer `CUDA_ERROR_UNKNOWN` |
 //! | `compile-fails-at=N` | NVRTC does not compile the N-th kernel |
 //! | `copy-delay=5ms` | each copy between host and card takes so much longer |
-//! | `card=1` | the other faults hit only this card |
+//! | `card=1` | the other faults hit only this card; NVRTC belongs to all cards |
 
 use std::time::Duration;
 
@@ -70,9 +70,12 @@ mod tests {
 
     #[test]
     fn a_list_of_faults_is_read() {
-        let faults = Faults::parse("oom-above=6GiB, alloc-fails-at=100,copy-delay=5ms,card=1").unwrap();
+        let faults =
+            Faults::parse("oom-above=6GiB, alloc-fails-at=100,compile-fails-at=3,copy-delay=5ms,card=1")
+                .unwrap();
         assert_eq!(faults.oom_above, Some(6 << 30));
         assert_eq!(faults.alloc_fails_at, Some(100));
+        assert_eq!(faults.compile_fails_at, Some(3));
         assert_eq!(faults.copy_delay, Duration::from_millis(5));
         assert_eq!(faults.of(0), Faults::default());
         assert_eq!(faults.of(1), faults);

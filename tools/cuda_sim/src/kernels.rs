@@ -19,7 +19,7 @@ pub const PTX: &str = "ptx";
 pub const FAILED: &str = "failed";
 
 /// The line between the compiler's messages and the source.
-pub const SOURCE: &str = "==== source";
+pub(crate) const SOURCE: &str = "==== source";
 
 /// Writes a file, unless it is there.
 pub(crate) fn keep(folder: &Path, kernel: &str, ending: &str, content: &str) {

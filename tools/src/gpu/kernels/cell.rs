@@ -10,7 +10,7 @@ use std::{
 
 use oomph_cuda_sim::{
     card::Card,
-    kernels::{FAILED, PTX, SOURCE},
+    kernels::{FAILED, PTX},
     ptx,
     ptxas::{self, Usage},
     report::Report,
@@ -25,6 +25,8 @@ pub(super) struct Cell<'a> {
     pub(super) card: &'static Card,
     pub(super) toolkit: &'static Toolkit,
     pub(super) simulation: Simulation<'a>,
+    /// As `CUDA_SIM_FAULTS` takes them.
+    pub(super) faults: &'a str,
 }
 
 /// What was found in a cell.
@@ -96,6 +98,7 @@ impl Cell<'_> {
             .args(training.settings.iter().flat_map(|setting| ["--set", setting]))
             .env("CUDA_SIM_CARDS", format!("{}x{}", training.cards(), self.card.model))
             .env("CUDA_SIM_MODE", "count")
+            .env("CUDA_SIM_FAULTS", self.faults)
             .env("CUDA_SIM_KERNELS", folder.join("kernels"))
             .env("CUDA_SIM_REPORT", &report)
             .output()?;
@@ -105,7 +108,7 @@ impl Cell<'_> {
             let text = String::from_utf8_lossy(&output.stderr);
             let is_error = |line: &&str| line.starts_with("error") || line.contains("panicked");
             let line = text.lines().find(is_error).or(text.lines().last()).unwrap_or("no message");
-            findings.problems.push(format!("{}: {line}", output.status));
+            findings.problems.push(format!("{}: {}", output.status, cut(line)));
         }
         // A training that failed early has not used a card, and writes none.
         if let Ok(text) = fs::read(&report) {
@@ -126,11 +129,10 @@ impl Cell<'_> {
             let ending = path.extension().unwrap_or_default();
             if ending == FAILED {
                 let text = fs::read_to_string(&path)?;
-                let message = text.lines().take_while(|line| *line != SOURCE);
-                let message = message.take(3).collect::<Vec<_>>().join(" ");
+                let message = text.lines().find(|line| line.contains("error")).unwrap_or("no message");
                 findings.kernels += 1;
                 findings.not_compiled += 1;
-                findings.problems.push(format!("`{}`: {message}", path.display()));
+                findings.problems.push(format!("`{}`: {}", path.display(), cut(message)));
             } else if ending == PTX {
                 findings.kernels += 1;
                 self.assemble(&path, findings)?;
@@ -218,6 +220,11 @@ fn prepare(folder: &Path) -> Result<(), Box<dyn Error>> {
     });
     fs::write(folder.join(SERIES), format!("sine,cosine\n{}", rows.collect::<String>()))?;
     Ok(())
+}
+
+/// The beginning of a line: Burn's errors hold the source of the kernel.
+fn cut(line: &str) -> String {
+    line.chars().take(300).collect()
 }
 
 /// What is missing need not be removed.

@@ -27,8 +27,13 @@ const DATA: [(&str, &str); 6] = [
 ];
 
 /// What every training is given: one step and an evaluation.
-const ALWAYS: [&str; 4] =
-    ["train.steps=1", "train.eval_every=1 steps", "run.save_every=never", "run.tensorboard=false"];
+const ALWAYS: [&str; 5] = [
+    "train.steps=1",
+    "train.eval_every=1 steps",
+    "train.eval_batch=180",
+    "run.save_every=never",
+    "run.tensorboard=false",
+];
 const FEW_SAMPLES: &str = "data.train_samples=256 data.test_samples=24";
 
 /// Configs of two devices.

@@ -57,19 +57,17 @@ const TITLES: [&str; 10] = [
 pub(super) fn run(options: &Options<'_>, arguments: &[String]) -> Outcome {
     let (arguments, is_saved) = without_save(arguments);
     let (only, jobs) = read(&arguments)?;
-    let mut cards = CARDS;
+    let (mut cards_given, mut faults) = (None, "");
     for (variable, value) in &options.variables {
         match *variable {
-            "CUDA_SIM_CARDS" => cards = value,
-            _ => {
-                return Err(
-                    format!("`kernels` sets {variable} itself; of the options it takes `--cards`").into()
-                );
-            }
+            "CUDA_SIM_CARDS" => cards_given = Some(*value),
+            // To see that the tool notices a failure.
+            "CUDA_SIM_FAULTS" => faults = value,
+            _ => return Err(format!("`kernels` sets {variable} itself").into()),
         }
     }
     let find = |name: &str| card::find(name).ok_or_else(|| format!("`--cards`: no card is called `{name}`"));
-    let cards = cards.split(',').map(find).collect::<Result<Vec<_>, _>>()?;
+    let cards = cards_given.unwrap_or(CARDS).split(',').map(find).collect::<Result<Vec<_>, _>>()?;
     let mut trainings = grid::all(&configs()?);
     trainings.retain(|training| training.label().contains(&only));
     let setup = Setup::new(options.oomph)?;
@@ -78,11 +76,12 @@ pub(super) fn run(options: &Options<'_>, arguments: &[String]) -> Outcome {
         TOOLKITS.iter().filter(|one| options.toolkit.is_none_or(|wanted| wanted.major == one.major))
     {
         for card in &cards {
-            cells.push(Cell { card, toolkit, simulation: setup.with(toolkit)? });
+            cells.push(Cell { card, toolkit, simulation: setup.with(toolkit)?, faults });
         }
     }
     let found = in_parallel(&cells, &trainings, jobs)?;
-    let mut table = Measured::begin("gpu kernels", is_saved, &TITLES);
+    let tool = tool(cards_given, options.toolkit.map(|toolkit| toolkit.major), &only);
+    let mut table = Measured::begin(&tool, is_saved, &TITLES);
     found.iter().for_each(|findings| table.add(findings.row()));
     let all = |number: fn(&Findings) -> usize| found.iter().map(number).sum::<usize>();
     let problems = all(|findings| findings.problems.len());
@@ -99,7 +98,6 @@ pub(super) fn run(options: &Options<'_>, arguments: &[String]) -> Outcome {
 }
 
 /// The word of `--only`, and the number of `--jobs`.
-#[expect(clippy::type_complexity, reason = "a pair for one caller")]
 fn read(arguments: &[String]) -> Result<(String, usize), Box<dyn Error>> {
     let (mut only, mut jobs) = (String::new(), thread::available_parallelism().map_or(1, usize::from));
     for pair in arguments.chunks(2) {
@@ -110,6 +108,15 @@ fn read(arguments: &[String]) -> Result<(String, usize), Box<dyn Error>> {
         }
     }
     Ok((only, jobs))
+}
+
+/// What repeats the run, for the line below the table.
+fn tool(cards: Option<&str>, toolkit: Option<&str>, only: &str) -> String {
+    let given = |option: &str, value: Option<&str>| {
+        value.map_or_else(String::new, |value| format!(" {option} \"{value}\""))
+    };
+    let only = Some(only).filter(|only| !only.is_empty());
+    format!("gpu{}{} kernels{}", given("--cards", cards), given("--toolkit", toolkit), given("--only", only))
 }
 
 /// The names of the files in `configs/`, in order.
