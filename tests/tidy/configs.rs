@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oomph_config::{Config, ConfigError, ConfigFile, Entry, Origin, Sources};
 use oomph_trainer::Registry;
 
-use crate::{Finding, report, tree};
+use crate::{Finding, grid, report, tree};
 
 /// The page with every key, wherever it lies in `docs/`.
 const PAGE: &str = "configuration.md";
@@ -38,6 +38,28 @@ fn every_config_can_be_read() {
         Some(Finding::new(path, 1, format!("{error}; {}", error.hint().unwrap_or_default())))
     });
     report("every config can be read", findings.collect());
+}
+
+#[test]
+fn every_training_of_the_kernel_grid_can_be_read() {
+    let name = |path: &str| path.trim_start_matches("configs/").trim_end_matches(".toml").to_owned();
+    let files = tree::files("configs", ".toml");
+    let configs: Vec<_> = files.iter().map(|(path, _)| name(path)).collect();
+    let trainings = grid::all(&configs);
+    assert!(trainings.iter().any(|training| training.label().contains("adafactor")));
+    let findings = trainings.iter().filter_map(|training| {
+        assert_eq!(training.devices().split(',').count(), training.cards());
+        let file = files.iter().find(|(path, _)| name(path) == training.config);
+        let Some((path, text)) = file else {
+            return Some(Finding::new(training.config.clone(), 1, "no such config".into()));
+        };
+        let error = with_sets(Sources::new(ConfigFile::from_text(path, text.clone())), &training.settings)
+            .and_then(|it| read(&it))
+            .err()?;
+        let says = format!("{}: {error}; {}", training.label(), error.hint().unwrap_or_default());
+        Some(Finding::new(path.clone(), 1, says))
+    });
+    report("every training of the kernel grid can be read", findings.collect());
 }
 
 #[test]

@@ -8,6 +8,9 @@ mod crates;
 mod documents;
 mod exceptions;
 mod functions;
+#[allow(dead_code)] // The file that some trainings read.
+#[path = "../../tools/src/gpu/kernels/grid.rs"]
+mod grid;
 mod measured;
 mod repository;
 mod shape;

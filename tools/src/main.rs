@@ -103,8 +103,9 @@ const TOOLS: [Tool; 14] = [
     },
     Tool {
         name: "gpu",
-        arguments: "[--cards LIST] [--memory SIZE] [--mode compute|count] [--faults LIST] [--report FILE] [--log FILE] COMMAND …",
-        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min)",
+        arguments: "[--cards LIST] [--memory SIZE] [--mode compute|count] [--faults LIST] [--report FILE] [--log FILE] [--kernels FOLDER] \
+            [--toolkit 12|13] [--oomph PATH] COMMAND …|kernels [--save] [--only WORD] [--jobs N]",
+        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs",
         run: gpu::run,
     },
     Tool {

@@ -13,6 +13,8 @@ use std::{
 pub(crate) struct Counters {
     pub(crate) launches: AtomicU64,
     pub(crate) modules: AtomicU64,
+    pub(crate) refused_modules: AtomicU64,
+    pub(crate) refused_launches: AtomicU64,
     pub(crate) allocations: AtomicU64,
     pub(crate) frees: AtomicU64,
     pub(crate) copies_to_device: AtomicU64,
@@ -25,7 +27,17 @@ pub(crate) struct Counters {
     pub(crate) warp_instructions: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
+    /// Of the launches: most bytes of shared memory of a block, fixed and dynamic.
+    pub(crate) most_shared_bytes: AtomicU64,
     kernels: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Counts of the compiler, which is that of all cards.
+#[derive(Debug, Default)]
+pub(crate) struct Compiler {
+    pub(crate) programs: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) microseconds: AtomicU64,
 }
 
 /// Adds one and returns the new count.

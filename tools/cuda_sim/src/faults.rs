@@ -6,8 +6,9 @@
 //! | `alloc-fails-at=N` | the N-th allocation of a card fails so, once |
 //! | `launch-fails-at=N` | the N-th launch of a card ends its context: later calls answer `CUDA_ERROR_LAUNCH_FAILED` |
 //! | `lost-at=N` | at the N-th launch the card is lost: later calls answer `CUDA_ERROR_UNKNOWN` |
+//! | `compile-fails-at=N` | NVRTC does not compile the N-th kernel |
 //! | `copy-delay=5ms` | each copy between host and card takes so much longer |
-//! | `card=1` | the other faults hit only this card |
+//! | `card=1` | the other faults hit only this card; NVRTC belongs to all cards |
 
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Faults {
     pub launch_fails_at: Option<u64>,
     /// The launch at which the card is lost, from 1.
     pub lost_at: Option<u64>,
+    /// The kernel that does not compile, from 1.
+    pub compile_fails_at: Option<u64>,
     /// What each copy takes longer.
     pub copy_delay: Duration,
     /// The card that the faults hit; `None` for all.
@@ -43,6 +46,7 @@ impl Faults {
                 "alloc-fails-at" => faults.alloc_fails_at = Some(number(value).ok_or_else(unknown)?),
                 "launch-fails-at" => faults.launch_fails_at = Some(number(value).ok_or_else(unknown)?),
                 "lost-at" => faults.lost_at = Some(number(value).ok_or_else(unknown)?),
+                "compile-fails-at" => faults.compile_fails_at = Some(number(value).ok_or_else(unknown)?),
                 "card" => faults.card = Some(number(value).ok_or_else(unknown)? as usize),
                 "copy-delay" => {
                     let milliseconds = value.strip_suffix("ms").and_then(number).ok_or_else(unknown)?;
@@ -66,9 +70,12 @@ mod tests {
 
     #[test]
     fn a_list_of_faults_is_read() {
-        let faults = Faults::parse("oom-above=6GiB, alloc-fails-at=100,copy-delay=5ms,card=1").unwrap();
+        let faults =
+            Faults::parse("oom-above=6GiB, alloc-fails-at=100,compile-fails-at=3,copy-delay=5ms,card=1")
+                .unwrap();
         assert_eq!(faults.oom_above, Some(6 << 30));
         assert_eq!(faults.alloc_fails_at, Some(100));
+        assert_eq!(faults.compile_fails_at, Some(3));
         assert_eq!(faults.copy_delay, Duration::from_millis(5));
         assert_eq!(faults.of(0), Faults::default());
         assert_eq!(faults.of(1), faults);

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, process, sync::OnceLock};
 
-use crate::{device::Device, failure::Failure, log::Log, report, settings::Settings};
+use crate::{counters::Compiler, device::Device, failure::Failure, log::Log, report, settings::Settings};
 
 /// All cards of this process.
 #[derive(Debug)]
@@ -10,6 +10,7 @@ pub(crate) struct Machine {
     pub(crate) devices: Vec<Device>,
     pub(crate) log: Log,
     pub(crate) settings: Settings,
+    pub(crate) compiler: Compiler,
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -32,7 +33,7 @@ pub(crate) fn machine() -> &'static Machine {
         let devices = cards.map(|(index, card)| Device::new(card, faults(index))).collect();
         let log = Log::open(settings.log.as_deref());
         report::at_exit();
-        Machine { devices, log, settings }
+        Machine { devices, log, settings, compiler: Compiler::default() }
     })
 }
 

@@ -13,16 +13,17 @@ pub(crate) struct Module {
 
 /// A kernel and what its launch must obey.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kernel {
-    pub(crate) name: String,
+pub struct Kernel {
+    /// The name of its entry.
+    pub name: String,
     /// The most threads of a block, from `.maxntid` or `.reqntid`.
-    pub(crate) most_threads: Option<u32>,
+    pub most_threads: Option<u32>,
     /// Bytes of shared memory of fixed size.
-    pub(crate) shared_bytes: u64,
+    pub shared_bytes: u64,
 }
 
-/// The newest PTX version that the simulated driver reads: that of CUDA 13.2.
-const NEWEST: (u32, u32) = (9, 2);
+/// The newest PTX version that the simulated driver reads: that of CUDA 13.5.
+const NEWEST: (u32, u32) = (9, 5);
 
 impl Module {
     /// Reads a module for a card of that compute capability. A kernel that cannot run is refused here: one that did
@@ -43,19 +44,27 @@ impl Module {
 
 /// The kernels of a module, if a card of that compute capability can load it.
 fn kernels_for(text: &str, capability: (i32, i32)) -> Result<Vec<Kernel>, Failure> {
-    let lines: Vec<&str> = text.lines().map(without_comment).collect();
-    let value = |directive: &str| {
-        lines.iter().find_map(|line| line.trim_start().strip_prefix(directive).map(str::trim))
-    };
-    let version = value(".version").and_then(numbers).ok_or(Failure::InvalidPtx)?;
+    let version = value(text, ".version").and_then(numbers).ok_or(Failure::InvalidPtx)?;
     if version > NEWEST {
         return Err(Failure::UnsupportedPtxVersion);
     }
-    let target = value(".target").and_then(|text| text.split(',').next()).ok_or(Failure::InvalidPtx)?;
-    if !is_for(target.trim(), capability).ok_or(Failure::InvalidPtx)? {
+    let target = target(text).ok_or(Failure::InvalidPtx)?;
+    if !is_for(target, capability).ok_or(Failure::InvalidPtx)? {
         return Err(Failure::NoBinaryForGpu);
     }
-    Ok(kernels(&lines.join("\n")))
+    Ok(kernels(text))
+}
+
+/// What a module was compiled for, as `sm_90a`.
+pub fn target(text: &str) -> Option<&str> {
+    value(text, ".target")?.split(',').next().map(str::trim)
+}
+
+/// What stands behind the first directive of that name.
+fn value<'a>(text: &'a str, directive: &str) -> Option<&'a str> {
+    text.lines()
+        .map(without_comment)
+        .find_map(|line| line.trim_start().strip_prefix(directive).map(str::trim))
 }
 
 fn without_comment(line: &str) -> &str {
@@ -81,9 +90,11 @@ fn is_for(target: &str, (major, minor): (i32, i32)) -> Option<bool> {
     })
 }
 
-/// All `.entry` functions. Shared memory counts for all of them, as module-wide variables do.
-fn kernels(text: &str) -> Vec<Kernel> {
-    let shared_bytes = shared(text);
+/// All kernels of a module: its `.entry` functions. Shared memory counts for all of them, as module-wide variables do.
+pub fn kernels(text: &str) -> Vec<Kernel> {
+    let text: Vec<&str> = text.lines().map(without_comment).collect();
+    let text = text.join("\n");
+    let shared_bytes = shared(&text);
     let heads = text.split(".entry").skip(1);
     heads
         .map(|head| {
@@ -139,6 +150,7 @@ mod tests {
         let kernel =
             |name: &str, most_threads| Kernel { name: name.to_owned(), most_threads, shared_bytes: 4_160 };
         assert_eq!(kernels, [kernel("add_kernel", Some(256)), kernel("other", None)]);
+        assert_eq!(target(MODULE), Some("sm_80"));
     }
 
     #[test]

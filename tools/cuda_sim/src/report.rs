@@ -14,6 +14,12 @@ use crate::{
 pub struct Report {
     /// Each card, in order.
     pub cards: Vec<CardReport>,
+    /// Kernels given to NVRTC, if the library watches it.
+    pub compiled: u64,
+    /// Kernels that NVRTC did not compile.
+    pub compile_failures: u64,
+    /// The seconds that NVRTC took.
+    pub compile_seconds: f64,
 }
 
 /// What a process asked of a card.
@@ -31,6 +37,12 @@ pub struct CardReport {
     pub launches: u64,
     /// Modules loaded.
     pub modules: u64,
+    /// Modules that the card could not load.
+    pub refused_modules: u64,
+    /// Launches that break a limit of the card or the kernel.
+    pub refused_launches: u64,
+    /// The most shared memory of a block that was launched, in bytes.
+    pub most_shared_bytes: u64,
     /// Allocations asked of the driver.
     pub allocations: u64,
     /// Allocations freed.
@@ -69,6 +81,9 @@ impl CardReport {
             peak_allocated_bytes,
             launches: read(&counters.launches),
             modules: read(&counters.modules),
+            refused_modules: read(&counters.refused_modules),
+            refused_launches: read(&counters.refused_launches),
+            most_shared_bytes: read(&counters.most_shared_bytes),
             allocations: read(&counters.allocations),
             frees: read(&counters.frees),
             copies_to_device: read(&counters.copies_to_device),
@@ -87,7 +102,13 @@ impl CardReport {
 
 impl Report {
     fn of(machine: &Machine) -> Self {
-        Self { cards: machine.devices.iter().map(CardReport::of).collect() }
+        let compiler = &machine.compiler;
+        Self {
+            cards: machine.devices.iter().map(CardReport::of).collect(),
+            compiled: compiler.programs.load(Relaxed),
+            compile_failures: compiler.failures.load(Relaxed),
+            compile_seconds: compiler.microseconds.load(Relaxed) as f64 / 1e6,
+        }
     }
 }
 

@@ -15,6 +15,10 @@ pub(crate) struct Settings {
     pub(crate) faults: Faults,
     pub(crate) report: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
+    /// The folder of [`crate::kernels`].
+    pub(crate) kernels: Option<PathBuf>,
+    /// NVIDIA's compiler.
+    pub(crate) nvrtc: Option<PathBuf>,
 }
 
 /// Whether kernels run.
@@ -67,6 +71,8 @@ impl Settings {
             faults: Faults::parse(&text("CUDA_SIM_FAULTS").unwrap_or_default())?,
             report: text("CUDA_SIM_REPORT").map(PathBuf::from),
             log: text("CUDA_SIM_LOG").map(PathBuf::from),
+            kernels: text("CUDA_SIM_KERNELS").map(PathBuf::from),
+            nvrtc: text("CUDA_SIM_NVRTC").map(PathBuf::from),
         })
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::Machine;
+use super::Simulation;
 use crate::Outcome;
 
 /// A training on simulated cards, and what it is compared with.
@@ -102,12 +102,12 @@ const CASES: [Case; 13] = [
 ];
 
 /// Runs the cases whose name has one of `words`, or all.
-pub(super) fn run(machine: &Machine, words: &[String]) -> Outcome {
+pub(super) fn run(simulation: &Simulation, words: &[String]) -> Outcome {
     let is_wanted = |case: &&Case| words.is_empty() || words.iter().any(|word| case.name.contains(&**word));
     let mut failed = 0;
     for case in CASES.iter().filter(is_wanted) {
         let start = Instant::now();
-        let outcome = case.difference(machine);
+        let outcome = case.difference(simulation);
         let seconds = start.elapsed().as_secs_f64();
         match outcome {
             Ok(difference) => println!("{}  largest difference {difference:.1e}  {seconds:.0} s", case.name),
@@ -122,12 +122,12 @@ pub(super) fn run(machine: &Machine, words: &[String]) -> Outcome {
 
 impl Case {
     /// The largest difference of losses, as a share.
-    fn difference(&self, machine: &Machine) -> Result<f64, Box<dyn Error>> {
+    fn difference(&self, simulation: &Simulation) -> Result<f64, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("case.toml");
         fs::write(&config, self.config)?;
         let train = |devices: &str, settings: &[&str]| {
-            let mut command = machine.oomph();
+            let mut command = simulation.command(&simulation.setup.folder.join("cache"));
             command.env("CUDA_SIM_CARDS", self.cards).env("CUDA_SIM_MODE", "compute");
             losses(command, folder.path(), devices, settings)
         };

@@ -11,10 +11,14 @@
 //! The tool builds oomph with its CUDA backend and the simulated driver (`tools/cuda_sim`), installs NVIDIA's run-time
 //! compiler from PyPI into `target/gpu` once, and starts the command. What a run tunes or compiles is kept in `target/gpu`
 //! too, apart from what a real card keeps. Kernels are compiled, checked and computed on
-//! the processor; with `--mode count` they are only counted. `check` trains on simulated GPUs and on the processor, and
-//! compares the losses; `steps` counts what a step asks of a GPU.
+//! the processor; with `--mode count` they are only counted.
+//!
+//! - [`check`] trains on simulated GPUs and on the processor, and compares the losses.
+//! - [`steps`] counts what a step asks of a GPU.
+//! - [`kernels`] compiles the kernels of all configs for several cards.
 
 mod check;
+mod kernels;
 mod steps;
 mod toolkit;
 
@@ -28,84 +32,133 @@ use std::{
 };
 
 use oomph_tree::Tree;
+use toolkit::{Installed, TOOLKITS, Toolkit};
 
 use crate::{Outcome, program};
 
-/// Options of the tool, each with the variable of the simulated driver that it sets.
-const OPTIONS: [(&str, &str); 6] = [
+/// Options of the tool that set a variable of the simulated driver.
+const VARIABLES: [(&str, &str); 7] = [
     ("--cards", "CUDA_SIM_CARDS"),
     ("--memory", "CUDA_SIM_MEMORY"),
     ("--mode", "CUDA_SIM_MODE"),
     ("--faults", "CUDA_SIM_FAULTS"),
     ("--report", "CUDA_SIM_REPORT"),
     ("--log", "CUDA_SIM_LOG"),
+    ("--kernels", "CUDA_SIM_KERNELS"),
 ];
 
-/// The names under which programs load the simulated driver.
-const DRIVER_NAMES: [&str; 5] =
-    ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so.1", "libnccl.so", "libnccl.so.2"];
+/// The names under which programs load the simulated driver, and the watch on NVRTC, which is the same library.
+const LIBRARY_NAMES: [&str; 6] =
+    ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so.1", "libnccl.so", "libnccl.so.2", "libnvrtc.so"];
 
 /// Runs the tool.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let (variables, command) = parted(arguments)?;
-    if command.is_empty() {
+    let options = Options::parse(arguments)?;
+    let [command, rest @ ..] = options.command else {
         return Err("no command of oomph is given, as in `cargo xtask gpu doctor --devices cuda:0`".into());
+    };
+    if command == "kernels" {
+        return kernels::run(&options, rest);
     }
-    let machine = Machine::installed()?;
-    if let [name, words @ ..] = command {
-        match &**name {
-            "check" => return check::run(&machine, words),
-            "steps" => return steps::run(&machine, words),
-            _ => {}
-        }
+    let setup = Setup::new(options.oomph)?;
+    let simulation = setup.with(options.toolkit.unwrap_or(&TOOLKITS[0]))?;
+    match &**command {
+        "check" => return check::run(&simulation, rest),
+        "steps" => return steps::run(&simulation, rest),
+        _ => {}
     }
-    let status = machine.oomph().args(command).envs(variables).status()?;
+    let mut command = simulation.command(&setup.folder.join("cache"));
+    let status = command.args(options.command).envs(options.variables).status()?;
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-/// A machine with simulated GPUs.
-struct Machine {
-    oomph: PathBuf,
-    libraries: String,
-    folder: PathBuf,
+/// The options before the command.
+struct Options<'a> {
+    /// Variables of the simulated driver, with their values.
+    variables: Vec<(&'static str, &'a str)>,
+    /// A binary that is built already.
+    oomph: Option<&'a str>,
+    toolkit: Option<&'static Toolkit>,
+    command: &'a [String],
 }
 
-impl Machine {
-    /// Builds oomph and the simulated driver, and installs the compiler.
-    fn installed() -> Result<Self, Box<dyn Error>> {
-        let folder = Tree::own().root().join("target/gpu");
-        let oomph = oomph_for_cuda(&folder)?;
-        let libraries = libraries(&folder)?;
-        Ok(Self { oomph, libraries, folder })
-    }
-
-    /// `oomph` on this machine, without arguments.
-    fn oomph(&self) -> Command {
-        let mut command = Command::new(&self.oomph);
-        command
-            .env("LD_LIBRARY_PATH", &self.libraries)
-            .env("CUDA_PATH", self.folder.join("toolkit/cuda"))
-            .env("XDG_CACHE_HOME", self.folder.join("cache"));
-        command
-    }
-}
-
-/// The variables that the options set, and the command behind them.
-#[expect(clippy::type_complexity, reason = "a pair of lists for one caller")]
-fn parted(arguments: &[String]) -> Result<(Vec<(&'static str, &str)>, &[String]), Box<dyn Error>> {
-    let mut variables = Vec::new();
-    let mut rest = arguments;
-    while let [name, behind @ ..] = rest {
-        if name == "--" {
-            return Ok((variables, behind));
+impl<'a> Options<'a> {
+    fn parse(arguments: &'a [String]) -> Result<Self, Box<dyn Error>> {
+        let mut options = Self { variables: Vec::new(), oomph: None, toolkit: None, command: arguments };
+        while let [name, behind @ ..] = options.command {
+            if name == "--" {
+                options.command = behind;
+                break;
+            }
+            let variable = VARIABLES.iter().find(|(option, _)| option == name);
+            if variable.is_none() && !["--oomph", "--toolkit"].contains(&name.as_str()) {
+                break;
+            }
+            let [value, behind @ ..] = behind else { return Err(format!("`{name}` needs a value").into()) };
+            match variable {
+                Some((_, variable)) => options.variables.push((*variable, value)),
+                None if name == "--oomph" => options.oomph = Some(value),
+                None => options.toolkit = Some(toolkit::find(value)?),
+            }
+            options.command = behind;
         }
-        let Some((_, variable)) = OPTIONS.iter().find(|(option, _)| option == name) else { break };
-        let [value, behind @ ..] = behind else { return Err(format!("`{name}` needs a value").into()) };
-        variables.push((*variable, &**value));
-        rest = behind;
+        Ok(options)
     }
-    Ok((variables, rest))
+}
+
+/// What all simulations share.
+struct Setup {
+    /// `target/gpu`.
+    folder: PathBuf,
+    oomph: PathBuf,
+    /// The folder with the driver's library, under all its names.
+    links: PathBuf,
+}
+
+impl Setup {
+    /// Builds oomph, unless a binary is given, and the simulated driver, and links its library.
+    fn new(oomph: Option<&str>) -> Result<Self, Box<dyn Error>> {
+        let folder = Tree::own().root().join("target/gpu");
+        let oomph = oomph.map_or_else(|| oomph_for_cuda(&folder), |path| Ok(fs::canonicalize(path)?))?;
+        let driver = program::library("oomph-cuda-sim", "liboomph_cuda_sim.so")?;
+        let links = folder.join("lib");
+        fs::create_dir_all(&links)?;
+        for name in LIBRARY_NAMES {
+            let link = links.join(name);
+            // Missing the first time.
+            let _ = fs::remove_file(&link);
+            symlink(&driver, link)?;
+        }
+        Ok(Self { folder, oomph, links })
+    }
+
+    /// Installs a toolkit.
+    fn with(&self, toolkit: &Toolkit) -> Result<Simulation<'_>, Box<dyn Error>> {
+        let toolkit = toolkit.installed(&self.folder.join(format!("toolkit-{}", toolkit.major)))?;
+        Ok(Simulation { setup: self, toolkit })
+    }
+}
+
+/// Simulated cards and a toolkit.
+struct Simulation<'a> {
+    setup: &'a Setup,
+    toolkit: Installed,
+}
+
+impl Simulation<'_> {
+    /// A start of oomph, which keeps what it tunes and compiles in `cache`.
+    fn command(&self, cache: &Path) -> Command {
+        let compiler = self.toolkit.compiler.parent().unwrap_or(Path::new(""));
+        let before = env::var("LD_LIBRARY_PATH").map(|path| format!(":{path}")).unwrap_or_default();
+        let mut command = Command::new(&self.setup.oomph);
+        command
+            .env("LD_LIBRARY_PATH", format!("{}:{}{before}", self.setup.links.display(), compiler.display()))
+            .env("CUDA_SIM_NVRTC", &self.toolkit.compiler)
+            .env("CUDA_PATH", &self.toolkit.cuda)
+            .env("XDG_CACHE_HOME", cache);
+        command
+    }
 }
 
 /// Builds oomph with CUDA, and keeps the binary beside the plain one.
@@ -118,22 +171,4 @@ fn oomph_for_cuda(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     fs::copy(built, &fresh)?;
     fs::rename(&fresh, &kept)?;
     Ok(kept)
-}
-
-/// Builds the simulated driver and installs the compiler. Gives the search path of both.
-fn libraries(folder: &Path) -> Result<String, Box<dyn Error>> {
-    let compiler = toolkit::installed(&folder.join("toolkit"))?;
-    let driver = program::library("oomph-cuda-sim", "liboomph_cuda_sim.so")?;
-    let links = folder.join("lib");
-    fs::create_dir_all(&links)?;
-    let linked = |target: &Path, name: &str| {
-        let link = links.join(name);
-        // Missing the first time.
-        let _ = fs::remove_file(&link);
-        symlink(target, link)
-    };
-    DRIVER_NAMES.iter().try_for_each(|name| linked(&driver, name))?;
-    linked(&compiler.join(toolkit::COMPILER), "libnvrtc.so")?;
-    let before = env::var("LD_LIBRARY_PATH").map(|path| format!(":{path}")).unwrap_or_default();
-    Ok(format!("{}:{}{before}", links.display(), compiler.display()))
 }

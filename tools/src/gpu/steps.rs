@@ -12,7 +12,7 @@ use std::{error::Error, fs, path::Path, process::ExitCode};
 
 use serde_json::Value;
 
-use super::Machine;
+use super::Simulation;
 use crate::{
     Outcome,
     measured::{Measured, without_save},
@@ -56,7 +56,7 @@ const COUNTS: [(&str, &str); 4] = [
 ];
 
 /// Runs the tool.
-pub(super) fn run(machine: &Machine, arguments: &[String]) -> Outcome {
+pub(super) fn run(simulation: &Simulation, arguments: &[String]) -> Outcome {
     let (words, is_saved) = without_save(arguments);
     let mut titles = vec!["training", ">kernels", ">first step, cold", ">first step, warm"];
     titles.extend(COUNTS.map(|(_, title)| title));
@@ -64,16 +64,16 @@ pub(super) fn run(machine: &Machine, arguments: &[String]) -> Outcome {
     let mut table = Measured::begin("gpu steps", is_saved, &titles);
     let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(&**word));
     for (name, config) in CASES.into_iter().filter(|(name, _)| is_wanted(name)) {
-        table.add(row(machine, name, config)?);
+        table.add(row(simulation, name, config)?);
     }
     table.end("gpu-steps")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(machine: &Machine, name: &str, config: &str) -> Result<Vec<String>, Box<dyn Error>> {
+fn row(simulation: &Simulation, name: &str, config: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("case.toml"), config)?;
-    let [cold, warm, short, long] = [1, 1, 3, 13].map(|steps| Counted::of(machine, folder.path(), steps));
+    let [cold, warm, short, long] = [1, 1, 3, 13].map(|steps| Counted::of(simulation, folder.path(), steps));
     let [cold, warm, short, long] = [cold?, warm?, short?, long?];
     let of_a_step = |count: &str| (long.count(count) - short.count(count)) / 10.0;
     let mut row = vec![
@@ -96,12 +96,11 @@ struct Counted {
 
 impl Counted {
     /// Trains `steps` steps on an H100. Trainings of one folder share compiled kernels.
-    fn of(machine: &Machine, folder: &Path, steps: usize) -> Result<Self, Box<dyn Error>> {
+    fn of(simulation: &Simulation, folder: &Path, steps: usize) -> Result<Self, Box<dyn Error>> {
         let (run, report) = (folder.join("run"), folder.join("report.json"));
         // Left by the training before.
         let _ = fs::remove_dir_all(&run);
-        let mut command = machine.oomph();
-        command.env("XDG_CACHE_HOME", folder.join("cache"));
+        let mut command = simulation.command(&folder.join("cache"));
         command.env("CUDA_SIM_CARDS", "H100").env("CUDA_SIM_MODE", "count").env("CUDA_SIM_REPORT", &report);
         command.args(["train", "--quiet", "--devices", "cuda:0", "--config"]).arg(folder.join("case.toml"));
         let directory = format!("run.directory={}", run.display());

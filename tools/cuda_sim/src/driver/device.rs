@@ -12,8 +12,8 @@ use crate::{
     machine::{current_index, device, machine, set_current},
 };
 
-/// CUDA 13.2: as new as the newest compiler in use.
-const VERSION: c_int = 13_020;
+/// CUDA 13.5: as new as the newest compiler in use.
+const VERSION: c_int = 13_050;
 
 /// Contexts are numbers: that of a card is its index above this.
 const CONTEXT: usize = 0x1000;

@@ -18,6 +18,7 @@ use crate::{
     counters::count,
     device::Device,
     failure::{Failure, answer},
+    kernels::{self, PTX},
     machine::{current, machine},
     ptx::{Kernel, Module},
 };
@@ -38,8 +39,14 @@ extern "C" fn cuModuleLoadData(module: *mut *mut Module, image: *const c_char) -
         }
         // SAFETY: PTX ends with a zero, as `cuda.h` demands.
         let text = unsafe { CStr::from_ptr(image) }.to_str().map_err(|_| Failure::InvalidPtx)?;
-        let read = Module::load(text, device.card.capability)?;
+        let read = Module::load(text, device.card.capability).inspect_err(|_| {
+            count(&device.counters.refused_modules);
+        })?;
         count(&device.counters.modules);
+        if let Some(folder) = &machine().settings.kernels {
+            let kernel = read.kernels.first().map_or("none", |kernel| kernel.name.as_str());
+            kernels::keep(folder, kernel, PTX, text);
+        }
         // A module stays until the process ends: kernels of it may be in use.
         put(module, Box::leak(Box::new(read)))
     }))
@@ -186,7 +193,11 @@ extern "C" fn cuLaunchKernel(
         let function = function(handle)?;
         let name = &function.kernel.name;
         machine().log.line(format_args!("launch {name} {launch:?}"));
-        launch.check(&device.card, function)?;
+        launch.check(&device.card, function).inspect_err(|_| {
+            count(&device.counters.refused_launches);
+        })?;
+        let shared_bytes = function.kernel.shared_bytes + u64::from(shared_bytes);
+        device.counters.most_shared_bytes.fetch_max(shared_bytes, Relaxed);
         device.launch(name);
         launch.run(device, function, parameters.cast_const().cast());
         Ok(())
