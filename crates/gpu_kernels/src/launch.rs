@@ -4,7 +4,6 @@ use burn_backend::{DType, TensorMetadata, cubecl::dtype_to_storage_type};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, ir::ElemType, prelude::*};
 
-
 /// Threads of a cube.
 pub(crate) const THREADS: u32 = 256;
 

@@ -16,5 +16,5 @@ mod tensor;
 
 pub use cache::keep_compiled_kernels;
 pub use compilations::{compiled_kernels, count_compiled_kernels};
-pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
+pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward, partial_sums};
 pub use tensor::GpuTensor;

@@ -29,7 +29,17 @@ const fn case(batch: usize, channels: [usize; 2], size: [usize; 2], window: [usi
     Case { batch, channels, size, kernel, stride, padding }
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 18] = [
+    case(2, [16, 32], [8, 8], [3, 1, 1]),
+    case(2, [3, 64], [8, 8], [3, 1, 1]),
+    case(2, [3, 64], [16, 16], [7, 2, 3]),
+    case(2, [16, 64], [8, 8], [3, 1, 1]),
+    case(2, [64, 128], [8, 8], [3, 2, 1]),
+    case(2, [128, 128], [4, 4], [3, 1, 1]),
+    case(2, [64, 256], [7, 7], [1, 1, 0]),
+    case(2, [256, 64], [7, 7], [1, 1, 0]),
+    case(2, [64, 128], [8, 8], [1, 2, 0]),
+    case(40, [1, 8], [9, 9], [5, 1, 2]),
     case(2, [3, 5], [6, 7], [3, 1, 1]),
     case(2, [16, 16], [8, 8], [3, 1, 1]),
     case(2, [16, 32], [8, 8], [3, 2, 1]),
@@ -77,8 +87,7 @@ impl Case {
                                 continue;
                             };
                             let of_input = ((sample * channels + channel) * height + y) * width + x;
-                            let of_weight =
-                                ((output * channels + channel) * kernel + down) * kernel + across;
+                            let of_weight = ((output * channels + channel) * kernel + down) * kernel + across;
                             term(of_input, of_weight, of_output);
                         }
                     }
@@ -102,11 +111,8 @@ fn check(case: &Case, dtype: DType) -> Vec<String> {
     let (input, weight, gradient) =
         (values(case.input(), 1), values(case.weight(), 2), values(case.output(), 3));
     let on_gpu = |values: &[f64], shape: [usize; 4]| to_gpu(values, &shape, dtype);
-    let [of_input, of_weight, of_gradient] = [
-        on_gpu(&input, case.input()),
-        on_gpu(&weight, case.weight()),
-        on_gpu(&gradient, case.output()),
-    ];
+    let [of_input, of_weight, of_gradient] =
+        [on_gpu(&input, case.input()), on_gpu(&weight, case.weight()), on_gpu(&gradient, case.output())];
     let mut right = [vec![0.0; gradient.len()], vec![0.0; input.len()], vec![0.0; weight.len()]];
     case.each_product(|i, w, o| {
         right[0][o] += input[i] * weight[w];
@@ -120,7 +126,8 @@ fn check(case: &Case, dtype: DType) -> Vec<String> {
     ];
     let names = ["forward", "to the input", "to the weight"];
     let errors = found.into_iter().zip(&right).map(|(found, right)| error(&to_host(found), right));
-    let wrong = names.into_iter().zip(errors).filter(|(_, error)| error.is_nan() || *error > tolerance(dtype));
+    let wrong =
+        names.into_iter().zip(errors).filter(|(_, error)| error.is_nan() || *error > tolerance(dtype));
     wrong.map(|(name, error)| format!("{case:?} {dtype:?} {name}: error {error:.1e}")).collect()
 }
 

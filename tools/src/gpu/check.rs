@@ -75,14 +75,7 @@ const fn case(
 
 /// A training on two cards, whose losses are those of one.
 const fn two_cards(name: &'static str, config: &'static str, settings: &'static [&'static str]) -> Case {
-    Case {
-        name,
-        config,
-        cards: "2xT4",
-        devices: "cuda:0,cuda:1",
-        settings,
-        against: Against::OneCard(1e-5),
-    }
+    Case { name, config, cards: "2xT4", devices: "cuda:0,cuda:1", settings, against: Against::OneCard(1e-5) }
 }
 
 const CASES: [Case; 13] = [

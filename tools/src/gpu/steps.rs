@@ -20,7 +20,10 @@ use crate::{
 
 /// The trainings, with their names.
 const CASES: [(&str, &str); 5] = [
-    ("ResNet-18, digits", "model = { name = 'resnet18', stem = 'small', width = 16 }\ndata.source = 'digits'"),
+    (
+        "ResNet-18, digits",
+        "model = { name = 'resnet18', stem = 'small', width = 16 }\ndata.source = 'digits'",
+    ),
     (
         "ResNet-18, CIFAR",
         "model = { name = 'resnet18', stem = 'small' }

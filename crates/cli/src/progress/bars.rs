@@ -153,7 +153,8 @@ fn until_first_step() -> ProgressBar {
             let _ = write!(text, "compiling GPU kernels: {}", grouped(compiled as usize));
         }
     };
-    let waiting = ProgressBar::no_length().with_style(bar_style("{kernels:.dim}").with_key("kernels", kernels));
+    let waiting =
+        ProgressBar::no_length().with_style(bar_style("{kernels:.dim}").with_key("kernels", kernels));
     waiting.enable_steady_tick(Duration::from_millis(200));
     waiting
 }

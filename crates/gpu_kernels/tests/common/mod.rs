@@ -10,10 +10,10 @@ use oomph_gpu_kernels::GpuTensor;
 use oomph_test_support::{Missing, skip};
 
 /// The float formats.
-pub const FORMATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+pub(crate) const FORMATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// Whether a driver can be loaded: NVIDIA's or the simulated one.
-pub fn has_driver() -> bool {
+pub(crate) fn has_driver() -> bool {
     // SAFETY: the driver has no initialisers that depend on anything of this process.
     let is_there = unsafe { libloading::Library::new("libcuda.so.1") }.is_ok();
     if !is_there {
@@ -23,7 +23,7 @@ pub fn has_driver() -> bool {
 }
 
 /// A contiguous tensor of the values, rounded to `dtype`.
-pub fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
+pub(crate) fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
     let device = <CudaRuntime as Runtime>::Device::default();
     let client = CudaRuntime::client(&device);
     let values = values.iter().map(|value| *value as f32).collect();
@@ -32,23 +32,23 @@ pub fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
     CubeTensor::new_contiguous(client, device, shape.to_vec().into(), handle, dtype)
 }
 
-pub fn vector(values: &[f64]) -> GpuTensor {
+pub(crate) fn vector(values: &[f64]) -> GpuTensor {
     to_gpu(values, &[values.len()], DType::F32)
 }
 
-pub fn to_host(tensor: GpuTensor) -> Vec<f64> {
+pub(crate) fn to_host(tensor: GpuTensor) -> Vec<f64> {
     into_data_sync(tensor).iter::<f64>().collect()
 }
 
 /// The values in the format `dtype`.
-pub fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
+pub(crate) fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
     let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
     let shape = [values.len()];
     TensorData::new::<f32, _>(values, shape).convert_dtype(dtype).iter::<f64>().collect()
 }
 
 /// Values in [−1, 1), of which some are 0. The same seed gives the same values.
-pub fn noise(count: usize, seed: u64) -> Vec<f64> {
+pub(crate) fn noise(count: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -59,7 +59,7 @@ pub fn noise(count: usize, seed: u64) -> Vec<f64> {
 }
 
 /// The largest error by norm of values that were stored in `dtype`.
-pub fn tolerance(dtype: DType) -> f64 {
+pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 1e-5,
         DType::F16 => 5e-4,
@@ -68,7 +68,7 @@ pub fn tolerance(dtype: DType) -> f64 {
 }
 
 /// |found − expected| / |expected|.
-pub fn error(found: &[f64], expected: &[f64]) -> f64 {
+pub(crate) fn error(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len(), "numbers of values");
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
     let difference = norm(&mut found.iter().zip(expected).map(|(found, expected)| found - expected));
@@ -77,7 +77,7 @@ pub fn error(found: &[f64], expected: &[f64]) -> f64 {
 
 /// Fails unless the values are `expected` within the rounding of `dtype`.
 #[track_caller]
-pub fn assert_close(found: GpuTensor, expected: &[f64], dtype: DType, what: &str) {
+pub(crate) fn assert_close(found: GpuTensor, expected: &[f64], dtype: DType, what: &str) {
     let found = to_host(found);
     let error = error(&found, expected);
     // A NaN fails too.

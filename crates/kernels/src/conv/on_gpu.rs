@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn_backend::DType;
 
 use super::Slide;
-use crate::{any_tensor::ranked, cast::cast, custom_op::CustomOp, gpu::on_gpu, kernels::Kernels};
+use crate::{any_tensor::ranked, custom_op::CustomOp, gpu::on_gpu};
 
 /// The output of a convolution, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
@@ -43,13 +43,11 @@ pub(super) fn weight_backward(
     gradient: Tensor<4>,
     slide: Slide,
 ) -> Tensor<4> {
-    let dtype = gradient.dtype();
-    let operation = operation("conv2d_weight_backward", [input, gradient], weight, dtype);
-    let gradient = one(on_gpu!(operation, 0, |inputs| {
+    let operation = operation("conv2d_weight_backward", [input, gradient], weight, DType::F32);
+    one(on_gpu!(operation, 0, |inputs| {
         let [input, gradient] = two(inputs);
         vec![oomph_gpu_kernels::conv2d_weight_backward(input, gradient, weight, slide.options())]
-    }));
-    cast(gradient, DType::F32, Kernels::Gpu)
+    }))
 }
 
 fn operation(name: &'static str, inputs: [Tensor<4>; 2], output: [usize; 4], dtype: DType) -> CustomOp {

@@ -7,7 +7,8 @@ mod open;
 
 pub use error::OpenDeviceError;
 pub use open::{
-    DeviceInfo, TrialError, compiled_kernels, count_compiled_kernels, cuda_libraries, find_device, list_devices, open_device, try_device,
+    DeviceInfo, TrialError, compiled_kernels, count_compiled_kernels, cuda_libraries, find_device,
+    list_devices, open_device, try_device,
 };
 
 pub(crate) use open::{has_nccl, prepare_pool};
