@@ -4,17 +4,27 @@
 //! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major.
 //! 16-bit floats are a storage format: values become 32 bits in registers.
 //!
-//! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the feature `cuda` it is empty.
+//! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the feature `cuda` it has no
+//! kernels, only what a plan needs to know of them.
 
-#![cfg(feature = "cuda")]
-
+#[cfg(feature = "cuda")]
 mod cache;
+#[cfg(feature = "cuda")]
 mod compilations;
+#[cfg(feature = "cuda")]
 mod conv;
+#[cfg(feature = "cuda")]
 mod launch;
+mod partial_sums;
+#[cfg(feature = "cuda")]
 mod tensor;
 
+#[cfg(feature = "cuda")]
 pub use cache::keep_compiled_kernels;
+#[cfg(feature = "cuda")]
 pub use compilations::{compiled_kernels, count_compiled_kernels};
-pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward, partial_sums};
+#[cfg(feature = "cuda")]
+pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
+pub use partial_sums::partial_sums;
+#[cfg(feature = "cuda")]
 pub use tensor::GpuTensor;

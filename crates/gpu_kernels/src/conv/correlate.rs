@@ -11,27 +11,12 @@ use cubecl::{cuda::CudaRuntime, ir::ElemType, prelude::*, std::FastDivmod};
 use super::channels_last;
 use crate::{
     launch::{addresses, cube, cubes, element, length},
+    partial_sums::{TILE, partial_sums},
     tensor::{GpuTensor, empty, sizes},
 };
 
-/// Outputs, and weights of an output, whose sums a cube computes.
-const TILE: usize = 64;
-
 /// Positions whose values are in shared memory at once.
 const DEPTH: usize = 16;
-
-/// Cubes that fill a large card. It is the same on all cards, so that a plan knows the partial sums.
-const CUBES: usize = 512;
-
-/// Positions that are worth a cube.
-const LEAST_POSITIONS: usize = 1024;
-
-/// How many partial sums each element of a weight `[C_out, C_in, k, k]` has, for a gradient of `positions` = B·h·w.
-pub fn partial_sums(weight: [usize; 4], positions: usize) -> usize {
-    let [outputs, channels, height, width] = weight;
-    let tiles = outputs.div_ceil(TILE) * (channels * height * width).div_ceil(TILE);
-    (CUBES / tiles.max(1)).min(positions.div_ceil(LEAST_POSITIONS)).max(1)
-}
 
 /// The gradient of the weight, of shape `weight`, `[C_out, C_in, k, k]`, in 32 bits. `input` is `[B, C_in, H, W]` and
 /// `gradient` `[B, C_out, h, w]`, both in one format.

@@ -17,7 +17,7 @@ use burn_cubecl::{
 use crate::tensor::{GpuTensor, contiguous, sizes};
 use spread::spread;
 
-pub use correlate::{conv2d_weight_backward, partial_sums};
+pub use correlate::conv2d_weight_backward;
 
 /// An image as rows of channels: `[B, H, W, C]`, contiguous.
 fn channels_last(image: GpuTensor) -> GpuTensor {

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
+use oomph_gpu_kernels::partial_sums;
 
 use super::Slide;
 use crate::{any_tensor::ranked, custom_op::CustomOp, gpu::on_gpu};
@@ -12,9 +13,8 @@ pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tens
     let size = |size: usize| (size + 2 * slide.padding - kernel) / slide.stride + 1;
     let shape = [batch, channels, size(input.dims()[2]), size(input.dims()[3])];
     let dtype = input.dtype();
-    let weights = in_words(weight.shape().num_elements(), dtype);
     let operation = operation("conv2d", [input, weight], shape, dtype);
-    one(on_gpu!(operation, weights, |inputs| {
+    one(on_gpu!(operation, 0, |inputs| {
         let [input, weight] = two(inputs);
         vec![oomph_gpu_kernels::conv2d(input, weight, slide.options())]
     }))
@@ -28,9 +28,8 @@ pub(super) fn input_backward(
     slide: Slide,
 ) -> Tensor<4> {
     let dtype = gradient.dtype();
-    let weights = in_words(weight.shape().num_elements(), dtype);
     let operation = operation("conv2d_input_backward", [gradient, weight], input, dtype);
-    one(on_gpu!(operation, weights, |inputs| {
+    one(on_gpu!(operation, 0, |inputs| {
         let [gradient, weight] = two(inputs);
         vec![oomph_gpu_kernels::conv2d_input_backward(gradient, weight, input, slide.options())]
     }))
@@ -43,8 +42,10 @@ pub(super) fn weight_backward(
     gradient: Tensor<4>,
     slide: Slide,
 ) -> Tensor<4> {
+    let [batch, _, rows, columns] = gradient.dims();
+    let partial = partial_sums(weight, batch * rows * columns) * weight.iter().product::<usize>();
     let operation = operation("conv2d_weight_backward", [input, gradient], weight, DType::F32);
-    one(on_gpu!(operation, 0, |inputs| {
+    one(on_gpu!(operation, partial, |inputs| {
         let [input, gradient] = two(inputs);
         vec![oomph_gpu_kernels::conv2d_weight_backward(input, gradient, weight, slide.options())]
     }))
@@ -53,11 +54,6 @@ pub(super) fn weight_backward(
 fn operation(name: &'static str, inputs: [Tensor<4>; 2], output: [usize; 4], dtype: DType) -> CustomOp {
     let outputs = vec![(output.to_vec(), dtype)];
     CustomOp { name, inputs: inputs.map(Into::into).into(), outputs, in_place: 0 }
-}
-
-/// Elements of `dtype` in words of 32 bits.
-fn in_words(elements: usize, dtype: DType) -> usize {
-    (elements * dtype.size()).div_ceil(4)
 }
 
 /// The one output of an operation.

@@ -3,7 +3,7 @@
 
 use burn_ir::TensorIr;
 
-use super::{layouts::channels_last, views::reshaped};
+use super::{custom::packed, layouts::channels_last, views::reshaped};
 use crate::{
     allocator_sim::{AllocatorSim, Handle},
     layout::Layout,
@@ -38,8 +38,8 @@ fn copied(m: &mut AllocatorSim, operand: &Handle, view: Layout) -> Option<Handle
     (!is_innermost).then(|| m.allocate(&view.shape, operand.dtype))
 }
 
-/// The input's gradient of `[gradient, weight]`. With a stride it is a direct transposed convolution, which reads and
-/// writes channels-first memory.
+/// The input's gradient of `[gradient, weight]`, by Burn. With a stride it is a direct transposed convolution, which reads
+/// and writes channels-first memory.
 pub(super) fn input_backward(
     m: &mut AllocatorSim,
     operands: [&TensorIr; 2],
@@ -57,9 +57,45 @@ pub(super) fn input_backward(
     m.output(out, output);
 }
 
-/// The weight's gradient of `[x, gradient]` by an implicit matrix product.
-pub(super) fn weight_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], out: &TensorIr) {
-    forward(m, operands, None, out);
+/// The same with a stride by our own kernels: a convolution of stride 1, whose gradient has zeros between its pixels, or for
+/// 1 × 1 kernels whose output gets them.
+pub(super) fn strided_input_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], out: &TensorIr) {
+    let [mut gradient, weight] = operands.map(|ir| m.input(ir));
+    let output = if weight.layout.shape[2..] == [1, 1] {
+        let reached = [&out.shape[..2], &gradient.layout.shape[2..]].concat();
+        let reached = TensorIr { shape: reached.into(), ..out.clone() };
+        let mut image = images(m, [gradient, weight], &reached);
+        image.layout = image.layout.channels_last();
+        spread(m, image, &out.shape[..])
+    } else {
+        gradient.layout = gradient.layout.channels_last();
+        let shape = [&[gradient.layout.shape[0], weight.layout.shape[0]], &out.shape[2..]].concat();
+        let image = spread(m, gradient, &shape);
+        images(m, [image, weight], out)
+    };
+    m.output(out, output);
+}
+
+/// An image with zeros between the pixels of a channels-last one. Its shape is `[B, C, H, W]`.
+fn spread(m: &mut AllocatorSim, image: Handle, shape: &[usize]) -> Handle {
+    let image = packed(m, image);
+    let mut output = m.allocate_packed(&channels_last(shape), image.dtype);
+    m.release(image);
+    output.layout = output.layout.channels_first();
+    output
+}
+
+/// The weight's gradient of `[x, gradient]` by our own kernel, with partial sums of `bytes`.
+pub(super) fn weight_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], bytes: u64, out: &TensorIr) {
+    let operands = operands.map(|ir| {
+        let mut operand = m.input(ir);
+        operand.layout = operand.layout.channels_last();
+        packed(m, operand)
+    });
+    let partial = m.workspace(bytes);
+    let output = m.allocate_packed(&out.shape[..], out.dtype);
+    m.release_all(operands.into_iter().chain([partial]));
+    m.output(out, output);
 }
 
 /// The weight's gradient of `[x, weight, gradient]` as Burn composes it without tuning: a convolution of images whose batch

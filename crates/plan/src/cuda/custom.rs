@@ -2,7 +2,7 @@
 //!
 //! Such a kernel reads and writes packed rows: padded and permuted inputs are copied. Its first scalar is the number of
 //! outputs that reuse the first inputs, if those have no other references; the second one the bytes of its workspace. The
-//! others are about the threads of a CPU. Convolutions are CubeCL's, and have their rules in [`conv`].
+//! others are about the threads of a CPU. Convolutions have their rules in [`conv`].
 
 use burn_ir::{CustomOpIr, ScalarIr, TensorIr};
 
@@ -12,11 +12,12 @@ use crate::allocator_sim::{AllocatorSim, Handle};
 pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
     match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
         ("conv2d", [input, weight], [out]) => conv::forward(m, [input, weight], None, out),
-        ("conv2d_input_backward", [gradient, weight], [out]) => {
-            conv::input_backward(m, [gradient, weight], is_strided(gradient, out), out);
-        }
+        ("conv2d_input_backward", [gradient, weight], [out]) => match is_strided(gradient, out) {
+            true => conv::strided_input_backward(m, [gradient, weight], out),
+            false => conv::input_backward(m, [gradient, weight], false, out),
+        },
         ("conv2d_weight_backward", [input, gradient], [out]) => {
-            conv::weight_backward(m, [input, gradient], out);
+            conv::weight_backward(m, [input, gradient], scalar(op, 1), out);
         }
         _ => kernel(m, op),
     }
@@ -31,28 +32,32 @@ fn is_strided(gradient: &TensorIr, input: &TensorIr) -> bool {
         .any(|(output, input)| *input > 1 && output * 2 <= input + 1)
 }
 
-fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
-    let number = |index: usize| match op.scalars.get(index) {
+/// A number that the operation was recorded with.
+fn scalar(op: &CustomOpIr, index: usize) -> u64 {
+    match op.scalars.get(index) {
         Some(ScalarIr::UInt(number)) => *number,
         _ => 0,
-    };
+    }
+}
+
+fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
     let read = op.inputs.iter().map(|ir| {
         let input = m.input(ir);
         packed(m, input)
     });
     let mut read: Vec<Option<Handle>> = read.map(Some).collect();
     for (index, ir) in op.outputs.iter().enumerate() {
-        let place = read.get_mut(index).filter(|_| (index as u64) < number(0));
+        let place = read.get_mut(index).filter(|_| (index as u64) < scalar(op, 0));
         let place = place.and_then(|place| place.take_if(|place| m.is_unique(place)));
         let output = place.unwrap_or_else(|| m.allocate_packed(&ir.shape[..], ir.dtype));
         m.output(ir, output);
     }
-    let workspace = (number(1) > 0).then(|| m.workspace(number(1)));
+    let workspace = (scalar(op, 1) > 0).then(|| m.workspace(scalar(op, 1)));
     m.release_all(workspace.into_iter().chain(read.into_iter().flatten()));
 }
 
 /// `into_contiguous`: the tensor itself, or a packed copy in its place.
-fn packed(m: &mut AllocatorSim, input: Handle) -> Handle {
+pub(super) fn packed(m: &mut AllocatorSim, input: Handle) -> Handle {
     if input.layout.is_contiguous() {
         return input;
     }
