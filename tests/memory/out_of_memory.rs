@@ -335,7 +335,7 @@ fn a_device_that_goes_on_failing_gets_its_report() {
     let message =
         "failed to reserve 1048576 bytes of device memory: out of device memory allocating 2097152 bytes";
     let [is_failing, is_over] = [AtomicBool::new(false), AtomicBool::new(false)];
-    let error = thread::scope(|scope| {
+    let trained = thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 if is_failing.load(Relaxed) {
@@ -344,11 +344,12 @@ fn a_device_that_goes_on_failing_gets_its_report() {
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        let error = out_of_memory(train_within(&session, None, &mut Began(&is_failing)));
+        let trained = train_within(&session, None, &mut Began(&is_failing));
         is_over.store(true, Relaxed);
-        error
+        trained
     });
     oomph::engine::device_failure::apart(|| ());
+    let error = out_of_memory(trained);
     assert!(error.report.is_some(), "{error}");
 }
 
