@@ -313,6 +313,19 @@ fn a_device_that_failed_is_not_trusted_with_its_state() {
     );
 }
 
+/// Learns of the first step.
+struct Began<'a>(&'a AtomicBool);
+
+impl Observer for Began<'_> {
+    fn event(&mut self, _event: &Event) {}
+
+    fn tick(&mut self, tick: Tick) {
+        if matches!(tick, Tick::Step { .. }) {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
 /// A GPU fails at every operation in its queue, also while the error is explained.
 #[test]
 fn a_device_that_goes_on_failing_gets_its_report() {
@@ -321,19 +334,22 @@ fn a_device_that_goes_on_failing_gets_its_report() {
     let session = session(LSTM, directory.path());
     let message =
         "failed to reserve 1048576 bytes of device memory: out of device memory allocating 2097152 bytes";
-    let is_over = AtomicBool::new(false);
-    let error = thread::scope(|scope| {
+    let [is_failing, is_over] = [AtomicBool::new(false), AtomicBool::new(false)];
+    let trained = thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                oomph::engine::device_failure::note_panic(Some("DSD-0-0"), message);
+                if is_failing.load(Relaxed) {
+                    oomph::engine::device_failure::note_panic(Some("DSD-0-0"), message);
+                }
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        let error = out_of_memory(train_within(&session, None, &mut Quiet));
+        let trained = train_within(&session, None, &mut Began(&is_failing));
         is_over.store(true, Relaxed);
-        error
+        trained
     });
     oomph::engine::device_failure::apart(|| ());
+    let error = out_of_memory(trained);
     assert!(error.report.is_some(), "{error}");
 }
 

@@ -121,13 +121,14 @@ fn with_made<K, T>(
     work: impl FnOnce(&Stages, K) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
     let mut log = MemoryLog::start(session);
-    let made = charge(Account::Device, || {
+    let made: Result<_, TrainError> = charge(Account::Device, || {
         let _phase = phase(Phase::Init);
         let made = off_device(session, make)?;
         exhausted::check()?;
         Ok(made)
     });
-    let worked = device_failure::caught(|| {
+    let devices = &session.config.device.devices;
+    let evaluated = || {
         let (model, known) = made?;
         if let Some(log) = &mut log {
             log.look_at(&model);
@@ -135,7 +136,8 @@ fn with_made<K, T>(
         Cleaner::new(session).at(Moment::Initialised);
         restart_peak();
         work(&model, known)
-    });
+    };
+    let worked = device_failure::on(devices, || device_failure::caught(evaluated));
     worked.map_err(|error| {
         error.explained(session, |error, _| {
             let seen = log.as_ref().and_then(|log| log.seen(error));

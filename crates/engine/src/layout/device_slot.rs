@@ -47,7 +47,7 @@ impl DeviceSlot {
     /// As [`run`](Self::run), in this thread.
     pub(crate) fn run_here<R>(&self, work: impl FnOnce() -> R) -> R {
         let device = self.name.parse().unwrap_or(DeviceName::Cpu);
-        device_failure::on(device, || on_device(self.metered_as, work))
+        device_failure::on(&[device], || on_device(self.metered_as, work))
     }
 
     /// The device without autodiff.

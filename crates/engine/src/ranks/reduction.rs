@@ -130,6 +130,11 @@ impl Reduction {
                     StartedSum::Recorded(gradients.map(sent).collect())
                 }
                 Some(collective) => {
+                    // A rank whose device failed does not come to the handshake. With an all-reduce in flight, a look
+                    // could wait for a rank that never comes.
+                    if self.started.is_empty() {
+                        device_failure::look(&self.device)?;
+                    }
                     let flat = flat(gradients, &self.device, &mut self.marks);
                     StartedSum::BetweenDevices(collective.start(flat))
                 }
@@ -166,12 +171,8 @@ impl Reduction {
     ) -> Result<(Named<AnyTensor>, Times), EngineError> {
         self.pass(0, &mut sums, &mut Named::new(), None)?;
         let mut marks = match self.replicas.collective() {
-            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks. A rank
-            // whose device failed does not come.
-            Some(_) => {
-                device_failure::look(&self.device)?;
-                self.replicas.sum(&self.marks)?.into_iter()
-            }
+            // A device waits for the others without timeout. So ranks first handshake, with this sum of marks.
+            Some(_) => self.replicas.sum(&self.marks)?.into_iter(),
             None => Vec::new().into_iter(),
         };
         let (mut reduced, mut times) = (Named::new(), None);

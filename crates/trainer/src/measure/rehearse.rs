@@ -87,7 +87,9 @@ fn lead(
     let mut log = options.report.as_ref().and_then(|_| MemoryLog::start(session));
     broadcast_start(session, None, options.report.as_deref())?;
     let mut rehearsed = Rehearsed::default();
-    match device_failure::caught(|| rehearsed.run(session, options, log.as_mut(), observer)) {
+    let devices = &session.config.device.devices;
+    let work = || rehearsed.run(session, options, log.as_mut(), observer);
+    match device_failure::on(devices, || device_failure::caught(work)) {
         Ok(has_steps) => Ok(has_steps.then_some(rehearsed)),
         Err(error) => Err(error.explained(session, |error, device| {
             error.exhausted.at_step(rehearsed.steps + usize::from(!error.is_behind_step()));

@@ -65,8 +65,9 @@ pub fn profile_device(
         observer.tick(Tick::Step { step: step + 1 });
     }
     // A failed device has no pools to read.
-    device_failure::settle(&session.device).map_err(TrainError::from)?;
-    let device = session.config.device.devices[0];
+    let devices = &session.config.device.devices;
+    device_failure::on(devices, || device_failure::settle(&session.device)).map_err(TrainError::from)?;
+    let device = devices[0];
     let last = PoolReading::of(&session.device).ok_or(ProfileError::Device { device })?;
     Ok(DeviceProfile { boundaries: highest(watch.boundaries()), step_seconds, last, planned })
 }

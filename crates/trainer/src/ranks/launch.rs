@@ -97,8 +97,8 @@ pub(crate) fn guarded<T>(
     work: impl FnOnce(&Session) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
     let group = session.replicas.group();
-    let device = session.config.device.devices[0];
-    match catch_unwind(AssertUnwindSafe(|| device_failure::on(device, || work(session)))) {
+    let devices = &session.config.device.devices;
+    match catch_unwind(AssertUnwindSafe(|| device_failure::on(devices, || work(session)))) {
         Ok(done) => done.inspect_err(|error| {
             if !is_consequence(error) {
                 group.abort(&error.to_string());

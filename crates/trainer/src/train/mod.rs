@@ -88,7 +88,7 @@ fn lead(
     run_left: &mut Option<(PathBuf, Kept)>,
     tensors: TensorLog,
 ) -> Result<Done, TrainError> {
-    charge(Account::Device, || {
+    let work = || {
         let mut training = start(session, options, observer, stop, tensors)?;
         match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
@@ -102,5 +102,6 @@ fn lead(
                 Err(error)
             }
         }
-    })
+    };
+    device_failure::on(&session.config.device.devices, || charge(Account::Device, work))
 }
