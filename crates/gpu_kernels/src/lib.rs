@@ -8,6 +8,11 @@
 
 #![cfg(feature = "cuda")]
 
+mod cast;
+mod launch;
+pub mod norm;
+mod reduce;
 mod tensor;
 
+pub use cast::cast;
 pub use tensor::GpuTensor;

@@ -1,0 +1,85 @@
+//! What the tests of kernels have in common: tensors on the GPU, values for them, and errors.
+
+// Each test uses some of it.
+#![allow(dead_code)]
+
+use burn_backend::{DType, TensorData};
+use burn_cubecl::{ops::into_data_sync, tensor::CubeTensor};
+use cubecl::{Runtime, cuda::CudaRuntime};
+use oomph_gpu_kernels::GpuTensor;
+use oomph_test_support::{Missing, skip};
+
+/// The float formats.
+pub(crate) const FORMATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// Whether a driver can be loaded: NVIDIA's or the simulated one.
+pub(crate) fn has_driver() -> bool {
+    // SAFETY: the driver has no initialisers that depend on anything of this process.
+    let is_there = unsafe { libloading::Library::new("libcuda.so.1") }.is_ok();
+    if !is_there {
+        skip(Missing::Gpu);
+    }
+    is_there
+}
+
+/// A contiguous tensor of the values, rounded to `dtype`.
+pub(crate) fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
+    let device = <CudaRuntime as Runtime>::Device::default();
+    let client = CudaRuntime::client(&device);
+    let values = values.iter().map(|value| *value as f32).collect();
+    let data = TensorData::new::<f32, _>(values, shape.to_vec()).convert_dtype(dtype);
+    let handle = client.create_from_slice(&data.bytes);
+    CubeTensor::new_contiguous(client, device, shape.to_vec().into(), handle, dtype)
+}
+
+pub(crate) fn vector(values: &[f64]) -> GpuTensor {
+    to_gpu(values, &[values.len()], DType::F32)
+}
+
+pub(crate) fn to_host(tensor: GpuTensor) -> Vec<f64> {
+    into_data_sync(tensor).iter::<f64>().collect()
+}
+
+/// The values in the format `dtype`.
+pub(crate) fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
+    let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+    let shape = [values.len()];
+    TensorData::new::<f32, _>(values, shape).convert_dtype(dtype).iter::<f64>().collect()
+}
+
+/// Values in [−1, 1), of which some are 0. The same seed gives the same values.
+pub(crate) fn noise(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let value = (state >> 40) as f64 / f64::from(1u32 << 23) - 1.0;
+        if state >> 60 == 3 { 0.0 } else { f64::from(value as f32) }
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The largest error by norm of values that were stored in `dtype`.
+pub(crate) fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 1e-5,
+        DType::F16 => 5e-4,
+        _ => 4e-3,
+    }
+}
+
+/// |found − expected| / |expected|.
+pub(crate) fn error(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len(), "numbers of values");
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+    let difference = norm(&mut found.iter().zip(expected).map(|(found, expected)| found - expected));
+    difference / norm(&mut expected.iter().copied()).max(1e-30)
+}
+
+/// Fails unless the values are `expected` within the rounding of `dtype`.
+#[track_caller]
+pub(crate) fn assert_close(found: GpuTensor, expected: &[f64], dtype: DType, what: &str) {
+    let found = to_host(found);
+    let error = error(&found, expected);
+    // A NaN fails too.
+    assert!(error <= tolerance(dtype), "{what}: error {error:e} by norm; {:?}", &found[..found.len().min(4)]);
+}
