@@ -11,6 +11,7 @@
 mod cast;
 mod launch;
 pub mod norm;
+pub mod optimizer_step;
 mod reduce;
 mod tensor;
 
