@@ -9,6 +9,7 @@
 #![cfg(feature = "cuda")]
 
 mod cast;
+pub mod cross_entropy;
 mod launch;
 pub mod norm;
 pub mod optimizer_step;
