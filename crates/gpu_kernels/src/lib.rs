@@ -10,11 +10,15 @@
 
 mod cast;
 pub mod cross_entropy;
+mod dropout;
 mod launch;
 pub mod norm;
 pub mod optimizer_step;
 mod reduce;
+mod sequence;
 mod tensor;
 
 pub use cast::cast;
+pub use dropout::{DropoutMask, dropped};
+pub use sequence::{place_steps, zeros};
 pub use tensor::GpuTensor;
