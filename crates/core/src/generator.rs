@@ -51,6 +51,15 @@ const fn mix(word: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Generator(ChaCha8Rng);
 
+/// A place in the stream of a [`Generator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// The ChaCha8 key. Counter and nonce start at 0.
+    pub key: [u32; 8],
+    /// The next word, of 32 bits.
+    pub word: u64,
+}
+
 impl Generator {
     /// The stream of `key`, from its start.
     pub fn at(key: Key) -> Self {
@@ -69,6 +78,16 @@ impl Generator {
     pub fn skip_uniforms(&mut self, count: u64) {
         // Each number takes one word of the stream.
         self.0.set_word_pos(self.0.get_word_pos().wrapping_add(count.into()));
+    }
+
+    /// Where the stream stands, for a device that continues it: word w of the stream is word w mod 16 of the ChaCha8 block
+    /// w / 16.
+    pub fn position(&self) -> StreamPosition {
+        let seed = self.0.get_seed();
+        let (words, _) = seed.as_chunks::<4>();
+        // Nobody draws 2⁶⁴ numbers.
+        let word = self.0.get_word_pos() as u64;
+        StreamPosition { key: std::array::from_fn(|index| u32::from_le_bytes(words[index])), word }
     }
 
     /// Uniform in [`low`, `high`).

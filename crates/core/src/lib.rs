@@ -38,5 +38,5 @@ pub use execution_point::{
     ExecutionPoint, Phase, PointGuard, at_point, current_point, is_within, phase, scope, shared_point,
     shared_point_of, watch_points,
 };
-pub use generator::{Generator, Key};
+pub use generator::{Generator, Key, StreamPosition};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

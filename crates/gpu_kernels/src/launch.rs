@@ -4,6 +4,8 @@ use burn_backend::{DType, TensorMetadata, cubecl::dtype_to_storage_type};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, ir::ElemType, prelude::*};
 
+use crate::tensor::{contiguous, empty};
+
 /// Threads of a cube.
 pub(crate) const THREADS: u32 = 256;
 
@@ -43,4 +45,29 @@ pub(crate) fn cube() -> CubeDim {
 /// Enough cubes for `threads` threads.
 pub(crate) fn cubes<R: CubeRuntime>(like: &CubeTensor<R>, threads: usize) -> CubeCount {
     calculate_cube_count_elemwise(&like.client, threads, cube())
+}
+
+/// What an element by element kernel writes.
+pub(crate) struct Output<R: CubeRuntime> {
+    pub(crate) tensor: CubeTensor<R>,
+    pub(crate) argument: BufferArg<R>,
+}
+
+impl<R: CubeRuntime> Output<R> {
+    /// An output like `input`, which is the kernel's first buffer: in place, if the format is the same and nobody else holds
+    /// the input.
+    pub(crate) fn over(input: &CubeTensor<R>, dtype: DType) -> Self {
+        if input.dtype == dtype && input.can_mut() {
+            return Self { argument: BufferArg::alias(0, length(input)), tensor: input.clone() };
+        }
+        let sizes = input.shape();
+        let tensor = empty(input, sizes.as_slice(), dtype);
+        Self { argument: tensor.clone().into_buffer_arg(), tensor }
+    }
+}
+
+/// The tensor as contiguous memory that nobody else holds: itself or a copy.
+pub(crate) fn owned<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    let tensor = contiguous(tensor);
+    if tensor.can_mut() { tensor } else { crate::cast::copied(&tensor) }
 }

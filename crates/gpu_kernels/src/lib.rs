@@ -10,21 +10,41 @@
 #[cfg(feature = "cuda")]
 mod cache;
 #[cfg(feature = "cuda")]
+mod cast;
+#[cfg(feature = "cuda")]
 mod compilations;
 #[cfg(feature = "cuda")]
 mod conv;
 #[cfg(feature = "cuda")]
+pub mod cross_entropy;
+#[cfg(feature = "cuda")]
+mod dropout;
+#[cfg(feature = "cuda")]
 mod launch;
+#[cfg(feature = "cuda")]
+pub mod norm;
+#[cfg(feature = "cuda")]
+pub mod optimizer_step;
 mod partial_sums;
+#[cfg(feature = "cuda")]
+mod reduce;
+#[cfg(feature = "cuda")]
+mod sequence;
 #[cfg(feature = "cuda")]
 mod tensor;
 
 #[cfg(feature = "cuda")]
 pub use cache::keep_compiled_kernels;
 #[cfg(feature = "cuda")]
+pub use cast::cast;
+#[cfg(feature = "cuda")]
 pub use compilations::{compiled_kernels, count_compiled_kernels};
 #[cfg(feature = "cuda")]
 pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
+#[cfg(feature = "cuda")]
+pub use dropout::{DropoutMask, dropped};
 pub use partial_sums::partial_sums;
+#[cfg(feature = "cuda")]
+pub use sequence::{place_steps, zeros};
 #[cfg(feature = "cuda")]
 pub use tensor::GpuTensor;

@@ -1,0 +1,358 @@
+//! Optimizer steps over many tensors in few launches. Each overwrites the tensors that it changes.
+
+use burn_backend::DType;
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use crate::{
+    launch::{THREADS, addresses, cube, length, owned, vector_width},
+    tensor::contiguous,
+};
+
+/// Tensors of a launch, at most. The kernel has a branch for each, and the compiler takes its time for each.
+const AT_ONCE: usize = 16;
+
+/// A step of stochastic gradient descent, as in PyTorch's `SGD`:
+///
+/// ```text
+/// g = g + λ p
+/// v = μ v + share · g, and v = g in the first step
+/// p = p − lr (g + μ v) with Nesterov's momentum, and p = p − lr v without
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sgd {
+    /// The learning rate.
+    pub lr: f32,
+    /// λ; 0 for none.
+    pub weight_decay: f32,
+    /// μ. With 0 there is no momentum and no v.
+    pub momentum: f32,
+    /// 1 − dampening: the share of a gradient that enters v.
+    pub share: f32,
+    /// Whether the momentum is Nesterov's.
+    pub nesterov: bool,
+}
+
+/// A parameter for [`sgd_step`], all tensors of 32 bits and one shape.
+#[derive(Clone, Debug)]
+pub struct SgdTensors<R: CubeRuntime> {
+    /// p.
+    pub parameter: CubeTensor<R>,
+    /// g.
+    pub gradient: CubeTensor<R>,
+    /// v; `None` in the first step, or without momentum.
+    pub velocity: Option<CubeTensor<R>>,
+}
+
+/// A parameter after [`sgd_step`].
+#[derive(Clone, Debug)]
+pub struct SgdStepped<R: CubeRuntime> {
+    /// p.
+    pub parameter: CubeTensor<R>,
+    /// v; `None` without momentum.
+    pub velocity: Option<CubeTensor<R>>,
+}
+
+/// A step of Adam or AdamW, as in PyTorch:
+///
+/// ```text
+/// g = g + coupled · p
+/// m = β₁ m + (1 − β₁) g
+/// v = β₂ v + (1 − β₂) g²
+/// p = kept · p − lr · m · factor / (√v + ε)
+/// ```
+///
+/// In step t, with r = √(1 − β₂ᵗ), `factor` is r / (1 − β₁ᵗ).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// The learning rate.
+    pub lr: f32,
+    /// β₁ and β₂.
+    pub betas: [f32; 2],
+    /// The correction of both moments for their start at 0.
+    pub factor: f32,
+    /// ε times r.
+    pub epsilon: f32,
+    /// λ of Adam; 0 for AdamW.
+    pub coupled: f32,
+    /// 1 − lr λ of AdamW; 1 for Adam.
+    pub kept: f32,
+}
+
+/// A parameter for [`adam_step`], all tensors of 32 bits and one shape.
+#[derive(Clone, Debug)]
+pub struct AdamTensors<R: CubeRuntime> {
+    /// p.
+    pub parameter: CubeTensor<R>,
+    /// g.
+    pub gradient: CubeTensor<R>,
+    /// m and v.
+    pub moments: [CubeTensor<R>; 2],
+}
+
+/// A parameter after [`adam_step`].
+#[derive(Clone, Debug)]
+pub struct AdamStepped<R: CubeRuntime> {
+    /// p.
+    pub parameter: CubeTensor<R>,
+    /// m and v.
+    pub moments: [CubeTensor<R>; 2],
+}
+
+/// Takes the step for all `tensors`, which are on one device. Parameters and velocities overwrite the old ones, and the first
+/// velocity the gradient, where nobody else holds those; otherwise they are copied before.
+///
+/// One launch for each 16 tensors whose elements are a multiple of 4, and for each 16 others; those with a velocity apart from
+/// those without. None beside these, if nothing is copied.
+pub fn sgd_step<R: CubeRuntime>(step: Sgd, tensors: Vec<SgdTensors<R>>) -> Vec<SgdStepped<R>> {
+    let has_momentum = step.momentum != 0.0;
+    let prepared = tensors.into_iter().map(|SgdTensors { parameter, gradient, velocity }| {
+        let velocity = velocity.filter(|_| has_momentum).map(owned);
+        let starts = has_momentum && velocity.is_none();
+        // The gradient becomes the velocity.
+        let gradient = if starts { owned(gradient) } else { contiguous(gradient) };
+        SgdTensors { parameter: owned(parameter), gradient, velocity }
+    });
+    let tensors: Vec<SgdTensors<R>> = prepared.collect();
+    for batch in batches(&tensors, |one| Kind::of(&one.parameter, one.velocity.is_some())) {
+        launch_sgd(step, &batch);
+    }
+    let stepped = tensors.into_iter().map(|SgdTensors { parameter, gradient, velocity }| {
+        let velocity = if has_momentum { velocity.or(Some(gradient)) } else { None };
+        SgdStepped { parameter, velocity }
+    });
+    stepped.collect()
+}
+
+/// Takes the step for all `tensors`, which are on one device. Parameters and moments overwrite the old ones, where nobody else
+/// holds those; otherwise they are copied before.
+///
+/// One launch for each 16 tensors whose elements are a multiple of 4, and for each 16 others. None beside these, if nothing is
+/// copied.
+pub fn adam_step<R: CubeRuntime>(step: Adam, tensors: Vec<AdamTensors<R>>) -> Vec<AdamStepped<R>> {
+    let prepared = tensors.into_iter().map(|AdamTensors { parameter, gradient, moments }| AdamTensors {
+        parameter: owned(parameter),
+        gradient: contiguous(gradient),
+        moments: moments.map(owned),
+    });
+    let tensors: Vec<AdamTensors<R>> = prepared.collect();
+    for batch in batches(&tensors, |one| Kind::of(&one.parameter, true)) {
+        launch_adam(step, &batch);
+    }
+    let stepped =
+        tensors.into_iter().map(|AdamTensors { parameter, moments, .. }| AdamStepped { parameter, moments });
+    stepped.collect()
+}
+
+/// What tensors of a launch have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    has_state: bool,
+    /// Elements that are read at once.
+    width: usize,
+}
+
+impl Kind {
+    fn of<R: CubeRuntime>(parameter: &CubeTensor<R>, has_state: bool) -> Self {
+        // 1 or 4: other widths would only make more launches.
+        let width = if vector_width(length(parameter), &[DType::F32]) == 4 { 4 } else { 1 };
+        Self { has_state, width }
+    }
+}
+
+/// The tensors in batches of one kind, [`AT_ONCE`] at most.
+fn batches<T>(tensors: &[T], kind: impl Fn(&T) -> Kind) -> Vec<Batch<'_, T>> {
+    let mut sorted: Vec<&T> = tensors.iter().collect();
+    sorted.sort_by_key(|one| kind(one));
+    let of_one_kind = sorted.chunk_by(|one, next| kind(one) == kind(next));
+    let batches = of_one_kind.flat_map(|tensors| tensors.chunks(AT_ONCE));
+    batches.map(|tensors| Batch { kind: kind(tensors[0]), tensors: tensors.to_vec() }).collect()
+}
+
+/// The tensors of a launch: at least one.
+struct Batch<'a, T> {
+    kind: Kind,
+    tensors: Vec<&'a T>,
+}
+
+impl<T> Batch<'_, T> {
+    /// Cubes for tensors of these lengths, one tensor after the other.
+    fn cubes<R: CubeRuntime>(&self, parameter: impl Fn(&T) -> &CubeTensor<R>) -> CubeCount {
+        let of_one = |one: &&T| (length(parameter(one)) / self.kind.width).div_ceil(THREADS as usize);
+        CubeCount::new_1d(self.tensors.iter().map(of_one).sum::<usize>() as u32)
+    }
+}
+
+fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
+    let Sgd { lr, weight_decay, momentum, share, nesterov } = step;
+    let width = batch.kind.width;
+    let tensors = batch.tensors.iter().map(|one| {
+        let [parameter, gradient] = [&one.parameter, &one.gradient].map(|one| one.clone().into_buffer_arg());
+        let velocity = one.velocity.clone().map(CubeTensor::into_buffer_arg);
+        SgdBuffersLaunch::new(parameter, gradient, velocity.into(), length(&one.parameter) / width)
+    });
+    let parameters: Vec<_> = batch.tensors.iter().map(|one| &one.parameter).collect();
+    let scalars = SgdScalarsLaunch::new(lr, weight_decay, momentum, share);
+    // SAFETY: all tensors of a parameter have as many vectors as are stated, and the kernel touches no others.
+    unsafe {
+        step_sgd::launch_unchecked::<R>(
+            &parameters[0].client,
+            batch.cubes(|one| &one.parameter),
+            cube(),
+            addresses(&parameters),
+            width,
+            tensors.collect(),
+            scalars,
+            momentum != 0.0,
+            nesterov,
+        );
+    }
+}
+
+fn launch_adam<R: CubeRuntime>(step: Adam, batch: &Batch<'_, AdamTensors<R>>) {
+    let Adam { lr, betas: [beta1, beta2], factor, epsilon, coupled, kept } = step;
+    let width = batch.kind.width;
+    let tensors = batch.tensors.iter().map(|one| {
+        let [first, second] = &one.moments;
+        let [parameter, gradient, first, second] =
+            [&one.parameter, &one.gradient, first, second].map(|one| one.clone().into_buffer_arg());
+        AdamBuffersLaunch::new(parameter, gradient, first, second, length(&one.parameter) / width)
+    });
+    let parameters: Vec<_> = batch.tensors.iter().map(|one| &one.parameter).collect();
+    let scalars = AdamScalarsLaunch::new(lr, beta1, beta2, factor, epsilon, coupled, kept);
+    // SAFETY: as above.
+    unsafe {
+        step_adam::launch_unchecked::<R>(
+            &parameters[0].client,
+            batch.cubes(|one| &one.parameter),
+            cube(),
+            addresses(&parameters),
+            width,
+            tensors.collect(),
+            scalars,
+        );
+    }
+}
+
+#[derive(CubeType, CubeLaunch)]
+struct SgdBuffers<N: Size> {
+    parameter: Box<[Vector<f32, N>]>,
+    gradient: Box<[Vector<f32, N>]>,
+    velocity: ComptimeOption<Box<[Vector<f32, N>]>>,
+    vectors: usize,
+}
+
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct SgdScalars {
+    lr: f32,
+    weight_decay: f32,
+    momentum: f32,
+    share: f32,
+}
+
+/// The cubes have one tensor after the other.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn step_sgd<N: Size>(
+    mut tensors: Sequence<SgdBuffers<N>>,
+    step: SgdScalars,
+    #[comptime] has_momentum: bool,
+    #[comptime] nesterov: bool,
+) {
+    let mut first = 0usize;
+    #[unroll]
+    for index in 0..tensors.len() {
+        let tensor = tensors.index_mut(index);
+        let cubes = tensor.vectors.div_ceil(CUBE_DIM as usize);
+        if CUBE_POS >= first && CUBE_POS < first + cubes {
+            let at = (CUBE_POS - first) * CUBE_DIM as usize + UNIT_POS as usize;
+            if at < tensor.vectors {
+                tensor.step(at, &step, has_momentum, nesterov);
+            }
+        }
+        first += cubes;
+    }
+}
+
+#[cube]
+impl<N: Size> SgdBuffers<N> {
+    fn step(
+        &mut self,
+        at: usize,
+        step: &SgdScalars,
+        #[comptime] has_momentum: bool,
+        #[comptime] nesterov: bool,
+    ) {
+        let parameter = self.parameter[at];
+        let gradient = parameter * Vector::new(step.weight_decay) + self.gradient[at];
+        let mut velocity = gradient;
+        #[comptime]
+        match &mut self.velocity {
+            ComptimeOption::Some(velocities) => {
+                velocity = gradient * Vector::new(step.share) + velocities[at] * Vector::new(step.momentum);
+                velocities[at] = velocity;
+            }
+            ComptimeOption::None => {
+                if comptime!(has_momentum) {
+                    self.gradient[at] = velocity;
+                }
+            }
+        }
+        if comptime!(nesterov && has_momentum) {
+            velocity = velocity * Vector::new(step.momentum) + gradient;
+        }
+        self.parameter[at] = parameter - velocity * Vector::new(step.lr);
+    }
+}
+
+#[derive(CubeType, CubeLaunch)]
+struct AdamBuffers<N: Size> {
+    parameter: Box<[Vector<f32, N>]>,
+    gradient: Box<[Vector<f32, N>]>,
+    first: Box<[Vector<f32, N>]>,
+    second: Box<[Vector<f32, N>]>,
+    vectors: usize,
+}
+
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct AdamScalars {
+    lr: f32,
+    beta1: f32,
+    beta2: f32,
+    factor: f32,
+    epsilon: f32,
+    coupled: f32,
+    kept: f32,
+}
+
+/// The cubes have one tensor after the other.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn step_adam<N: Size>(mut tensors: Sequence<AdamBuffers<N>>, step: AdamScalars) {
+    let mut first = 0usize;
+    #[unroll]
+    for index in 0..tensors.len() {
+        let tensor = tensors.index_mut(index);
+        let cubes = tensor.vectors.div_ceil(CUBE_DIM as usize);
+        if CUBE_POS >= first && CUBE_POS < first + cubes {
+            let at = (CUBE_POS - first) * CUBE_DIM as usize + UNIT_POS as usize;
+            if at < tensor.vectors {
+                tensor.step(at, &step);
+            }
+        }
+        first += cubes;
+    }
+}
+
+#[cube]
+impl<N: Size> AdamBuffers<N> {
+    fn step(&mut self, at: usize, step: &AdamScalars) {
+        let parameter = self.parameter[at];
+        let gradient = parameter * Vector::new(step.coupled) + self.gradient[at];
+        let first = self.first[at] * Vector::new(step.beta1) + gradient * Vector::new(1.0f32 - step.beta1);
+        let second = self.second[at] * Vector::new(step.beta2)
+            + gradient * gradient * Vector::new(1.0f32 - step.beta2);
+        self.first[at] = first;
+        self.second[at] = second;
+        let change = first * Vector::new(step.factor) / (second.sqrt() + Vector::new(step.epsilon));
+        self.parameter[at] = parameter * Vector::new(step.kept) - change * Vector::new(step.lr);
+    }
+}
