@@ -47,4 +47,4 @@ pub use partial_sums::partial_sums;
 #[cfg(feature = "cuda")]
 pub use sequence::{place_steps, zeros};
 #[cfg(feature = "cuda")]
-pub use tensor::GpuTensor;
+pub use tensor::{GpuRuntime, GpuTensor};

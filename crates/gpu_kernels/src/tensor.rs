@@ -3,8 +3,11 @@
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 
+/// The runtime of the CUDA backend.
+pub type GpuRuntime = cubecl::cuda::CudaRuntime;
+
 /// A tensor of the CUDA backend.
-pub type GpuTensor = CubeTensor<cubecl::cuda::CudaRuntime>;
+pub type GpuTensor = CubeTensor<GpuRuntime>;
 
 /// An uninitialised tensor beside `like`. Its rows are not padded, as those of Burn's operations may be.
 pub(crate) fn empty<R: CubeRuntime>(like: &CubeTensor<R>, shape: &[usize], dtype: DType) -> CubeTensor<R> {

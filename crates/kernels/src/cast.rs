@@ -6,6 +6,7 @@ use crate::{
     blocks::change_rows,
     custom_op::CustomOp,
     differentiable::differentiable,
+    gpu::{self, on_gpu},
     graph,
     kernels::Kernels,
     stored_float::BLOCK,
@@ -22,9 +23,15 @@ pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -
         (Kernels::Cpu, _) => CustomOp::change("cast", tensor, [], dtype, |tensor, _| {
             change_rows(tensor, dtype, BLOCK, |_, _| {})
         }),
-        (_, DType::BF16) => tensor.cast(FloatDType::BF16),
-        (_, DType::F16) => tensor.cast(FloatDType::F16),
-        _ => tensor.cast(FloatDType::F32),
+        (Kernels::Gpu, _) => {
+            let operation = CustomOp::changing("cast", tensor, [], dtype);
+            gpu::one(on_gpu!(operation, 0, |inputs| {
+                inputs.into_iter().map(|input| oomph_gpu_kernels::cast(input, dtype)).collect()
+            }))
+        }
+        (Kernels::Composed, DType::BF16) => tensor.cast(FloatDType::BF16),
+        (Kernels::Composed, DType::F16) => tensor.cast(FloatDType::F16),
+        (Kernels::Composed, _) => tensor.cast(FloatDType::F32),
     }
 }
 

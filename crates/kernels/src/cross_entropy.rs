@@ -6,7 +6,12 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use crate::{
-    any_tensor::ranked, blocks::change_rows, custom_op::CustomOp, flex_tensor::vector, kernels::Kernels,
+    any_tensor::ranked,
+    blocks::change_rows,
+    custom_op::CustomOp,
+    flex_tensor::vector,
+    gpu::{self, on_gpu},
+    kernels::Kernels,
 };
 
 /// The loss of each row, and the values that backward needs: log softmax(x)ᵢ is xᵢ − greatest − log_sum.
@@ -28,14 +33,21 @@ pub fn row_losses(
     kernels: Kernels,
 ) -> RowLosses {
     let [batch, _] = logits.dims();
-    if kernels == Kernels::Cpu {
+    if kernels != Kernels::Composed {
         let operation = CustomOp {
             name: "cross_entropy",
             inputs: vec![logits.clone().into(), classes.clone().into()],
             outputs: vec![(vec![batch], DType::F32); 3],
             in_place: 0,
         };
-        let made = operation.run(|inputs| own_losses(&inputs[0], &inputs[1], smoothing));
+        let made = match kernels {
+            Kernels::Gpu => gpu::outputs(on_gpu!(operation, 0, |inputs| {
+                let [logits, classes] = gpu::listed(inputs);
+                let made = oomph_gpu_kernels::cross_entropy::row_losses(logits, classes, smoothing);
+                vec![made.losses, made.greatest, made.log_sum]
+            })),
+            _ => operation.run(|inputs| own_losses(&inputs[0], &inputs[1], smoothing)),
+        };
         let [losses, greatest, log_sum] = made.map(ranked);
         return RowLosses { losses, greatest, log_sum };
     }
@@ -87,6 +99,21 @@ pub fn mean_loss_backward(
     let [batch, width] = logits.dims();
     let scale = gradient.div_scalar(batch as f64);
     let RowLosses { greatest, log_sum, .. } = rows;
+    if kernels == Kernels::Gpu {
+        let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
+        let operation = CustomOp::changing("cross_entropy_backward", logits, rest, DType::F32);
+        return gpu::one(on_gpu!(operation, 0, |inputs| {
+            let [logits, classes, greatest, log_sum, scale] = gpu::listed(inputs);
+            let loss = oomph_gpu_kernels::cross_entropy::LossGradient {
+                classes,
+                greatest,
+                log_sum,
+                scale,
+                smoothing,
+            };
+            vec![oomph_gpu_kernels::cross_entropy::mean_loss_backward(logits, loss)]
+        }));
+    }
     if kernels == Kernels::Cpu {
         let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
         return CustomOp::change("cross_entropy_backward", logits, rest, DType::F32, |logits, rest| {

@@ -83,14 +83,24 @@ impl CustomOp {
         dtype: DType,
         kernel: impl FnOnce(FlexTensor, &[FlexTensor]) -> FlexTensor,
     ) -> Tensor<D> {
-        let outputs = vec![(first.dims().to_vec(), dtype)];
-        let in_place = usize::from(first.dtype() == dtype);
-        let inputs = std::iter::once(first.into()).chain(rest).collect();
-        Self { name, inputs, outputs, in_place }.run_one(|mut inputs| {
+        Self::changing(name, first, rest, dtype).run_one(|mut inputs| {
             let rest = inputs.split_off(1);
             // The first input is the only one left.
             kernel(inputs.swap_remove(0), &rest)
         })
+    }
+
+    /// The operation of [`change`](Self::change).
+    pub(crate) fn changing<const D: usize>(
+        name: &'static str,
+        first: Tensor<D>,
+        rest: impl IntoIterator<Item = AnyTensor>,
+        dtype: DType,
+    ) -> Self {
+        let outputs = vec![(first.dims().to_vec(), dtype)];
+        let in_place = usize::from(first.dtype() == dtype);
+        let inputs = std::iter::once(first.into()).chain(rest).collect();
+        Self { name, inputs, outputs, in_place }
     }
 
     /// The inputs for the kernel, or the outputs of the recorded operation. It is apart from the kernel, so that it is

@@ -2,7 +2,14 @@ use burn::tensor::{Tensor, TensorData};
 use burn_backend::DType;
 use oomph_core::Generator;
 
-use crate::{blocks::change_rows, cast::cast, custom_op::CustomOp, kernels::Kernels, stored_float::BLOCK};
+use crate::{
+    blocks::change_rows,
+    cast::cast,
+    custom_op::CustomOp,
+    gpu::{self, on_gpu},
+    kernels::Kernels,
+    stored_float::BLOCK,
+};
 
 /// The factors of a dropout. They are drawn again at each use, and never stored.
 #[derive(Clone, Debug)]
@@ -33,7 +40,20 @@ impl DropoutMask {
 /// A plain tensor times the mask, in the tensor's format.
 pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Kernels) -> Tensor<D> {
     let dtype = input.dtype();
-    if kernels != Kernels::Cpu {
+    if kernels == Kernels::Gpu {
+        let operation = CustomOp::changing("dropout", input, [], dtype);
+        return gpu::one(on_gpu!(operation, 0, |inputs| {
+            let position = mask.generator.position();
+            let mask = oomph_gpu_kernels::DropoutMask {
+                key: position.key,
+                word: position.word,
+                probability: mask.probability,
+                scale: mask.scale,
+            };
+            inputs.into_iter().map(|input| oomph_gpu_kernels::dropped(input, &mask)).collect()
+        }));
+    }
+    if kernels == Kernels::Composed {
         let mask = mask.tensor(&input);
         return cast(cast(input, DType::F32, kernels) * mask, dtype, kernels);
     }

@@ -3,6 +3,10 @@
 //! The kernels themselves are `oomph-gpu-kernels`', which a build without CUDA does not have. Such a build plans for GPUs all
 //! the same: it records the operations, with the memory that their kernels allocate.
 
+use burn::tensor::Tensor;
+
+use crate::any_tensor::{AnyTensor, ranked};
+
 /// Runs a [`CustomOp`](crate::custom_op::CustomOp) on a GPU by `$kernel`, from a list of GPU tensors to a list of GPU
 /// tensors. On a capture device it records the operation instead, with a workspace of `$workspace` elements of 32 bits.
 /// Gives the list of outputs.
@@ -26,6 +30,33 @@ macro_rules! on_gpu {
 }
 pub(crate) use on_gpu;
 
+/// The outputs of an operation that has `N`.
+///
+/// # Panics
+/// Panics if it has another number of outputs.
+pub(crate) fn outputs<const N: usize>(outputs: Vec<AnyTensor>) -> [AnyTensor; N] {
+    // A kernel returns one tensor for each declared output.
+    outputs.try_into().expect("the operation has the outputs that it declares")
+}
+
+/// The output of an operation that has one, of rank `D`.
+pub(crate) fn one<const D: usize>(made: Vec<AnyTensor>) -> Tensor<D> {
+    let [output] = outputs(made);
+    ranked(output)
+}
+
+/// The inputs as a list of known length.
+///
+/// # Panics
+/// Panics if the operation has another number of inputs.
+#[cfg(feature = "cuda")]
+pub(crate) fn listed<const N: usize>(
+    inputs: Vec<oomph_gpu_kernels::GpuTensor>,
+) -> [oomph_gpu_kernels::GpuTensor; N] {
+    // The caller declared that many.
+    inputs.try_into().unwrap_or_else(|_| unreachable!("the operation has the inputs that it declares"))
+}
+
 /// The inputs of an operation. Consuming them leaves the kernel the only reference to tensors that nothing else uses.
 #[cfg(feature = "cuda")]
 pub(crate) fn inputs(operation: crate::custom_op::CustomOp) -> Vec<oomph_gpu_kernels::GpuTensor> {
@@ -38,6 +69,6 @@ pub(crate) fn inputs(operation: crate::custom_op::CustomOp) -> Vec<oomph_gpu_ker
 
 /// A plain tensor of a kernel's output.
 #[cfg(feature = "cuda")]
-pub(crate) fn output(tensor: oomph_gpu_kernels::GpuTensor) -> crate::any_tensor::AnyTensor {
+pub(crate) fn output(tensor: oomph_gpu_kernels::GpuTensor) -> AnyTensor {
     <burn_cuda::Cuda as crate::backends::Plain>::tensor(tensor)
 }

@@ -10,6 +10,7 @@ use crate::{
     any_tensor::{AnyTensor, ranked},
     custom_op::CustomOp,
     flex_tensor::floats,
+    gpu::{self, on_gpu},
     kernels::Kernels,
     sequence::zeros,
     simd::by_vectors,
@@ -37,17 +38,22 @@ pub struct SgdStep {
 }
 
 impl SgdStep {
-    /// Takes the step. Gives the new parameter and velocity v. They overwrite the old ones, and the first velocity the
+    /// Takes the step by `kernels` of our own. Gives the new parameter and velocity v. They overwrite the old ones, and the first velocity the
     /// gradient, if nobody else holds those.
     ///
     /// # Panics
-    /// Panics if the tensors are not of 32 bits, or neither on the CPU nor on a capture device.
+    /// Panics if the tensors are not of 32 bits, or on another device than that of `kernels` and no capture device, or if
+    /// `kernels` are composed.
     pub fn apply<const D: usize>(
         self,
         parameter: Tensor<D>,
         gradient: Tensor<D>,
         velocity: Option<Tensor<D>>,
+        kernels: Kernels,
     ) -> (Tensor<D>, Option<Tensor<D>>) {
+        if kernels == Kernels::Gpu {
+            return self.apply_on_gpu(parameter, gradient, velocity);
+        }
         let (lr, share) = (self.lr as f32, (1.0 - self.dampening) as f32);
         if self.momentum == 0.0 {
             let [parameter] = in_place("sgd", [parameter], Some(gradient), |[parameter], gradient| {
@@ -77,6 +83,45 @@ impl SgdStep {
             }),
         };
         (parameter, Some(velocity))
+    }
+
+    /// One launch.
+    fn apply_on_gpu<const D: usize>(
+        self,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        velocity: Option<Tensor<D>>,
+    ) -> (Tensor<D>, Option<Tensor<D>>) {
+        let (has_momentum, has_velocity) = (self.momentum != 0.0, velocity.is_some());
+        let shape = (parameter.dims().to_vec(), DType::F32);
+        let inputs = match velocity {
+            Some(velocity) => vec![parameter.into(), velocity.into(), gradient.into()],
+            // With momentum the gradient becomes the velocity.
+            None => vec![parameter.into(), gradient.into()],
+        };
+        let changed = 1 + usize::from(has_momentum);
+        let operation = CustomOp { name: "sgd", inputs, outputs: vec![shape; changed], in_place: changed };
+        let made = on_gpu!(operation, 0, |inputs| {
+            let mut inputs = inputs.into_iter();
+            // As declared above.
+            let mut next = || inputs.next().expect("the operation has the inputs that it declares");
+            let parameter = next();
+            let velocity = has_velocity.then(&mut next);
+            let tensors =
+                oomph_gpu_kernels::optimizer_step::SgdTensors { parameter, velocity, gradient: next() };
+            let step = oomph_gpu_kernels::optimizer_step::Sgd {
+                lr: self.lr as f32,
+                weight_decay: self.weight_decay,
+                momentum: self.momentum,
+                share: (1.0 - self.dampening) as f32,
+                nesterov: self.nesterov,
+            };
+            let made = oomph_gpu_kernels::optimizer_step::sgd_step(step, vec![tensors]);
+            made.into_iter().flat_map(|made| std::iter::once(made.parameter).chain(made.velocity)).collect()
+        });
+        let mut made = made.into_iter().map(ranked);
+        // The parameter is declared above.
+        (made.next().expect("the operation has the outputs that it declares"), made.next())
     }
 
     #[inline(always)]
@@ -117,19 +162,21 @@ pub struct AdamStep {
 
 impl AdamStep {
     /// A moment before the first step: zeros, in the shape of `like`.
-    pub fn first_moment<const D: usize>(like: &Tensor<D>) -> Tensor<D> {
-        zeros(like.dims(), DType::F32, like.clone(), Kernels::Cpu)
+    pub fn first_moment<const D: usize>(like: &Tensor<D>, kernels: Kernels) -> Tensor<D> {
+        zeros(like.dims(), DType::F32, like.clone(), kernels)
     }
 
-    /// Takes the step and returns the new parameter, m and v. They overwrite the old ones if nothing else holds those.
+    /// Takes the step by `kernels` of our own, and returns the new parameter, m and v. They overwrite the old ones if nothing else holds those.
     ///
     /// # Panics
-    /// Panics if the tensors are not of 32 bits, or neither on the CPU nor on a capture device.
+    /// Panics if the tensors are not of 32 bits, or on another device than that of `kernels` and no capture device, or if
+    /// `kernels` are composed.
     pub fn apply<const D: usize>(
         self,
         parameter: Tensor<D>,
         gradient: Tensor<D>,
         moments: [Tensor<D>; 2],
+        kernels: Kernels,
     ) -> (Tensor<D>, [Tensor<D>; 2]) {
         let Self { lr, betas: [beta1, beta2], epsilon, weight_decay, decoupled, time } = self;
         let time = i32::try_from(time).unwrap_or(i32::MAX);
@@ -141,6 +188,33 @@ impl AdamStep {
         };
         let lr = lr as f32;
         let [m, v] = moments;
+        if kernels == Kernels::Gpu {
+            let shape = (parameter.dims().to_vec(), DType::F32);
+            let operation = CustomOp {
+                name: "adam",
+                inputs: vec![parameter.into(), m.into(), v.into(), gradient.into()],
+                outputs: vec![shape; 3],
+                in_place: 3,
+            };
+            let [parameter, m, v] = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+                let [parameter, m, v, gradient] = gpu::listed(inputs);
+                let step = oomph_gpu_kernels::optimizer_step::Adam {
+                    lr,
+                    betas: [beta1, beta2],
+                    factor,
+                    epsilon,
+                    coupled,
+                    kept,
+                };
+                let moments = [m, v];
+                let tensors = oomph_gpu_kernels::optimizer_step::AdamTensors { parameter, gradient, moments };
+                let made = oomph_gpu_kernels::optimizer_step::adam_step(step, vec![tensors]);
+                made.into_iter()
+                    .flat_map(|made| std::iter::once(made.parameter).chain(made.moments))
+                    .collect()
+            }));
+            return (ranked(parameter), [ranked(m), ranked(v)]);
+        }
         let [parameter, m, v] = in_place("adam", [parameter, m, v], Some(gradient), |[p, m, v], gradient| {
             for (((p, m), v), gradient) in p.iter_mut().zip(m).zip(v).zip(gradient) {
                 let gradient = if coupled == 0.0 { *gradient } else { *p * coupled + gradient };

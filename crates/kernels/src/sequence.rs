@@ -10,6 +10,7 @@ use crate::{
     cast::cast,
     custom_op::CustomOp,
     flex_tensor::blank,
+    gpu::{self, on_gpu},
     kernels::Kernels,
     stored_float::{BLOCK, StoredFloats},
 };
@@ -22,12 +23,17 @@ pub fn zeros<const D: usize>(
     kernels: Kernels,
 ) -> Tensor<D> {
     let like = like.into();
-    if kernels != Kernels::Cpu {
+    if kernels == Kernels::Composed {
         return Tensor::zeros(shape, (&like.device(), dtype));
     }
-    // Burn allocates its zeros twice for a moment.
+    // Burn allocates its zeros on the CPU twice for a moment.
     let outputs = vec![(shape.to_vec(), dtype)];
     let operation = CustomOp { name: "zeros", inputs: vec![like], outputs, in_place: 0 };
+    if kernels == Kernels::Gpu {
+        return gpu::one(on_gpu!(operation, 0, |inputs| {
+            vec![oomph_gpu_kernels::zeros(&shape, dtype, &inputs[0])]
+        }));
+    }
     operation.run_one(|_| blank(&shape, dtype))
 }
 
@@ -40,7 +46,14 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
     // A placeholder until the result exists.
     let before = std::mem::replace(whole, part.clone());
     *whole = match kernels {
-        Kernels::Gpu | Kernels::Composed => {
+        Kernels::Gpu => {
+            let operation = CustomOp::changing("place_steps", before, [part.into()], dtype);
+            gpu::one(on_gpu!(operation, 0, |inputs| {
+                let [whole, part] = gpu::listed(inputs);
+                vec![oomph_gpu_kernels::place_steps(whole, part, at)]
+            }))
+        }
+        Kernels::Composed => {
             before.slice_assign([0..batch, at..at + count, 0..features], cast(part, dtype, kernels))
         }
         Kernels::Cpu => CustomOp::change("place_steps", before, [part.into()], dtype, |whole, part| {

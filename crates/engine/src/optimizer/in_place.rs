@@ -3,11 +3,14 @@
 
 use burn::tensor::{Device, Tensor};
 use burn_optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
-use oomph_kernels::{AdamStep, SgdStep};
+use oomph_kernels::{AdamStep, Kernels, SgdStep};
 
 /// Stochastic gradient descent, by [`SgdStep`]. Each step sets its learning rate.
 #[derive(Clone, Debug)]
-pub(super) struct Sgd(pub(super) SgdStep);
+pub(super) struct Sgd {
+    pub(super) step: SgdStep,
+    pub(super) kernels: Kernels,
+}
 
 /// The velocity of one parameter, if there is momentum.
 #[derive(Clone, Debug)]
@@ -26,8 +29,8 @@ impl Optimizer for Sgd {
         state: Option<Self::State<D>>,
     ) -> (Tensor<D>, Option<Self::State<D>>) {
         let velocity = state.and_then(|state| state.velocity);
-        let step = SgdStep { lr, ..self.0 };
-        let (tensor, velocity) = step.apply(tensor, grad, velocity);
+        let step = SgdStep { lr, ..self.step };
+        let (tensor, velocity) = step.apply(tensor, grad, velocity, self.kernels);
         (tensor, Some(SgdState { velocity }))
     }
 
@@ -52,7 +55,10 @@ impl<const D: usize> RecordState for SgdState<D> {
 
 /// Adam or AdamW, by [`AdamStep`]. Each step sets its learning rate and time.
 #[derive(Clone, Debug)]
-pub(super) struct Adam(pub(super) AdamStep);
+pub(super) struct Adam {
+    pub(super) step: AdamStep,
+    pub(super) kernels: Kernels,
+}
 
 /// The moments of one parameter.
 #[derive(Clone, Debug)]
@@ -73,10 +79,10 @@ impl Optimizer for Adam {
     ) -> (Tensor<D>, Option<Self::State<D>>) {
         let AdamState { time, moments } = state.unwrap_or_else(|| AdamState {
             time: 0,
-            moments: [(); 2].map(|()| AdamStep::first_moment(&grad)),
+            moments: [(); 2].map(|()| AdamStep::first_moment(&grad, self.kernels)),
         });
         let time = time + 1;
-        let (tensor, moments) = AdamStep { lr, time, ..self.0 }.apply(tensor, grad, moments);
+        let (tensor, moments) = AdamStep { lr, time, ..self.step }.apply(tensor, grad, moments, self.kernels);
         (tensor, Some(AdamState { time, moments }))
     }
 

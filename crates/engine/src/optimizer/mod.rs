@@ -39,7 +39,7 @@ impl std::fmt::Debug for Optimizer {
 impl Optimizer {
     /// The optimizer of the settings, without state. All `kernels` give the same results.
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
-        let own = (kernels == Kernels::Cpu).then(|| rule_in_place(settings)).flatten();
+        let own = (kernels != Kernels::Composed).then(|| rule_in_place(settings, kernels)).flatten();
         Self { rule: own.unwrap_or_else(|| rule(settings)), states: Named::new() }
     }
 
@@ -125,21 +125,25 @@ impl Optimizer {
 }
 
 /// The optimizer with a kernel of oomph, if there is one.
-fn rule_in_place(settings: &OptimizerSettings) -> Option<Box<dyn DynOptimizer>> {
+fn rule_in_place(settings: &OptimizerSettings, kernels: Kernels) -> Option<Box<dyn DynOptimizer>> {
     let OptimizerSettings { weight_decay, .. } = *settings;
     let adam = |moments: Moments, decoupled| {
         let betas = [moments.beta1 as f32, moments.beta2 as f32];
         let epsilon = moments.epsilon as f32;
-        in_place::Adam(AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 })
+        let step = AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 };
+        in_place::Adam { step, kernels }
     };
     Some(match settings.kind {
-        OptimizerKind::Sgd { momentum, dampening, nesterov } => Box::new(in_place::Sgd(SgdStep {
-            lr: 0.0,
-            weight_decay: weight_decay as f32,
-            momentum: momentum as f32,
-            dampening,
-            nesterov,
-        })),
+        OptimizerKind::Sgd { momentum, dampening, nesterov } => Box::new(in_place::Sgd {
+            step: SgdStep {
+                lr: 0.0,
+                weight_decay: weight_decay as f32,
+                momentum: momentum as f32,
+                dampening,
+                nesterov,
+            },
+            kernels,
+        }),
         OptimizerKind::Adam(moments) if !moments.amsgrad => Box::new(adam(moments, false)),
         OptimizerKind::AdamW(moments) if !moments.amsgrad => Box::new(adam(moments, true)),
         _ => return None,

@@ -5,7 +5,10 @@ use burn_backend::DType;
 use oomph_gpu_kernels::partial_sums;
 
 use super::Slide;
-use crate::{any_tensor::ranked, custom_op::CustomOp, gpu::on_gpu};
+use crate::{
+    custom_op::CustomOp,
+    gpu::{self, on_gpu},
+};
 
 /// The output of a convolution, in the format of input and weight.
 pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
@@ -14,8 +17,8 @@ pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tens
     let shape = [batch, channels, size(input.dims()[2]), size(input.dims()[3])];
     let dtype = input.dtype();
     let operation = operation("conv2d", [input, weight], shape, dtype);
-    one(on_gpu!(operation, 0, |inputs| {
-        let [input, weight] = two(inputs);
+    gpu::one(on_gpu!(operation, 0, |inputs| {
+        let [input, weight] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d(input, weight, slide.options())]
     }))
 }
@@ -29,8 +32,8 @@ pub(super) fn input_backward(
 ) -> Tensor<4> {
     let dtype = gradient.dtype();
     let operation = operation("conv2d_input_backward", [gradient, weight], input, dtype);
-    one(on_gpu!(operation, 0, |inputs| {
-        let [gradient, weight] = two(inputs);
+    gpu::one(on_gpu!(operation, 0, |inputs| {
+        let [gradient, weight] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d_input_backward(gradient, weight, input, slide.options())]
     }))
 }
@@ -45,8 +48,8 @@ pub(super) fn weight_backward(
     let [batch, _, rows, columns] = gradient.dims();
     let partial = partial_sums(weight, batch * rows * columns) * weight.iter().product::<usize>();
     let operation = operation("conv2d_weight_backward", [input, gradient], weight, DType::F32);
-    one(on_gpu!(operation, partial, |inputs| {
-        let [input, gradient] = two(inputs);
+    gpu::one(on_gpu!(operation, partial, |inputs| {
+        let [input, gradient] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d_weight_backward(input, gradient, weight, slide.options())]
     }))
 }
@@ -54,15 +57,4 @@ pub(super) fn weight_backward(
 fn operation(name: &'static str, inputs: [Tensor<4>; 2], output: [usize; 4], dtype: DType) -> CustomOp {
     let outputs = vec![(output.to_vec(), dtype)];
     CustomOp { name, inputs: inputs.map(Into::into).into(), outputs, in_place: 0 }
-}
-
-/// The one output of an operation.
-fn one(outputs: Vec<crate::any_tensor::AnyTensor>) -> Tensor<4> {
-    let [output] = <[_; 1]>::try_from(outputs).expect("a convolution has one output");
-    ranked(output)
-}
-
-#[cfg(feature = "cuda")]
-fn two(inputs: Vec<oomph_gpu_kernels::GpuTensor>) -> [oomph_gpu_kernels::GpuTensor; 2] {
-    inputs.try_into().unwrap_or_else(|_| unreachable!("a convolution has two inputs"))
 }

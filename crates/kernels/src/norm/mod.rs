@@ -5,6 +5,7 @@
 mod backward;
 mod channel_rows;
 mod moments;
+mod on_gpu;
 mod shared_statistics;
 
 use burn::tensor::Tensor;
@@ -82,8 +83,10 @@ impl Norm {
         dtype: DType,
         kernels: Kernels,
     ) -> Tensor<4> {
-        if kernels == Kernels::Cpu {
-            return self.apply_own(input, addend, rectify, dtype);
+        match kernels {
+            Kernels::Cpu => return self.apply_own(input, addend, rectify, dtype),
+            Kernels::Gpu => return on_gpu::apply(self, input, addend, rectify, dtype),
+            Kernels::Composed => {}
         }
         let dims = input.dims();
         let normed = self.normalised(input);
@@ -152,7 +155,8 @@ impl Norm {
     ) -> NormGradients {
         match kernels {
             Kernels::Cpu => self.backward_own(input, gradient, rectified),
-            Kernels::Gpu | Kernels::Composed => self.backward_composed(input, gradient, rectified),
+            Kernels::Gpu => on_gpu::backward(self, input, gradient, rectified),
+            Kernels::Composed => self.backward_composed(input, gradient, rectified),
         }
     }
 
@@ -215,8 +219,10 @@ impl Norm {
 
 /// The gradient before a ReLU: `gradient` where the ReLU's `output` is above 0, and else 0.
 pub fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>, kernels: Kernels) -> Tensor<4> {
-    if kernels != Kernels::Cpu {
-        return gradient * output.clone().sign();
+    match kernels {
+        Kernels::Cpu => {}
+        Kernels::Gpu => return on_gpu::rectified_gradient(gradient, output),
+        Kernels::Composed => return gradient * output.clone().sign(),
     }
     let row = ChannelRows::of(output).row;
     let dtype = gradient.dtype();

@@ -7,6 +7,7 @@ use crate::{
     any_tensor::ranked,
     custom_op::CustomOp,
     flex_tensor::vector,
+    gpu::{self, on_gpu},
     kernels::Kernels,
     simd::by_vectors,
     stored_float::{BLOCK, StoredFloats},
@@ -15,7 +16,7 @@ use crate::{
 /// Mean and biased variance of each channel of `[B, C, H, W]`, as `[C]` in 32 bits.
 pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
     let shape @ ChannelRows { channels, .. } = ChannelRows::of(input);
-    if kernels != Kernels::Cpu {
+    if kernels == Kernels::Composed {
         // Over space and then over the batch: the sums keep one order, whatever the number of threads.
         let flat = rows_of(input.clone());
         let mean = flat.clone().mean_dim(2).mean_dim(0);
@@ -28,6 +29,14 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         outputs: vec![(vec![channels], DType::F32); 2],
         in_place: 0,
     };
+    if kernels == Kernels::Gpu {
+        let made = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+            let [input] = gpu::listed(inputs);
+            let moments = oomph_gpu_kernels::norm::moments(input);
+            vec![moments.mean, moments.variance]
+        }));
+        return made.map(ranked);
+    }
     let made = operation.run(|inputs| {
         let of = |channel| by_vectors(|| own_moments(StoredFloats::of(&inputs[0]), shape, channel));
         let moments = (0..channels).into_par_iter().map(of);
