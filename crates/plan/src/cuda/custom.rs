@@ -2,33 +2,24 @@
 //!
 //! Such a kernel reads and writes packed rows: padded and permuted inputs are copied. Its first scalar is the number of
 //! outputs that reuse the first inputs, if those have no other references; the second one the bytes of its workspace. The
-//! others are about the threads of a CPU. Convolutions are CubeCL's, and have their rules in [`conv`].
+//! others are about the threads of a CPU. Convolutions are CubeCL's, with rules of their own ([`conv`]).
 
-use burn_ir::{CustomOpIr, ScalarIr, TensorIr};
+use burn_ir::{CustomOpIr, ScalarIr};
 
-use super::conv;
+use super::{conv, views::packed};
 use crate::allocator_sim::{AllocatorSim, Handle};
 
 pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
     match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
         ("conv2d", [input, weight], [out]) => conv::forward(m, [input, weight], None, out),
         ("conv2d_input_backward", [gradient, weight], [out]) => {
-            conv::input_backward(m, [gradient, weight], is_strided(gradient, out), out);
+            conv::input_backward(m, [gradient, weight], out);
         }
         ("conv2d_weight_backward", [input, gradient], [out]) => {
             conv::weight_backward(m, [input, gradient], out);
         }
         _ => kernel(m, op),
     }
-}
-
-/// Whether a convolution moves its window by more than one pixel. The operation does not tell, but images of at most half
-/// the size do.
-fn is_strided(gradient: &TensorIr, input: &TensorIr) -> bool {
-    gradient.shape[2..]
-        .iter()
-        .zip(&input.shape[2..])
-        .any(|(output, input)| *input > 1 && output * 2 <= input + 1)
 }
 
 fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
@@ -49,14 +40,4 @@ fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
     }
     let workspace = (number(1) > 0).then(|| m.workspace(number(1)));
     m.release_all(workspace.into_iter().chain(read.into_iter().flatten()));
-}
-
-/// `into_contiguous`: the tensor itself, or a packed copy in its place.
-fn packed(m: &mut AllocatorSim, input: Handle) -> Handle {
-    if input.layout.is_contiguous() {
-        return input;
-    }
-    let copy = m.allocate_packed(&input.layout.shape.clone(), input.dtype);
-    m.release(input);
-    copy
 }
