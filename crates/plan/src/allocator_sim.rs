@@ -284,22 +284,10 @@ impl AllocatorSim {
         self.operation = operation;
     }
 
-    /// As [`keep`](Self::keep), for a buffer that is asked for without rounding.
-    pub(crate) fn keep_small(&mut self, bytes: u64, what: &str) {
-        let name = self.names.of(what);
-        let operation = std::mem::replace(&mut self.operation, name);
-        self.placed(bytes, bytes, Layout::contiguous(&[bytes as usize]), DType::U8);
-        self.operation = operation;
-    }
-
     fn born(&mut self, bytes: u64, layout: Layout, dtype: DType) -> Handle {
-        // A GPU's tensors are whole multiples of the alignment.
+        // A GPU's allocations are whole multiples of the alignment.
         let is_rounded = self.pools.is_some();
         let allocated = if is_rounded { bytes.next_multiple_of(pools::ALIGNMENT) } else { bytes };
-        self.placed(bytes, allocated, layout, dtype)
-    }
-
-    fn placed(&mut self, bytes: u64, allocated: u64, layout: Layout, dtype: DType) -> Handle {
         let slot = self.pools.as_mut().map(|pools| pools.allocate(allocated));
         let born = self.event();
         let Position { phase, name: scope, .. } = self.position;

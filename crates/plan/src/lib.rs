@@ -17,8 +17,8 @@
 //! let recording = Recording { operations: vec![ones], ..Recording::default() };
 //! let head = Head { title: "ones".into(), device: "cuda:0".into(), limit_bytes: None };
 //! let timeline = replay(&recording, Backend::Cuda, head);
-//! // The tensor, and a small buffer with the kernel's arguments.
-//! assert_eq!(timeline.reserved_peak().map(|bytes| bytes.get()), Some(4096 + 512));
+//! // The tensor, and what CubeCL keeps for the arguments of kernels.
+//! assert_eq!(timeline.reserved_peak().map(|bytes| bytes.get()), Some(4096 + 16384));
 //! ```
 //!
 //! It records nothing itself and knows no models.

@@ -8,8 +8,8 @@ use oomph_core::Bytes;
 use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
 
 use crate::{
-    Backend, Note, Noted, PoolLayout, Recording, allocator_sim::AllocatorSim, checkpointing::Graph,
-    cuda::Cuda, flex::Flex, pools::PoolSim, recording::first_output,
+    Backend, Note, Noted, PoolLayout, Recording, allocator_sim::AllocatorSim, checkpointing::Graph, cuda,
+    flex::Flex, pools::PoolSim, recording::first_output,
 };
 
 /// The head of a planned timeline.
@@ -94,9 +94,9 @@ fn on_cpu(threads: usize, is_on_own_threads: bool) -> Simulated {
 /// The pools give back unused memory before they reserve more of the limit than a plan that fits may need.
 fn on_gpu(layout: PoolLayout, limit_bytes: Option<Bytes>) -> Simulated {
     let available = |limit: Bytes| (limit.get() as f64 / (1.0 + Backend::Cuda.margin())) as u64;
-    let sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(available)));
-    let cuda = Cuda::default();
-    Simulated { sim, rules: Box::new(move |sim, operation| cuda.run(sim, operation)) }
+    let mut sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(available)));
+    cuda::keep_arguments(&mut sim);
+    Simulated { sim, rules: Box::new(cuda::run) }
 }
 
 struct Replay {

@@ -1,9 +1,13 @@
 //! Convolutions (burn-cubecl `kernel/conv/`; cubek-convolution `SimpleSyncCyclic`). Kernels read channels-last memory: an
 //! operand whose channels are not the innermost is copied for the time of the kernel. Outputs lie channels-last.
 
+use burn_backend::Shape;
 use burn_ir::TensorIr;
 
-use super::{custom::packed, layouts::channels_last, views::reshaped};
+use super::{
+    layouts::channels_last,
+    views::{packed, reshaped},
+};
 use crate::{
     allocator_sim::{AllocatorSim, Handle},
     layout::Layout,
@@ -38,54 +42,28 @@ fn copied(m: &mut AllocatorSim, operand: &Handle, view: Layout) -> Option<Handle
     (!is_innermost).then(|| m.allocate(&view.shape, operand.dtype))
 }
 
-/// The input's gradient of `[gradient, weight]`, by Burn. With a stride it is a direct transposed convolution, which reads
-/// and writes channels-first memory.
-pub(super) fn input_backward(
-    m: &mut AllocatorSim,
-    operands: [&TensorIr; 2],
-    is_strided: bool,
-    out: &TensorIr,
-) {
-    let operands = operands.map(|ir| m.input(ir));
-    let output = if is_strided {
-        let output = m.allocate(&out.shape[..], out.dtype);
-        m.release_all(operands);
-        output
-    } else {
-        images(m, operands, out)
-    };
+/// The input's gradient of `[gradient, weight]` (`conv2d_input_backward` of oomph-gpu-kernels).
+pub(super) fn input_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], out: &TensorIr) {
+    let [gradient, weight] = operands.map(|ir| m.input(ir));
+    let sizes = &out.shape[2..];
+    if !is_strided(&gradient, sizes) {
+        let output = images(m, [gradient, weight], out);
+        return m.output(out, output);
+    }
+    if weight.layout.shape[2] > 1 {
+        let gradient = spread(m, gradient, sizes);
+        let output = images(m, [gradient, weight], out);
+        return m.output(out, output);
+    }
+    // Pixels between the strides have no gradient: they are left out until the end.
+    let reached = [&out.shape[..2], &gradient.layout.shape[2..]].concat();
+    let reached = TensorIr { shape: Shape::from(reached), ..out.clone() };
+    let output = images(m, [gradient, weight], &reached);
+    let output = spread(m, output, sizes);
     m.output(out, output);
 }
 
-/// The same with a stride by our own kernels: a convolution of stride 1, whose gradient has zeros between its pixels, or for
-/// 1 × 1 kernels whose output gets them.
-pub(super) fn strided_input_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], out: &TensorIr) {
-    let [mut gradient, weight] = operands.map(|ir| m.input(ir));
-    let output = if weight.layout.shape[2..] == [1, 1] {
-        let reached = [&out.shape[..2], &gradient.layout.shape[2..]].concat();
-        let reached = TensorIr { shape: reached.into(), ..out.clone() };
-        let mut image = images(m, [gradient, weight], &reached);
-        image.layout = image.layout.channels_last();
-        spread(m, image, &out.shape[..])
-    } else {
-        gradient.layout = gradient.layout.channels_last();
-        let shape = [&[gradient.layout.shape[0], weight.layout.shape[0]], &out.shape[2..]].concat();
-        let image = spread(m, gradient, &shape);
-        images(m, [image, weight], out)
-    };
-    m.output(out, output);
-}
-
-/// An image with zeros between the pixels of a channels-last one. Its shape is `[B, C, H, W]`.
-fn spread(m: &mut AllocatorSim, image: Handle, shape: &[usize]) -> Handle {
-    let image = packed(m, image);
-    let mut output = m.allocate_packed(&channels_last(shape), image.dtype);
-    m.release(image);
-    output.layout = output.layout.channels_first();
-    output
-}
-
-/// The weight's gradient of `[x, gradient]` by our own kernel, with partial sums of `bytes`.
+/// The weight's gradient of `[x, gradient]` (`conv2d_weight_backward` of oomph-gpu-kernels), with partial sums of `bytes`.
 pub(super) fn weight_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], bytes: u64, out: &TensorIr) {
     let operands = operands.map(|ir| {
         let mut operand = m.input(ir);
@@ -96,6 +74,25 @@ pub(super) fn weight_backward(m: &mut AllocatorSim, operands: [&TensorIr; 2], by
     let output = m.allocate_packed(&out.shape[..], out.dtype);
     m.release_all(operands.into_iter().chain([partial]));
     m.output(out, output);
+}
+
+/// Whether a convolution with this gradient of its output moves its window by more than one pixel. The operation does not
+/// tell, but images of at most half the size do.
+fn is_strided(gradient: &Handle, input: &[usize]) -> bool {
+    gradient.layout.shape[2..].iter().zip(input).any(|(output, input)| *input > 1 && output * 2 <= input + 1)
+}
+
+/// The image with zeros between its pixels, of the size of the convolution's input: its windows reach the same pixels with
+/// stride 1 where the padding keeps sizes. It is read and written channels-last, in packed rows.
+fn spread(m: &mut AllocatorSim, mut image: Handle, sizes: &[usize]) -> Handle {
+    image.layout = image.layout.channels_last();
+    let image = packed(m, image);
+    let [batch, .., channels] = image.layout.shape[..] else { return image };
+    let shape = [&[batch], sizes, &[channels]].concat();
+    let mut output = m.allocate_packed(&shape, image.dtype);
+    m.release(image);
+    output.layout = output.layout.channels_first();
+    output
 }
 
 /// The weight's gradient of `[x, weight, gradient]` as Burn composes it without tuning: a convolution of images whose batch

@@ -4,32 +4,22 @@
 //! outputs that reuse the first inputs, if those have no other references; the second one the bytes of its workspace. The
 //! others are about the threads of a CPU. Convolutions have their rules in [`conv`].
 
-use burn_ir::{CustomOpIr, ScalarIr, TensorIr};
+use burn_ir::{CustomOpIr, ScalarIr};
 
-use super::conv;
+use super::{conv, views::packed};
 use crate::allocator_sim::{AllocatorSim, Handle};
 
 pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
     match (op.id.as_str(), &op.inputs[..], &op.outputs[..]) {
         ("conv2d", [input, weight], [out]) => conv::forward(m, [input, weight], None, out),
-        ("conv2d_input_backward", [gradient, weight], [out]) => match is_strided(gradient, out) {
-            true => conv::strided_input_backward(m, [gradient, weight], out),
-            false => conv::input_backward(m, [gradient, weight], false, out),
-        },
+        ("conv2d_input_backward", [gradient, weight], [out]) => {
+            conv::input_backward(m, [gradient, weight], out);
+        }
         ("conv2d_weight_backward", [input, gradient], [out]) => {
             conv::weight_backward(m, [input, gradient], scalar(op, 1), out);
         }
         _ => kernel(m, op),
     }
-}
-
-/// Whether a convolution moves its window by more than one pixel. The operation does not tell, but images of at most half
-/// the size do.
-fn is_strided(gradient: &TensorIr, input: &TensorIr) -> bool {
-    gradient.shape[2..]
-        .iter()
-        .zip(&input.shape[2..])
-        .any(|(output, input)| *input > 1 && output * 2 <= input + 1)
 }
 
 /// A number that the operation was recorded with.
@@ -54,14 +44,4 @@ fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
     }
     let workspace = (scalar(op, 1) > 0).then(|| m.workspace(scalar(op, 1)));
     m.release_all(workspace.into_iter().chain(read.into_iter().flatten()));
-}
-
-/// `into_contiguous`: the tensor itself, or a packed copy in its place.
-pub(super) fn packed(m: &mut AllocatorSim, input: Handle) -> Handle {
-    if input.layout.is_contiguous() {
-        return input;
-    }
-    let copy = m.allocate_packed(&input.layout.shape.clone(), input.dtype);
-    m.release(input);
-    copy
 }

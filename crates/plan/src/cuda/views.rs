@@ -70,3 +70,13 @@ pub(super) fn row_major(m: &mut AllocatorSim, handle: &Handle) -> Handle {
         m.allocate(&handle.layout.shape.clone(), handle.dtype)
     }
 }
+
+/// `into_contiguous`: the tensor itself, or a packed copy in its place.
+pub(super) fn packed(m: &mut AllocatorSim, input: Handle) -> Handle {
+    if input.layout.is_contiguous() {
+        return input;
+    }
+    let copy = m.allocate_packed(&input.layout.shape.clone(), input.dtype);
+    m.release(input);
+    copy
+}
