@@ -8,6 +8,11 @@
 
 #![cfg(feature = "cuda")]
 
+mod lstm;
 mod tensor;
 
+pub use lstm::{
+    LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps, lstm_backward, lstm_forward,
+    lstm_input_backward,
+};
 pub use tensor::GpuTensor;
