@@ -6,21 +6,21 @@ use burn_backend::{DType, bf16, f16};
 
 /// The sizes of a run.
 #[derive(Clone, Debug)]
-pub struct Case {
-    pub batch: usize,
-    pub all_steps: usize,
-    pub features: usize,
-    pub units: usize,
-    pub steps: Range<usize>,
+pub(crate) struct Case {
+    pub(crate) batch: usize,
+    pub(crate) all_steps: usize,
+    pub(crate) features: usize,
+    pub(crate) units: usize,
+    pub(crate) steps: Range<usize>,
     /// The format of products.
-    pub dtype: DType,
+    pub(crate) dtype: DType,
 }
 
 /// Values between −1 and 1, the same in each run.
-pub struct Noise(pub u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    pub fn values(&mut self, count: usize) -> Vec<f64> {
+    pub(crate) fn values(&mut self, count: usize) -> Vec<f64> {
         let mut next = || {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // As inputs in 32 bits.
@@ -31,7 +31,7 @@ impl Noise {
 }
 
 /// The value, rounded to a format of 16 bits.
-pub fn rounded(value: f64, dtype: DType) -> f64 {
+pub(crate) fn rounded(value: f64, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => f16::from_f64(value).to_f64(),
         DType::BF16 => bf16::from_f64(value).to_f64(),
@@ -44,29 +44,29 @@ fn all_rounded(values: Vec<f64>, dtype: DType) -> Vec<f64> {
 }
 
 /// The inputs of a forward pass.
-pub struct Forward {
-    pub input: Vec<f64>,
-    pub bias: Vec<f64>,
-    pub hidden: Vec<f64>,
-    pub cell: Vec<f64>,
+pub(crate) struct Forward {
+    pub(crate) input: Vec<f64>,
+    pub(crate) bias: Vec<f64>,
+    pub(crate) hidden: Vec<f64>,
+    pub(crate) cell: Vec<f64>,
     /// `[4U, I]`.
-    pub input_weight: Vec<f64>,
+    pub(crate) input_weight: Vec<f64>,
     /// `[4U, U]`.
-    pub recurrent_weight: Vec<f64>,
+    pub(crate) recurrent_weight: Vec<f64>,
 }
 
 /// The results of a forward pass.
-pub struct Forwarded {
-    pub gates: Vec<f64>,
+pub(crate) struct Forwarded {
+    pub(crate) gates: Vec<f64>,
     /// `[B, k, U]`.
-    pub outputs: Vec<f64>,
-    pub hidden: Vec<f64>,
-    pub cell: Vec<f64>,
+    pub(crate) outputs: Vec<f64>,
+    pub(crate) hidden: Vec<f64>,
+    pub(crate) cell: Vec<f64>,
 }
 
 impl Forwarded {
     /// Writes the outputs into those of the whole sequence.
-    pub fn place_outputs(&self, case: &Case, whole: &mut [f64]) {
+    pub(crate) fn place_outputs(&self, case: &Case, whole: &mut [f64]) {
         let (count, units) = (case.steps.len(), case.units);
         for row in 0..case.batch {
             let of_run = &self.outputs[row * count * units..][..count * units];
@@ -85,7 +85,7 @@ fn transposed(matrix: &[f64], rows: usize, columns: usize) -> Vec<f64> {
 }
 
 impl Forward {
-    pub fn random(case: &Case) -> Self {
+    pub(crate) fn random(case: &Case) -> Self {
         let Case { batch, all_steps, features, units, dtype, .. } = *case;
         let weights = |seed, inner: usize| {
             let scale = 1.0 / (inner as f64).sqrt();
@@ -104,16 +104,16 @@ impl Forward {
     }
 
     /// The input weights, `[I, 4U]`.
-    pub fn of_input(&self, case: &Case) -> Vec<f64> {
+    pub(crate) fn of_input(&self, case: &Case) -> Vec<f64> {
         transposed(&self.input_weight, 4 * case.units, case.features)
     }
 
     /// The recurrent weights, `[U, 4U]`.
-    pub fn recurrent(&self, case: &Case) -> Vec<f64> {
+    pub(crate) fn recurrent(&self, case: &Case) -> Vec<f64> {
         transposed(&self.recurrent_weight, 4 * case.units, case.units)
     }
 
-    pub fn run(&self, case: &Case) -> Forwarded {
+    pub(crate) fn run(&self, case: &Case) -> Forwarded {
         let Case { batch, all_steps, features, units, ref steps, dtype } = *case;
         let product = |weight: &[f64], from: &[f64]| -> f64 {
             weight.iter().zip(from).map(|(weight, from)| weight * rounded(*from, dtype)).sum()
@@ -148,7 +148,7 @@ impl Forward {
     }
 
     /// Writes the input gradient of `gates` into that of the whole sequence.
-    pub fn place_input_gradient(&self, case: &Case, gates: &[f64], whole: &mut [f64]) {
+    pub(crate) fn place_input_gradient(&self, case: &Case, gates: &[f64], whole: &mut [f64]) {
         let Case { batch, all_steps, features, units, ref steps, dtype } = *case;
         for (row, step) in (0..batch).flat_map(|row| (0..steps.len()).map(move |step| (row, step))) {
             let gates = &gates[(row * steps.len() + step) * 4 * units..][..4 * units];
@@ -162,24 +162,24 @@ impl Forward {
 }
 
 /// The inputs of a backward pass.
-pub struct Backward {
-    pub gates: Vec<f64>,
+pub(crate) struct Backward {
+    pub(crate) gates: Vec<f64>,
     /// The gradients of all outputs, and of the state after the last step.
-    pub outputs: Vec<f64>,
-    pub hidden: Vec<f64>,
-    pub cell: Vec<f64>,
+    pub(crate) outputs: Vec<f64>,
+    pub(crate) hidden: Vec<f64>,
+    pub(crate) cell: Vec<f64>,
 }
 
 /// The results of a backward pass.
-pub struct Backwarded {
-    pub gates: Vec<f64>,
-    pub previous: Vec<f64>,
-    pub hidden: Vec<f64>,
-    pub cell: Vec<f64>,
+pub(crate) struct Backwarded {
+    pub(crate) gates: Vec<f64>,
+    pub(crate) previous: Vec<f64>,
+    pub(crate) hidden: Vec<f64>,
+    pub(crate) cell: Vec<f64>,
 }
 
 impl Backward {
-    pub fn random(case: &Case, gates: Vec<f64>) -> Self {
+    pub(crate) fn random(case: &Case, gates: Vec<f64>) -> Self {
         let outputs = Noise(11).values(case.batch * case.all_steps * case.units);
         Self {
             // Gates in 32 bits.
@@ -190,7 +190,7 @@ impl Backward {
         }
     }
 
-    pub fn run(&self, case: &Case, forward: &Forward) -> Backwarded {
+    pub(crate) fn run(&self, case: &Case, forward: &Forward) -> Backwarded {
         let Case { batch, units, .. } = *case;
         let count = case.steps.len();
         let mut made = Backwarded {
