@@ -20,7 +20,7 @@ use crate::tensor::{contiguous, empty, sizes};
 /// It makes up to three launches: the rounding of gates to 16 bits, the product, and its copy to a part of a sequence.
 ///
 /// # Panics
-/// Panics if the shapes do not fit each other.
+/// Panics if the shapes do not fit each other, or if the card has no product in the format.
 pub fn lstm_input_backward<R: CubeRuntime>(
     whole: CubeTensor<R>,
     gates: CubeTensor<R>,
@@ -70,10 +70,15 @@ pub(super) fn project<R: CubeRuntime>(
 }
 
 /// Writes the product of two matrices of one format to `to`.
+///
+/// # Panics
+/// Panics if the card has no product in the format: 16 bits without tensor cores, as on sm_61, need more shared memory than
+/// there is.
 fn multiply<R: CubeRuntime>(left: CubeTensor<R>, right: CubeTensor<R>, to: CubeTensor<R>) {
     let dtype = to.dtype;
+    let format = left.dtype;
     matmul(left, right, Some(to), MatmulStrategy::Cube, dtype)
-        .expect("the product without tensor cores takes all shapes and floats");
+        .unwrap_or_else(|error| panic!("this card has no product of matrices in {format:?}: {error}"));
 }
 
 /// The tensor itself, if nobody else holds it, or its copy.
