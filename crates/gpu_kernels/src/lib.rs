@@ -22,6 +22,8 @@ mod dropout;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
+pub mod lstm;
+#[cfg(feature = "cuda")]
 pub mod norm;
 #[cfg(feature = "cuda")]
 pub mod optimizer_step;
@@ -47,4 +49,4 @@ pub use partial_sums::partial_sums;
 #[cfg(feature = "cuda")]
 pub use sequence::{place_steps, zeros};
 #[cfg(feature = "cuda")]
-pub use tensor::{GpuRuntime, GpuTensor};
+pub use tensor::{GpuRuntime, GpuTensor, contiguous};

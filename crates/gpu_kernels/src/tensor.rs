@@ -16,8 +16,8 @@ pub(crate) fn empty<R: CubeRuntime>(like: &CubeTensor<R>, shape: &[usize], dtype
     CubeTensor::new_contiguous(like.client.clone(), like.device.clone(), shape, handle, dtype)
 }
 
-/// The tensor as contiguous rows without padding. Padded, permuted and broadcast tensors are copied.
-pub(crate) fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+/// The tensor as contiguous rows without padding. Padded, permuted and broadcast tensors are copied, in one launch.
+pub fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     into_contiguous(tensor)
 }
 

@@ -2,6 +2,7 @@ use burn::tensor::Tensor;
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 
+use super::on_gpu;
 use crate::{
     any_tensor::{AnyTensor, ranked},
     cast::cast,
@@ -13,7 +14,7 @@ use crate::{
 /// Weights in the layout of the kernels' products.
 #[derive(Debug)]
 pub struct LstmMatrix {
-    /// The panels of the matrix for our own kernels, or the matrix for Burn's operations.
+    /// The panels of the matrix for our own kernels on the CPU, or the matrix.
     factor: AnyTensor,
     /// Its rows and columns are the features of the input and of the output of the product.
     pub(super) sizes: Panelled,
@@ -48,23 +49,24 @@ impl LstmMatrix {
         let factor = match kernels {
             // 16 bits are a storage format on the CPU: the matrix is rounded to it and widened again.
             Kernels::Cpu => in_panels(cast(narrow, DType::F32, kernels), sizes, panels).into(),
-            Kernels::Gpu | Kernels::Composed => tensor(narrow).into(),
+            Kernels::Gpu => on_gpu::contiguous(tensor(narrow)).into(),
+            Kernels::Composed => tensor(narrow).into(),
         };
         Self { factor, sizes, dtype }
     }
 
-    /// The panels, for our own kernels.
+    /// The panels, for our own kernels on the CPU.
     ///
     /// # Panics
-    /// Panics if the matrix was made for Burn's operations.
+    /// Panics if the matrix was made for others.
     pub(super) fn panels(&self) -> Tensor<1> {
         ranked(self.factor.clone())
     }
 
-    /// The tensor, for Burn's operations.
+    /// The tensor, for Burn's operations and for our own kernels on a GPU.
     ///
     /// # Panics
-    /// Panics if the matrix was made for our own kernels.
+    /// Panics if the matrix was made for our own kernels on the CPU.
     pub(super) fn tensor(&self) -> Tensor<2> {
         ranked(self.factor.clone())
     }

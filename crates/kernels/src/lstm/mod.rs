@@ -9,6 +9,7 @@ mod composed;
 mod forward;
 mod input;
 mod matrix;
+mod on_gpu;
 mod run;
 
 use std::ops::Range;
@@ -30,7 +31,8 @@ pub fn lstm_forward(
 ) -> LstmSteps {
     let made = match kernels {
         Kernels::Cpu => forward::own(start, of_input, recurrent),
-        Kernels::Gpu | Kernels::Composed => composed::forward(start, of_input, recurrent),
+        Kernels::Gpu => on_gpu::forward(start, of_input, recurrent),
+        Kernels::Composed => composed::forward(start, of_input, recurrent),
     };
     // The gates are rounded to this format already, so that backward computes the same cells again.
     LstmSteps { gates: made.gates.map(|gates| cast(gates, recurrent.dtype, kernels)), ..made }
@@ -38,10 +40,11 @@ pub fn lstm_forward(
 
 /// Goes backward through the steps of a run. `recurrent` is the matrix whose transpose forward multiplied by.
 pub fn lstm_backward(end: LstmEnd, recurrent: &LstmMatrix, kernels: Kernels) -> LstmGradients {
-    let end = LstmEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
+    let widened = |end: LstmEnd| LstmEnd { gates: cast(end.gates, DType::F32, kernels), ..end };
     match kernels {
-        Kernels::Cpu => backward::own(end, recurrent),
-        Kernels::Gpu | Kernels::Composed => composed::backward(end, recurrent),
+        Kernels::Cpu => backward::own(widened(end), recurrent),
+        Kernels::Gpu => on_gpu::backward(end, recurrent),
+        Kernels::Composed => composed::backward(widened(end), recurrent),
     }
 }
 
@@ -56,7 +59,8 @@ pub fn lstm_input_backward(
 ) -> Tensor<3> {
     match kernels {
         Kernels::Cpu => input::backward(whole, gates, steps, of_input),
-        Kernels::Gpu | Kernels::Composed => {
+        Kernels::Gpu => on_gpu::input_backward(whole, gates, steps, of_input),
+        Kernels::Composed => {
             let [batch, count, width] = gates.dims();
             let gates = cast(gates.reshape([batch * count, width]), of_input.dtype, kernels);
             let features = whole.dims()[2];

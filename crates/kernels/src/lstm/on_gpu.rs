@@ -1,0 +1,134 @@
+//! The custom operations around a GPU's LSTM: all steps of a run in one launch.
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use burn_backend::DType;
+
+use super::{
+    matrix::LstmMatrix,
+    run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps},
+};
+use crate::{
+    any_tensor::{AnyTensor, ranked},
+    custom_op::CustomOp,
+    gpu::{self, on_gpu},
+};
+
+/// The matrix with its rows in order.
+pub(super) fn contiguous(matrix: Tensor<2>) -> Tensor<2> {
+    let outputs = vec![(matrix.dims().to_vec(), matrix.dtype())];
+    let operation = CustomOp { name: "contiguous", inputs: vec![matrix.into()], outputs, in_place: 1 };
+    gpu::one(on_gpu!(operation, 0, |inputs| {
+        inputs.into_iter().map(oomph_gpu_kernels::contiguous).collect()
+    }))
+}
+
+/// Runs the steps. Outputs are written into the tensor of the sequence, if there is one; gates and state are new.
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
+    let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
+    let [batch, all_steps, features] = input.dims();
+    let (units, count, dtype) = (recurrent.sizes.inner, steps.len(), recurrent.dtype);
+    let state = (vec![batch, units], DType::F32);
+    let writes = !matches!(outputs, LstmOutputs::Known);
+    let of_outputs = writes.then(|| (vec![batch, all_steps, units], dtype));
+    let of_gates = keeps_gates.then(|| (vec![batch, count, 4 * units], dtype));
+    // Gates in 32 bits overwrite the product of inputs and weights.
+    let is_product_kept = keeps_gates && dtype == DType::F32;
+    let product = if is_product_kept { 0 } else { batch * count * 4 * units };
+    let is_copied = count < all_steps || input.dtype() != dtype;
+    let copy = if is_copied { words(batch * count * features, dtype) } else { 0 };
+    let there = outputs.there().map(AnyTensor::from);
+    let in_place = usize::from(there.is_some());
+    let inputs = [input.into(), bias.into(), hidden.into(), cell.into()].into_iter();
+    let matrices = [of_input, recurrent].map(|matrix| matrix.tensor().into());
+    let operation = CustomOp {
+        name: "lstm_forward",
+        inputs: there.into_iter().chain(inputs).chain(matrices).collect(),
+        outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
+        in_place,
+    };
+    let made = on_gpu!(operation, product + copy, |inputs| {
+        let mut inputs = inputs;
+        let read = gpu::listed(inputs.split_off(in_place));
+        let outputs = match inputs.pop() {
+            Some(there) => oomph_gpu_kernels::lstm::LstmOutputs::There(there),
+            None if writes => oomph_gpu_kernels::lstm::LstmOutputs::New,
+            None => oomph_gpu_kernels::lstm::LstmOutputs::Known,
+        };
+        let [input, bias, hidden, cell, of_input, recurrent] = read;
+        let state = [hidden, cell];
+        let start = oomph_gpu_kernels::lstm::LstmStart { input, steps, bias, state, outputs, keeps_gates };
+        let made = oomph_gpu_kernels::lstm::lstm_forward(start, of_input, recurrent);
+        made.output.into_iter().chain(made.gates).chain(made.state).collect()
+    });
+    let mut made = made.into_iter();
+    // The outputs are declared above, with these ranks.
+    let mut next = || made.next().expect("the operation has the outputs that it declares");
+    let output = writes.then(|| ranked(next()));
+    let gates = keeps_gates.then(|| ranked(next()));
+    LstmSteps { output, gates, state: [ranked(next()), ranked(next())] }
+}
+
+/// Goes back through the steps. The gradients of gates of 32 bits overwrite the gates.
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
+    let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
+    let [hidden_gradient, cell_gradient] = after;
+    let dims @ [batch, count, _] = gates.dims();
+    let units = recurrent.sizes.columns;
+    let state = (vec![batch, units], DType::F32);
+    let of_steps = (vec![batch, count, units], DType::F32);
+    let operation = CustomOp {
+        name: "lstm_backward",
+        in_place: usize::from(gates.dtype() == DType::F32),
+        inputs: vec![
+            gates.into(),
+            hidden.into(),
+            cell.into(),
+            outputs.into(),
+            hidden_gradient.into(),
+            cell_gradient.into(),
+            recurrent.tensor().into(),
+        ],
+        outputs: vec![(dims.to_vec(), DType::F32), of_steps, state.clone(), state],
+    };
+    let cells = batch * count * units;
+    let [gates, previous, hidden, cell] = gpu::outputs(on_gpu!(operation, cells, |inputs| {
+        let [gates, hidden, cell, outputs, hidden_gradient, cell_gradient, recurrent] = gpu::listed(inputs);
+        let (before, after) = ([hidden, cell], [hidden_gradient, cell_gradient]);
+        let end = oomph_gpu_kernels::lstm::LstmEnd { gates, before, steps, outputs, after };
+        let made = oomph_gpu_kernels::lstm::lstm_backward(end, recurrent);
+        let [hidden, cell] = made.state;
+        vec![made.gates, made.previous, hidden, cell]
+    }));
+    LstmGradients { gates: ranked(gates), previous: ranked(previous), state: [hidden, cell].map(ranked) }
+}
+
+/// Writes the input gradient of a run of steps into `whole`: in place, if nobody else holds it.
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+pub(super) fn input_backward(
+    whole: Tensor<3>,
+    gates: Tensor<3>,
+    steps: &Range<usize>,
+    of_input: &LstmMatrix,
+) -> Tensor<3> {
+    let [batch, all_steps, features] = whole.dims();
+    let dtype = whole.dtype();
+    let rows = batch * steps.len();
+    let narrow =
+        if of_input.dtype == DType::F32 { 0 } else { words(rows * of_input.sizes.inner, of_input.dtype) };
+    let product = if steps.len() < all_steps { words(rows * features, dtype) } else { 0 };
+    let rest = [gates.into(), of_input.tensor().into()];
+    let operation = CustomOp::changing("lstm_input_backward", whole, rest, dtype);
+    gpu::one(on_gpu!(operation, narrow + product, |inputs| {
+        let [whole, gates, of_input] = gpu::listed(inputs);
+        vec![oomph_gpu_kernels::lstm::lstm_input_backward(whole, gates, steps, of_input)]
+    }))
+}
+
+/// Elements of `dtype` in words of 32 bits.
+fn words(elements: usize, dtype: DType) -> usize {
+    (elements * dtype.size()).div_ceil(4)
+}
