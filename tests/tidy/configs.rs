@@ -51,7 +51,7 @@ fn every_training_of_the_kernel_grid_can_be_read() {
         assert_eq!(training.devices().split(',').count(), training.cards());
         let file = files.iter().find(|(path, _)| name(path) == training.config);
         let Some((path, text)) = file else {
-            return Some(Finding::new(training.config.clone(), 1, "no such config".into()));
+            return Some(Finding::new(training.config.clone(), 1, "no such config".to_owned()));
         };
         let error = with_sets(Sources::new(ConfigFile::from_text(path, text.clone())), &training.settings)
             .and_then(|it| read(&it))

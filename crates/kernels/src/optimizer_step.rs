@@ -86,6 +86,7 @@ impl SgdStep {
     }
 
     /// One launch.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
     fn apply_on_gpu<const D: usize>(
         self,
         parameter: Tensor<D>,

@@ -25,7 +25,6 @@ pub(super) fn contiguous(matrix: Tensor<2>) -> Tensor<2> {
 }
 
 /// Runs the steps. Outputs are written into the tensor of the sequence, if there is one; gates and state are new.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmMatrix) -> LstmSteps {
     let LstmStart { input, steps, bias, state: [hidden, cell], outputs, keeps_gates } = start;
     let [batch, all_steps, features] = input.dims();
@@ -107,7 +106,6 @@ pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
 }
 
 /// Writes the input gradient of a run of steps into `whole`: in place, if nobody else holds it.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn input_backward(
     whole: Tensor<3>,
     gates: Tensor<3>,

@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// The normalised input plus the addend, in the format `dtype`; rectified if `rectify`.
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn apply(norm: &Norm, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
     let mut rest = Vec::from(norm.vectors());
     match addend {
