@@ -4,6 +4,13 @@
 //! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major.
 //! 16-bit floats are a storage format: values become 32 bits in registers.
 //!
+//! ```
+//! use oomph_gpu_kernels::partial_sums;
+//!
+//! // The gradient of a weight of 64 × 64 kernels, summed over 3,000 pixels: three cubes share the pixels of each tile.
+//! assert_eq!(partial_sums([64, 64, 3, 3], 3000), 3);
+//! ```
+//!
 //! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the feature `cuda` it has no
 //! kernels, only what a plan needs to know of them.
 

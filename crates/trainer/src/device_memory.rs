@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use oomph_engine::watch::Watch;
 
-/// A reading of a GPU's memory pools. It waits for the queued work of the device, so fusion does not join operations
-/// across the reading.
+/// A reading of a GPU's memory pools. It waits for the queued work of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolReading {
     /// Bytes of live tensors and workspaces, padding left out.

@@ -44,8 +44,8 @@ enum Against {
 const RESNET: &str = "
     model = { name = 'resnet18', stem = 'small', width = 8 }
     data = { source = 'digits', workers = 0, last_batch = 'drop' }
-    train = { steps = 5, batch = 16, seed = 0, eval_every = 'never' }
-    optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9, weight_decay = 5e-4 }
+    train = { steps = 8, batch = 16, seed = 0, eval_every = 'never' }
+    optimizer = { name = 'sgd', lr = 5e-3, momentum = 0.9, weight_decay = 5e-4 }
 ";
 
 const LSTM: &str = "

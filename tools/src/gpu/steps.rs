@@ -32,7 +32,7 @@ const CASES: [(&str, &str); 5] = [
     (
         "ResNet-50, 224², bf16",
         "model.name = 'resnet50'
-         data = { source = 'synthetic', height = 224, width = 224, classes = 1000, samples = 256 }
+         data = { source = 'synthetic', height = 224, width = 224, classes = 1000, train_samples = 256, test_samples = 8 }
          memory.precision = 'bf16'
          train.batch = 8",
     ),

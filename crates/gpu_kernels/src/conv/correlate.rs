@@ -1,6 +1,6 @@
 //! The gradient of a convolution's weight: products of the input and the output's gradient, summed over all positions.
 //!
-//! CubeCL's implicit matrix product is wrong for many shapes in cubek 0.3.0-pre.3, with both kinds of tensor-core
+//! CubeCL's implicit matrix product is wrong for many shapes, with both kinds of tensor-core
 //! instructions, and those of the stem among them. So this is a product by tiles of our own, without tensor cores. A few
 //! weights are sums over very many positions: cubes share the positions too, and a second launch adds their partial sums
 //! in a fixed order.

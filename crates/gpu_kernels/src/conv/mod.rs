@@ -31,6 +31,7 @@ fn channels_last(image: GpuTensor) -> GpuTensor {
 /// Panics if the formats differ, or the kernel is larger than the padded image.
 pub fn conv2d(input: GpuTensor, weight: GpuTensor, options: ConvOptions<2>) -> GpuTensor {
     let run = |strategy| conv_forward(input.clone(), weight.clone(), None, options.clone(), strategy);
+    // The implicit product needs tensor cores for the format; the direct convolution takes everything.
     run(ConvStrategy::ImplicitGemm)
         .or_else(|_| run(ConvStrategy::Direct))
         .expect("the direct convolution takes every shape and format")
@@ -68,6 +69,7 @@ fn back_to_input(
     let run = |strategy| {
         conv_data_backward(gradient.clone(), weight.clone(), Shape::from(input), options.clone(), strategy)
     };
+    // The implicit product needs tensor cores for the format; the direct convolution takes everything.
     run(ConvStrategy::ImplicitGemm)
         .or_else(|_| run(ConvStrategy::Direct))
         .expect("the direct convolution takes every shape and format")
@@ -79,7 +81,7 @@ fn of_stride_one(options: &ConvOptions<2>) -> ConvOptions<2> {
 
 /// The gradient of a convolution as that of the same convolution with stride 1, whose other outputs have gradients of zero.
 ///
-/// CubeCL's own gradients of strided 1 × 1 convolutions are wrong in cubek 0.3.0-pre.3 (`tests/conv.rs` finds it).
+/// CubeCL's own gradients of strided 1 × 1 convolutions are wrong (`tests/conv.rs` finds it).
 fn of_every_place(
     gradient: GpuTensor,
     [_, _, height, width]: [usize; 4],

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::{
     layout::{Layout, Product, width},
-    product::{Place, add_products, hand_over, next_cell, put_out, sum_of_slices},
+    product::{SumPlace, add_products, hand_over, next_cell, put_out, sum_of_slices},
     run::{LstmEnd, LstmGradients},
     steps::{address_type, multiprocessors},
 };
@@ -234,7 +234,7 @@ fn backward_steps<G: Float, O: Float, E: Float, N: Size>(
                     let of_slice = (length + comptime!(layout.slices - 1)) / layout.slices;
                     let start = slice * of_slice;
                     let end = (start + of_slice).min(length);
-                    let place = Place { column, factor: 0usize, chunk_start, start, end };
+                    let place = SumPlace { column, factor: 0usize, chunk_start, start, end };
                     add_products::<E, N>(&mut sums, &factor, weights, &place, layout);
                 }
                 if comptime!(!is_one_chunk) {

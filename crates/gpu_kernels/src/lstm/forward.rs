@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::{
     layout::{Layout, Product, width},
-    product::{Place, add_products, hand_over, next_cell, put_out, rounded, sigmoid, sum_of_slices},
+    product::{SumPlace, add_products, hand_over, next_cell, put_out, rounded, sigmoid, sum_of_slices},
     run::{LstmOutputs, LstmStart, LstmSteps},
     steps::{address_type, copied, multiprocessors, project},
 };
@@ -195,7 +195,7 @@ fn forward_steps<E: Float, N: Size>(
             }
             if column < units {
                 let mut sums = Array::<Vector<f32, N>>::new(comptime!(4 * layout.rows));
-                let place = Place { column, factor, chunk_start: 0usize, start, end };
+                let place = SumPlace { column, factor, chunk_start: 0usize, start, end };
                 add_products::<E, N>(&mut sums, &state, weights, &place, layout);
                 hand_over(&sums, &mut shared, layout);
             }

@@ -55,6 +55,7 @@ impl Layout {
         let chunks = chunks.take(if product.has_chunks { 16 } else { 1 });
         let few = chunks.map(|chunk| Self { chunk, ..Self::of(product, 1, 128) });
         many.chain(few).find(|layout| layout.shared_bytes() <= SHARED_BYTES).unwrap_or_else(|| {
+            // Documented: nothing smaller than one row of one step is left to try.
             panic!(
                 "an LSTM of {} units needs more shared memory than a GPU has",
                 product.units * product.width

@@ -36,7 +36,7 @@ pub(super) fn put_out<E: Float, N: Size>(output: Vector<f32, N>, cell: Vector<f3
 
 /// The part of a product that a thread computes.
 #[derive(CubeType)]
-pub(super) struct Place {
+pub(super) struct SumPlace {
     /// The column of vectors.
     pub(super) column: usize,
     /// The first vector of the factor in shared memory.
@@ -55,7 +55,7 @@ pub(super) fn add_products<E: Float, N: Size>(
     sums: &mut Array<Vector<f32, N>>,
     factor: &Shared<[Vector<f32, N>]>,
     weights: &[Vector<E, N>],
-    place: &Place,
+    place: &SumPlace,
     #[comptime] layout: Layout,
 ) {
     // Loads of several rows of the weights are under way at once.
@@ -80,7 +80,7 @@ fn add_product<E: Float, N: Size>(
     sums: &mut Array<Vector<f32, N>>,
     factor: &Shared<[Vector<f32, N>]>,
     weights: &[Vector<E, N>],
-    place: &Place,
+    place: &SumPlace,
     at: usize,
     #[comptime] layout: Layout,
 ) {

@@ -39,8 +39,8 @@ pub fn lstm_input_backward<R: CubeRuntime>(
     };
     multiply(gates, of_input, shaped(product.clone(), &[batch * count, features]));
     if !is_whole {
-        let from = Part { all_steps: count, first_step: 0 };
-        copy_steps(product, from, whole.clone(), Part { all_steps, first_step: steps.start }, count);
+        let from = RunPart { all_steps: count, first_step: 0 };
+        copy_steps(product, from, whole.clone(), RunPart { all_steps, first_step: steps.start }, count);
     }
     whole
 }
@@ -59,8 +59,8 @@ pub(super) fn project<R: CubeRuntime>(
         input
     } else {
         let of_run = empty(&input, &[batch, count, features], dtype);
-        let from = Part { all_steps, first_step: steps.start };
-        copy_steps(input, from, of_run.clone(), Part { all_steps: count, first_step: 0 }, count);
+        let from = RunPart { all_steps, first_step: steps.start };
+        copy_steps(input, from, of_run.clone(), RunPart { all_steps: count, first_step: 0 }, count);
         of_run
     };
     let projected = empty(&of_run, &[batch, count, columns], DType::F32);
@@ -77,6 +77,7 @@ pub(super) fn project<R: CubeRuntime>(
 fn multiply<R: CubeRuntime>(left: CubeTensor<R>, right: CubeTensor<R>, to: CubeTensor<R>) {
     let dtype = to.dtype;
     let format = left.dtype;
+    // Documented: oomph's devices have products in all formats that it trains in.
     matmul(left, right, Some(to), MatmulStrategy::Cube, dtype)
         .unwrap_or_else(|error| panic!("this card has no product of matrices in {format:?}: {error}"));
 }
@@ -88,7 +89,7 @@ pub(super) fn copied<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     }
     let [batch, steps, features] = sizes(&tensor);
     let copy = empty(&tensor, &[batch, steps, features], tensor.dtype);
-    let part = Part { all_steps: steps, first_step: 0 };
+    let part = RunPart { all_steps: steps, first_step: 0 };
     copy_steps(tensor, part, copy.clone(), part, steps);
     copy
 }
@@ -101,7 +102,7 @@ fn of_format<R: CubeRuntime>(tensor: CubeTensor<R>, shape: [usize; 2], dtype: DT
     }
     let [rows, columns] = shape;
     let made = empty(&tensor, &shape, dtype);
-    let part = Part { all_steps: rows, first_step: 0 };
+    let part = RunPart { all_steps: rows, first_step: 0 };
     let sequence = [1, rows, columns];
     copy_steps(shaped(tensor, &sequence), part, shaped(made.clone(), &sequence), part, rows);
     made
@@ -127,7 +128,7 @@ pub(super) fn address_type<'a, R: CubeRuntime>(
 
 /// Where a run lies in a sequence.
 #[derive(Clone, Copy)]
-struct Part {
+struct RunPart {
     all_steps: usize,
     first_step: usize,
 }
@@ -135,9 +136,9 @@ struct Part {
 /// Copies `count` steps of `from` into `to`, in the format of `to`.
 fn copy_steps<R: CubeRuntime>(
     from: CubeTensor<R>,
-    part: Part,
+    part: RunPart,
     to: CubeTensor<R>,
-    to_part: Part,
+    to_part: RunPart,
     count: usize,
 ) {
     let [batch, _, features] = sizes(&from);

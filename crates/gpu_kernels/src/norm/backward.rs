@@ -4,7 +4,7 @@ use cubecl::{ir::ElemType, prelude::*};
 
 use super::{
     Affine, AffineVectors, ChannelAffine,
-    parts::{ChannelPart, Parts},
+    channel_parts::{ChannelPart, Parts},
 };
 use crate::{
     launch::{Output, addresses, cube, element, vector_width},

@@ -5,8 +5,8 @@
 
 mod apply;
 mod backward;
+mod channel_parts;
 mod moments;
-mod parts;
 mod rectify;
 
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};

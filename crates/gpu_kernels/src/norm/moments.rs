@@ -2,7 +2,7 @@ use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
-use super::parts::{ChannelPart, Parts};
+use super::channel_parts::{ChannelPart, Parts};
 use crate::{
     launch::{addresses, cube, element, vector_width},
     reduce::cube_sum,

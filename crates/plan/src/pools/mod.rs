@@ -1,4 +1,4 @@
-//! CubeCL's memory pools of a GPU (cubecl-runtime 0.11.0-pre.3 `memory_management/`): the bytes that they reserve on the
+//! CubeCL's memory pools of a GPU (cubecl-runtime, `memory_management/`): the bytes that they reserve on the
 //! card for a sequence of allocations.
 //!
 //! The rules are the library's, not the library itself: its crate brings a compiler along, which no build for the CPU
@@ -91,6 +91,7 @@ impl PoolSim {
         let left = self.capacity.map(|capacity| capacity.saturating_sub(reserved));
         self.reserve(bytes, Headroom(left)).unwrap_or_else(|CardFull| {
             self.clean_up();
+            // Without a capacity no pool is full.
             self.reserve(bytes, Headroom(None)).expect("without a capacity no pool is full")
         })
     }

@@ -56,6 +56,17 @@ pub(super) fn gpus(device: DeviceName) -> Result<Vec<DeviceInfo>, OpenDeviceErro
     }
 }
 
+/// Checks that the GPU multiplies bf16. CubeCL takes every card with tensor cores for one, and its kernels do not compile.
+pub(super) fn find_bf16(device: DeviceName, index: usize) -> Result<(), OpenDeviceError> {
+    let capabilities = driver(device)?.capabilities;
+    match capabilities.get(index) {
+        Some((major, minor)) if *major < 8 => {
+            Err(OpenDeviceError::NoBf16 { device, major: *major, minor: *minor })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that kernels can be compiled.
 pub(super) fn find_compiler(device: DeviceName) -> Result<(), OpenDeviceError> {
     let tried = COMPILERS.map(|name| load(device, name));

@@ -36,6 +36,18 @@ pub enum OpenDeviceError {
         /// The allocator's reason.
         reason: InstallMemoryPoolsError,
     },
+    /// The GPU has no products of bf16.
+    #[error(
+        "device `{device}` has compute capability {major}.{minor} and no products of bf16, which begin with 8.0"
+    )]
+    NoBf16 {
+        /// The requested device.
+        device: DeviceName,
+        /// Its compute capability.
+        major: i32,
+        /// The second part of that.
+        minor: i32,
+    },
     /// No GPU has that index.
     #[error("device `{device}` does not exist; {}", counted(*count))]
     NoSuchGpu {
@@ -72,6 +84,7 @@ impl OpenDeviceError {
                 )
             }
             Self::Pools { .. } => "remove `memory.pool` to use Burn's default pool layout".into(),
+            Self::NoBf16 { .. } => "set `memory.precision` to `fp16` or `fp32`".into(),
             Self::Driver { .. } => "run `nvidia-smi` for details; restarting the machine may help".into(),
             Self::NoSuchGpu { .. } => {
                 "run `oomph devices` to list the GPUs; `CUDA_VISIBLE_DEVICES` may hide some".into()

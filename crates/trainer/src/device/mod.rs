@@ -11,7 +11,7 @@ pub use open::{
     list_devices, open_device, try_device,
 };
 
-pub(crate) use open::{has_nccl, prepare_pool};
+pub(crate) use open::{find_precision, has_nccl, prepare_pool};
 
 /// The doctor tells what this build can do, so its feature must follow ours.
 const _: () = assert!(oomph_doctor::HAS_CUDA == cfg!(feature = "cuda"));

@@ -1,7 +1,7 @@
 use std::{cell::Cell, sync::Once};
 
 use burn::tensor::{Device, Tensor};
-use oomph_config::DeviceName;
+use oomph_config::{DeviceName, Precision};
 use oomph_core::Bytes;
 use oomph_memory::{Account, ComputePool, charge, keep_freed_memory, on_compute_threads};
 use serde::Serialize;
@@ -52,6 +52,18 @@ pub fn find_device(name: DeviceName) -> Result<(), OpenDeviceError> {
     let DeviceName::Cuda(index) = name else { return Ok(()) };
     let count = gpus(name)?.len();
     if index < count { Ok(()) } else { Err(OpenDeviceError::NoSuchGpu { device: name, count }) }
+}
+
+/// Checks that the device computes in `precision`.
+///
+/// # Errors
+/// [`OpenDeviceError::NoBf16`] for bf16 on a GPU older than compute capability 8.0.
+pub(crate) fn find_precision(name: DeviceName, precision: Precision) -> Result<(), OpenDeviceError> {
+    match (name, precision) {
+        #[cfg(feature = "cuda")]
+        (DeviceName::Cuda(index), Precision::Bf16) => super::cuda::find_bf16(name, index),
+        _ => Ok(()),
+    }
 }
 
 /// A row of `oomph devices`.

@@ -13,7 +13,7 @@ use oomph_memory::{DefaultLimit, ThreadsError};
 
 use super::{Components, Registry, SessionError};
 use crate::{
-    device::{OpenDeviceError, open_device},
+    device::{OpenDeviceError, find_precision, open_device},
     device_memory::install_pool,
 };
 
@@ -56,6 +56,7 @@ fn opened(
         start_threads(config)?;
         let name = config.device.devices[0];
         let device = open_device(name)?;
+        config.device.devices.iter().try_for_each(|name| find_precision(*name, config.memory.precision))?;
         install_pool(&device, config.memory.pool)
             .map_err(|reason| OpenDeviceError::Pools { device: name, reason })?;
         Ok((device, limits(config)))
