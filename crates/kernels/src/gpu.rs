@@ -23,8 +23,8 @@ macro_rules! on_gpu {
                 let outputs: Vec<oomph_gpu_kernels::GpuTensor> = $kernel;
                 outputs.into_iter().map(crate::gpu::output).collect::<Vec<crate::any_tensor::AnyTensor>>()
             }
-            // Only a build with CUDA opens a GPU.
             #[cfg(not(feature = "cuda"))]
+            // Only a build with CUDA opens a GPU.
             unreachable!("a build without CUDA opens no GPU, and only records what one does")
         }
     }};
