@@ -83,7 +83,7 @@ impl OpenDeviceError {
                     "install the CUDA toolkit, which has it, and add the folder of `{library}` to `LD_LIBRARY_PATH`"
                 )
             }
-            Self::Pools { .. } => "remove `memory.pool` to use Burn's default pool layout".into(),
+            Self::Pools { .. } => "remove `memory.pool` to use the default pool layout".into(),
             Self::NoBf16 { .. } => "set `memory.precision` to `fp16` or `fp32`".into(),
             Self::Driver { .. } => "run `nvidia-smi` for details; restarting the machine may help".into(),
             Self::NoSuchGpu { .. } => {
