@@ -15,7 +15,7 @@ use std::{
 pub const PTX: &str = "ptx";
 
 /// The ending of the file of a kernel that did not compile. It holds the compiler's messages, a line
-/// [`SOURCE`], and the kernel's source.
+/// `==== source`, and the kernel's source.
 pub const FAILED: &str = "failed";
 
 /// The line between the compiler's messages and the source.
