@@ -30,6 +30,13 @@ fn build(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--release"]).args(arguments);
+    // `cargo run` sets them for this tool. Build scripts watch them (ring's): a change builds half the tree again.
+    for (name, _) in env::vars_os() {
+        let is_of_run = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_run) {
+            command.env_remove(name);
+        }
+    }
     let status = command.current_dir(oomph_tree::Tree::own().root()).status()?;
     if status.success() { Ok(()) } else { Err(format!("`cargo build {}` fails", arguments.join(" ")).into()) }
 }

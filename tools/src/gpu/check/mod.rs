@@ -1,19 +1,14 @@
-//! Trains on simulated GPUs, whose kernels are computed, and compares the losses of every step with those of the processor.
+//! Trains on simulated GPUs, whose kernels are computed, and compares losses and gradients with those of the processor.
 //!
 //! ```text
 //! cargo xtask gpu check            all cases
 //! cargo xtask gpu check lstm bf16  the cases whose name has one of the words
 //! ```
 
-use std::{
-    error::Error,
-    fs,
-    path::Path,
-    process::{Command, ExitCode},
-    time::Instant,
-};
+mod gradients;
+mod losses;
 
-use serde_json::Value;
+use std::{error::Error, fs, path::Path, process::ExitCode, time::Instant};
 
 use super::Simulation;
 use crate::Outcome;
@@ -39,6 +34,8 @@ enum Against {
     ItsOwnDeviation(f64),
     /// One card of the same machine.
     OneCard(f64),
+    /// The processor's gradients of one step: the norm of the difference is this share of their norm at most.
+    Gradients(f64),
 }
 
 const RESNET: &str = "
@@ -62,6 +59,10 @@ const LANGUAGE: &str = "
     optimizer = { name = 'adam', lr = 6e-3 }
 ";
 
+/// The losses of ResNets differ widely after more steps in 16 bits, on the processor too.
+const FEW_STEPS_FP16: &[&str] = &["memory.precision=fp16", "train.steps=3", "optimizer.lr=1e-3"];
+const FEW_STEPS_BF16: &[&str] = &["memory.precision=bf16", "train.steps=3", "optimizer.lr=1e-3"];
+
 /// The case of a training on one card.
 const fn case(
     name: &'static str,
@@ -78,13 +79,31 @@ const fn two_cards(name: &'static str, config: &'static str, settings: &'static 
     Case { name, config, cards: "2xT4", devices: "cuda:0,cuda:1", settings, against: Against::OneCard(1e-5) }
 }
 
-const CASES: [Case; 13] = [
+/// A training on four cards, whose losses are those of one.
+const fn four_cards(name: &'static str, config: &'static str, settings: &'static [&'static str]) -> Case {
+    let devices = "cuda:0,cuda:1,cuda:2,cuda:3";
+    Case { name, config, cards: "4xT4", devices, settings, against: Against::OneCard(1e-5) }
+}
+
+/// The gradients of one step in 32 bits. The step is so long that the weights behind it are the gradients.
+const fn gradients(name: &'static str, config: &'static str) -> Case {
+    let settings = &[
+        "train.steps=1",
+        "optimizer.name=sgd",
+        "optimizer.lr=1e6",
+        "optimizer.momentum=0",
+        "optimizer.weight_decay=0",
+    ];
+    case(name, config, "T4", settings, Against::Gradients(1e-3))
+}
+
+const CASES: [Case; 19] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
-    case("resnet fp16", RESNET, "T4", &["memory.precision=fp16"], Against::ItsOwnDeviation(2e-3)),
+    case("resnet fp16", RESNET, "T4", FEW_STEPS_FP16, Against::ItsOwnDeviation(2e-3)),
     case("lstm bf16", LSTM, "A100", &["memory.precision=bf16"], Against::ItsOwnDeviation(2e-3)),
-    case("resnet bf16", RESNET, "A100", &["memory.precision=bf16"], Against::ItsOwnDeviation(5e-3)),
+    case("resnet bf16", RESNET, "A100", FEW_STEPS_BF16, Against::ItsOwnDeviation(5e-3)),
     case("resnet recompute", RESNET, "T4", &["memory.recompute=stages"], Against::Processor(1e-3)),
     case("lstm micro-batches", LSTM, "T4", &["memory.micro_batch=4"], Against::Processor(1e-3)),
     case("lstm Burn's layers", LSTM, "T4", &["memory.lean=false", "train.steps=3"], Against::Processor(1e-3)),
@@ -92,6 +111,16 @@ const CASES: [Case; 13] = [
     two_cards("lstm dp", LSTM, &["device.strategy=dp"]),
     two_cards("lstm model", LSTM, &["device.strategy=model"]),
     two_cards("lstm pipeline", LSTM, &["device.strategy=pipeline", "memory.micro_batch=4"]),
+    four_cards("lstm ddp of 4", LSTM, &["device.strategy=ddp"]),
+    four_cards("resnet model of 4", RESNET, &["device.strategy=model", "train.steps=3"]),
+    four_cards(
+        "resnet pipeline of 4",
+        RESNET,
+        &["device.strategy=pipeline", "memory.micro_batch=4", "train.steps=3"],
+    ),
+    gradients("resnet gradients", RESNET),
+    gradients("lstm gradients", LSTM),
+    gradients("language model gradients", LANGUAGE),
 ];
 
 /// Runs the cases whose name has one of `words`, or all.
@@ -114,94 +143,60 @@ pub(super) fn run(simulation: &Simulation, words: &[String]) -> Outcome {
 }
 
 impl Case {
-    /// The largest difference of losses, as a share.
+    /// The largest difference of losses, or the difference of gradients by norm, as a share.
     fn difference(&self, simulation: &Simulation) -> Result<f64, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
-        let config = folder.path().join("case.toml");
-        fs::write(&config, self.config)?;
-        let train = |devices: &str, settings: &[&str]| {
-            let mut command = simulation.command(&simulation.setup.folder.join("cache"));
-            command.env("CUDA_SIM_CARDS", self.cards).env("CUDA_SIM_MODE", "compute");
-            losses(command, folder.path(), devices, settings)
+        fs::write(folder.path().join("case.toml"), self.config)?;
+        let losses = |devices: &str, settings: &[&str]| {
+            self.train(simulation, folder.path(), devices, settings)?;
+            losses::of(&folder.path().join("run"))
         };
-        let on_gpu = train(self.devices, self.settings)?;
         match self.against {
-            Against::Processor(most) => close(&on_gpu, &train("cpu", self.settings)?, most),
+            Against::Processor(most) => {
+                losses::close(&losses(self.devices, self.settings)?, &losses("cpu", self.settings)?, most)
+            }
             Against::OneCard(most) => {
                 let alone: Vec<&str> =
                     self.settings.iter().copied().filter(|text| !text.starts_with("device.")).collect();
-                close(&on_gpu, &train("cuda:0", &alone)?, most)
+                losses::close(&losses(self.devices, self.settings)?, &losses("cuda:0", &alone)?, most)
             }
             Against::ItsOwnDeviation(more) => {
-                let wide = train("cpu", &[self.settings, &["memory.precision=fp32"]].concat())?;
-                let narrow = train("cpu", self.settings)?;
-                let deviations = shares(&narrow, &wide);
+                let on_gpu = losses(self.devices, self.settings)?;
+                let wide = losses("cpu", &[self.settings, &["memory.precision=fp32"]].concat())?;
+                let deviations = losses::shares(&losses("cpu", self.settings)?, &wide);
                 let largest = deviations.into_iter().fold(0.0, f64::max);
-                close(&on_gpu, &wide, 2.0 * largest + more)
+                losses::close(&on_gpu, &wide, 2.0 * largest + more)
+            }
+            Against::Gradients(most) => {
+                let gradients = |devices: &str| {
+                    self.train(simulation, folder.path(), devices, self.settings)?;
+                    gradients::of(&folder.path().join("run"))
+                };
+                gradients::close(&gradients(self.devices)?, &gradients("cpu")?, most)
             }
         }
     }
-}
 
-/// Trains in `folder` and gives the loss of each step.
-fn losses(
-    mut command: Command,
-    folder: &Path,
-    devices: &str,
-    settings: &[&str],
-) -> Result<Vec<f64>, Box<dyn Error>> {
-    let run = folder.join("run");
-    // Left by the training before.
-    let _ = fs::remove_dir_all(&run);
-    command.args(["train", "--quiet", "--devices", devices, "--config"]).arg(folder.join("case.toml"));
-    command.args(["--set", "run.log_every=1", "--set", "run.save_every=never", "--set"]);
-    command.arg(format!("run.directory={}", run.display()));
-    settings.iter().for_each(|setting| {
-        command.args(["--set", setting]);
-    });
-    let output = command.output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let metrics = fs::read_to_string(run.join("metrics.jsonl"))?;
-    let events: Vec<Value> = metrics.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let steps = events.iter().filter(|event| event["event"] == "step");
-    Ok(steps.filter_map(|event| event["loss"].as_f64()).collect())
-}
-
-/// The largest difference, unless one exceeds what is allowed.
-fn close(found: &[f64], right: &[f64], most: f64) -> Result<f64, Box<dyn Error>> {
-    if found.len() != right.len() || found.is_empty() {
-        return Err(format!("{} losses instead of {}", found.len(), right.len()).into());
-    }
-    let mut largest = 0.0;
-    for (step, share) in shares(found, right).into_iter().enumerate() {
-        if share.is_nan() || share > most {
-            let [found, right] = [found, right].map(|losses| losses[step]);
-            return Err(format!("step {}: loss {found} instead of {right}", step + 1).into());
-        }
-        largest = share.max(largest);
-    }
-    Ok(largest)
-}
-
-/// The differences of losses, as shares.
-fn shares(found: &[f64], right: &[f64]) -> Vec<f64> {
-    found.iter().zip(right).map(|(found, right)| (found / right - 1.0).abs()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_that_differ_are_found() {
-        let right = [2.0, 1.0];
-        let of = |found: &[f64]| close(found, &right, 0.01).map_err(|error| error.to_string());
-        assert!(of(&[2.002, 1.0]).unwrap() < 0.0011);
-        assert_eq!(of(&[2.0, 1.1]).unwrap_err(), "step 2: loss 1.1 instead of 1");
-        assert!(of(&[2.0, f64::NAN]).unwrap_err().contains("NaN"));
-        assert_eq!(of(&[2.0]).unwrap_err(), "1 losses instead of 2");
-        assert!(of(&[]).is_err());
+    /// Trains in `folder/run`.
+    fn train(
+        &self,
+        simulation: &Simulation,
+        folder: &Path,
+        devices: &str,
+        settings: &[&str],
+    ) -> Result<(), Box<dyn Error>> {
+        let run = folder.join("run");
+        // Left by the training before.
+        let _ = fs::remove_dir_all(&run);
+        let mut command = simulation.command(&simulation.setup.folder.join("cache"));
+        command.env("CUDA_SIM_CARDS", self.cards).env("CUDA_SIM_MODE", "compute");
+        command.args(["train", "--quiet", "--devices", devices, "--config"]).arg(folder.join("case.toml"));
+        let directory = format!("run.directory={}", run.display());
+        let own = [&*directory, "run.log_every=1", "run.save_every=never"];
+        own.iter().chain(settings).for_each(|setting| {
+            command.args(["--set", setting]);
+        });
+        let output = command.output()?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
     }
 }
