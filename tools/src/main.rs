@@ -103,9 +103,9 @@ const TOOLS: [Tool; 14] = [
     },
     Tool {
         name: "gpu",
-        arguments: "[--cards LIST] [--memory SIZE] [--mode compute|count] [--faults LIST] [--report FILE] [--log FILE] [--kernels FOLDER] \
-            [--toolkit 12|13] [--oomph PATH] COMMAND …|kernels [--save] [--only WORD] [--jobs N]",
-        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs",
+        arguments: "[--cards LIST] [--memory SIZE] [--mode compute|sectors|count] [--faults LIST] [--report FILE] [--log FILE] [--kernels FOLDER] \
+            [--toolkit 12|13] [--oomph PATH] COMMAND …|kernels [--save] [--only WORD] [--jobs N]|steps [--kernels|--sectors] [--save] [TRAINING …]",
+        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs, `steps` counts launches and bytes of a step",
         run: gpu::run,
     },
     Tool {

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use crate::traffic::Traffic;
+
 /// Counts since the process began.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -22,6 +24,11 @@ pub(crate) struct Counters {
     pub(crate) copies_to_host: AtomicU64,
     pub(crate) bytes_to_host: AtomicU64,
     pub(crate) copies_on_device: AtomicU64,
+    pub(crate) bytes_on_device: AtomicU64,
+    pub(crate) fills: AtomicU64,
+    pub(crate) bytes_filled: AtomicU64,
+    /// Launches of kernels whose text could not be read for the buffers that they access.
+    pub(crate) launches_without_bytes: AtomicU64,
     pub(crate) synchronisations: AtomicU64,
     /// Of kernels that ran: instructions of warps, bytes that they read and wrote.
     pub(crate) warp_instructions: AtomicU64,
@@ -29,7 +36,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_written: AtomicU64,
     /// Of the launches: most bytes of shared memory of a block, fixed and dynamic.
     pub(crate) most_shared_bytes: AtomicU64,
-    kernels: Mutex<BTreeMap<String, u64>>,
+    kernels: Mutex<BTreeMap<String, Traffic>>,
 }
 
 /// Counts of the compiler, which is that of all cards.
@@ -48,12 +55,17 @@ pub(crate) fn count(counter: &AtomicU64) -> u64 {
 impl Counters {
     /// A launch of the kernel of that name; returns how many launches there were.
     pub(crate) fn launch(&self, kernel: &str) -> u64 {
+        self.add(kernel, Traffic { launches: 1, ..Traffic::default() });
+        count(&self.launches)
+    }
+
+    /// What a launch of the kernel of that name moved.
+    pub(crate) fn add(&self, kernel: &str, traffic: Traffic) {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         match kernels.get_mut(kernel) {
-            Some(launches) => *launches += 1,
-            None => drop(kernels.insert(kernel.to_owned(), 1)),
+            Some(all) => *all += traffic,
+            None => drop(kernels.insert(kernel.to_owned(), traffic)),
         }
-        count(&self.launches)
     }
 
     /// A kernel ran to its end.
@@ -63,8 +75,8 @@ impl Counters {
         self.bytes_written.fetch_add(ran.global_bytes_written, Relaxed);
     }
 
-    /// How often each kernel was launched.
-    pub(crate) fn kernels(&self) -> BTreeMap<String, u64> {
+    /// The launches of each kernel.
+    pub(crate) fn kernels(&self) -> BTreeMap<String, Traffic> {
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -106,6 +106,6 @@ mod tests {
         let device = device(Faults { lost_at: Some(1), ..Faults::default() });
         device.launch("only");
         assert_eq!(device.check(), Err(Failure::Unknown));
-        assert_eq!(device.counters.kernels()["only"], 1);
+        assert_eq!(device.counters.kernels()["only"].launches, 1);
     }
 }

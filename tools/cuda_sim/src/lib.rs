@@ -19,12 +19,14 @@
 //! |---|---|---|
 //! | `CUDA_SIM_CARDS` | models, as in `H100`, `T4,A100` or `4xRTX 4090`: see [`card`] | `H100` |
 //! | `CUDA_SIM_MEMORY` | memory of each card, as in `8GiB` | that of the model |
-//! | `CUDA_SIM_MODE` | `compute` runs kernels, `count` only counts them | `compute` |
+//! | `CUDA_SIM_MODE` | `compute` runs kernels, `sectors` records the memory that they touch too, `count` only counts them | `compute` |
 //! | `CUDA_SIM_FAULTS` | faults to inject: see [`faults`] | none |
 //! | `CUDA_SIM_REPORT` | a file that receives the counts of [`report`] when the process ends | none |
 //! | `CUDA_SIM_LOG` | a file that receives a line for each allocation, copy and launch | none |
 //! | `CUDA_SIM_KERNELS` | a folder that receives the PTX of each module, and kernels that do not compile: see [`kernels`] | none |
 //! | `CUDA_SIM_NVRTC` | the compiler behind the watch on it; only where the library is linked as `libnvrtc.so` | none |
+//!
+//! Every launch is counted with the bytes of the buffers that its kernel reads and writes: see [`traffic`].
 //!
 //! # What is not simulated
 //!
@@ -50,3 +52,4 @@ pub mod ptx;
 pub mod ptxas;
 pub mod report;
 mod settings;
+pub mod traffic;

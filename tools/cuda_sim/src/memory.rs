@@ -22,12 +22,20 @@ pub(crate) struct Memory {
     state: Mutex<State>,
 }
 
+/// The allocations by their address.
 #[derive(Debug, Default)]
 struct State {
     used_bytes: u64,
     peak_bytes: u64,
-    /// By address: bytes that the card is charged for.
-    allocations: BTreeMap<u64, u64>,
+    allocations: BTreeMap<u64, Allocation>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Allocation {
+    /// Bytes that the card is charged for.
+    charged: u64,
+    /// Bytes that were asked for.
+    asked: u64,
 }
 
 impl Memory {
@@ -67,14 +75,14 @@ impl Memory {
         let address = map(charged).ok_or(Failure::OutOfMemory)?;
         state.used_bytes = used;
         state.peak_bytes = state.peak_bytes.max(used);
-        state.allocations.insert(address, charged);
+        state.allocations.insert(address, Allocation { charged, asked: bytes });
         Ok(address)
     }
 
     /// Frees an allocation. Returns its bytes.
     pub(crate) fn free(&self, address: u64) -> Result<u64, Failure> {
         let mut state = self.state();
-        let bytes = state.allocations.remove(&address).ok_or(Failure::InvalidValue)?;
+        let bytes = state.allocations.remove(&address).ok_or(Failure::InvalidValue)?.charged;
         state.used_bytes -= bytes;
         unmap(address, bytes);
         Ok(bytes)
@@ -83,16 +91,24 @@ impl Memory {
     /// Whether all these bytes are of one allocation.
     pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
         let state = self.state();
-        let Some((start, length)) = state.allocations.range(..=address).next_back() else { return false };
-        address.checked_add(bytes).is_some_and(|end| end <= start + length)
+        let Some((start, allocation)) = state.allocations.range(..=address).next_back() else { return false };
+        address.checked_add(bytes).is_some_and(|end| end <= start + allocation.charged)
+    }
+
+    /// Bytes from an address to the end of what was asked for with its allocation.
+    pub(crate) fn bytes_from(&self, address: u64) -> Option<u64> {
+        let state = self.state();
+        let (start, allocation) = state.allocations.range(..=address).next_back()?;
+        (start + allocation.asked).checked_sub(address).filter(|bytes| *bytes > 0)
     }
 }
 
 impl oomph_ptx::GlobalMemory for Memory {
     fn allocation(&self, address: u64) -> Option<(u64, u64)> {
         let state = self.state();
-        let (start, bytes) = state.allocations.range(..=address).next_back()?;
-        (address < start + bytes).then_some((*start, start + bytes))
+        let (start, allocation) = state.allocations.range(..=address).next_back()?;
+        let end = start + allocation.charged;
+        (address < end).then_some((*start, end))
     }
 }
 
@@ -125,6 +141,10 @@ mod tests {
         assert_eq!(memory.allocate(7 * MIB, None), Err(Failure::OutOfMemory));
         let second = memory.allocate(6 * MIB, None).unwrap();
         assert!(memory.contains(second, 6 * MIB) && !memory.contains(second, 6 * MIB + 1));
+        assert_eq!(
+            [memory.bytes_from(first + MIB), memory.bytes_from(first + 3 * MIB)],
+            [Some(2 * MIB), None]
+        );
         assert_eq!(memory.free(first), Ok(4 * MIB));
         assert_eq!(memory.free(first), Err(Failure::InvalidValue));
         assert_eq!(memory.used_and_peak(), (6 * MIB, 10 * MIB));

@@ -9,6 +9,8 @@ pub(crate) struct Module {
     pub(crate) kernels: Vec<Kernel>,
     /// What runs, where kernels run.
     pub(crate) code: Option<Arc<oomph_ptx::Module>>,
+    /// The buffers that each kernel accesses; none where the text uses what is not understood.
+    accesses: Vec<oomph_ptx::KernelAccesses>,
 }
 
 /// A kernel and what its launch must obey.
@@ -30,15 +32,24 @@ impl Module {
     /// nothing would be the fastest of all.
     pub(crate) fn load(text: &str, capability: (i32, i32)) -> Result<Self, Failure> {
         let kernels = kernels_for(text, capability)?;
+        let accesses = oomph_ptx::accesses(text).unwrap_or_else(|error| {
+            machine().log.line(format_args!("a module's buffers are not known: {error}"));
+            Vec::new()
+        });
         if machine().settings.mode == Mode::Count {
-            return Ok(Self { kernels, code: None });
+            return Ok(Self { kernels, code: None, accesses });
         }
         let code = oomph_ptx::Module::parse(text).map_err(|error| {
             eprintln!("cuda-sim: cannot run a kernel: {error}");
             machine().log.line(format_args!("refused a module: {error}"));
             Failure::InvalidPtx
         })?;
-        Ok(Self { kernels, code: Some(Arc::new(code)) })
+        Ok(Self { kernels, code: Some(Arc::new(code)), accesses })
+    }
+
+    /// The buffers that a kernel accesses, if its text is understood.
+    pub(crate) fn accesses(&self, kernel: &str) -> Option<&oomph_ptx::KernelAccesses> {
+        self.accesses.iter().find(|accesses| accesses.name == kernel)
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     device::Device,
     machine::{Machine, if_started},
+    traffic::Traffic,
 };
 
 /// What a process asked of the simulated machine.
@@ -23,7 +24,7 @@ pub struct Report {
 }
 
 /// What a process asked of a card.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CardReport {
     /// The name of the model.
     pub name: String,
@@ -65,8 +66,16 @@ pub struct CardReport {
     pub bytes_read: u64,
     /// Bytes that running kernels wrote to the card's memory.
     pub bytes_written: u64,
-    /// Launches by kernel.
-    pub kernels: BTreeMap<String, u64>,
+    /// Bytes copied within the card: each is read and written.
+    pub bytes_on_device: u64,
+    /// How often memory was filled with a value.
+    pub fills: u64,
+    /// Bytes filled.
+    pub bytes_filled: u64,
+    /// Launches whose buffers are not known. Their bytes are missing.
+    pub launches_without_bytes: u64,
+    /// Launches and bytes by kernel.
+    pub kernels: BTreeMap<String, Traffic>,
 }
 
 impl CardReport {
@@ -95,6 +104,10 @@ impl CardReport {
             warp_instructions: read(&counters.warp_instructions),
             bytes_read: read(&counters.bytes_read),
             bytes_written: read(&counters.bytes_written),
+            bytes_on_device: read(&counters.bytes_on_device),
+            fills: read(&counters.fills),
+            bytes_filled: read(&counters.bytes_filled),
+            launches_without_bytes: read(&counters.launches_without_bytes),
             kernels: counters.kernels(),
         }
     }

@@ -21,10 +21,11 @@ pub(crate) struct Settings {
     pub(crate) nvrtc: Option<PathBuf>,
 }
 
-/// Whether kernels run.
+/// Whether kernels run, and whether the sectors that they touch are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Compute,
+    Sectors,
     Count,
 }
 
@@ -32,8 +33,9 @@ impl Mode {
     fn parse(text: &str) -> Result<Self, SettingError> {
         match text {
             "compute" => Ok(Self::Compute),
+            "sectors" => Ok(Self::Sectors),
             "count" => Ok(Self::Count),
-            _ => Err(SettingError::new("CUDA_SIM_MODE", text, "`compute` or `count`")),
+            _ => Err(SettingError::new("CUDA_SIM_MODE", text, "`compute`, `sectors` or `count`")),
         }
     }
 }
@@ -134,6 +136,7 @@ mod tests {
     #[test]
     fn kernels_run_or_are_counted() {
         assert_eq!(Mode::parse("count").unwrap(), Mode::Count);
+        assert_eq!(Mode::parse("sectors").unwrap(), Mode::Sectors);
         assert!(Mode::parse("fake").unwrap_err().to_string().contains("CUDA_SIM_MODE: `fake`"));
     }
 

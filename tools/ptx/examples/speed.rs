@@ -76,6 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             parameters: &[&start.to_ne_bytes()],
             memory: &memory,
             threads: 1,
+            sectors: None,
         };
         let mut best = f64::INFINITY;
         for _ in 0..5 {
@@ -102,6 +103,7 @@ fn product(memory: &One, start: u64) -> Result<(), Box<dyn std::error::Error>> {
         parameters: &[&matrix(0), &matrix(1), &matrix(2), &size, &size],
         memory,
         threads: 1,
+        sectors: None,
     })?;
     let nanoseconds = begin.elapsed().as_nanos() as f64;
     println!("product of 256 × 256: {:.1} ms", nanoseconds / 1e6);

@@ -1,6 +1,8 @@
 //! Runs the kernels of a PTX module on the processor, so that what a CUDA backend compiles can be computed and checked on
 //! a machine without a GPU.
 //!
+//! [`accesses`] says which buffers a kernel reads and writes, without running it.
+//!
 //! [`Module::parse`] reads PTX as NVIDIA's compiler writes it and refuses what it cannot execute; [`Kernel::run`] runs a
 //! grid of blocks. Warps run in lockstep: every instruction is a loop over 32 lanes, which compiles to vector
 //! instructions.
@@ -39,6 +41,7 @@
 //!     parameters: &[&start.to_ne_bytes()],
 //!     memory: &memory,
 //!     threads: 1,
+//!     sectors: None,
 //! })?;
 //! assert_eq!(data[63], 64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,16 +55,20 @@
 //! - Blocks of a grid do not wait for each other: a kernel that spins until another block has written may never end.
 //! - Clock registers count nanoseconds since the launch, whatever the clock rate of a device.
 
+mod accesses;
 mod decode;
 mod error;
 mod exec;
 mod number;
 mod parse;
 mod program;
+mod sectors;
 
 use std::ops::{Add, AddAssign};
 
+pub use accesses::{Access, KernelAccesses, accesses};
 pub use error::{ExecError, LaunchFault, PtxError};
+pub use sectors::Sectors;
 
 use decode::Layout;
 use exec::Arena;
@@ -192,6 +199,8 @@ pub struct Launch<'a> {
     pub memory: &'a dyn GlobalMemory,
     /// Blocks that run at the same time.
     pub threads: usize,
+    /// What is told of each access to global memory, if anything: a run takes many times as long.
+    pub sectors: Option<&'a Sectors>,
 }
 
 /// Which addresses are allocated. Global addresses are addresses of this process.

@@ -14,7 +14,7 @@
 //! the processor; with `--mode count` they are only counted.
 //!
 //! - [`check`] trains on simulated GPUs and on the processor, and compares the losses.
-//! - [`steps`] counts what a step asks of a GPU.
+//! - [`steps`] counts what a step asks of a GPU, and the bytes that its kernels move.
 //! - [`kernels`] compiles the kernels of all configs for several cards.
 
 mod check;

@@ -10,7 +10,7 @@ use std::{
     thread::available_parallelism,
 };
 
-use oomph_ptx::ExecError;
+use oomph_ptx::{Access, ExecError, KernelAccesses, Sectors};
 
 use super::put;
 use crate::{
@@ -21,12 +21,15 @@ use crate::{
     kernels::{self, PTX},
     machine::{current, machine},
     ptx::{Kernel, Module},
+    settings::Mode,
+    traffic::{self, Traffic},
 };
 
 /// A kernel that was asked of a module.
 struct Function {
     kernel: Kernel,
     code: Option<Arc<oomph_ptx::Module>>,
+    accesses: Option<KernelAccesses>,
     /// The dynamic shared memory that it may have.
     most_dynamic_bytes: AtomicI32,
 }
@@ -69,7 +72,12 @@ extern "C" fn cuModuleGetFunction(
         let kernel = module.kernels.iter().find(|kernel| kernel.name.as_bytes() == name.to_bytes());
         let kernel = kernel.ok_or(Failure::NotFound)?.clone();
         let most = SHARED_BYTES - kernel.shared_bytes as i32;
-        let made = Function { kernel, code: module.code.clone(), most_dynamic_bytes: AtomicI32::new(most) };
+        let made = Function {
+            code: module.code.clone(),
+            accesses: module.accesses(&kernel.name).cloned(),
+            most_dynamic_bytes: AtomicI32::new(most),
+            kernel,
+        };
         put(function, Box::leak(Box::new(made)))
     });
     answer(found)
@@ -144,6 +152,7 @@ impl Launch {
     /// Runs the kernel, if kernels run. A failure ends the context.
     fn run(&self, device: &Device, function: &Function, parameters: *const *const u8) {
         let name = &function.kernel.name;
+        let sectors = (machine().settings.mode == Mode::Sectors).then(Sectors::default);
         let Some(kernel) = function.code.as_ref().and_then(|code| code.kernel(name)) else { return };
         let parameters: Vec<&[u8]> = kernel
             .parameters()
@@ -159,9 +168,22 @@ impl Launch {
             parameters: &parameters,
             memory: &device.memory,
             threads: available_parallelism().map_or(1, usize::from),
+            sectors: sectors.as_ref(),
         });
         match ran {
-            Ok(ran) => device.counters.ran(ran),
+            Ok(ran) => {
+                device.counters.ran(ran);
+                if let Some(sectors) = sectors {
+                    device.counters.add(
+                        name,
+                        Traffic {
+                            sector_bytes_read: sectors.read_bytes(),
+                            sector_bytes_written: sectors.written_bytes(),
+                            ..Traffic::default()
+                        },
+                    );
+                }
+            }
             Err(error) => {
                 eprintln!("cuda-sim: {error}");
                 machine().log.line(format_args!("failed: {error}"));
@@ -172,6 +194,22 @@ impl Launch {
             }
         }
     }
+}
+
+/// Counts the bytes of the buffers that a launch accesses.
+fn count_bytes(device: &Device, function: &Function, parameters: *const *const u64) {
+    let Some(accesses) = &function.accesses else {
+        count(&device.counters.launches_without_bytes);
+        return;
+    };
+    let is_used = |access: &Access| access.is_read || access.is_written;
+    let pointer = |(index, access): (usize, &Access)| {
+        // SAFETY: the caller passes a pointer to the value of each parameter, and one through which the kernel reads or
+        // writes has 8 bytes.
+        is_used(access).then(|| unsafe { (*parameters.add(index)).read_unaligned() })
+    };
+    let pointers: Vec<_> = accesses.parameters.iter().enumerate().map(pointer).collect();
+    device.counters.add(&function.kernel.name, traffic::of_launch(&device.memory, accesses, &pointers));
 }
 
 #[unsafe(no_mangle)]
@@ -199,6 +237,7 @@ extern "C" fn cuLaunchKernel(
         let shared_bytes = function.kernel.shared_bytes + u64::from(shared_bytes);
         device.counters.most_shared_bytes.fetch_max(shared_bytes, Relaxed);
         device.launch(name);
+        count_bytes(device, function, parameters.cast_const().cast());
         launch.run(device, function, parameters.cast_const().cast());
         Ok(())
     }))
@@ -212,7 +251,8 @@ mod tests {
 
     fn check(grid: [u32; 3], block: [u32; 3], shared_bytes: u32, most_threads: Option<u32>) -> bool {
         let kernel = Kernel { name: "k".into(), most_threads, shared_bytes: 0 };
-        let function = Function { kernel, code: None, most_dynamic_bytes: AtomicI32::new(SHARED_BYTES) };
+        let function =
+            Function { kernel, code: None, accesses: None, most_dynamic_bytes: AtomicI32::new(SHARED_BYTES) };
         Launch { grid, block, shared_bytes }.check(find("T4").unwrap(), &function).is_ok()
     }
 

@@ -108,6 +108,11 @@ fn count_to_host(device: &Device, bytes: usize) {
     sleep(device.faults.copy_delay);
 }
 
+fn count_on_device(device: &Device, bytes: usize) {
+    count(&device.counters.copies_on_device);
+    device.counters.bytes_on_device.fetch_add(bytes as u64, Relaxed);
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpyHtoDAsync_v2(
     target: u64,
@@ -144,7 +149,7 @@ extern "C" fn cuMemcpyDtoHAsync_v2(
 extern "C" fn cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, _stream: *mut c_void) -> c_int {
     answer(current().and_then(|device| {
         check(device, target, bytes).and_then(|()| check(device, source, bytes))?;
-        count(&device.counters.copies_on_device);
+        count_on_device(device, bytes);
         // SAFETY: the card has both.
         unsafe { (target as *mut u8).copy_from(source as *const u8, bytes) };
         Ok(())
@@ -155,6 +160,8 @@ extern "C" fn cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, _stre
 extern "C" fn cuMemsetD8Async(target: u64, value: u8, bytes: usize, _stream: *mut c_void) -> c_int {
     answer(current().and_then(|device| {
         check(device, target, bytes)?;
+        count(&device.counters.fills);
+        device.counters.bytes_filled.fetch_add(bytes as u64, Relaxed);
         // SAFETY: the card has these bytes.
         unsafe { (target as *mut u8).write_bytes(value, bytes) };
         Ok(())
@@ -207,7 +214,7 @@ impl Copy2d {
         match (from_host, to_host) {
             (true, _) => count_to_device(device, self.width * self.height),
             (false, true) => count_to_host(device, self.width * self.height),
-            (false, false) => drop(count(&device.counters.copies_on_device)),
+            (false, false) => count_on_device(device, self.width * self.height),
         }
         for row in 0..self.height {
             let from = source as usize + row * self.source_pitch;

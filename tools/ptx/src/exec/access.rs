@@ -7,8 +7,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::lanes::{LANES, Lanes, lanes_of};
-use crate::GlobalMemory;
 use crate::program::Space;
+use crate::{GlobalMemory, Sectors};
 
 /// Memory that belongs to the interpreter: shared and local memory, and the data of a module.
 pub(crate) struct Arena {
@@ -77,6 +77,8 @@ pub(crate) struct Windows<'m> {
     pub(crate) local_bytes: u64,
     /// The allocation of the last access.
     pub(crate) recent: (u64, u64),
+    /// What is told of accesses to global memory.
+    pub(crate) sectors: Option<&'m Sectors>,
 }
 
 /// How the addresses of all lanes lie to each other.

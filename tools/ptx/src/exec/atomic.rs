@@ -8,7 +8,7 @@ use crate::number::half::{Bf16, F16, Half};
 use crate::number::{minmax, rounding};
 use crate::program::{AtomicKind, AtomicType, HalfKind, Int, MemoryOp};
 
-fn size(ty: AtomicType) -> usize {
+pub(super) fn size(ty: AtomicType) -> usize {
     match ty {
         AtomicType::Int(Int::U16 | Int::S16) | AtomicType::Half(_) => 2,
         AtomicType::Int(Int::U32 | Int::S32) | AtomicType::F32 | AtomicType::HalfPair(_) => 4,

@@ -48,6 +48,7 @@ impl<'l> Worker<'l> {
             local: local.address(),
             local_bytes: local_bytes as u64,
             recent: (0, 0),
+            sectors: launch.sectors,
         };
         let started = Instant::now();
         let warp = |index: usize| {

@@ -3,7 +3,7 @@
 use super::access::{Checked, Fault, Windows};
 use super::lanes::{LANES, Lanes, lanes_of, vectorised};
 use super::registers::Registers;
-use super::{atomic, movement, phase};
+use super::{atomic, movement, phase, touch};
 use crate::Executed;
 use crate::program::{Address, Code, MemoryOp, Slot, Space, Word};
 
@@ -24,6 +24,9 @@ pub(super) struct Machine<'m, 'l> {
 pub(super) fn execute(machine: Machine<'_, '_>, op: MemoryOp) -> Result<bool, Fault> {
     let Machine { r, windows, code, executed, mask, blend } = machine;
     let lanes = u64::from(mask.count_ones());
+    if windows.sectors.is_some() {
+        touch::note(r, windows, op, mask);
+    }
     let counted = |space| if matches!(space, Space::Global | Space::Generic) { lanes } else { 0 };
     match op {
         MemoryOp::Load { address, bytes, sign, to } => {

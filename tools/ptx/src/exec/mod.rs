@@ -18,6 +18,7 @@ mod phase;
 mod registers;
 mod shared_matrix;
 mod splits;
+mod touch;
 mod warp;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

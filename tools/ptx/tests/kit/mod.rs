@@ -61,6 +61,7 @@ pub(crate) fn launch(kernel: &Kernel, size: &Size, arguments: &[Argument]) -> Re
         parameters: &parameters,
         memory: &memory,
         threads: 2,
+        sectors: None,
     })
 }
 
