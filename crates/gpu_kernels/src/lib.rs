@@ -15,6 +15,8 @@
 //! kernels, only what a plan needs to know of them.
 
 #[cfg(feature = "cuda")]
+mod batches;
+#[cfg(feature = "cuda")]
 mod cache;
 #[cfg(feature = "cuda")]
 mod cast;

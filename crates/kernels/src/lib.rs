@@ -58,6 +58,6 @@ pub use differentiable::{SecondOutput, differentiable};
 pub use dropout::{DropoutMask, dropped};
 pub use host::DeviceError;
 pub use kernels::Kernels;
-pub use optimizer_step::{AdamStep, SgdStep};
+pub use optimizer_step::{AdamStep, AdamStepped, AdamTensors, SgdStep, SgdStepped, SgdTensors};
 pub use sequence::{place_steps, zeros};
 pub use storage::Storage;
