@@ -32,6 +32,7 @@ mod dropout;
 mod launch;
 #[cfg(feature = "cuda")]
 pub mod lstm;
+mod lstm_units;
 #[cfg(feature = "cuda")]
 pub mod norm;
 #[cfg(feature = "cuda")]
@@ -54,6 +55,7 @@ pub use compilations::{compiled_kernels, count_compiled_kernels};
 pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
 #[cfg(feature = "cuda")]
 pub use dropout::{DropoutMask, dropped};
+pub use lstm_units::MOST_LSTM_UNITS;
 pub use partial_sums::partial_sums;
 #[cfg(feature = "cuda")]
 pub use sequence::{place_steps, zeros};
