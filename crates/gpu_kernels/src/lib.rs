@@ -29,6 +29,8 @@ pub mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod dropout;
 #[cfg(feature = "cuda")]
+pub mod gradients;
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 pub mod lstm;
@@ -44,6 +46,7 @@ mod reduce;
 mod sequence;
 #[cfg(feature = "cuda")]
 mod tensor;
+mod tensor_sums;
 
 #[cfg(feature = "cuda")]
 pub use cache::keep_compiled_kernels;
@@ -61,3 +64,4 @@ pub use partial_sums::partial_sums;
 pub use sequence::{place_steps, zeros};
 #[cfg(feature = "cuda")]
 pub use tensor::{GpuRuntime, GpuTensor, contiguous};
+pub use tensor_sums::tensor_sums;

@@ -35,6 +35,7 @@ mod differentiable;
 mod dropout;
 mod flex_tensor;
 mod gpu;
+pub mod gradients;
 pub mod graph;
 mod host;
 mod interleave;
