@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use oomph_config::Clip;
 use oomph_engine::clip::clip;
-use oomph_model::{AnyTensor, Named};
+use oomph_model::{AnyTensor, Kernels, Named};
 
 use crate::{compare::Comparison, golden::Golden};
 
@@ -16,7 +16,7 @@ const PARAMETERS: [&str; 3] = ["a", "b", "c"];
 fn gradients_are_bounded_as_by_torch() {
     let check = |case: &str, limit| {
         let golden = Golden::open("clip");
-        let clipped = clip(gradients(&golden), limit);
+        let clipped = clip(gradients(&golden), limit, Kernels::Cpu);
         let mut comparison = Comparison::new(format!("clip {case}"), TOLERANCE);
         for name in PARAMETERS {
             let expected = golden.get(&format!("{case}.{name}"));
@@ -34,7 +34,7 @@ fn gradients_are_bounded_as_by_torch() {
 fn gradients_below_every_limit_do_not_change_by_a_bit() {
     let golden = Golden::open("clip");
     for limit in [Clip::GlobalNorm(100.0), Clip::Norm(100.0), Clip::Value(100.0)] {
-        for (name, gradient) in clip(gradients(&golden), limit) {
+        for (name, gradient) in clip(gradients(&golden), limit, Kernels::Cpu) {
             let before = golden.get(&format!("grad.{name}")).floats();
             assert_eq!(gradient.to_host().unwrap(), before, "{name} with {limit:?}");
         }
@@ -45,7 +45,7 @@ fn gradients_below_every_limit_do_not_change_by_a_bit() {
 fn gradients_of_zeros_stay_zeros() {
     for limit in [Clip::GlobalNorm(1.0), Clip::Norm(1.0), Clip::Value(1.0)] {
         let zeros = Named::from([("a".to_owned(), AnyTensor::zeros(&[3, 4], &Device::flex()))]);
-        assert_eq!(clip(zeros, limit)["a"].to_host().unwrap(), [0.0; 12], "{limit:?}");
+        assert_eq!(clip(zeros, limit, Kernels::Cpu)["a"].to_host().unwrap(), [0.0; 12], "{limit:?}");
     }
 }
 

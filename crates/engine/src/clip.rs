@@ -2,17 +2,21 @@
 
 use burn::tensor::Tensor;
 use oomph_config::Clip;
+use oomph_kernels::{
+    Kernels,
+    gradients::{Factor, sum_of_squares},
+};
 use oomph_model::{AnyTensor, Named};
 
-use crate::gradients::each;
+use crate::gradients::{each, listed, scaled};
 
-/// Clips gradients on the device, without reading anything back to the host.
+/// Clips gradients on the device of `kernels`, without reading anything back to the host.
 ///
 /// - By value: each element is clamped to ±limit.
 /// - By tensor norm: each tensor is scaled by min(1, limit / (norm + 1e-6)), where norm is the L2 norm of the tensor.
 /// - By global norm (Pascanu et al. 2013, arXiv:1211.5063): all tensors are scaled by one such factor, where norm is
 ///   the L2 norm of all gradients as one vector. PyTorch's `clip_grad_norm_` does the same.
-pub fn clip(gradients: Named<AnyTensor>, clip: Clip) -> Named<AnyTensor> {
+pub fn clip(gradients: Named<AnyTensor>, clip: Clip, kernels: Kernels) -> Named<AnyTensor> {
     match clip {
         Clip::Value(limit) => each(gradients, |gradient| gradient.clamp(limit as f32)),
         Clip::Norm(limit) => each(gradients, |gradient| {
@@ -20,10 +24,9 @@ pub fn clip(gradients: Named<AnyTensor>, clip: Clip) -> Named<AnyTensor> {
             gradient.scale_by(factor)
         }),
         Clip::GlobalNorm(limit) => {
-            let squares = gradients.values().map(|gradient| gradient.clone().sum_of_squares());
-            let Some(total) = squares.reduce(|sum, square| sum + square) else { return gradients };
-            let factor = factor(total, limit);
-            each(gradients, |gradient| gradient.scale_by(factor.clone()))
+            let total = sum_of_squares(&listed(&gradients), kernels);
+            let Some(total) = total else { return gradients };
+            scaled(gradients, Factor::Element(factor(total, limit)), kernels)
         }
     }
 }
@@ -37,17 +40,23 @@ pub(crate) fn clip_parts<E>(
     parts: Vec<Named<AnyTensor>>,
     limit: Clip,
     is_split: bool,
+    kernels: Kernels,
     mut read: impl FnMut(AnyTensor) -> Result<f32, E>,
 ) -> Result<Vec<Named<AnyTensor>>, E> {
     let (Clip::GlobalNorm(limit), true) = (limit, is_split) else {
-        return Ok(parts.into_iter().map(|gradients| clip(gradients, limit)).collect());
+        return Ok(parts.into_iter().map(|gradients| clip(gradients, limit, kernels)).collect());
     };
     let mut squares = 0.0;
-    for gradient in parts.iter().flat_map(Named::values) {
-        squares += f64::from(read(gradient.clone().sum_of_squares().into())?);
+    // A GPU computes one sum: each read waits for it.
+    let groups = parts.iter().map(listed).flat_map(|gradients| match kernels {
+        Kernels::Gpu => vec![gradients],
+        Kernels::Cpu | Kernels::Composed => gradients.into_iter().map(|gradient| vec![gradient]).collect(),
+    });
+    for sum in groups.filter_map(|gradients| sum_of_squares(&gradients, kernels)) {
+        squares += f64::from(read(sum.into())?);
     }
     let factor = (limit / (squares.sqrt() + 1e-6)).min(1.0) as f32;
-    Ok(parts.into_iter().map(|gradients| each(gradients, |gradient| gradient.scale(factor))).collect())
+    Ok(parts.into_iter().map(|gradients| scaled(gradients, Factor::Number(factor), kernels)).collect())
 }
 
 /// min(1, limit / (√squares + 1e-6)). The 1e-6 prevents a division by zero for a gradient of zeros.

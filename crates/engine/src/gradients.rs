@@ -1,3 +1,8 @@
+use oomph_core::{Account, charge};
+use oomph_kernels::{
+    Kernels,
+    gradients::{Factor, scale_on_gpu},
+};
 use oomph_model::{AnyTensor, Named};
 
 /// Adds the gradients of one more micro-batch to `sum`. A gradient that only one of both maps has stays as it is.
@@ -18,4 +23,21 @@ pub(crate) fn accumulate(sum: &mut Named<AnyTensor>, more: Named<AnyTensor>) {
 /// Applies `change` to every gradient.
 pub(crate) fn each(gradients: Named<AnyTensor>, change: impl Fn(AnyTensor) -> AnyTensor) -> Named<AnyTensor> {
     gradients.into_iter().map(|(name, gradient)| (name, change(gradient))).collect()
+}
+
+/// Every gradient times `factor`.
+pub(crate) fn scaled(gradients: Named<AnyTensor>, factor: Factor, kernels: Kernels) -> Named<AnyTensor> {
+    if kernels == Kernels::Gpu {
+        let (names, tensors): (Vec<_>, Vec<_>) = gradients.into_iter().unzip();
+        return names.into_iter().zip(scale_on_gpu(tensors, factor)).collect();
+    }
+    match factor {
+        Factor::Number(number) => each(gradients, |gradient| gradient.scale(number)),
+        Factor::Element(element) => each(gradients, |gradient| gradient.scale_by(element.clone())),
+    }
+}
+
+/// All gradients, in the order of names.
+pub(crate) fn listed(gradients: &Named<AnyTensor>) -> Vec<&AnyTensor> {
+    charge(Account::Host, || gradients.values().collect())
 }

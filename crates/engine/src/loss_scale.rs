@@ -1,8 +1,11 @@
 //! Dynamic loss scaling, for training in fp16.
 
 use burn::tensor::Tensor;
+use oomph_kernels::{Kernels, gradients};
 use oomph_model::{AnyTensor, Named};
 use serde::{Deserialize, Serialize};
+
+use crate::gradients::listed;
 
 /// The factor that fp16 training multiplies the loss by before backward.
 ///
@@ -96,8 +99,8 @@ impl LossScale {
 }
 
 /// One element on the device: 0 if all gradients are finite, else NaN. `None` without gradients.
-pub fn zero_if_finite(gradients: &Named<AnyTensor>) -> Option<Tensor<1>> {
-    gradients.values().map(|gradient| gradient.clone().zero_if_finite()).reduce(|sum, one| sum + one)
+pub fn zero_if_finite(gradients: &Named<AnyTensor>, kernels: Kernels) -> Option<Tensor<1>> {
+    gradients::zero_if_finite(&listed(gradients), kernels)
 }
 
 #[cfg(test)]
@@ -212,7 +215,7 @@ mod tests {
                 let gradient = AnyTensor::floats(values.to_vec(), &shape, &Device::flex());
                 let fine = AnyTensor::zeros(&[3], &Device::flex());
                 let gradients = Named::from([("a".to_owned(), fine.clone()), ("b".to_owned(), gradient), ("c".to_owned(), fine)]);
-                let check = zero_if_finite(&gradients).expect("there are gradients");
+                let check = zero_if_finite(&gradients, Kernels::Cpu).expect("there are gradients");
                 AnyTensor::from(check).to_host().expect("the CPU does not fail")[0].is_finite()
             };
             prop_assert!(check(&values));

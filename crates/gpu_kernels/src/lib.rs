@@ -15,6 +15,8 @@
 //! kernels, only what a plan needs to know of them.
 
 #[cfg(feature = "cuda")]
+mod batches;
+#[cfg(feature = "cuda")]
 mod cache;
 #[cfg(feature = "cuda")]
 mod cast;
@@ -27,9 +29,12 @@ pub mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod dropout;
 #[cfg(feature = "cuda")]
+pub mod gradients;
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 pub mod lstm;
+mod lstm_units;
 #[cfg(feature = "cuda")]
 pub mod norm;
 #[cfg(feature = "cuda")]
@@ -41,6 +46,7 @@ mod reduce;
 mod sequence;
 #[cfg(feature = "cuda")]
 mod tensor;
+mod tensor_sums;
 
 #[cfg(feature = "cuda")]
 pub use cache::keep_compiled_kernels;
@@ -52,8 +58,10 @@ pub use compilations::{compiled_kernels, count_compiled_kernels};
 pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
 #[cfg(feature = "cuda")]
 pub use dropout::{DropoutMask, dropped};
+pub use lstm_units::MOST_LSTM_UNITS;
 pub use partial_sums::partial_sums;
 #[cfg(feature = "cuda")]
 pub use sequence::{place_steps, zeros};
 #[cfg(feature = "cuda")]
 pub use tensor::{GpuRuntime, GpuTensor, contiguous};
+pub use tensor_sums::tensor_sums;

@@ -1,16 +1,13 @@
 //! Optimizer steps over many tensors in few launches. Each overwrites the tensors that it changes.
 
-use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::{
-    launch::{THREADS, addresses, cube, length, owned, vector_width},
+    batches::{Batch, Kind, batches, position},
+    launch::{addresses, cube, owned},
     tensor::contiguous,
 };
-
-/// Tensors of a launch, at most. The kernel has a branch for each, and the compiler takes its time for each.
-const AT_ONCE: usize = 16;
 
 /// A step of stochastic gradient descent, as in PyTorch's `SGD`:
 ///
@@ -102,7 +99,7 @@ pub struct AdamStepped<R: CubeRuntime> {
 /// Takes the step for all `tensors`, which are on one device. Parameters and velocities overwrite the old ones, and the first
 /// velocity the gradient, where nobody else holds those; otherwise they are copied before.
 ///
-/// One launch for each 16 tensors whose elements are a multiple of 4, and for each 16 others; those with a velocity apart from
+/// One launch for each 48 tensors whose elements are a multiple of 4, and for each 48 others; those with a velocity apart from
 /// those without. None beside these, if nothing is copied.
 pub fn sgd_step<R: CubeRuntime>(step: Sgd, tensors: Vec<SgdTensors<R>>) -> Vec<SgdStepped<R>> {
     let has_momentum = step.momentum != 0.0;
@@ -127,7 +124,7 @@ pub fn sgd_step<R: CubeRuntime>(step: Sgd, tensors: Vec<SgdTensors<R>>) -> Vec<S
 /// Takes the step for all `tensors`, which are on one device. Parameters and moments overwrite the old ones, where nobody else
 /// holds those; otherwise they are copied before.
 ///
-/// One launch for each 16 tensors whose elements are a multiple of 4, and for each 16 others. None beside these, if nothing is
+/// One launch for each 48 tensors whose elements are a multiple of 4, and for each 48 others. None beside these, if nothing is
 /// copied.
 pub fn adam_step<R: CubeRuntime>(step: Adam, tensors: Vec<AdamTensors<R>>) -> Vec<AdamStepped<R>> {
     let prepared = tensors.into_iter().map(|AdamTensors { parameter, gradient, moments }| AdamTensors {
@@ -144,52 +141,13 @@ pub fn adam_step<R: CubeRuntime>(step: Adam, tensors: Vec<AdamTensors<R>>) -> Ve
     stepped.collect()
 }
 
-/// What tensors of a launch have in common.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
-    has_state: bool,
-    /// Elements that are read at once.
-    width: usize,
-}
-
-impl Kind {
-    fn of<R: CubeRuntime>(parameter: &CubeTensor<R>, has_state: bool) -> Self {
-        // 1 or 4: other widths would only make more launches.
-        let width = if vector_width(length(parameter), &[DType::F32]) == 4 { 4 } else { 1 };
-        Self { has_state, width }
-    }
-}
-
-/// The tensors in batches of one kind, [`AT_ONCE`] at most.
-fn batches<T>(tensors: &[T], kind: impl Fn(&T) -> Kind) -> Vec<Batch<'_, T>> {
-    let mut sorted: Vec<&T> = tensors.iter().collect();
-    sorted.sort_by_key(|one| kind(one));
-    let of_one_kind = sorted.chunk_by(|one, next| kind(one) == kind(next));
-    let batches = of_one_kind.flat_map(|tensors| tensors.chunks(AT_ONCE));
-    batches.map(|tensors| Batch { kind: kind(tensors[0]), tensors: tensors.to_vec() }).collect()
-}
-
-/// The tensors of a launch: at least one.
-struct Batch<'a, T> {
-    kind: Kind,
-    tensors: Vec<&'a T>,
-}
-
-impl<T> Batch<'_, T> {
-    /// Cubes for tensors of these lengths, one tensor after the other.
-    fn cubes<R: CubeRuntime>(&self, parameter: impl Fn(&T) -> &CubeTensor<R>) -> CubeCount {
-        let of_one = |one: &&T| (length(parameter(one)) / self.kind.width).div_ceil(THREADS as usize);
-        CubeCount::new_1d(self.tensors.iter().map(of_one).sum::<usize>() as u32)
-    }
-}
-
 fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
     let Sgd { lr, weight_decay, momentum, share, nesterov } = step;
-    let width = batch.kind.width;
-    let tensors = batch.tensors.iter().map(|one| {
+    let grid = batch.grid(1, |one| &one.parameter);
+    let tensors = batch.tensors.iter().zip(&grid.places).map(|(one, place)| {
         let [parameter, gradient] = [&one.parameter, &one.gradient].map(|one| one.clone().into_buffer_arg());
         let velocity = one.velocity.clone().map(CubeTensor::into_buffer_arg);
-        SgdBuffersLaunch::new(parameter, gradient, velocity.into(), length(&one.parameter) / width)
+        SgdBuffersLaunch::new(parameter, gradient, velocity.into(), place.vectors, place.first_cube)
     });
     let parameters: Vec<_> = batch.tensors.iter().map(|one| &one.parameter).collect();
     let scalars = SgdScalarsLaunch::new(lr, weight_decay, momentum, share);
@@ -197,10 +155,10 @@ fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
     unsafe {
         step_sgd::launch_unchecked::<R>(
             &parameters[0].client,
-            batch.cubes(|one| &one.parameter),
+            grid.count(),
             cube(),
             addresses(&parameters),
-            width,
+            batch.kind.width,
             tensors.collect(),
             scalars,
             momentum != 0.0,
@@ -211,12 +169,12 @@ fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
 
 fn launch_adam<R: CubeRuntime>(step: Adam, batch: &Batch<'_, AdamTensors<R>>) {
     let Adam { lr, betas: [beta1, beta2], factor, epsilon, coupled, kept } = step;
-    let width = batch.kind.width;
-    let tensors = batch.tensors.iter().map(|one| {
+    let grid = batch.grid(1, |one| &one.parameter);
+    let tensors = batch.tensors.iter().zip(&grid.places).map(|(one, place)| {
         let [first, second] = &one.moments;
         let [parameter, gradient, first, second] =
             [&one.parameter, &one.gradient, first, second].map(|one| one.clone().into_buffer_arg());
-        AdamBuffersLaunch::new(parameter, gradient, first, second, length(&one.parameter) / width)
+        AdamBuffersLaunch::new(parameter, gradient, first, second, place.vectors, place.first_cube)
     });
     let parameters: Vec<_> = batch.tensors.iter().map(|one| &one.parameter).collect();
     let scalars = AdamScalarsLaunch::new(lr, beta1, beta2, factor, epsilon, coupled, kept);
@@ -224,10 +182,10 @@ fn launch_adam<R: CubeRuntime>(step: Adam, batch: &Batch<'_, AdamTensors<R>>) {
     unsafe {
         step_adam::launch_unchecked::<R>(
             &parameters[0].client,
-            batch.cubes(|one| &one.parameter),
+            grid.count(),
             cube(),
             addresses(&parameters),
-            width,
+            batch.kind.width,
             tensors.collect(),
             scalars,
         );
@@ -240,6 +198,7 @@ struct SgdBuffers<N: Size> {
     gradient: Box<[Vector<f32, N>]>,
     velocity: ComptimeOption<Box<[Vector<f32, N>]>>,
     vectors: usize,
+    first_cube: usize,
 }
 
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -258,18 +217,33 @@ fn step_sgd<N: Size>(
     #[comptime] has_momentum: bool,
     #[comptime] nesterov: bool,
 ) {
-    let mut first = 0usize;
-    #[unroll]
-    for index in 0..tensors.len() {
-        let tensor = tensors.index_mut(index);
-        let cubes = tensor.vectors.div_ceil(CUBE_DIM as usize);
-        if CUBE_POS >= first && CUBE_POS < first + cubes {
-            let at = (CUBE_POS - first) * CUBE_DIM as usize + UNIT_POS as usize;
-            if at < tensor.vectors {
-                tensor.step(at, &step, has_momentum, nesterov);
-            }
+    let count = tensors.len();
+    step_sgd_among(&mut tensors, &step, 0usize, count, has_momentum, nesterov);
+}
+
+/// Takes the step for the cube's tensor, which is among those from `from` to before `to`. A few comparisons find it.
+#[cube]
+fn step_sgd_among<N: Size>(
+    tensors: &mut Sequence<SgdBuffers<N>>,
+    step: &SgdScalars,
+    #[comptime] from: usize,
+    #[comptime] to: usize,
+    #[comptime] has_momentum: bool,
+    #[comptime] nesterov: bool,
+) {
+    if comptime!(to - from == 1) {
+        let tensor = tensors.index_mut(from);
+        let at = position(tensor.first_cube);
+        if at < tensor.vectors {
+            tensor.step(at, step, has_momentum, nesterov);
         }
-        first += cubes;
+    } else {
+        let middle = comptime!((from + to) / 2);
+        if CUBE_POS < tensors.index(middle).first_cube {
+            step_sgd_among(tensors, step, from, middle, has_momentum, nesterov);
+        } else {
+            step_sgd_among(tensors, step, middle, to, has_momentum, nesterov);
+        }
     }
 }
 
@@ -311,6 +285,7 @@ struct AdamBuffers<N: Size> {
     first: Box<[Vector<f32, N>]>,
     second: Box<[Vector<f32, N>]>,
     vectors: usize,
+    first_cube: usize,
 }
 
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -327,18 +302,31 @@ struct AdamScalars {
 /// The cubes have one tensor after the other.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn step_adam<N: Size>(mut tensors: Sequence<AdamBuffers<N>>, step: AdamScalars) {
-    let mut first = 0usize;
-    #[unroll]
-    for index in 0..tensors.len() {
-        let tensor = tensors.index_mut(index);
-        let cubes = tensor.vectors.div_ceil(CUBE_DIM as usize);
-        if CUBE_POS >= first && CUBE_POS < first + cubes {
-            let at = (CUBE_POS - first) * CUBE_DIM as usize + UNIT_POS as usize;
-            if at < tensor.vectors {
-                tensor.step(at, &step);
-            }
+    let count = tensors.len();
+    step_adam_among(&mut tensors, &step, 0usize, count);
+}
+
+/// As [`step_sgd_among`].
+#[cube]
+fn step_adam_among<N: Size>(
+    tensors: &mut Sequence<AdamBuffers<N>>,
+    step: &AdamScalars,
+    #[comptime] from: usize,
+    #[comptime] to: usize,
+) {
+    if comptime!(to - from == 1) {
+        let tensor = tensors.index_mut(from);
+        let at = position(tensor.first_cube);
+        if at < tensor.vectors {
+            tensor.step(at, step);
         }
-        first += cubes;
+    } else {
+        let middle = comptime!((from + to) / 2);
+        if CUBE_POS < tensors.index(middle).first_cube {
+            step_adam_among(tensors, step, from, middle);
+        } else {
+            step_adam_among(tensors, step, middle, to);
+        }
     }
 }
 

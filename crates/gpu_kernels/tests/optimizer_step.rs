@@ -13,7 +13,7 @@ use oomph_gpu_kernels::{
 
 /// Elements of the parameters: more than one launch takes, vectors of four and single elements, one cube and several.
 fn lengths() -> Vec<usize> {
-    (0..19).map(|index| [1, 4, 10, 1024, 1029, 3000, 64][index % 7] + 4 * index).collect()
+    (0..101).map(|index| [1, 4, 10, 1024, 1029, 3000, 64][index % 7] + 4 * index).collect()
 }
 
 fn tensors(seed: u64) -> Vec<Vec<f64>> {
@@ -22,6 +22,10 @@ fn tensors(seed: u64) -> Vec<Vec<f64>> {
         .enumerate()
         .map(|(index, length)| noise(length, seed + 100 * index as u64))
         .collect()
+}
+
+fn squares(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| f64::from((value * value) as f32)).collect()
 }
 
 fn gpu(values: &[f64]) -> GpuTensor {
@@ -74,12 +78,8 @@ fn adam_steps_are_those_of_the_formula() {
     }
     for (coupled, kept) in [(0.0f32, 1.0f32), (0.1, 1.0), (0.0, 0.95)] {
         let step = Adam { lr: 0.01, betas: [0.9, 0.999], factor: 0.25, epsilon: 1e-6, coupled, kept };
-        let squares = |values: Vec<Vec<f64>>| -> Vec<Vec<f64>> {
-            let square = |value: f64| f64::from((value * value) as f32);
-            values.into_iter().map(|values| values.into_iter().map(square).collect()).collect()
-        };
-        let (parameters, gradients) = (tensors(1), tensors(2));
-        let (first, second) = (tensors(3), squares(tensors(4)));
+        let (parameters, gradients, first) = (tensors(1), tensors(2), tensors(3));
+        let second: Vec<_> = tensors(4).iter().map(|values| squares(values)).collect();
         let input = (0..parameters.len()).map(|index| AdamTensors {
             parameter: gpu(&parameters[index]),
             gradient: gpu(&gradients[index]),
@@ -104,6 +104,46 @@ fn adam_steps_are_those_of_the_formula() {
             }
         }
     }
+}
+
+#[test]
+fn a_step_of_many_tensors_equals_the_steps_of_each() {
+    if !has_driver() {
+        return;
+    }
+    // Bit for bit: both have 32 bits.
+    let host = |tensors: Vec<GpuTensor>| tensors.into_iter().map(to_host).collect::<Vec<_>>();
+    let lists = [1, 2, 3].map(tensors);
+    let of = |index: usize| [0, 1, 2].map(|list| gpu(&lists[list][index]));
+    let step = Sgd { lr: 0.1, weight_decay: 0.1, momentum: 0.9, share: 0.75, nesterov: true };
+    let sgd = |indices: &[usize]| {
+        let tensors = indices.iter().map(|index| {
+            let [parameter, gradient, velocity] = of(*index);
+            SgdTensors { parameter, gradient, velocity: (index % 3 != 0).then_some(velocity) }
+        });
+        let stepped = sgd_step(step, tensors.collect());
+        let all = stepped.into_iter().flat_map(|one| std::iter::once(one.parameter).chain(one.velocity));
+        host(all.collect())
+    };
+    let step = Adam { lr: 0.01, betas: [0.9, 0.999], factor: 0.25, epsilon: 1e-6, coupled: 0.1, kept: 0.9 };
+    let adam = |indices: &[usize]| {
+        let tensors = indices.iter().map(|index| {
+            let [parameter, gradient, moment] = of(*index);
+            AdamTensors {
+                parameter,
+                gradient: gradient.clone(),
+                moments: [moment, gpu(&squares(&lists[0][*index]))],
+            }
+        });
+        let stepped = adam_step(step, tensors.collect());
+        host(stepped.into_iter().flat_map(|one| std::iter::once(one.parameter).chain(one.moments)).collect())
+    };
+    let all: Vec<usize> = (0..lists[0].len()).collect();
+    let each = |step: &dyn Fn(&[usize]) -> Vec<Vec<f64>>| {
+        all.iter().flat_map(|index| step(&[*index])).collect::<Vec<_>>()
+    };
+    assert_eq!(sgd(&all), each(&sgd));
+    assert_eq!(adam(&all), each(&adam));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use burn_backend::DType;
 use burn_flex::FlexTensor;
 
 use crate::{
-    any_tensor::AnyTensor,
+    any_tensor::{AnyTensor, ranked},
     blocks::change_part,
     cast::cast,
     custom_op::CustomOp,
@@ -26,15 +26,22 @@ pub fn zeros<const D: usize>(
     if kernels == Kernels::Composed {
         return Tensor::zeros(shape, (&like.device(), dtype));
     }
+    ranked(zeros_by_kernel(&shape, dtype, like, kernels))
+}
+
+/// As [`zeros`], of any rank and by our own `kernels`.
+pub(crate) fn zeros_by_kernel(shape: &[usize], dtype: DType, like: AnyTensor, kernels: Kernels) -> AnyTensor {
     // Burn allocates its zeros on the CPU twice for a moment.
     let outputs = vec![(shape.to_vec(), dtype)];
     let operation = CustomOp { name: "zeros", inputs: vec![like], outputs, in_place: 0 };
     if kernels == Kernels::Gpu {
-        return gpu::one(on_gpu!(operation, 0, |inputs| {
-            vec![oomph_gpu_kernels::zeros(&shape, dtype, &inputs[0])]
+        let [zeros] = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+            vec![oomph_gpu_kernels::zeros(shape, dtype, &inputs[0])]
         }));
+        return zeros;
     }
-    operation.run_one(|_| blank(&shape, dtype))
+    let [zeros] = operation.run(|_| vec![blank(shape, dtype)]);
+    zeros
 }
 
 /// Writes the time steps `part`, `[B, k, F]`, into `whole`, `[B, T, F]`, from step `at` on, in the format of `whole`: in

@@ -1,55 +1,85 @@
 //! Optimizers that update parameters and state in place, by kernels of oomph. They compute as Burn's optimizers do, and
 //! record their state under the same names.
 
-use burn::tensor::{Device, Tensor};
-use burn_optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
-use oomph_kernels::{AdamStep, Kernels, SgdStep};
+use std::collections::BTreeMap;
+
+use burn::tensor::{Device, TensorData, kind::BridgeTensor};
+use burn_optim::{DynOptimizer, DynState, LearningRate, StateSink, StateSource};
+use oomph_kernels::{AdamStep, AdamTensors, Kernels, SgdStep, SgdTensors};
+use oomph_model::AnyTensor;
+
+use super::group::{After, Before, GroupRule};
 
 /// Stochastic gradient descent, by [`SgdStep`]. Each step sets its learning rate.
 #[derive(Clone, Debug)]
 pub(super) struct Sgd {
     pub(super) step: SgdStep,
-    pub(super) kernels: Kernels,
 }
 
 /// The velocity of one parameter, if there is momentum.
 #[derive(Clone, Debug)]
-pub(super) struct SgdState<const D: usize> {
-    velocity: Option<Tensor<D>>,
+struct SgdState {
+    velocity: Option<AnyTensor>,
 }
 
-impl Optimizer for Sgd {
-    type State<const D: usize> = SgdState<D>;
-
-    fn step<const D: usize>(
+impl DynOptimizer for Sgd {
+    fn step_dyn(
         &self,
+        rank: usize,
         lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let velocity = state.and_then(|state| state.velocity);
-        let step = SgdStep { lr, ..self.step };
-        let (tensor, velocity) = step.apply(tensor, grad, velocity, self.kernels);
-        (tensor, Some(SgdState { velocity }))
+        tensor: BridgeTensor,
+        grad: BridgeTensor,
+        state: Option<DynState>,
+    ) -> (BridgeTensor, Option<DynState>) {
+        let [parameter, gradient] = [tensor, grad].map(|tensor| AnyTensor::from_parts(rank, tensor));
+        let velocity = state.and_then(|state| state.downcast::<SgdState>().velocity);
+        let stepped = SgdStep { lr, ..self.step }.apply(SgdTensors { parameter, gradient, velocity });
+        let state = DynState::create(SgdState { velocity: stepped.velocity }, rank);
+        (stepped.parameter.into_parts().1, Some(state))
     }
 
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        SgdState { velocity: state.velocity.map(|velocity| velocity.to_device(device)) }
+    fn to_device_dyn(&self, state: DynState, device: &Device) -> DynState {
+        let rank = state.rank();
+        let velocity = state.downcast::<SgdState>().velocity.map(|velocity| velocity.moved(device));
+        DynState::create(SgdState { velocity }, rank)
     }
-}
 
-// Burn's derive macro emits paths that exist only in its own crate.
-impl<const D: usize> RecordState for SgdState<D> {
-    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        if let Some(velocity) = &self.velocity {
-            out.push_tensor(&join(prefix, "momentum"), "velocity", velocity.clone().into_data());
+    fn state_flatten(&self, prefix: &str, state: &DynState, out: &mut StateSink) {
+        if let Some(velocity) = &state.downcast_ref::<SgdState>().velocity {
+            out.push_tensor(&join(prefix, "momentum"), "velocity", data(velocity));
         }
     }
 
-    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+    fn state_unflatten(
+        &self,
+        rank: usize,
+        prefix: &str,
+        src: &mut StateSource,
+        device: &Device,
+    ) -> Option<DynState> {
         let velocity = src.take_tensor(&join(prefix, "momentum"), "velocity");
-        Some(Self { velocity: velocity.map(|velocity| Tensor::from_data(velocity, device)) })
+        let velocity = velocity.map(|velocity| AnyTensor::from_data(velocity, device));
+        Some(DynState::create(SgdState { velocity }, rank))
+    }
+}
+
+impl GroupRule for Sgd {
+    fn first_state(&self, gradient: &AnyTensor) -> DynState {
+        DynState::create(SgdState { velocity: None }, gradient.rank())
+    }
+
+    fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After> {
+        let tensors = parameters.into_iter().map(|Before { parameter, gradient, state }| SgdTensors {
+            parameter,
+            gradient,
+            velocity: state.downcast::<SgdState>().velocity,
+        });
+        let stepped = SgdStep { lr, ..self.step }.apply_on_gpu(tensors.collect());
+        let after = stepped.into_iter().map(|stepped| {
+            let state = DynState::create(SgdState { velocity: stepped.velocity }, stepped.parameter.rank());
+            After { parameter: stepped.parameter, state }
+        });
+        after.collect()
     }
 }
 
@@ -62,58 +92,114 @@ pub(super) struct Adam {
 
 /// The moments of one parameter.
 #[derive(Clone, Debug)]
-pub(super) struct AdamState<const D: usize> {
+struct AdamState {
+    /// The steps that the parameter took.
     time: usize,
-    moments: [Tensor<D>; 2],
+    moments: [AnyTensor; 2],
 }
 
-impl Optimizer for Adam {
-    type State<const D: usize> = AdamState<D>;
-
-    fn step<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let AdamState { time, moments } = state.unwrap_or_else(|| AdamState {
-            time: 0,
-            moments: [(); 2].map(|()| AdamStep::first_moment(&grad, self.kernels)),
-        });
-        let time = time + 1;
-        let (tensor, moments) = AdamStep { lr, time, ..self.step }.apply(tensor, grad, moments, self.kernels);
-        (tensor, Some(AdamState { time, moments }))
+impl Adam {
+    fn first(&self, gradient: &AnyTensor) -> AdamState {
+        let moments = [(); 2].map(|()| AdamStep::first_moment(gradient, self.kernels));
+        AdamState { time: 0, moments }
     }
 
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        AdamState { moments: state.moments.map(|moment| moment.to_device(device)), ..state }
+    /// The step number `time` of a parameter.
+    fn at(&self, lr: f64, time: usize) -> AdamStep {
+        AdamStep { lr, time, ..self.step }
+    }
+}
+
+impl DynOptimizer for Adam {
+    fn step_dyn(
+        &self,
+        rank: usize,
+        lr: LearningRate,
+        tensor: BridgeTensor,
+        grad: BridgeTensor,
+        state: Option<DynState>,
+    ) -> (BridgeTensor, Option<DynState>) {
+        let [parameter, gradient] = [tensor, grad].map(|tensor| AnyTensor::from_parts(rank, tensor));
+        let state = state.map(DynState::downcast::<AdamState>);
+        let AdamState { time, moments } = state.unwrap_or_else(|| self.first(&gradient));
+        let time = time + 1;
+        let stepped = self.at(lr, time).apply(AdamTensors { parameter, gradient, moments });
+        let state = DynState::create(AdamState { time, moments: stepped.moments }, rank);
+        (stepped.parameter.into_parts().1, Some(state))
+    }
+
+    fn to_device_dyn(&self, state: DynState, device: &Device) -> DynState {
+        let rank = state.rank();
+        let AdamState { time, moments } = state.downcast();
+        DynState::create(AdamState { time, moments: moments.map(|moment| moment.moved(device)) }, rank)
+    }
+
+    fn state_flatten(&self, prefix: &str, state: &DynState, out: &mut StateSink) {
+        let AdamState { time, moments } = state.downcast_ref();
+        let prefix = join(prefix, "momentum");
+        out.push_scalar(&prefix, "time", (*time).into());
+        for (name, moment) in MOMENTS.into_iter().zip(moments) {
+            out.push_tensor(&prefix, name, data(moment));
+        }
+    }
+
+    fn state_unflatten(
+        &self,
+        rank: usize,
+        prefix: &str,
+        src: &mut StateSource,
+        device: &Device,
+    ) -> Option<DynState> {
+        let prefix = join(prefix, "momentum");
+        let time = usize::try_from(src.take_scalar(&prefix, "time")?).ok()?;
+        let mut moment = |name| Some(AnyTensor::from_data(src.take_tensor(&prefix, name)?, device));
+        let [first, second] = MOMENTS;
+        let moments = [moment(first)?, moment(second)?];
+        Some(DynState::create(AdamState { time, moments }, rank))
+    }
+}
+
+impl GroupRule for Adam {
+    fn first_state(&self, gradient: &AnyTensor) -> DynState {
+        DynState::create(self.first(gradient), gradient.rank())
+    }
+
+    /// One operation for all parameters that took as many steps: these have the same corrections.
+    fn step_group(&self, lr: f64, parameters: Vec<Before>) -> Vec<After> {
+        let count = parameters.len();
+        let mut by_time: BTreeMap<usize, Vec<(usize, AdamTensors)>> = BTreeMap::new();
+        for (place, Before { parameter, gradient, state }) in parameters.into_iter().enumerate() {
+            let AdamState { time, moments } = state.downcast();
+            let tensors = AdamTensors { parameter, gradient, moments };
+            by_time.entry(time + 1).or_default().push((place, tensors));
+        }
+        let mut after = Vec::with_capacity(count);
+        for (time, group) in by_time {
+            let (places, tensors): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+            let stepped = self.at(lr, time).apply_on_gpu(tensors);
+            after.extend(places.into_iter().zip(stepped).map(|(place, stepped)| {
+                let state = AdamState { time, moments: stepped.moments };
+                let state = DynState::create(state, stepped.parameter.rank());
+                (place, After { parameter: stepped.parameter, state })
+            }));
+        }
+        after.sort_by_key(|(place, _)| *place);
+        after.into_iter().map(|(_, after)| after).collect()
     }
 }
 
 /// The names of the moments in Burn's record.
 const MOMENTS: [&str; 2] = ["moment_1", "moment_2"];
 
-// Burn's derive macro emits paths that exist only in its own crate.
-impl<const D: usize> RecordState for AdamState<D> {
-    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        let prefix = join(prefix, "momentum");
-        out.push_scalar(&prefix, "time", self.time.into());
-        for (name, moment) in MOMENTS.into_iter().zip(&self.moments) {
-            out.push_tensor(&prefix, name, moment.clone().into_data());
-        }
-    }
-
-    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
-        let prefix = join(prefix, "momentum");
-        let time = usize::try_from(src.take_scalar(&prefix, "time")?).ok()?;
-        let mut moment = |name| Some(Tensor::from_data(src.take_tensor(&prefix, name)?, device));
-        let [first, second] = MOMENTS;
-        Some(Self { time, moments: [moment(first)?, moment(second)?] })
-    }
-}
-
 /// The name of a part of the state.
 fn join(prefix: &str, part: &str) -> String {
     format!("{prefix}.{part}")
+}
+
+/// A copy in host memory.
+///
+/// # Panics
+/// Panics if the device fails: Burn's trait has no errors.
+fn data(tensor: &AnyTensor) -> TensorData {
+    tensor.clone().into_data().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,7 +1,8 @@
 //! Optimizers: those of Burn, `Lion` and `Adafactor`, which Burn lacks and which keep little state, and SGD and
-//! Adam in place on the CPU.
+//! Adam in place by kernels of oomph.
 
 mod adafactor;
+mod group;
 mod in_place;
 mod lion;
 
@@ -19,15 +20,34 @@ use oomph_model::{AnyTensor, Kernels, Named, Stages};
 use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
 
 use adafactor::Adafactor;
+use group::GroupRule;
 use lion::Lion;
 
 /// An optimizer with its state by parameter name.
 ///
-/// It updates one parameter at a time. Burn's `ModuleOptimizer` is not used, since it keys its state by identities that
-/// change with every process.
+/// It updates one parameter at a time; on a GPU, SGD and Adam update all at once. Burn's `ModuleOptimizer` is not used, since
+/// it keys its state by identities that change with every process.
 pub struct Optimizer {
-    rule: Box<dyn DynOptimizer>,
+    rule: Rule,
     states: Named<DynState>,
+}
+
+/// How an optimizer updates parameters.
+enum Rule {
+    /// One after the other.
+    Each(Box<dyn DynOptimizer>),
+    /// All of a device at once.
+    Together(Box<dyn GroupRule>),
+}
+
+impl Rule {
+    /// The rule for one parameter.
+    fn of_one(&self) -> &dyn DynOptimizer {
+        match self {
+            Self::Each(rule) => rule.as_ref(),
+            Self::Together(rule) => rule.as_ref(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Optimizer {
@@ -39,13 +59,31 @@ impl std::fmt::Debug for Optimizer {
 impl Optimizer {
     /// The optimizer of the settings, without state. All `kernels` give the same results.
     pub fn new(settings: &OptimizerSettings, kernels: Kernels) -> Self {
-        let own = (kernels != Kernels::Composed).then(|| rule_in_place(settings, kernels)).flatten();
-        Self { rule: own.unwrap_or_else(|| rule(settings)), states: Named::new() }
+        let rule = match kernels {
+            Kernels::Cpu => sgd(settings)
+                .map(|rule| Box::new(rule) as Box<dyn DynOptimizer>)
+                .or_else(|| Some(Box::new(adam(settings, kernels)?)))
+                .map(Rule::Each),
+            Kernels::Gpu => sgd(settings)
+                .map(|rule| Box::new(rule) as Box<dyn GroupRule>)
+                .or_else(|| Some(Box::new(adam(settings, kernels)?)))
+                .map(Rule::Together),
+            Kernels::Composed => None,
+        };
+        Self { rule: rule.unwrap_or_else(|| Rule::Each(composed(settings))), states: Named::new() }
     }
 
     /// Updates every parameter that has a gradient, with learning rate `lr`.
     pub fn step(&mut self, lr: f64, model: &mut Stages, mut gradients: Named<AnyTensor>) {
         let Self { rule, states } = self;
+        let rule = match rule {
+            Rule::Each(rule) => rule,
+            Rule::Together(rule) => {
+                // A GPU's memory is not this process's: all that is allocated here is host memory.
+                let step = || group::step_together(rule.as_ref(), states, lr, model, gradients);
+                return charge(Account::Host, step);
+            }
+        };
         model.map(&mut |info, parameter| {
             let Some(gradient) = gradients.remove(info.name) else { return parameter };
             let _scope = scope(info.name);
@@ -100,7 +138,7 @@ impl Optimizer {
     /// The state of a parameter. Burn gives access to state tensors only as copies on the host.
     fn leaves(&self, name: &str, state: &DynState) -> StateSink {
         let mut leaves = StateSink::default();
-        self.rule.state_flatten(name, state, &mut leaves);
+        self.rule.of_one().state_flatten(name, state, &mut leaves);
         leaves
     }
 
@@ -116,7 +154,7 @@ impl Optimizer {
         }
         self.states.clear();
         for (name, rank) in record.ranks {
-            let state = self.rule.state_unflatten(rank, &name, &mut source, device);
+            let state = self.rule.of_one().state_unflatten(rank, &name, &mut source, device);
             let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
             self.states.insert(name, state);
         }
@@ -124,34 +162,28 @@ impl Optimizer {
     }
 }
 
-/// The optimizer with a kernel of oomph, if there is one.
-fn rule_in_place(settings: &OptimizerSettings, kernels: Kernels) -> Option<Box<dyn DynOptimizer>> {
-    let OptimizerSettings { weight_decay, .. } = *settings;
-    let adam = |moments: Moments, decoupled| {
-        let betas = [moments.beta1 as f32, moments.beta2 as f32];
-        let epsilon = moments.epsilon as f32;
-        let step = AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 };
-        in_place::Adam { step, kernels }
-    };
-    Some(match settings.kind {
-        OptimizerKind::Sgd { momentum, dampening, nesterov } => Box::new(in_place::Sgd {
-            step: SgdStep {
-                lr: 0.0,
-                weight_decay: weight_decay as f32,
-                momentum: momentum as f32,
-                dampening,
-                nesterov,
-            },
-            kernels,
-        }),
-        OptimizerKind::Adam(moments) if !moments.amsgrad => Box::new(adam(moments, false)),
-        OptimizerKind::AdamW(moments) if !moments.amsgrad => Box::new(adam(moments, true)),
+/// SGD by kernels of oomph, if the settings ask for SGD.
+fn sgd(settings: &OptimizerSettings) -> Option<in_place::Sgd> {
+    let OptimizerKind::Sgd { momentum, dampening, nesterov } = settings.kind else { return None };
+    let (weight_decay, momentum) = (settings.weight_decay as f32, momentum as f32);
+    Some(in_place::Sgd { step: SgdStep { lr: 0.0, weight_decay, momentum, dampening, nesterov } })
+}
+
+/// Adam or AdamW by `kernels` of oomph, if the settings ask for one that these have.
+fn adam(settings: &OptimizerSettings, kernels: Kernels) -> Option<in_place::Adam> {
+    let (moments, decoupled) = match settings.kind {
+        OptimizerKind::Adam(moments) => (moments, false),
+        OptimizerKind::AdamW(moments) => (moments, true),
         _ => return None,
-    })
+    };
+    let betas = [moments.beta1 as f32, moments.beta2 as f32];
+    let (epsilon, weight_decay) = (moments.epsilon as f32, settings.weight_decay);
+    let step = AdamStep { lr: 0.0, betas, epsilon, weight_decay, decoupled, time: 0 };
+    (!moments.amsgrad).then_some(in_place::Adam { step, kernels })
 }
 
 /// The optimizer composed from Burn's operations.
-fn rule(settings: &OptimizerSettings) -> Box<dyn DynOptimizer> {
+fn composed(settings: &OptimizerSettings) -> Box<dyn DynOptimizer> {
     let decay =
         (settings.weight_decay > 0.0).then_some(WeightDecayConfig { penalty: settings.weight_decay as f32 });
     match settings.kind {

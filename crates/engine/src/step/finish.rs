@@ -1,12 +1,13 @@
 //! The end of a step: overflow check, unscaling, clipping, the optimizer.
 
 use oomph_core::{Account, charge, on_device};
+use oomph_kernels::gradients::Factor;
 use oomph_memory::record::track;
 use oomph_model::{AnyTensor, Carried, Named};
 use oomph_timeline::TrackKind;
 
 use super::stepper::Stepper;
-use crate::{EngineError, clip::clip_parts, gradients::each, layout::Layout, loss_scale, watch};
+use crate::{EngineError, clip::clip_parts, gradients::scaled, layout::Layout, loss_scale, watch};
 
 /// The name of the optimizer's work on a device's track.
 const STEP: &str = "step";
@@ -34,8 +35,9 @@ impl Stepper {
             gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
         if let Some(limit) = self.settings.optimizer.clip {
-            let reads = self.executes;
-            gradients = clip_parts(gradients, limit, self.layout.is_split(), |norm| read(norm, reads))?;
+            let (reads, kernels) = (self.executes, self.settings.policy.kernels);
+            gradients =
+                clip_parts(gradients, limit, self.layout.is_split(), kernels, |norm| read(norm, reads))?;
         }
         drop(preparing);
         self.optimize(gradients, lr);
@@ -52,7 +54,9 @@ impl Stepper {
         lr: f64,
     ) -> Result<Option<Vec<Named<AnyTensor>>>, EngineError> {
         let Some(loss_scale) = &mut self.loss_scale else { return Ok(Some(gradients)) };
-        let checks: Vec<_> = gradients.iter().filter_map(loss_scale::zero_if_finite).collect();
+        let kernels = self.settings.policy.kernels;
+        let check = |gradients| loss_scale::zero_if_finite(gradients, kernels);
+        let checks: Vec<_> = gradients.iter().filter_map(check).collect();
         let scale = loss_scale.scale();
         let mut is_finite = true;
         for check in checks {
@@ -65,7 +69,7 @@ impl Stepper {
             return Err(EngineError::LossScale { step: step + 1, scale, lr });
         }
         loss_scale.succeeded();
-        let unscaled = |gradients| each(gradients, |gradient| gradient.scale(scale.recip()));
+        let unscaled = |gradients| scaled(gradients, Factor::Number(scale.recip()), kernels);
         Ok(Some(gradients.into_iter().map(unscaled).collect()))
     }
 

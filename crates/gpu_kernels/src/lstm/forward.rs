@@ -17,8 +17,8 @@ use crate::tensor::{contiguous, empty, sizes};
 /// or whose inputs have another format copies its inputs first, and outputs that somebody else holds are copied too.
 ///
 /// # Panics
-/// Panics if there are no steps, if the card has no product in the format, or if one row's state does not fit into shared
-/// memory, beyond about 5,000 units.
+/// Panics if there are no steps, if the card has no product in the format, or if there are more than
+/// [`MOST_LSTM_UNITS`](crate::MOST_LSTM_UNITS).
 pub fn lstm_forward<R: CubeRuntime>(
     start: LstmStart<R>,
     of_input: CubeTensor<R>,

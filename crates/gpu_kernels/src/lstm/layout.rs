@@ -124,6 +124,7 @@ pub(super) fn width(elements: usize, most: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MOST_LSTM_UNITS;
 
     fn product(units: usize, is_forward: bool) -> Product {
         let width = width(units, if is_forward { 2 } else { 4 });
@@ -134,7 +135,8 @@ mod tests {
 
     #[test]
     fn every_layout_fits_and_covers_the_product() {
-        for units in (1..70).chain([128, 255, 256, 300, 510, 512, 777, 1024, 1023, 2048, 4096, 5000]) {
+        let wide = [128, 255, 256, 300, 510, 512, 777, 1024, 1023, 2048, 4096];
+        for units in (1..70).chain(wide).chain([MOST_LSTM_UNITS - 1, MOST_LSTM_UNITS]) {
             for (batch, is_forward) in
                 [(1, true), (40, true), (4096, true), (1, false), (40, false), (4096, false)]
             {

@@ -22,6 +22,14 @@ use crate::{cast::cast, custom_op::Workspace, kernels::Kernels, sequence::place_
 pub use matrix::LstmMatrix;
 pub use run::{LstmEnd, LstmGradients, LstmOutputs, LstmStart, LstmSteps};
 
+/// The kernels for a layer of so many hidden units: composed, where those of a GPU have no room for them.
+pub fn lstm_kernels(units: usize, kernels: Kernels) -> Kernels {
+    match kernels {
+        Kernels::Gpu if units > oomph_gpu_kernels::MOST_LSTM_UNITS => Kernels::Composed,
+        Kernels::Cpu | Kernels::Gpu | Kernels::Composed => kernels,
+    }
+}
+
 /// Runs k steps forward. `of_input` are the weights of the inputs, and `recurrent` those of the hidden units.
 pub fn lstm_forward(
     start: LstmStart,
@@ -89,4 +97,17 @@ const ROWS: usize = 64;
 fn workspace(batch: usize, recurrent: &LstmMatrix, of_each: usize) -> Workspace {
     let sizes = recurrent.sizes;
     Workspace { shared: sizes.elements_beside(batch), of_each, tasks: batch.div_ceil(sizes.tile.rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_too_wide_for_a_gpu_is_composed() {
+        let most = oomph_gpu_kernels::MOST_LSTM_UNITS;
+        assert_eq!(lstm_kernels(most, Kernels::Gpu), Kernels::Gpu);
+        assert_eq!(lstm_kernels(most + 1, Kernels::Gpu), Kernels::Composed);
+        assert_eq!(lstm_kernels(most + 1, Kernels::Cpu), Kernels::Cpu);
+    }
 }

@@ -1,7 +1,7 @@
 use burn::tensor::Tensor;
 use burn_backend::DType;
 
-use oomph_kernels::{SecondOutput, cast, differentiable, ranked, zeros};
+use oomph_kernels::{SecondOutput, cast, differentiable, lstm::lstm_kernels, ranked, zeros};
 
 use super::{Lstm, LstmState, segments::SegmentedLayer};
 use crate::{AnyTensor, Policy, autodiff};
@@ -16,6 +16,8 @@ impl Lstm {
         policy: Policy,
     ) -> (Tensor<3>, LstmState) {
         let [batch, _, _] = input.dims();
+        let [_, units] = self.weight_hh.val().dims();
+        let policy = Policy { kernels: lstm_kernels(units, policy.kernels), ..policy };
         let weights = [self.weight_ih.val(), self.weight_hh.val()];
         let biases = [self.bias_ih.val(), self.bias_hh.val()];
         let [bias_ih, bias_hh] = biases.clone().map(autodiff::inner);
@@ -31,7 +33,6 @@ impl Lstm {
                 [policy.widen(policy.narrow(hidden)), policy.widen(cell)]
             }
             None => {
-                let units = layer.units();
                 let zeros = zeros([batch, units], DType::F32, layer.bias.clone(), policy.kernels);
                 [zeros.clone(), zeros]
             }
