@@ -1,7 +1,8 @@
 //! GPU kernels of our own, written in CubeCL.
 //!
 //! Each makes one launch where Burn's operations make many, and allocates nothing but its outputs. They are the twins of
-//! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major.
+//! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major, and images may lie
+//! channels-last in memory.
 //! 16-bit floats are a storage format: values become 32 bits in registers.
 //!
 //! ```
@@ -18,6 +19,7 @@
 mod cache;
 #[cfg(feature = "cuda")]
 mod cast;
+mod channel_sums;
 #[cfg(feature = "cuda")]
 mod compilations;
 #[cfg(feature = "cuda")]
@@ -26,6 +28,8 @@ mod conv;
 pub mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod dropout;
+#[cfg(feature = "cuda")]
+mod image;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
@@ -46,6 +50,7 @@ mod tensor;
 pub use cache::keep_compiled_kernels;
 #[cfg(feature = "cuda")]
 pub use cast::cast;
+pub use channel_sums::channel_partial_sums;
 #[cfg(feature = "cuda")]
 pub use compilations::{compiled_kernels, count_compiled_kernels};
 #[cfg(feature = "cuda")]
