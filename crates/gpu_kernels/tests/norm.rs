@@ -8,7 +8,7 @@ use burn_backend::DType;
 use common::{
     FORMATS,
     Memory::{self, ChannelsFirst, ChannelsLast, PaddedPixels},
-    assert_close, has_driver, image, is_channels_last, noise, rounded, to_gpu, to_host, vector,
+    assert_close, has_driver, image, is_channels_last, noise, rounded, to_host, vector,
 };
 use oomph_gpu_kernels::{
     GpuTensor,

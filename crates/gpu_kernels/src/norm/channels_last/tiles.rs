@@ -156,6 +156,7 @@ impl<N: Size> AffineColumns<N> {
 
 /// [`Affine`] for the channels of a vector.
 #[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
 pub(super) struct ColumnAffine<N: Size> {
     pub(super) mean: Vector<f32, N>,
     pub(super) scale: Vector<f32, N>,
