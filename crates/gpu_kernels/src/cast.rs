@@ -5,16 +5,22 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use crate::{
+    image::ImageOrder,
     launch::{addresses, cube, cubes, element, length, vector_width},
-    tensor::{contiguous, empty},
+    tensor::empty,
 };
 
 /// The tensor in the float format `dtype`, rounded to the nearest, ties to even. A tensor that has the format is given back.
+/// Images keep their order in memory.
 ///
 /// One launch, or none.
 pub fn cast<R: CubeRuntime>(tensor: CubeTensor<R>, dtype: DType) -> CubeTensor<R> {
-    let tensor = contiguous(tensor);
-    if tensor.dtype == dtype { tensor } else { written(&tensor, dtype) }
+    let order = match tensor.rank() {
+        4 => ImageOrder::of(&tensor),
+        _ => ImageOrder::ChannelsFirst,
+    };
+    let tensor = order.memory(tensor);
+    order.image(if tensor.dtype == dtype { tensor } else { written(&tensor, dtype) })
 }
 
 /// A copy of a contiguous tensor.

@@ -4,22 +4,16 @@ use burn_backend::{DType, TensorMetadata, cubecl::dtype_to_storage_type};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, ir::ElemType, prelude::*};
 
-use crate::tensor::{contiguous, empty};
+use crate::{
+    channel_sums::elements_at_once,
+    tensor::{contiguous, empty},
+};
 
-/// Threads of a cube.
-pub(crate) const THREADS: u32 = 256;
-
-/// Bytes that a thread reads at once.
-const VECTOR_BYTES: usize = 16;
+pub(crate) use crate::channel_sums::THREADS;
 
 /// Elements that are read at once: as many as fit into 16 bytes of each format and divide `length`.
 pub(crate) fn vector_width(length: usize, formats: &[DType]) -> usize {
-    let size = formats.iter().map(DType::size).max().unwrap_or(VECTOR_BYTES);
-    let mut width = VECTOR_BYTES / size;
-    while !length.is_multiple_of(width) {
-        width /= 2;
-    }
-    width
+    elements_at_once(length, formats.iter().map(DType::size).max().unwrap_or(1))
 }
 
 /// The format as CubeCL names it.

@@ -1,7 +1,8 @@
 //! GPU kernels of our own, written in CubeCL.
 //!
 //! Each makes one launch where Burn's operations make many, and allocates nothing but its outputs. They are the twins of
-//! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major.
+//! the CPU kernels in `oomph-kernels`: the same inputs, outputs and formulas. Tensors are contiguous and row-major, and images may lie
+//! channels-last in memory.
 //! 16-bit floats are a storage format: values become 32 bits in registers.
 //!
 //! ```
@@ -20,6 +21,7 @@ mod batches;
 mod cache;
 #[cfg(feature = "cuda")]
 mod cast;
+mod channel_sums;
 #[cfg(feature = "cuda")]
 mod compilations;
 #[cfg(feature = "cuda")]
@@ -30,6 +32,8 @@ pub mod cross_entropy;
 mod dropout;
 #[cfg(feature = "cuda")]
 pub mod gradients;
+#[cfg(feature = "cuda")]
+mod image;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
@@ -52,6 +56,7 @@ mod tensor_sums;
 pub use cache::keep_compiled_kernels;
 #[cfg(feature = "cuda")]
 pub use cast::cast;
+pub use channel_sums::channel_partial_sums;
 #[cfg(feature = "cuda")]
 pub use compilations::{compiled_kernels, count_compiled_kernels};
 #[cfg(feature = "cuda")]

@@ -5,7 +5,7 @@
 mod common;
 
 use burn_backend::{DType, ops::ConvOptions};
-use common::{error, has_driver, noise, rounded, to_gpu, to_host};
+use common::{Memory, error, has_driver, image, noise, rounded, to_gpu, to_host};
 use cubecl::{
     Runtime,
     cuda::CudaRuntime,
@@ -105,14 +105,14 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-fn check(case: &Case, dtype: DType) -> Vec<String> {
+fn check(case: &Case, dtype: DType, memory: Memory) -> Vec<String> {
     let count = |shape: [usize; 4]| shape.iter().product::<usize>();
     let values = |shape, seed| rounded(&noise(count(shape), seed), dtype);
     let (input, weight, gradient) =
         (values(case.input(), 1), values(case.weight(), 2), values(case.output(), 3));
-    let on_gpu = |values: &[f64], shape: [usize; 4]| to_gpu(values, &shape, dtype);
-    let [of_input, of_weight, of_gradient] =
-        [on_gpu(&input, case.input()), on_gpu(&weight, case.weight()), on_gpu(&gradient, case.output())];
+    let of_input = image(&input, case.input(), dtype, memory);
+    let of_weight = to_gpu(&weight, &case.weight(), dtype);
+    let of_gradient = image(&gradient, case.output(), dtype, memory);
     let mut right = [vec![0.0; gradient.len()], vec![0.0; input.len()], vec![0.0; weight.len()]];
     case.each_product(|i, w, o| {
         right[0][o] += input[i] * weight[w];
@@ -128,7 +128,7 @@ fn check(case: &Case, dtype: DType) -> Vec<String> {
     let errors = found.into_iter().zip(&right).map(|(found, right)| error(&to_host(found), right));
     let wrong =
         names.into_iter().zip(errors).filter(|(_, error)| error.is_nan() || *error > tolerance(dtype));
-    wrong.map(|(name, error)| format!("{case:?} {dtype:?} {name}: error {error:.1e}")).collect()
+    wrong.map(|(name, error)| format!("{case:?} {dtype:?} {memory:?} {name}: error {error:.1e}")).collect()
 }
 
 /// The formats that this card multiplies: cards before sm_80 have no products of bf16.
@@ -146,7 +146,13 @@ fn convolutions_and_their_gradients_are_sums_of_products() {
         return;
     }
     let formats = formats_of_products();
-    let wrong: Vec<String> =
-        formats.iter().flat_map(|dtype| CASES.iter().flat_map(|case| check(case, *dtype))).collect();
+    let mut wrong = Vec::new();
+    for dtype in formats {
+        for (index, case) in CASES.iter().enumerate() {
+            wrong.extend(check(case, dtype, Memory::ChannelsFirst));
+            let last = [Memory::ChannelsLast, Memory::PaddedPixels][index % 2];
+            wrong.extend(check(case, dtype, last));
+        }
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

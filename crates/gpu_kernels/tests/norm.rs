@@ -5,7 +5,11 @@
 mod common;
 
 use burn_backend::DType;
-use common::{FORMATS, assert_close, has_driver, noise, rounded, to_gpu, to_host, vector};
+use common::{
+    FORMATS,
+    Memory::{self, ChannelsFirst, ChannelsLast, PaddedPixels},
+    assert_close, has_driver, image, is_channels_last, noise, rounded, to_host, vector,
+};
 use oomph_gpu_kernels::{
     GpuTensor,
     norm::{
@@ -14,9 +18,36 @@ use oomph_gpu_kernels::{
     },
 };
 
-/// `[B, C, H, W]`: one element, rows of any width, one part of a channel and several, the last of them shorter.
-const SHAPES: [[usize; 4]; 7] =
-    [[1, 1, 1, 1], [3, 5, 1, 1], [2, 3, 7, 7], [4, 6, 4, 4], [1, 9, 5, 6], [3, 2, 61, 41], [5, 3, 32, 40]];
+/// `[B, C, H, W]`: one element, rows of any width, one part of a channel and several, the last of them shorter. Channels-last:
+/// any number of channels, one part of the pixels and several, the last of them shorter.
+const SHAPES: [([usize; 4], Memory); 15] = [
+    ([1, 1, 1, 1], ChannelsFirst),
+    ([3, 5, 1, 1], ChannelsFirst),
+    ([2, 3, 7, 7], ChannelsFirst),
+    ([4, 6, 4, 4], ChannelsFirst),
+    ([1, 9, 5, 6], ChannelsFirst),
+    ([3, 2, 61, 41], ChannelsFirst),
+    ([5, 3, 32, 40], ChannelsFirst),
+    ([1, 2, 1, 1], ChannelsLast),
+    ([3, 16, 1, 1], ChannelsLast),
+    ([2, 3, 7, 7], ChannelsLast),
+    ([2, 24, 5, 6], PaddedPixels),
+    ([1, 80, 3, 5], ChannelsLast),
+    ([3, 2, 61, 41], ChannelsLast),
+    ([2, 64, 16, 17], ChannelsLast),
+    ([5, 12, 31, 10], PaddedPixels),
+];
+
+/// Whether an image of this shape is taken as channels-last.
+fn is_last([_, channels, height, width]: [usize; 4], memory: Memory) -> bool {
+    // With one pixel the orders are one.
+    height * width == 1 || channels > 1 && memory != ChannelsFirst
+}
+
+/// The memory of the other images: in turn all.
+fn other(case: usize) -> Memory {
+    [ChannelsLast, ChannelsFirst, PaddedPixels][case % 3]
+}
 
 fn count(shape: [usize; 4]) -> usize {
     shape.iter().product()
@@ -66,7 +97,7 @@ fn moments_are_mean_and_variance_of_channels() {
     if !has_driver() {
         return;
     }
-    for shape in SHAPES {
+    for (shape, memory) in SHAPES {
         for dtype in FORMATS {
             // A mean far from 0 makes sums of squares cancel.
             let values: Vec<f64> = noise(count(shape), 1).iter().map(|value| value + 50.0).collect();
@@ -77,14 +108,14 @@ fn moments_are_mean_and_variance_of_channels() {
             let squares =
                 values.iter().enumerate().map(|(at, value)| (value - mean[channel(shape, at)]).powi(2));
             let variance: Vec<f64> = channel_sums(shape, squares).iter().map(|sum| sum / n).collect();
-            let found = moments(to_gpu(&values, &shape, dtype));
-            assert_close(found.mean, &mean, DType::F32, &format!("mean of {shape:?} {dtype:?}"));
+            let found = moments(image(&values, shape, dtype, memory));
+            assert_close(found.mean, &mean, DType::F32, &format!("mean of {shape:?} {memory:?} {dtype:?}"));
             if n > 1.0 {
                 assert_close(
                     found.variance,
                     &variance,
                     DType::F32,
-                    &format!("variance of {shape:?} {dtype:?}"),
+                    &format!("variance of {shape:?} {memory:?} {dtype:?}"),
                 );
             } else {
                 assert_eq!(to_host(found.variance), variance);
@@ -98,8 +129,8 @@ fn inputs_are_normalised_with_addend_and_relu() {
     if !has_driver() {
         return;
     }
-    for (index, shape) in SHAPES.into_iter().enumerate() {
-        let (norm, other) = (Norm::new(shape[1], 10), Norm::new(shape[1], 20));
+    for (index, (shape, memory)) in SHAPES.into_iter().enumerate() {
+        let (norm, added_norm) = (Norm::new(shape[1], 10), Norm::new(shape[1], 20));
         for (format, dtype) in FORMATS.into_iter().enumerate() {
             let output = FORMATS[(format + index) % 3];
             let added = FORMATS[(format + index / 3) % 3];
@@ -113,20 +144,21 @@ fn inputs_are_normalised_with_addend_and_relu() {
                             + match kind {
                                 "no" => 0.0,
                                 "plain" => *addend,
-                                _ => other.normed(channel, *addend),
+                                _ => added_norm.normed(channel, *addend),
                             };
                         if rectify { sum.max(0.0) } else { sum }
                     });
                     let expected: Vec<f64> = expected.collect();
                     let term = (kind != "no").then(|| Addend {
-                        values: to_gpu(&addend, &shape, added),
-                        affine: (kind == "normed").then(|| other.affine()),
+                        values: image(&addend, shape, added, other(index)),
+                        affine: (kind == "normed").then(|| added_norm.affine()),
                     });
-                    let input = to_gpu(&values, &shape, dtype);
+                    let input = image(&values, shape, dtype, memory);
                     let found = normalise(input, norm.affine(), term, rectify, output);
                     assert_eq!(found.dtype, output);
+                    assert_eq!(is_channels_last(&found), is_last(shape, memory));
                     let what = format!(
-                        "{shape:?} {dtype:?} → {output:?}, {kind} addend of {added:?}, ReLU {rectify}"
+                        "{shape:?} {memory:?} {dtype:?} → {output:?}, {kind} addend of {added:?}, ReLU {rectify}"
                     );
                     assert_close(found, &expected, output, &what);
                 }
@@ -143,12 +175,14 @@ fn an_input_is_overwritten_unless_somebody_holds_it() {
     let shape = [2, 3, 4, 4];
     let norm = Norm::new(3, 30);
     let values = noise(count(shape), 4);
-    let input = to_gpu(&values, &shape, DType::F32);
-    let kept = input.clone();
-    let output = normalise(input, norm.affine(), None, false, DType::F32);
-    assert_eq!(to_host(kept.clone()), values);
-    let in_place = normalise(kept, norm.affine(), None, false, DType::F32);
-    assert_eq!(to_host(in_place), to_host(output));
+    for memory in [ChannelsFirst, ChannelsLast] {
+        let input = image(&values, shape, DType::F32, memory);
+        let kept = input.clone();
+        let output = normalise(input, norm.affine(), None, false, DType::F32);
+        assert_eq!(to_host(kept.clone()), values);
+        let in_place = normalise(kept, norm.affine(), None, false, DType::F32);
+        assert_eq!(to_host(in_place), to_host(output));
+    }
 }
 
 /// The gradients in 64 bits: of input, weight and shift.
@@ -182,22 +216,24 @@ fn gradients_of_a_normalisation() {
     if !has_driver() {
         return;
     }
-    for (index, shape) in SHAPES.into_iter().enumerate() {
+    for (index, (shape, memory)) in SHAPES.into_iter().enumerate() {
         let norm = Norm::new(shape[1], 40);
         for (format, dtype) in FORMATS.into_iter().enumerate() {
             let of_gradient = FORMATS[(format + index) % 3];
             for rectified in [false, true] {
                 let values = rounded(&noise(count(shape), 5), dtype);
                 let gradient = rounded(&noise(count(shape), 6), of_gradient);
-                let what = format!("{shape:?} {dtype:?}, gradient {of_gradient:?}, ReLU {rectified}");
+                let what =
+                    format!("{shape:?} {memory:?} {dtype:?}, gradient {of_gradient:?}, ReLU {rectified}");
                 let [input, weight, shift] = expected_gradients(&norm, shape, &values, &gradient, rectified);
-                let norm_input = || norm.input(to_gpu(&values, &shape, dtype), rectified);
-                let of_output = || to_gpu(&gradient, &shape, of_gradient);
+                let norm_input = || norm.input(image(&values, shape, dtype, memory), rectified);
+                let of_output = || image(&gradient, shape, of_gradient, other(index));
 
                 let found = normalise_backward(norm_input(), of_output());
                 assert_eq!(found.input.dtype, dtype);
+                assert_eq!(is_channels_last(&found.input), is_last(shape, memory));
                 // One value is its own mean, and its gradient 0 but for rounding.
-                let is_alone = shape == [1; 4];
+                let is_alone = shape[0] * shape[2] * shape[3] == 1;
                 if !is_alone {
                     assert_close(found.input, &input, dtype, &format!("input of {what}"));
                 }
@@ -221,7 +257,12 @@ fn the_sums_of_all_replicas_enter_the_gradient() {
     if !has_driver() {
         return;
     }
-    let shape = [3, 2, 61, 41];
+    for memory in [ChannelsFirst, ChannelsLast] {
+        check_sums_of_replicas([3, 2, 61, 41], memory);
+    }
+}
+
+fn check_sums_of_replicas(shape: [usize; 4], memory: Memory) {
     let norm = Norm::new(2, 50);
     let (values, gradient) = (noise(count(shape), 7), noise(count(shape), 8));
     let n = (shape[0] * shape[2] * shape[3]) as f64;
@@ -233,8 +274,8 @@ fn the_sums_of_all_replicas_enter_the_gradient() {
     });
     let expected: Vec<f64> = expected.collect();
     let of_all = NormSums { weight: vector(&weight), shift: vector(&shift) };
-    let input = norm.input(to_gpu(&values, &shape, DType::F32), false);
-    let found = input_gradient(input, to_gpu(&gradient, &shape, DType::F32), of_all);
+    let input = norm.input(image(&values, shape, DType::F32, memory), false);
+    let found = input_gradient(input, image(&gradient, shape, DType::F32, memory), of_all);
     assert_close(found, &expected, DType::F32, "input");
 }
 
@@ -243,7 +284,7 @@ fn a_gradient_passes_where_the_output_is_above_0() {
     if !has_driver() {
         return;
     }
-    for shape in SHAPES {
+    for (case, (shape, memory)) in SHAPES.into_iter().enumerate() {
         for (index, dtype) in FORMATS.into_iter().enumerate() {
             let of_output = FORMATS[(index + shape[0]) % 3];
             let gradient = rounded(&noise(count(shape), 9), dtype);
@@ -253,9 +294,10 @@ fn a_gradient_passes_where_the_output_is_above_0() {
                 .zip(&output)
                 .map(|(gradient, output)| if *output > 0.0 { *gradient } else { 0.0 });
             let expected: Vec<f64> = expected.collect();
-            let found =
-                rectify_backward(to_gpu(&gradient, &shape, dtype), to_gpu(&output, &shape, of_output));
-            assert_eq!(to_host(found), expected, "{shape:?} {dtype:?}");
+            let gradient = image(&gradient, shape, dtype, other(case));
+            let found = rectify_backward(gradient, image(&output, shape, of_output, memory));
+            assert_eq!(is_channels_last(&found), is_last(shape, memory));
+            assert_eq!(to_host(found), expected, "{shape:?} {memory:?} {dtype:?}");
         }
     }
 }

@@ -9,19 +9,19 @@ mod correlate;
 mod spread;
 
 use burn_backend::{Shape, ops::ConvOptions};
-use burn_cubecl::{
-    kernel::conv::{ConvStrategy, conv_data_backward, conv_forward},
-    ops::permute,
-};
+use burn_cubecl::kernel::conv::{ConvStrategy, conv_data_backward, conv_forward};
 
-use crate::tensor::{GpuTensor, contiguous, sizes};
+use crate::{
+    image::ImageOrder,
+    tensor::{GpuTensor, sizes},
+};
 use spread::spread;
 
 pub use correlate::conv2d_weight_backward;
 
 /// An image as rows of channels: `[B, H, W, C]`, contiguous.
 fn channels_last(image: GpuTensor) -> GpuTensor {
-    contiguous(permute(image, &[0, 2, 3, 1]))
+    ImageOrder::ChannelsLast.memory(image)
 }
 
 /// The convolution of `input` `[B, C_in, H, W]` by `weight` `[C_out, C_in, k, k]`, both in one format, which the output has

@@ -1,8 +1,8 @@
-use burn_cubecl::ops::permute;
 use cubecl::{cuda::CudaRuntime, ir::ElemType, prelude::*, std::FastDivmod};
 
 use super::channels_last;
 use crate::{
+    image::ImageOrder,
     launch::{addresses, cube, cubes, element, length, vector_width},
     tensor::{GpuTensor, empty, sizes},
 };
@@ -29,7 +29,7 @@ pub(super) fn spread(image: GpuTensor, stride: [usize; 2], [height, width]: [usi
             element(&image),
         );
     }
-    permute(output, &[0, 3, 1, 2])
+    ImageOrder::ChannelsLast.image(output)
 }
 
 /// Where the vectors of an image lie in a larger one.

@@ -2,10 +2,11 @@ use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*, std::FastDivmod};
 
-use super::{Affine, AffineVectors};
+use super::{Affine, AffineVectors, channels_last};
 use crate::{
+    image::ImageOrder,
     launch::{Output, addresses, cube, cubes, element, length, vector_width},
-    tensor::{contiguous, sizes},
+    tensor::sizes,
 };
 
 /// A term added to a normalised activation.
@@ -28,9 +29,24 @@ pub fn normalise<R: CubeRuntime>(
     rectify: bool,
     dtype: DType,
 ) -> CubeTensor<R> {
-    let input = contiguous(input);
+    let order = ImageOrder::of(&input);
+    let input = order.memory(input);
+    let addend = addend.map(|Addend { values, affine }| Addend { values: order.memory(values), affine });
+    order.image(match order {
+        ImageOrder::ChannelsFirst => by_rows(input, affine, addend, rectify, dtype),
+        ImageOrder::ChannelsLast => channels_last::normalise(input, affine, addend, rectify, dtype),
+    })
+}
+
+fn by_rows<R: CubeRuntime>(
+    input: CubeTensor<R>,
+    affine: Affine<R>,
+    addend: Option<Addend<R>>,
+    rectify: bool,
+    dtype: DType,
+) -> CubeTensor<R> {
     let (addend, addend_affine) = match addend {
-        Some(Addend { values, affine }) => (Some(contiguous(values)), affine),
+        Some(Addend { values, affine }) => (Some(values), affine),
         None => (None, None),
     };
     let [_, channels, height, columns] = sizes(&input);

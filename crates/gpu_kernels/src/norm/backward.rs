@@ -5,8 +5,10 @@ use cubecl::{ir::ElemType, prelude::*};
 use super::{
     Affine, AffineVectors, ChannelAffine,
     channel_parts::{ChannelPart, Parts},
+    channels_last,
 };
 use crate::{
+    image::ImageOrder,
     launch::{Output, addresses, cube, element, vector_width},
     reduce::cube_sum,
     tensor::{contiguous, empty, sizes},
@@ -48,6 +50,27 @@ pub struct NormGradients<R: CubeRuntime> {
 ///
 /// Two launches. Where a channel has P > 1 parts, the workspace has 8·C·P bytes.
 pub fn normalise_backward<R: CubeRuntime>(norm: NormInput<R>, gradient: CubeTensor<R>) -> NormGradients<R> {
+    let order = ImageOrder::of(&norm.input);
+    let (norm, gradient) = in_order(order, norm, gradient);
+    let made = match order {
+        ImageOrder::ChannelsFirst => by_rows(norm, gradient),
+        ImageOrder::ChannelsLast => channels_last::backward(norm, gradient),
+    };
+    NormGradients { input: order.image(made.input), sums: made.sums }
+}
+
+/// The images' memory in one order, and contiguous vectors.
+fn in_order<R: CubeRuntime>(
+    order: ImageOrder,
+    norm: NormInput<R>,
+    gradient: CubeTensor<R>,
+) -> (NormInput<R>, CubeTensor<R>) {
+    let NormInput { input, affine, inverse, rectified } = norm;
+    let [input, gradient] = [input, gradient].map(|image| order.memory(image));
+    (NormInput { input, affine, inverse: contiguous(inverse), rectified }, gradient)
+}
+
+fn by_rows<R: CubeRuntime>(norm: NormInput<R>, gradient: CubeTensor<R>) -> NormGradients<R> {
     let backward = Backward::new(norm, gradient);
     let parts = backward.sum_parts();
     if backward.parts.parts == 1 {
@@ -61,6 +84,11 @@ pub fn normalise_backward<R: CubeRuntime>(norm: NormInput<R>, gradient: CubeTens
 ///
 /// One launch, or two where a channel has P > 1 parts. The workspace then has 8·C·P bytes.
 pub fn sums<R: CubeRuntime>(norm: NormInput<R>, gradient: CubeTensor<R>) -> NormSums<R> {
+    let order = ImageOrder::of(&norm.input);
+    let (norm, gradient) = in_order(order, norm, gradient);
+    if order == ImageOrder::ChannelsLast {
+        return channels_last::sums(norm, gradient);
+    }
     let backward = Backward::new(norm, gradient);
     let parts = backward.sum_parts();
     if backward.parts.parts == 1 { parts } else { backward.joined(parts) }
@@ -77,12 +105,18 @@ pub fn input_gradient<R: CubeRuntime>(
 ) -> CubeTensor<R> {
     let NormSums { weight, shift } = sums;
     let [weight, shift] = [weight, shift].map(contiguous);
+    let sums = NormSums { weight, shift };
+    let order = ImageOrder::of(&norm.input);
+    let (norm, gradient) = in_order(order, norm, gradient);
+    if order == ImageOrder::ChannelsLast {
+        return order.image(channels_last::input_gradient(norm, gradient, sums));
+    }
     let mut backward = Backward::new(norm, gradient);
     backward.sums_of = 1;
-    backward.input_gradient(NormSums { weight, shift }, None)
+    backward.input_gradient(sums, None)
 }
 
-/// A backward pass with contiguous tensors.
+/// A backward pass over images `[B, C, H, W]`.
 struct Backward<R: CubeRuntime> {
     norm: NormInput<R>,
     gradient: CubeTensor<R>,
@@ -94,12 +128,9 @@ struct Backward<R: CubeRuntime> {
 
 impl<R: CubeRuntime> Backward<R> {
     fn new(norm: NormInput<R>, gradient: CubeTensor<R>) -> Self {
-        let NormInput { input, affine, inverse, rectified } = norm;
-        let [input, gradient, inverse] = [input, gradient, inverse].map(contiguous);
-        let [_, _, height, columns] = sizes(&input);
-        let width = vector_width(height * columns, &[input.dtype, gradient.dtype]);
-        let parts = Parts::new(&input, width);
-        let norm = NormInput { input, affine, inverse, rectified };
+        let [_, _, height, columns] = sizes(&norm.input);
+        let width = vector_width(height * columns, &[norm.input.dtype, gradient.dtype]);
+        let parts = Parts::new(&norm.input, width);
         Self { norm, gradient, width, parts, sums_of: parts.parts }
     }
 

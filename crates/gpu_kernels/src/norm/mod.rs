@@ -2,10 +2,14 @@
 //!
 //! Letters: B batch, C channels, S = H·W positions, n = B·S values of a channel, P ≤ 1024 parts of a channel. A channel has
 //! more than one part where it has 4096 values or more, and there are less than 1024 channels.
+//!
+//! Images lie channels-first or channels-last in memory. Outputs have the order of the input that was normalised, and other
+//! images are copied if they have another order.
 
 mod apply;
 mod backward;
 mod channel_parts;
+mod channels_last;
 mod moments;
 mod rectify;
 

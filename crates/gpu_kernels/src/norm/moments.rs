@@ -2,11 +2,15 @@ use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
-use super::channel_parts::{ChannelPart, Parts};
+use super::{
+    channel_parts::{ChannelPart, Parts},
+    channels_last,
+};
 use crate::{
+    image::ImageOrder,
     launch::{addresses, cube, element, vector_width},
     reduce::cube_sum,
-    tensor::{contiguous, empty, sizes},
+    tensor::{empty, sizes},
 };
 
 /// Mean and biased variance of each channel.
@@ -20,9 +24,14 @@ pub struct Moments<R: CubeRuntime> {
 
 /// Mean and biased variance of each channel of `[B, C, H, W]`.
 ///
-/// One launch, or two where a channel has P > 1 parts. The workspace then has 8·C·P bytes.
+/// One launch, or two where a channel has P > 1 parts. The workspace then has 8·C·P bytes
+/// ([`channel_partial_sums`](crate::channel_partial_sums) channels-last).
 pub fn moments<R: CubeRuntime>(input: CubeTensor<R>) -> Moments<R> {
-    let input = contiguous(input);
+    let order = ImageOrder::of(&input);
+    let input = order.memory(input);
+    if order == ImageOrder::ChannelsLast {
+        return channels_last::moments(input);
+    }
     let [_, channels, height, columns] = sizes(&input);
     let width = vector_width(height * columns, &[input.dtype]);
     let parts = Parts::new(&input, width);

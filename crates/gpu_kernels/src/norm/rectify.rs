@@ -2,8 +2,8 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use crate::{
+    image::ImageOrder,
     launch::{Output, addresses, cube, cubes, element, length, vector_width},
-    tensor::contiguous,
 };
 
 /// The gradient before a ReLU: `gradient` where the ReLU's `output`, of the same shape, is above 0, and else 0. It overwrites
@@ -11,7 +11,8 @@ use crate::{
 ///
 /// One launch.
 pub fn rectify_backward<R: CubeRuntime>(gradient: CubeTensor<R>, output: CubeTensor<R>) -> CubeTensor<R> {
-    let [gradient, output] = [gradient, output].map(contiguous);
+    let order = ImageOrder::of(&output);
+    let [gradient, output] = [gradient, output].map(|image| order.memory(image));
     let width = vector_width(length(&gradient), &[gradient.dtype, output.dtype]);
     let vectors = length(&gradient) / width;
     let result = Output::over(&gradient, gradient.dtype);
@@ -30,7 +31,7 @@ pub fn rectify_backward<R: CubeRuntime>(gradient: CubeTensor<R>, output: CubeTen
             [element(&gradient), element(&output)],
         );
     }
-    result.tensor
+    order.image(result.tensor)
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]

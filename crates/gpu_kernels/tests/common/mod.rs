@@ -5,7 +5,7 @@
 
 use burn_backend::{DType, TensorData};
 use burn_cubecl::{ops::into_data_sync, tensor::CubeTensor};
-use cubecl::{Runtime, cuda::CudaRuntime};
+use cubecl::{Runtime, cuda::CudaRuntime, zspace::metadata::Metadata};
 use oomph_gpu_kernels::GpuTensor;
 use oomph_test_support::{Missing, skip};
 
@@ -30,6 +30,42 @@ pub(crate) fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor
     let data = TensorData::new::<f32, _>(values, shape.to_vec()).convert_dtype(dtype);
     let handle = client.create_from_slice(&data.bytes);
     CubeTensor::new_contiguous(client, device, shape.to_vec().into(), handle, dtype)
+}
+
+/// How an image of a test lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// `[B, C, H, W]`.
+    ChannelsFirst,
+    /// `[B, H, W, C]`.
+    ChannelsLast,
+    /// `[B, H, W, C]` with gaps between the pixels.
+    PaddedPixels,
+}
+
+/// An image of the values, which are `[B, C, H, W]`, rounded to `dtype`.
+pub(crate) fn image(values: &[f64], shape: [usize; 4], dtype: DType, memory: Memory) -> GpuTensor {
+    let gap = match memory {
+        Memory::ChannelsFirst => return to_gpu(values, &shape, dtype),
+        Memory::ChannelsLast => 0,
+        Memory::PaddedPixels => 3,
+    };
+    let [batch, channels, height, width] = shape;
+    let pixel = channels + gap;
+    let mut moved = vec![f64::from(f32::MAX); batch * height * width * pixel];
+    for (at, value) in values.iter().enumerate() {
+        let (row, place) = (at / (height * width), at % (height * width));
+        moved[(row / channels * height * width + place) * pixel + row % channels] = *value;
+    }
+    let mut tensor = to_gpu(&moved, &[moved.len()], dtype);
+    let strides = [height * width * pixel, 1, width * pixel, pixel];
+    *tensor.meta = Metadata::new(shape.to_vec(), strides.to_vec());
+    tensor
+}
+
+/// Whether the channels of a pixel lie together.
+pub(crate) fn is_channels_last(image: &GpuTensor) -> bool {
+    image.meta.strides()[1] == 1
 }
 
 pub(crate) fn vector(values: &[f64]) -> GpuTensor {

@@ -1,5 +1,6 @@
 use burn::tensor::Tensor;
 use burn_backend::DType;
+use oomph_gpu_kernels::channel_partial_sums;
 use rayon::prelude::*;
 
 use super::channel_rows::{ChannelRows, rows_of};
@@ -30,7 +31,8 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         in_place: 0,
     };
     if kernels == Kernels::Gpu {
-        let made = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+        let partial = channel_partial_sums(input.dims(), input.dtype().size());
+        let made = gpu::outputs(on_gpu!(operation, partial, |inputs| {
             let [input] = gpu::listed(inputs);
             let moments = oomph_gpu_kernels::norm::moments(input);
             vec![moments.mean, moments.variance]

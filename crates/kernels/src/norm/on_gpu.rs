@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
+use oomph_gpu_kernels::channel_partial_sums;
 
 use super::{Addend, Norm, NormGradients};
 use crate::{
@@ -46,13 +47,14 @@ pub(super) fn backward(norm: &Norm, input: Tensor<4>, gradient: Tensor<4>, recti
     let (dims, dtype) = (input.dims().to_vec(), input.dtype());
     let of_channels = (vec![dims[1]], DType::F32);
     let [mean, scale, shift] = norm.vectors();
+    let partial = channel_partial_sums(input.dims(), dtype.size().max(gradient.dtype().size()));
     let operation = CustomOp {
         name: "normalise_backward",
         outputs: vec![(dims, dtype), of_channels.clone(), of_channels],
         in_place: usize::from(gradient.dtype() == dtype),
         inputs: vec![gradient.into(), input.into(), mean, scale, shift, norm.inverse.clone().into()],
     };
-    let [input, weight, shift] = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+    let [input, weight, shift] = gpu::outputs(on_gpu!(operation, partial, |inputs| {
         let [gradient, input, mean, scale, shift, inverse] = gpu::listed(inputs);
         let affine = affine([mean, scale, shift]);
         let norm = oomph_gpu_kernels::norm::NormInput { input, affine, inverse, rectified };

@@ -6,10 +6,10 @@ use burn::{
         module::{max_pool2d, max_pool2d_with_indices, max_pool2d_with_indices_backward},
     },
 };
-use oomph_kernels::{differentiable, ranked};
+use oomph_kernels::{cast, differentiable, ranked};
 
 use super::normed::{Form, Normed};
-use crate::{LayerKind, ModelError, Pass, autodiff};
+use crate::{Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
 
 /// The maximum over windows of an image.
 ///
@@ -103,9 +103,28 @@ impl MaxPool2d {
 /// The mean of each channel: `[B, C, H, W]` to `[B, C]` of 32 bits.
 pub fn global_average(input: Tensor<4>, pass: &mut Pass) -> Tensor<2> {
     let dims @ [batch, channels, height, width] = input.dims();
-    // A sum: in 32 bits.
-    let input = pass.policy().widen(input);
-    let output = input.reshape([batch, channels, height * width]).mean_dim(2).reshape([batch, channels]);
+    let policy = pass.policy();
+    let output = if policy.lean && policy.kernels == Kernels::Gpu {
+        average_of_pixels(input, policy)
+    } else {
+        // A sum: in 32 bits.
+        let input = policy.widen(input);
+        input.reshape([batch, channels, height * width]).mean_dim(2).reshape([batch, channels])
+    };
     pass.layer(LayerKind("GlobalAverage"), &dims, &output.dims(), 0);
     output
+}
+
+/// The mean of each channel of an image that lies channels-last, without a copy. The gradient is a view of one pixel.
+fn average_of_pixels(input: Tensor<4>, policy: Policy) -> Tensor<2> {
+    let (dims @ [batch, channels, height, width], dtype) = (input.dims(), input.dtype());
+    let count = height * width;
+    // A sum: in 32 bits.
+    let pixels = cast(autodiff::inner(input.clone()), DType::F32, policy.kernels).permute([0, 2, 3, 1]);
+    let output = pixels.reshape([batch, count, channels]).mean_dim(1).reshape([batch, channels]);
+    ranked(differentiable([input.into()], output.into(), move |gradient, _| {
+        let of_pixel = ranked::<2>(gradient).div_scalar(count as f32);
+        let of_pixel = cast(of_pixel, dtype, policy.kernels).reshape([batch, channels, 1, 1]);
+        [Some(of_pixel.expand(dims).into())]
+    }))
 }

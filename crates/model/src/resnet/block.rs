@@ -1,7 +1,7 @@
 use burn::{module::Module, tensor::Tensor};
 
 use crate::{
-    AnyTensor, Init, ModelError, Pass, Stage,
+    AnyTensor, Init, Kernels, ModelError, Pass, Stage,
     layers::{BatchNorm, Conv2d, Shortcut},
 };
 
@@ -30,6 +30,16 @@ impl Downsample {
             bn: BatchNorm::new(&init.at("downsample.bn"), channels[1]),
         })
     }
+}
+
+/// The input for both branches, whose gradients backward adds.
+fn twice(input: Tensor<4>, pass: &Pass) -> [Tensor<4>; 2] {
+    if pass.policy().kernels != Kernels::Gpu {
+        return [input.clone(), input];
+    }
+    // A GPU's gradients lie channels-last. Behind this view they are contiguous, and Burn adds them by whole vectors.
+    let pixels = input.permute([0, 2, 3, 1]);
+    [pixels.clone(), pixels].map(|pixels| pixels.permute([0, 3, 1, 2]))
 }
 
 fn shortcut(
@@ -73,12 +83,12 @@ impl BasicBlock {
 
 impl Stage for BasicBlock {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let input = pass.activation::<4>(input)?;
-        let x = pass.scope("conv1", |pass| self.conv1.forward(input.clone(), pass))?;
+        let [input, other] = twice(pass.activation::<4>(input)?, pass);
+        let x = pass.scope("conv1", |pass| self.conv1.forward(input, pass))?;
         let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
         let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
         let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
-        let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
+        let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())
     }
 }
@@ -117,14 +127,14 @@ impl Bottleneck {
 
 impl Stage for Bottleneck {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
-        let input = pass.activation::<4>(input)?;
-        let x = pass.scope("conv1", |pass| self.conv1.forward(input.clone(), pass))?;
+        let [input, other] = twice(pass.activation::<4>(input)?, pass);
+        let x = pass.scope("conv1", |pass| self.conv1.forward(input, pass))?;
         let x = pass.scope("bn1", |pass| self.bn1.normed(x, pass))?;
         let x = pass.scope("conv2", |pass| self.conv2.forward_rectified(x, pass))?;
         let x = pass.scope("bn2", |pass| self.bn2.normed(x, pass))?;
         let x = pass.scope("conv3", |pass| self.conv3.forward_rectified(x, pass))?;
         let x = pass.scope("bn3", |pass| self.bn3.normed(x, pass))?;
-        let shortcut = shortcut(self.downsample.as_ref(), input, pass)?;
+        let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())
     }
 }

@@ -1,12 +1,13 @@
 //! Operations with oomph's own kernels (`oomph-gpu-kernels`).
 //!
-//! Such a kernel reads and writes packed rows: padded and permuted inputs are copied. Its first scalar is the number of
-//! outputs that reuse the first inputs, if those have no other references; the second one the bytes of its workspace. The
-//! others are about the threads of a CPU. Convolutions have their rules in [`conv`].
+//! Such a kernel reads and writes packed rows: padded and permuted inputs are copied. Those of normalisation, and casts, have
+//! images that may lie channels-last: one of the inputs decides for all images of the operation. The first scalar is the
+//! number of outputs that reuse the first inputs, if those have no other references; the second one the bytes of the
+//! workspace. The others are about the threads of a CPU. Convolutions have their rules in [`conv`].
 
 use burn_ir::{CustomOpIr, ScalarIr};
 
-use super::{conv, views::packed};
+use super::{conv, layouts::channels_last, views::packed};
 use crate::allocator_sim::{AllocatorSim, Handle};
 
 pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
@@ -30,16 +31,36 @@ fn scalar(op: &CustomOpIr, index: usize) -> u64 {
     }
 }
 
+/// The input whose order the images of the operation take (`ImageOrder` of oomph-gpu-kernels).
+fn leading(op: &CustomOpIr) -> Option<usize> {
+    match op.id.as_str() {
+        "normalise" | "channel_moments" | "cast" => Some(0),
+        "normalise_backward" | "rectify_backward" => Some(1),
+        _ => None,
+    }
+}
+
 fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
-    let read = op.inputs.iter().map(|ir| {
-        let input = m.input(ir);
+    let inputs: Vec<Handle> = op.inputs.iter().map(|ir| m.input(ir)).collect();
+    let is_last =
+        leading(op).and_then(|index| inputs.get(index)).is_some_and(|image| image.layout.is_channels_last());
+    let is_moved = |shape: &[usize]| is_last && shape.len() == 4;
+    let read = inputs.into_iter().map(|mut input| {
+        if is_moved(&input.layout.shape) {
+            input.layout = input.layout.channels_last();
+        }
         packed(m, input)
     });
     let mut read: Vec<Option<Handle>> = read.map(Some).collect();
     for (index, ir) in op.outputs.iter().enumerate() {
         let place = read.get_mut(index).filter(|_| (index as u64) < scalar(op, 0));
         let place = place.and_then(|place| place.take_if(|place| m.is_unique(place)));
-        let output = place.unwrap_or_else(|| m.allocate_packed(&ir.shape[..], ir.dtype));
+        let is_moved = is_moved(&ir.shape[..]);
+        let shape = if is_moved { channels_last(&ir.shape[..]) } else { ir.shape[..].to_vec() };
+        let mut output = place.unwrap_or_else(|| m.allocate_packed(&shape, ir.dtype));
+        if is_moved {
+            output.layout = output.layout.channels_first();
+        }
         m.output(ir, output);
     }
     let workspace = (scalar(op, 1) > 0).then(|| m.workspace(scalar(op, 1)));

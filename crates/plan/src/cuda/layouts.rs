@@ -140,6 +140,11 @@ impl Layout {
         (is_aligned(before) && is_aligned(behind)).then_some(slice)
     }
 
+    /// Whether an image `[B, C, H, W]` lies channels-last: the channels of a pixel lie together.
+    pub(super) fn is_channels_last(&self) -> bool {
+        self.shape.len() == 4 && self.shape[1] > 1 && self.strides[1] == 1 && !self.is_contiguous()
+    }
+
     /// Channels last: `[B, C, …]` as `[B, …, C]`.
     pub(super) fn channels_last(&self) -> Self {
         let rank = self.shape.len();

@@ -10,7 +10,7 @@
 //! - Convolutions and pooling read and write images channels-last, and copy those in another order for the time of the
 //!   kernel ([`conv`], [`images`]).
 //! - Matrix products need only their output; an operand that is no matrix in memory is copied ([`products`]).
-//! - Operations with oomph's own kernels declare their allocations ([`custom`]).
+//! - Operations with oomph's own kernels declare their allocations; normalisation keeps the order of its images ([`custom`]).
 //! - Kernels' arguments that are not passed directly stay allocated ([`keep_arguments`]).
 //!
 //! A plan does not contain the driver's context: it is no tensor, and the catalogue of GPUs subtracts it from the usable

@@ -152,6 +152,29 @@ fn convolutions_read_and_write_channels_last_memory() {
 }
 
 #[test]
+fn normalisation_keeps_images_channels_last() {
+    let (image, shape) = (tensor(1, &[8, 16, 28, 28], ReadOnly), [8, 32, 28, 28]);
+    let convolved = |status| tensor(100, &shape, status);
+    let convolution =
+        custom("conv2d", &[image, tensor(2, &[32, 16, 3, 3], ReadOnly)], &[convolved(NotInit)], [0; 4]);
+    let scale = || tensor(3, &[32], ReadOnly);
+    let moments = custom("channel_moments", &[convolved(ReadOnly)], &[out(101, &[32])], [0; 4]);
+    let normalise = custom("normalise", &[convolved(ReadOnly), scale()], &[out(102, &shape)], [1, 0, 0, 0]);
+    // The gradient comes channels-first and is copied; the copy becomes the gradient of the input.
+    let inputs = [tensor(4, &shape, ReadOnly), convolved(ReadWrite), scale()];
+    let backward = custom("normalise_backward", &inputs, &[out(103, &shape), out(104, &[32])], [1, 0, 0, 0]);
+    // The next convolution reads the normalised image as it is.
+    let weight = tensor(5, &[8, 32, 1, 1], ReadOnly);
+    let next =
+        custom("conv2d", &[tensor(102, &shape, ReadWrite), weight], &[out(105, &[8, 8, 28, 28])], [0; 4]);
+    let (read, kernel, whole, vector) =
+        (8 * 28 * 28 * 16 * 4, 32 * 3 * 3 * 16 * 4, 8 * 28 * 28 * 32 * 4, 512);
+    let first = [whole, read, kernel, -read, -kernel];
+    let rest = [vector, whole, whole, vector, -whole, whole / 4, -whole];
+    assert_eq!(allocations(&[convolution, moments, normalise, backward, next]), [&first[..], &rest].concat());
+}
+
+#[test]
 fn our_kernels_read_and_write_packed_rows() {
     let shape = [10, 28];
     let in_place = [tensor(1, &shape, ReadWrite)];
