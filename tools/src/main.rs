@@ -104,8 +104,9 @@ const TOOLS: [Tool; 14] = [
     Tool {
         name: "gpu",
         arguments: "[--cards LIST] [--memory SIZE] [--mode compute|count] [--faults LIST] [--report FILE] [--log FILE] [--kernels FOLDER] \
-            [--toolkit 12|13] [--oomph PATH] COMMAND …|kernels [--save] [--only WORD] [--jobs N]",
-        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs",
+            [--toolkit 12|13] [--oomph PATH] COMMAND …|check [WORD …]|steps|kernels|pages|find-batch-truth [--save] [--only WORDS] [--jobs N]",
+        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs, \
+            `pages` compares plans with the memory that the driver gives",
         run: gpu::run,
     },
     Tool {

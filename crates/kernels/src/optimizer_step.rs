@@ -102,7 +102,7 @@ impl SgdStep {
         };
         let changed = 1 + usize::from(has_momentum);
         let operation = CustomOp { name: "sgd", inputs, outputs: vec![shape; changed], in_place: changed };
-        let made = on_gpu!(operation, 0, |inputs| {
+        let made = on_gpu!(operation, [], |inputs| {
             let mut inputs = inputs.into_iter();
             // As declared above.
             let mut next = || inputs.next().expect("the operation has the inputs that it declares");
@@ -197,7 +197,7 @@ impl AdamStep {
                 outputs: vec![shape; 3],
                 in_place: 3,
             };
-            let [parameter, m, v] = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+            let [parameter, m, v] = gpu::outputs(on_gpu!(operation, [], |inputs| {
                 let [parameter, m, v, gradient] = gpu::listed(inputs);
                 let step = oomph_gpu_kernels::optimizer_step::Adam {
                     lr,

@@ -30,7 +30,7 @@ pub fn zeros<const D: usize>(
     let outputs = vec![(shape.to_vec(), dtype)];
     let operation = CustomOp { name: "zeros", inputs: vec![like], outputs, in_place: 0 };
     if kernels == Kernels::Gpu {
-        return gpu::one(on_gpu!(operation, 0, |inputs| {
+        return gpu::one(on_gpu!(operation, [], |inputs| {
             vec![oomph_gpu_kernels::zeros(&shape, dtype, &inputs[0])]
         }));
     }
@@ -48,7 +48,7 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
     *whole = match kernels {
         Kernels::Gpu => {
             let operation = CustomOp::changing("place_steps", before, [part.into()], dtype);
-            gpu::one(on_gpu!(operation, 0, |inputs| {
+            gpu::one(on_gpu!(operation, [], |inputs| {
                 let [whole, part] = gpu::listed(inputs);
                 vec![oomph_gpu_kernels::place_steps(whole, part, at)]
             }))

@@ -30,7 +30,7 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
         in_place: 0,
     };
     if kernels == Kernels::Gpu {
-        let made = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+        let made = gpu::outputs(on_gpu!(operation, [], |inputs| {
             let [input] = gpu::listed(inputs);
             let moments = oomph_gpu_kernels::norm::moments(input);
             vec![moments.mean, moments.variance]
