@@ -104,8 +104,10 @@ const TOOLS: [Tool; 14] = [
     Tool {
         name: "gpu",
         arguments: "[--cards LIST] [--memory SIZE] [--mode compute|sectors|count] [--faults LIST] [--report FILE] [--log FILE] [--kernels FOLDER] \
-            [--toolkit 12|13] [--oomph PATH] COMMAND …|kernels [--save] [--only WORD] [--jobs N]|steps [--kernels|--sectors] [--save] [TRAINING …]",
-        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs, `steps` counts launches and bytes of a step",
+            [--toolkit 12|13] [--oomph PATH] COMMAND …|check [WORD …]|kernels|pages|find-batch-truth [--save] [--only WORDS] [--jobs N]\
+            |steps [--kernels|--sectors] [--save] [TRAINING …]",
+        summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs, \
+            `pages` compares plans with the memory that the driver gives, `steps` counts launches and bytes of a step",
         run: gpu::run,
     },
     Tool {

@@ -90,6 +90,11 @@ impl BatchSearch {
         Ok(Self { first, last, multiple_of, limit_bytes, most_tries, tried, is_over })
     }
 
+    /// Corrects the limit by what a probe has seen of the device.
+    pub fn set_limit(&mut self, limit_bytes: Bytes) {
+        self.limit_bytes = Some(limit_bytes);
+    }
+
     /// The batch to probe next; `None` if the search is over.
     pub fn next(&mut self, planned: &mut dyn Planned) -> Option<usize> {
         if self.tried.len() >= self.most_tries {
@@ -245,6 +250,19 @@ mod tests {
     fn a_limit_far_above_the_available_memory_does_not_mislead() {
         let (tried, found) = search(of(1, 140, 1, 8000.0), &mut line(100.0, 10.0), 1000.0, 1.0);
         assert!(found.largest >= Some(84) && tried.len() <= 6, "{tried:?}");
+    }
+
+    #[test]
+    fn a_limit_that_a_probe_corrects_leads_to_the_largest_batch() {
+        let (mut search, mut line) = (of(1, 512, 1, 1040.0), line(100.0, 1.0));
+        let mut tried = Vec::new();
+        while let Some(batch) = search.next(&mut line) {
+            search.set_limit(Bytes::new(500));
+            tried.push(batch);
+            let fits = 100 + batch <= 500;
+            search.tell(batch, if fits { Tried::Fits { of_planned: 1.0 } } else { Tried::TooLarge });
+        }
+        assert_eq!((tried, search.found().largest), (vec![512, 395, 400, 401], Some(400)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn cast<const D: usize>(tensor: Tensor<D>, dtype: DType, kernels: Kernels) -
         }),
         (Kernels::Gpu, _) => {
             let operation = CustomOp::changing("cast", tensor, [], dtype);
-            gpu::one(on_gpu!(operation, 0, |inputs| {
+            gpu::one(on_gpu!(operation, [], |inputs| {
                 inputs.into_iter().map(|input| oomph_gpu_kernels::cast(input, dtype)).collect()
             }))
         }

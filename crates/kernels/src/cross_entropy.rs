@@ -41,7 +41,7 @@ pub fn row_losses(
             in_place: 0,
         };
         let made = match kernels {
-            Kernels::Gpu => gpu::outputs(on_gpu!(operation, 0, |inputs| {
+            Kernels::Gpu => gpu::outputs(on_gpu!(operation, [], |inputs| {
                 let [logits, classes] = gpu::listed(inputs);
                 let made = oomph_gpu_kernels::cross_entropy::row_losses(logits, classes, smoothing);
                 vec![made.losses, made.greatest, made.log_sum]
@@ -102,7 +102,7 @@ pub fn mean_loss_backward(
     if kernels == Kernels::Gpu {
         let rest = [classes.into(), greatest.into(), log_sum.into(), scale.into()];
         let operation = CustomOp::changing("cross_entropy_backward", logits, rest, DType::F32);
-        return gpu::one(on_gpu!(operation, 0, |inputs| {
+        return gpu::one(on_gpu!(operation, [], |inputs| {
             let [logits, classes, greatest, log_sum, scale] = gpu::listed(inputs);
             let loss = oomph_gpu_kernels::cross_entropy::LossGradient {
                 classes,

@@ -123,8 +123,19 @@ impl CustomOp {
         self.inputs.iter().all(|input| primitive_on::<CaptureBackend>(input).is_some())
     }
 
-    /// Records the operation. Its scalars are the number of outputs in place and the workspace: the planner reads them.
-    pub(crate) fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
+    /// Records the operation with its workspace on the CPU.
+    fn record(self, workspace: Workspace) -> Vec<AnyTensor> {
+        let Workspace { shared, of_each, tasks } = workspace;
+        self.record_with(&[bytes(shared), bytes(of_each), tasks])
+    }
+
+    /// Records the operation with the buffers of its GPU kernel, in elements of 32 bits.
+    pub(crate) fn record_with_buffers(self, buffers: &[usize]) -> Vec<AnyTensor> {
+        self.record_with(&buffers.iter().copied().map(bytes).collect::<Vec<_>>())
+    }
+
+    /// Records the operation. Its scalars are the number of outputs in place and `numbers`: the planner reads them.
+    fn record_with(self, numbers: &[usize]) -> Vec<AnyTensor> {
         let inputs: Vec<_> = self.inputs.iter().filter_map(primitive_on::<CaptureBackend>).collect();
         drop(self.inputs);
         let Some(client) = inputs.first().map(|input| input.client.clone()) else { return Vec::new() };
@@ -134,11 +145,14 @@ impl CustomOp {
             .into_iter()
             .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
         let outputs: Vec<TensorIr> = outputs.collect();
-        let bytes = |elements: usize| elements * size_of::<f32>();
-        let Workspace { shared, of_each, tasks } = workspace;
-        let scalars = [self.in_place, bytes(shared), bytes(of_each), tasks];
-        let scalars = scalars.map(|number| ScalarIr::UInt(number as u64)).to_vec();
+        let scalars = std::iter::once(self.in_place).chain(numbers.iter().copied());
+        let scalars = scalars.map(|number| ScalarIr::UInt(number as u64)).collect();
         let operation = CustomOpIr::with_scalars(self.name, &inputs, &outputs, scalars);
         client.register(OperationIr::Custom(operation)).into_iter().map(CaptureBackend::tensor).collect()
     }
+}
+
+/// The bytes of elements of 32 bits.
+fn bytes(elements: usize) -> usize {
+    elements * size_of::<f32>()
 }

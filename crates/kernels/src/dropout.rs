@@ -42,7 +42,7 @@ pub fn dropped<const D: usize>(input: Tensor<D>, mask: &DropoutMask, kernels: Ke
     let dtype = input.dtype();
     if kernels == Kernels::Gpu {
         let operation = CustomOp::changing("dropout", input, [], dtype);
-        return gpu::one(on_gpu!(operation, 0, |inputs| {
+        return gpu::one(on_gpu!(operation, [], |inputs| {
             let position = mask.generator.position();
             let mask = oomph_gpu_kernels::DropoutMask {
                 key: position.key,

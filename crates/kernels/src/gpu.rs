@@ -8,14 +8,14 @@ use burn::tensor::Tensor;
 use crate::any_tensor::{AnyTensor, ranked};
 
 /// Runs a [`CustomOp`](crate::custom_op::CustomOp) on a GPU by `$kernel`, from a list of GPU tensors to a list of GPU
-/// tensors. On a capture device it records the operation instead, with a workspace of `$workspace` elements of 32 bits.
+/// tensors. On a capture device it records the operation instead, with buffers that the kernel needs while it runs: a list
+/// of their elements of 32 bits.
 /// Gives the list of outputs.
 macro_rules! on_gpu {
-    ($operation:expr, $workspace:expr, |$inputs:ident| $kernel:expr) => {{
+    ($operation:expr, $buffers:expr, |$inputs:ident| $kernel:expr) => {{
         let operation: crate::custom_op::CustomOp = $operation;
         if operation.is_recorded() {
-            let shared: usize = $workspace;
-            operation.record(crate::custom_op::Workspace { shared, ..Default::default() })
+            operation.record_with_buffers(&$buffers)
         } else {
             #[cfg(feature = "cuda")]
             {

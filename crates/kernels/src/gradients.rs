@@ -54,7 +54,7 @@ fn sum(
         return None;
     }
     let operation = CustomOp { name, inputs, outputs: vec![(vec![1], DType::F32)], in_place: 0 };
-    Some(gpu::one(on_gpu!(operation, partial_sums, |inputs| {
+    Some(gpu::one(on_gpu!(operation, [partial_sums], |inputs| {
         let term = match name {
             FINITE => oomph_gpu_kernels::gradients::Term::Finite,
             _ => oomph_gpu_kernels::gradients::Term::Square,
@@ -80,7 +80,7 @@ pub fn scale_on_gpu(tensors: Vec<AnyTensor>, factor: Factor) -> Vec<AnyTensor> {
         }
     };
     let operation = CustomOp { name: "scale_all", inputs, outputs, in_place };
-    on_gpu!(operation, 0, |inputs| {
+    on_gpu!(operation, [], |inputs| {
         let mut tensors = inputs;
         let factor = match (number, tensors.split_off(in_place).pop()) {
             (_, Some(element)) => oomph_gpu_kernels::gradients::Factor::Element(element),

@@ -114,7 +114,7 @@ impl SgdStep {
         changed.append(&mut velocities);
         let count = has_velocity.len();
         let operation = changing_all("sgd", changed, read);
-        let mut made = on_gpu!(operation, 0, |inputs| self.run_on_gpu(&has_velocity, inputs));
+        let mut made = on_gpu!(operation, [], |inputs| self.run_on_gpu(&has_velocity, inputs));
         let velocities = made.split_off(count).into_iter().map(Some).chain(std::iter::repeat(None));
         made.into_iter()
             .zip(velocities)
@@ -263,7 +263,7 @@ impl AdamStep {
         let count = read.len();
         let changed = changed.into_iter().flatten().collect();
         let operation = changing_all("adam", changed, read);
-        let mut made = on_gpu!(operation, 0, |inputs| self.run_on_gpu(inputs));
+        let mut made = on_gpu!(operation, [], |inputs| self.run_on_gpu(inputs));
         let seconds = made.split_off(2 * count);
         let firsts = made.split_off(count);
         let stepped = made.into_iter().zip(firsts).zip(seconds);

@@ -35,7 +35,7 @@ pub(crate) fn zeros_by_kernel(shape: &[usize], dtype: DType, like: AnyTensor, ke
     let outputs = vec![(shape.to_vec(), dtype)];
     let operation = CustomOp { name: "zeros", inputs: vec![like], outputs, in_place: 0 };
     if kernels == Kernels::Gpu {
-        let [zeros] = gpu::outputs(on_gpu!(operation, 0, |inputs| {
+        let [zeros] = gpu::outputs(on_gpu!(operation, [], |inputs| {
             vec![oomph_gpu_kernels::zeros(shape, dtype, &inputs[0])]
         }));
         return zeros;
@@ -55,7 +55,7 @@ pub fn place_steps(whole: &mut Tensor<3>, part: Tensor<3>, at: usize, kernels: K
     *whole = match kernels {
         Kernels::Gpu => {
             let operation = CustomOp::changing("place_steps", before, [part.into()], dtype);
-            gpu::one(on_gpu!(operation, 0, |inputs| {
+            gpu::one(on_gpu!(operation, [], |inputs| {
                 let [whole, part] = gpu::listed(inputs);
                 vec![oomph_gpu_kernels::place_steps(whole, part, at)]
             }))

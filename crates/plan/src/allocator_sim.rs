@@ -118,6 +118,8 @@ pub(crate) struct AllocatorSim {
     pools: Option<PoolSim>,
     /// The bytes that the pools reserve after each event; empty without pools.
     pub(crate) reserved: Vec<u64>,
+    /// What they would reserve without unused memory.
+    pub(crate) occupied: Vec<u64>,
 }
 
 /// Bytes per element. Burn's quantised types do not occur in training.
@@ -146,12 +148,13 @@ impl AllocatorSim {
             rows: Rows::Packed,
             pools: None,
             reserved: Vec::new(),
+            occupied: Vec::new(),
         }
     }
 
     /// The allocator of a GPU: memory comes from pools, and rows are padded.
     pub(crate) fn on_gpu(pools: PoolSim) -> Self {
-        Self { rows: Rows::Padded, reserved: vec![0], pools: Some(pools), ..Self::new() }
+        Self { rows: Rows::Padded, reserved: vec![0], occupied: vec![0], pools: Some(pools), ..Self::new() }
     }
 
     /// Enters a phase and scope. Tensors held only by the previous scope are freed.
@@ -210,6 +213,7 @@ impl AllocatorSim {
     fn event(&mut self) -> u32 {
         self.times.push(self.time);
         self.reserved.extend(self.pools.as_ref().map(PoolSim::reserved));
+        self.occupied.extend(self.pools.as_ref().map(PoolSim::occupied));
         self.points.push((self.position.phase, self.position.name));
         (self.times.len() - 1) as u32
     }

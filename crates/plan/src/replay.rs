@@ -91,10 +91,9 @@ fn on_cpu(threads: usize, is_on_own_threads: bool) -> Simulated {
     Simulated { sim, rules: Box::new(move |sim, operation| flex.run(sim, operation)) }
 }
 
-/// The pools give back unused memory before they reserve more of the limit than a plan that fits may need.
+/// The pools give back unused memory where the card is full.
 fn on_gpu(layout: PoolLayout, limit_bytes: Option<Bytes>) -> Simulated {
-    let available = |limit: Bytes| (limit.get() as f64 / (1.0 + Backend::Cuda.margin())) as u64;
-    let mut sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(available)));
+    let mut sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(Bytes::get)));
     cuda::keep_arguments(&mut sim);
     Simulated { sim, rules: Box::new(cuda::run) }
 }
@@ -147,7 +146,7 @@ impl Replay {
     fn finish(mut self, recording: &Recording, head: Head) -> Timeline {
         let end = self.sim.next_event();
         self.end_step(end);
-        let AllocatorSim { blocks, times, points, names, reserved, .. } = self.sim;
+        let AllocatorSim { blocks, times, points, names, reserved, occupied, .. } = self.sim;
         let Head { title, device, limit_bytes } = head;
         let timeline = Timeline {
             title,
@@ -155,6 +154,7 @@ impl Replay {
             limit_bytes,
             times,
             reserved,
+            occupied,
             blocks,
             spans: self.steps,
             names,

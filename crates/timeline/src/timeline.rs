@@ -51,6 +51,8 @@ pub struct Timeline {
     pub times: Vec<u64>,
     /// The bytes that a GPU's pools reserve after each event. Empty where memory is not reserved, or unknown.
     pub reserved: Vec<u64>,
+    /// As `reserved`, without memory that the pools would give back if the device were full.
+    pub occupied: Vec<u64>,
     /// All blocks, ordered by birth.
     pub blocks: Vec<Block>,
     /// Steps, phases and stages, ordered by start, the enclosing one first.
@@ -83,6 +85,7 @@ impl Timeline {
             clock,
             times: Vec::new(),
             reserved: Vec::new(),
+            occupied: Vec::new(),
             blocks: Vec::new(),
             spans: Vec::new(),
             names: Names::default(),
@@ -122,9 +125,10 @@ impl Timeline {
         self.reserved.iter().max().map(|bytes| Bytes::new(*bytes))
     }
 
-    /// The memory that the device must have: the most that its pools reserve, else the most in use.
+    /// The memory that the device must have: the most that its pools cannot give back, else the most in use.
     pub fn needed_bytes(&self) -> Bytes {
-        self.reserved_peak().unwrap_or_else(|| self.peak().categories.total())
+        let occupied = self.occupied.iter().max().map(|bytes| Bytes::new(*bytes));
+        occupied.unwrap_or_else(|| self.peak().categories.total())
     }
 
     /// The moment with the most memory in use among `events`.
@@ -155,7 +159,9 @@ impl Timeline {
         let later = |event: u32| event.saturating_sub(first);
         self.times = self.times.split_off((first as usize).min(self.times.len()));
         self.times.iter_mut().for_each(|time| *time = time.saturating_sub(start));
-        self.reserved = self.reserved.split_off((first as usize).min(self.reserved.len()));
+        for bytes in [&mut self.reserved, &mut self.occupied] {
+            *bytes = bytes.split_off((first as usize).min(bytes.len()));
+        }
         self.track.since(start);
         self.blocks.retain(|block| block.died.is_none_or(|died| died > first));
         for block in &mut self.blocks {
@@ -176,6 +182,7 @@ impl Timeline {
         let end = (last as usize + 1).min(self.times.len());
         self.times.truncate(end);
         self.reserved.truncate(end);
+        self.occupied.truncate(end);
         self.track.until(self.times.last().copied().unwrap_or(0));
         let is_within = |event: &u32| (*event as usize) < end;
         self.blocks.retain(|block| is_within(&block.born));

@@ -6,6 +6,7 @@
 //! cargo xtask gpu --faults alloc-fails-at=200 train --config lstm --devices cuda:0
 //! cargo xtask gpu check
 //! cargo xtask gpu steps
+//! cargo xtask gpu pages
 //! ```
 //!
 //! The tool builds oomph with its CUDA backend and the simulated driver (`tools/cuda_sim`), installs NVIDIA's run-time
@@ -15,10 +16,14 @@
 //!
 //! - [`check`] trains on simulated GPUs and on the processor, and compares the losses.
 //! - [`steps`] counts what a step asks of a GPU, and the bytes that its kernels move.
+//! - [`pages`] compares plans with what the driver gives.
+//! - [`find_batch_truth`] compares what `find-batch` finds with the largest batch that trains.
 //! - [`kernels`] compiles the kernels of all configs for several cards.
 
 mod check;
+mod find_batch_truth;
 mod kernels;
+mod pages;
 mod steps;
 mod toolkit;
 
@@ -29,6 +34,7 @@ use std::{
     os::unix::{fs::symlink, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    thread,
 };
 
 use oomph_tree::Tree;
@@ -65,6 +71,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     match &**command {
         "check" => return check::run(&simulation, rest),
         "steps" => return steps::run(&simulation, rest),
+        "pages" => return pages::run(&simulation, rest),
+        "find-batch-truth" => return find_batch_truth::run(&simulation, rest),
         _ => {}
     }
     let mut command = simulation.command(&setup.folder.join("cache"));
@@ -159,6 +167,19 @@ impl Simulation<'_> {
             .env("XDG_CACHE_HOME", cache);
         command
     }
+}
+
+/// The words of `--only`, and the number of `--jobs`.
+fn read_jobs(arguments: &[String]) -> Result<(String, usize), Box<dyn Error>> {
+    let (mut only, mut jobs) = (String::new(), thread::available_parallelism().map_or(1, usize::from));
+    for pair in arguments.chunks(2) {
+        match pair {
+            [name, value] if name == "--only" => value.clone_into(&mut only),
+            [name, value] if name == "--jobs" => jobs = value.parse()?,
+            _ => return Err(format!("`{}`: expected `--only WORDS` or `--jobs N`", pair.join(" ")).into()),
+        }
+    }
+    Ok((only, jobs))
 }
 
 /// Builds oomph with CUDA, and keeps the binary beside the plain one.

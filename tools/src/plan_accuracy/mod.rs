@@ -27,7 +27,7 @@ use grid::Case;
 use measure::{Outcome, errors, measure, measure_devices};
 use oomph_core::Bytes;
 use serde::de::DeserializeOwned;
-use summary::Summary;
+pub(crate) use summary::Summary;
 
 use crate::{
     Outcome as Ended,

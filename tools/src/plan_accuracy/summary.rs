@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, fmt};
 
 /// The errors of all predictions, as shares of what was measured.
-pub(super) struct Summary {
+pub(crate) struct Summary {
     predictions: usize,
-    pub(super) median: f64,
-    pub(super) p95: f64,
-    pub(super) worst_under: f64,
-    pub(super) worst_over: f64,
+    pub(crate) median: f64,
+    pub(crate) p95: f64,
+    pub(crate) worst_under: f64,
+    pub(crate) worst_over: f64,
 }
 
 impl Summary {
-    pub(super) fn of(errors: &[f64]) -> Option<Self> {
+    pub(crate) fn of(errors: &[f64]) -> Option<Self> {
         let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -28,7 +28,7 @@ impl Summary {
         })
     }
 
-    pub(super) fn figures(&self) -> BTreeMap<String, String> {
+    pub(crate) fn figures(&self) -> BTreeMap<String, String> {
         let percent = |share: f64| format!("{:.2} %", 100.0 * share);
         let figures = [
             ("predictions", self.predictions.to_string()),

@@ -43,6 +43,7 @@ mod tests {
         let cpu = Backend::Cpu { threads: 1 };
         assert!(fits(Bytes::new(990), Bytes::new(1000), cpu));
         assert!(!fits(Bytes::new(995), Bytes::new(1000), cpu));
-        assert!(!fits(Bytes::new(900), Bytes::new(1000), Backend::Cuda));
+        assert!(fits(Bytes::new(980), Bytes::new(1000), Backend::Cuda));
+        assert!(!fits(Bytes::new(985), Bytes::new(1000), Backend::Cuda));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tens
     let shape = [batch, channels, size(input.dims()[2]), size(input.dims()[3])];
     let dtype = input.dtype();
     let operation = operation("conv2d", [input, weight], shape, dtype);
-    gpu::one(on_gpu!(operation, 0, |inputs| {
+    gpu::one(on_gpu!(operation, [], |inputs| {
         let [input, weight] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d(input, weight, slide.options())]
     }))
@@ -33,7 +33,7 @@ pub(super) fn input_backward(
 ) -> Tensor<4> {
     let dtype = gradient.dtype();
     let operation = operation("conv2d_input_backward", [gradient, weight], input, dtype);
-    gpu::one(on_gpu!(operation, 0, |inputs| {
+    gpu::one(on_gpu!(operation, [], |inputs| {
         let [gradient, weight] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d_input_backward(gradient, weight, input, slide.options())]
     }))
@@ -50,7 +50,7 @@ pub(super) fn weight_backward(
     let [batch, _, rows, columns] = gradient.dims();
     let partial = partial_sums(weight, batch * rows * columns) * weight.iter().product::<usize>();
     let operation = operation("conv2d_weight_backward", [input, gradient], weight, DType::F32);
-    gpu::one(on_gpu!(operation, partial, |inputs| {
+    gpu::one(on_gpu!(operation, [partial], |inputs| {
         let [input, gradient] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::conv2d_weight_backward(input, gradient, weight, slide.options())]
     }))

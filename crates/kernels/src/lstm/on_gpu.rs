@@ -19,7 +19,7 @@ use crate::{
 pub(super) fn contiguous(matrix: Tensor<2>) -> Tensor<2> {
     let outputs = vec![(matrix.dims().to_vec(), matrix.dtype())];
     let operation = CustomOp { name: "contiguous", inputs: vec![matrix.into()], outputs, in_place: 1 };
-    gpu::one(on_gpu!(operation, 0, |inputs| {
+    gpu::one(on_gpu!(operation, [], |inputs| {
         inputs.into_iter().map(oomph_gpu_kernels::contiguous).collect()
     }))
 }
@@ -48,7 +48,7 @@ pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmM
         outputs: of_outputs.into_iter().chain(of_gates).chain([state.clone(), state]).collect(),
         in_place,
     };
-    let made = on_gpu!(operation, product + copy, |inputs| {
+    let made = on_gpu!(operation, [product, copy], |inputs| {
         let mut inputs = inputs;
         let read = gpu::listed(inputs.split_off(in_place));
         let outputs = match inputs.pop() {
@@ -94,7 +94,7 @@ pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
         outputs: vec![(dims.to_vec(), DType::F32), of_steps, state.clone(), state],
     };
     let cells = batch * count * units;
-    let [gates, previous, hidden, cell] = gpu::outputs(on_gpu!(operation, cells, |inputs| {
+    let [gates, previous, hidden, cell] = gpu::outputs(on_gpu!(operation, [cells], |inputs| {
         let [gates, hidden, cell, outputs, hidden_gradient, cell_gradient, recurrent] = gpu::listed(inputs);
         let (before, after) = ([hidden, cell], [hidden_gradient, cell_gradient]);
         let end = oomph_gpu_kernels::lstm::LstmEnd { gates, before, steps, outputs, after };
@@ -120,7 +120,7 @@ pub(super) fn input_backward(
     let product = if steps.len() < all_steps { words(rows * features, dtype) } else { 0 };
     let rest = [gates.into(), of_input.tensor().into()];
     let operation = CustomOp::changing("lstm_input_backward", whole, rest, dtype);
-    gpu::one(on_gpu!(operation, narrow + product, |inputs| {
+    gpu::one(on_gpu!(operation, [narrow, product], |inputs| {
         let [whole, gates, of_input] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::lstm::lstm_input_backward(whole, gates, steps, of_input)]
     }))

@@ -32,7 +32,7 @@ pub fn moments(input: &Tensor<4>, kernels: Kernels) -> [Tensor<1>; 2] {
     };
     if kernels == Kernels::Gpu {
         let partial = channel_partial_sums(input.dims(), input.dtype().size());
-        let made = gpu::outputs(on_gpu!(operation, partial, |inputs| {
+        let made = gpu::outputs(on_gpu!(operation, [partial], |inputs| {
             let [input] = gpu::listed(inputs);
             let moments = oomph_gpu_kernels::norm::moments(input);
             vec![moments.mean, moments.variance]

@@ -25,7 +25,7 @@ pub(super) fn apply(norm: &Norm, input: Tensor<4>, addend: Addend, rectify: bool
         }
     }
     let operation = CustomOp::changing("normalise", input, rest, dtype);
-    gpu::one(on_gpu!(operation, 0, |inputs| {
+    gpu::one(on_gpu!(operation, [], |inputs| {
         let mut inputs = inputs.into_iter();
         // The input and three vectors, and an addend with maybe three more, as above.
         let mut next = || inputs.next().expect("the operation has the inputs that it declares");
@@ -54,7 +54,7 @@ pub(super) fn backward(norm: &Norm, input: Tensor<4>, gradient: Tensor<4>, recti
         in_place: usize::from(gradient.dtype() == dtype),
         inputs: vec![gradient.into(), input.into(), mean, scale, shift, norm.inverse.clone().into()],
     };
-    let [input, weight, shift] = gpu::outputs(on_gpu!(operation, partial, |inputs| {
+    let [input, weight, shift] = gpu::outputs(on_gpu!(operation, [partial], |inputs| {
         let [gradient, input, mean, scale, shift, inverse] = gpu::listed(inputs);
         let affine = affine([mean, scale, shift]);
         let norm = oomph_gpu_kernels::norm::NormInput { input, affine, inverse, rectified };
@@ -68,7 +68,7 @@ pub(super) fn backward(norm: &Norm, input: Tensor<4>, gradient: Tensor<4>, recti
 pub(super) fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>) -> Tensor<4> {
     let dtype = gradient.dtype();
     let operation = CustomOp::changing("rectify_backward", gradient, [output.clone().into()], dtype);
-    gpu::one(on_gpu!(operation, 0, |inputs| {
+    gpu::one(on_gpu!(operation, [], |inputs| {
         let [gradient, output] = gpu::listed(inputs);
         vec![oomph_gpu_kernels::norm::rectify_backward(gradient, output)]
     }))

@@ -2,12 +2,12 @@
 //!
 //! Such a kernel reads and writes packed rows: padded and permuted inputs are copied. Those of normalisation, and casts, have
 //! images that may lie channels-last: one of the inputs decides for all images of the operation. The first scalar is the
-//! number of outputs that reuse the first inputs, if those have no other references; the second one the bytes of the
-//! workspace. The others are about the threads of a CPU. Convolutions have their rules in [`conv`].
+//! number of outputs that reuse the first inputs, if those have no other references; the others are the bytes of each buffer
+//! that the kernel needs. Convolutions have their rules in [`conv`], the steps of an LSTM in [`lstm`].
 
 use burn_ir::{CustomOpIr, ScalarIr};
 
-use super::{conv, layouts::channels_last, views::packed};
+use super::{conv, layouts::channels_last, lstm, views::packed};
 use crate::allocator_sim::{AllocatorSim, Handle};
 
 pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
@@ -17,8 +17,23 @@ pub(super) fn run(m: &mut AllocatorSim, op: &CustomOpIr) {
             conv::input_backward(m, [gradient, weight], out);
         }
         ("conv2d_weight_backward", [input, gradient], [out]) => {
-            conv::weight_backward(m, [input, gradient], scalar(op, 1), out);
+            conv::weight_backward(m, [input, gradient], buffer(op, 0), out);
         }
+        // Its input only says where the zeros are made.
+        ("zeros", [like], [out]) => {
+            let like = m.input(like);
+            let zeros = m.allocate_packed(&out.shape[..], out.dtype);
+            m.release(like);
+            m.output(out, zeros);
+        }
+        // Rows that are in order already are not copied.
+        ("contiguous", [input], [out]) => {
+            let input = m.input(input);
+            let rows = packed(m, input);
+            m.output(out, rows);
+        }
+        ("lstm_forward", ..) => lstm::forward(m, op),
+        ("lstm_input_backward", ..) => lstm::input_backward(m, op),
         _ => kernel(m, op),
     }
 }
@@ -40,6 +55,16 @@ fn leading(op: &CustomOpIr) -> Option<usize> {
     }
 }
 
+/// How many outputs, from the first on, may overwrite the input of the same index.
+pub(super) fn in_place(op: &CustomOpIr) -> usize {
+    scalar(op, 0) as usize
+}
+
+/// The bytes of a buffer that the operation declares; 0 if it does not.
+pub(super) fn buffer(op: &CustomOpIr, index: usize) -> u64 {
+    scalar(op, index + 1)
+}
+
 fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
     let inputs: Vec<Handle> = op.inputs.iter().map(|ir| m.input(ir)).collect();
     let is_last =
@@ -53,7 +78,7 @@ fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
     });
     let mut read: Vec<Option<Handle>> = read.map(Some).collect();
     for (index, ir) in op.outputs.iter().enumerate() {
-        let place = read.get_mut(index).filter(|_| (index as u64) < scalar(op, 0));
+        let place = read.get_mut(index).filter(|_| index < in_place(op));
         let place = place.and_then(|place| place.take_if(|place| m.is_unique(place)));
         let is_moved = is_moved(&ir.shape[..]);
         let shape = if is_moved { channels_last(&ir.shape[..]) } else { ir.shape[..].to_vec() };
@@ -63,6 +88,7 @@ fn kernel(m: &mut AllocatorSim, op: &CustomOpIr) {
         }
         m.output(ir, output);
     }
-    let workspace = (scalar(op, 1) > 0).then(|| m.workspace(scalar(op, 1)));
-    m.release_all(workspace.into_iter().chain(read.into_iter().flatten()));
+    let buffers = (0..).map(|index| buffer(op, index)).take(op.scalars.len().saturating_sub(1));
+    let buffers: Vec<Handle> = buffers.filter(|bytes| *bytes > 0).map(|bytes| m.workspace(bytes)).collect();
+    m.release_all(buffers.into_iter().chain(read.into_iter().flatten()));
 }

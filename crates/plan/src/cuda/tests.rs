@@ -56,8 +56,13 @@ fn sum(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> OperationIr {
     OperationIr::NumericFloat(DType::F32, Numeric::Add(BinaryOpIr { lhs, rhs, out }))
 }
 
-fn custom(id: &'static str, inputs: &[TensorIr], outputs: &[TensorIr], scalars: [u64; 4]) -> OperationIr {
-    OperationIr::Custom(CustomOpIr::with_scalars(id, inputs, outputs, scalars.map(ScalarIr::UInt).to_vec()))
+fn custom(id: &'static str, inputs: &[TensorIr], outputs: &[TensorIr], scalars: &[u64]) -> OperationIr {
+    OperationIr::Custom(CustomOpIr::with_scalars(
+        id,
+        inputs,
+        outputs,
+        scalars.iter().copied().map(ScalarIr::UInt).collect(),
+    ))
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn a_linear_layer_joins_rows_that_fill_no_tiles() {
 fn convolutions_read_and_write_channels_last_memory() {
     let operation = |input, gradient, name| {
         let [image, weight] = [tensor(1, input, ReadOnly), tensor(2, &[32, 16, 3, 3], ReadOnly)];
-        let scalars = [0, 4096, 0, 0];
+        let scalars = &[0, 4096];
         match name {
             "conv2d" => custom(name, &[image, weight], &[out(100, gradient)], scalars),
             _ => custom(name, &[tensor(3, gradient, ReadOnly), weight], &[out(100, input)], scalars),
@@ -156,17 +161,17 @@ fn normalisation_keeps_images_channels_last() {
     let (image, shape) = (tensor(1, &[8, 16, 28, 28], ReadOnly), [8, 32, 28, 28]);
     let convolved = |status| tensor(100, &shape, status);
     let convolution =
-        custom("conv2d", &[image, tensor(2, &[32, 16, 3, 3], ReadOnly)], &[convolved(NotInit)], [0; 4]);
+        custom("conv2d", &[image, tensor(2, &[32, 16, 3, 3], ReadOnly)], &[convolved(NotInit)], &[0]);
     let scale = || tensor(3, &[32], ReadOnly);
-    let moments = custom("channel_moments", &[convolved(ReadOnly)], &[out(101, &[32])], [0; 4]);
-    let normalise = custom("normalise", &[convolved(ReadOnly), scale()], &[out(102, &shape)], [1, 0, 0, 0]);
+    let moments = custom("channel_moments", &[convolved(ReadOnly)], &[out(101, &[32])], &[0]);
+    let normalise = custom("normalise", &[convolved(ReadOnly), scale()], &[out(102, &shape)], &[1]);
     // The gradient comes channels-first and is copied; the copy becomes the gradient of the input.
     let inputs = [tensor(4, &shape, ReadOnly), convolved(ReadWrite), scale()];
-    let backward = custom("normalise_backward", &inputs, &[out(103, &shape), out(104, &[32])], [1, 0, 0, 0]);
+    let backward = custom("normalise_backward", &inputs, &[out(103, &shape), out(104, &[32])], &[1]);
     // The next convolution reads the normalised image as it is.
     let weight = tensor(5, &[8, 32, 1, 1], ReadOnly);
     let next =
-        custom("conv2d", &[tensor(102, &shape, ReadWrite), weight], &[out(105, &[8, 8, 28, 28])], [0; 4]);
+        custom("conv2d", &[tensor(102, &shape, ReadWrite), weight], &[out(105, &[8, 8, 28, 28])], &[0]);
     let (read, kernel, whole, vector) =
         (8 * 28 * 28 * 16 * 4, 32 * 3 * 3 * 16 * 4, 8 * 28 * 28 * 32 * 4, 512);
     let first = [whole, read, kernel, -read, -kernel];
@@ -179,10 +184,52 @@ fn our_kernels_read_and_write_packed_rows() {
     let shape = [10, 28];
     let in_place = [tensor(1, &shape, ReadWrite)];
     // The padded input is copied to 1120 bytes, rounded up to 1536; the output overwrites the copy.
-    assert_eq!(allocations(&[custom("adam", &in_place, &[out(100, &shape)], [1, 0, 0, 0])]), [1536]);
+    assert_eq!(allocations(&[custom("adam", &in_place, &[out(100, &shape)], &[1])]), [1536]);
     let packed = [tensor(1, &[10, 128], ReadWrite)];
-    assert_eq!(allocations(&[custom("adam", &packed, &[out(100, &[10, 128])], [1, 0, 64, 4])]), [0; 0]);
+    assert_eq!(allocations(&[custom("adam", &packed, &[out(100, &[10, 128])], &[1])]), [0; 0]);
     let held = [tensor(1, &[10, 128], ReadOnly)];
-    let scratch = custom("lstm", &held, &[out(100, &[10, 128])], [1, 700, 0, 0]);
-    assert_eq!(allocations(&[scratch]), [5120, 1024, -1024]);
+    let scratch = custom("scan", &held, &[out(100, &[10, 128])], &[1, 700, 512]);
+    assert_eq!(allocations(&[scratch]), [5120, 1024, 512, -1024, -512]);
+}
+
+#[test]
+fn only_rows_out_of_order_are_copied() {
+    let contiguous = |shape| custom("contiguous", &[tensor(1, shape, ReadOnly)], &[out(100, shape)], &[1]);
+    assert_eq!(allocations(&[contiguous(&[10, 128])]), [0; 0]);
+    assert_eq!(allocations(&[contiguous(&[10, 28])]), [1536]);
+    let zeros = custom("zeros", &[tensor(1, &[10, 28], ReadOnly)], &[out(100, &[10, 128])], &[0]);
+    assert_eq!(allocations(&[zeros]), [5120]);
+}
+
+/// A run of 8 of 16 steps, or of all: batch 8, 32 features, 64 units.
+fn lstm_forward(steps: usize, buffers: [u64; 2]) -> OperationIr {
+    let sizes: [&[usize]; 6] = [&[8, 16, 32], &[256], &[8, 64], &[8, 64], &[32, 256], &[64, 256]];
+    let inputs: Vec<_> = (1..).zip(sizes).map(|(id, shape)| tensor(id, shape, ReadOnly)).collect();
+    let sizes: [&[usize]; 4] = [&[8, 16, 64], &[8, steps, 256], &[8, 64], &[8, 64]];
+    let outputs: Vec<_> = (100..).zip(sizes).map(|(id, shape)| out(id, shape)).collect();
+    custom("lstm_forward", &inputs, &outputs, &[0, buffers[0], buffers[1]])
+}
+
+#[test]
+fn the_inputs_of_an_lstm_run_are_freed_before_its_outputs_are_made() {
+    let (state, output) = (8 * 64 * 4, 8 * 16 * 64 * 4);
+    let (copy, gates) = (8 * 8 * 32 * 4, 8 * 8 * 256 * 4);
+    // The gates overwrite the product of inputs and weights.
+    let in_32_bits = allocations(&[lstm_forward(8, [0, copy as u64])]);
+    assert_eq!(in_32_bits, [copy, gates, -copy, state, state, output]);
+    // They do not: the product is a buffer of its own.
+    let in_16_bits = allocations(&[lstm_forward(16, [2 * gates as u64, 0])]);
+    assert_eq!(in_16_bits, [2 * gates, state, state, 2 * gates, output, -2 * gates]);
+}
+
+#[test]
+fn gates_in_16_bits_replace_those_in_32_before_the_product_of_a_part() {
+    let [whole, gates] = [tensor(1, &[8, 16, 32], ReadWrite), tensor(50, &[8, 8, 256], ReadWrite)];
+    let weights = tensor(3, &[256, 32], ReadOnly);
+    let made = tensor(50, &[8, 8, 256], NotInit);
+    let gates_before = unary(tensor(2, &[8, 8, 256], ReadOnly), made);
+    let inputs = [whole, gates, weights];
+    let backward = custom("lstm_input_backward", &inputs, &[out(100, &[8, 16, 32])], &[1, 32_768, 8_192]);
+    let wide = 8 * 8 * 256 * 4;
+    assert_eq!(allocations(&[gates_before, backward]), [wide, 32_768, -wide, 8_192, -32_768, -8_192]);
 }

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CardFull, Headroom, padded};
+use super::{CardFull, Headroom, charged, padded};
 
 /// `DirectPool`: each allocation has its own memory.
 #[derive(Debug)]
@@ -11,7 +11,11 @@ pub(super) struct DirectPool {
     vacant: Vec<usize>,
     /// The positions of unused memory by size.
     free: BTreeMap<u64, BTreeSet<usize>>,
+    /// The sizes of all memory, used or not.
+    size_sum: u64,
+    /// Bytes of the card for all memory, and for the used part of it.
     reserved: u64,
+    occupied: u64,
     reclaim_at: Option<u64>,
 }
 
@@ -24,7 +28,15 @@ struct Slice {
 
 impl DirectPool {
     pub(super) fn new(reclaim_at: Option<u64>) -> Self {
-        Self { slices: Vec::new(), vacant: Vec::new(), free: BTreeMap::new(), reserved: 0, reclaim_at }
+        Self {
+            slices: Vec::new(),
+            vacant: Vec::new(),
+            free: BTreeMap::new(),
+            size_sum: 0,
+            reserved: 0,
+            occupied: 0,
+            reclaim_at,
+        }
     }
 
     /// Reuses the first unused memory of this size, else reserves new memory.
@@ -32,6 +44,7 @@ impl DirectPool {
         let bytes = padded(bytes);
         if let Some(position) = self.free.get_mut(&bytes).and_then(BTreeSet::pop_first) {
             self.slices[position] = Some(Slice { bytes, is_free: false });
+            self.occupied += charged(bytes);
             return Ok(position as u64);
         }
         let before = self.reserved;
@@ -44,7 +57,9 @@ impl DirectPool {
             self.slices.len() - 1
         });
         self.slices[position] = Some(Slice { bytes, is_free: false });
-        self.reserved += bytes;
+        self.size_sum += bytes;
+        self.reserved += charged(bytes);
+        self.occupied += charged(bytes);
         Ok(position as u64)
     }
 
@@ -52,6 +67,7 @@ impl DirectPool {
         let position = position as usize;
         if let Some(slice) = &mut self.slices[position] {
             slice.is_free = true;
+            self.occupied -= charged(slice.bytes);
             self.free.entry(slice.bytes).or_default().insert(position);
         }
     }
@@ -63,11 +79,12 @@ impl DirectPool {
     /// Gives back unused memory in the order of positions while more than `mark` bytes are reserved.
     fn give_back_above(&mut self, mark: u64) {
         for position in 0..self.slices.len() {
-            if self.reserved <= mark {
+            if self.size_sum <= mark {
                 break;
             }
             let Some(slice) = self.slices[position].take_if(|slice| slice.is_free) else { continue };
-            self.reserved -= slice.bytes;
+            self.size_sum -= slice.bytes;
+            self.reserved -= charged(slice.bytes);
             self.free.entry(slice.bytes).or_default().remove(&position);
             self.vacant.push(position);
         }
@@ -75,5 +92,10 @@ impl DirectPool {
 
     pub(super) fn reserved(&self) -> u64 {
         self.reserved
+    }
+
+    /// What it reserves without unused memory.
+    pub(super) fn occupied(&self) -> u64 {
+        self.occupied
     }
 }

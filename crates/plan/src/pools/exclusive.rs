@@ -1,4 +1,4 @@
-use super::{ALIGNMENT, CardFull, Headroom};
+use super::{ALIGNMENT, CardFull, Headroom, charged};
 
 /// `ExclusiveMemoryPool`: one allocation a page. Pages that stay unused for a long time are given back.
 #[derive(Debug)]
@@ -90,6 +90,6 @@ impl ExclusivePool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
-        self.pages.iter().map(|page| page.bytes).sum()
+        self.pages.iter().map(|page| charged(page.bytes)).sum()
     }
 }

@@ -4,6 +4,8 @@
 //! The rules are the library's, not the library itself: its crate brings a compiler along, which no build for the CPU
 //! needs. [`PoolSim`] has one pool list, as a CUDA stream has, since one thread trains on a device.
 //!
+//! The driver gives large allocations in pages of 2 MiB, so bytes of the card are whole pages of the driver.
+//!
 //! An allocation is served by the first pool that accepts its size: from reserved memory if the pool finds room, else by
 //! new memory of the card. If the card has no more, the pools give back all unused memory, and the allocation is tried once
 //! more (`Command::reserve` of cubecl-cuda).
@@ -52,7 +54,7 @@ struct Headroom(Option<u64>);
 
 impl Headroom {
     fn check(self, bytes: u64) -> Result<(), CardFull> {
-        if self.0.is_some_and(|left| bytes > left) { Err(CardFull) } else { Ok(()) }
+        if self.0.is_some_and(|left| charged(bytes) > left) { Err(CardFull) } else { Ok(()) }
     }
 }
 
@@ -111,7 +113,7 @@ impl PoolSim {
         let Some((pool, chosen)) = accepting else {
             headroom.check(bytes)?;
             let id = self.allocations;
-            self.refused.insert(id, padded(bytes));
+            self.refused.insert(id, charged(padded(bytes)));
             return Ok(Slot { pool: self.pools.len(), id });
         };
         let id = match chosen {
@@ -145,6 +147,17 @@ impl PoolSim {
         }
     }
 
+    /// The bytes of the card that the pools could not give back: those of a training on the smallest card that it fits.
+    /// Pools that cut pages into slices would cut them in another way there, so all of their pages count.
+    pub(crate) fn occupied(&self) -> u64 {
+        let of = |pool: &Pool| match pool {
+            Pool::Direct(pool) => pool.occupied(),
+            Pool::Sliced(pool) => pool.reserved(),
+            Pool::Exclusive(pool) => pool.reserved(),
+        };
+        self.pools.iter().map(of).sum::<u64>() + self.refused.values().sum::<u64>()
+    }
+
     /// The bytes of the card that the pools hold.
     pub(crate) fn reserved(&self) -> u64 {
         let of = |pool: &Pool| match pool {
@@ -158,6 +171,14 @@ impl PoolSim {
 
 fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Large allocations are whole pages of this size, as the driver maps them.
+const DRIVER_PAGE: u64 = 2 << 20;
+
+/// The bytes of the card that the driver takes for an allocation.
+fn charged(bytes: u64) -> u64 {
+    bytes.next_multiple_of(if bytes >= DRIVER_PAGE { DRIVER_PAGE } else { ALIGNMENT })
 }
 
 #[cfg(test)]
@@ -217,6 +238,31 @@ mod tests {
         assert_eq!(pools.reserved(), 1024 + 1536);
     }
 
+    #[test]
+    fn the_driver_gives_whole_pages_for_large_allocations() {
+        let mut pools = direct(None, None);
+        let slots = [MIB, 3 * MIB].map(|bytes| pools.allocate(bytes));
+        assert_eq!((pools.reserved(), pools.occupied()), (5 * MIB, 5 * MIB));
+        pools.free(slots[1]);
+        // 3 and 3.5 MiB take two pages of the driver each, but are not of the same size.
+        pools.allocate(3 * MIB + 512 * KIB);
+        assert_eq!((pools.reserved(), pools.occupied()), (9 * MIB, 5 * MIB));
+        pools.clean_up();
+        assert_eq!(pools.reserved(), 5 * MIB);
+    }
+
+    #[test]
+    fn unused_memory_is_reserved_and_not_occupied() {
+        let mut pools = direct(None, Some(4 * KIB));
+        let slots = [1024, 2048].map(|bytes| pools.allocate(bytes));
+        slots.into_iter().for_each(|slot| pools.free(slot));
+        assert_eq!((pools.reserved(), pools.occupied()), (3 * KIB, 0));
+        pools.allocate(2048);
+        assert_eq!((pools.reserved(), pools.occupied()), (3 * KIB, 2 * KIB));
+        pools.allocate(1536);
+        assert_eq!((pools.reserved(), pools.occupied()), (3 * KIB + 512, 3 * KIB + 512));
+    }
+
     /// A card of 16 GiB: `max_page` is 4 GiB, and pages have a quarter of the size before, as long as that was at least
     /// 32 MiB: 1 GiB, 256, 64 and 16 MiB.
     #[test]
@@ -243,7 +289,7 @@ mod tests {
         // Larger ones have pages of their own; at first half the largest, since that is the first average size.
         pools.allocate(513 * MIB);
         let average = (2 * GIB) as f64 * 0.99 + (513 * MIB) as f64 * 0.01;
-        assert_eq!(pools.reserved(), (average as u64).next_multiple_of(512));
+        assert_eq!(pools.reserved(), charged((average as u64).next_multiple_of(512)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use super::{CardFull, Headroom, padded};
+use super::{CardFull, Headroom, charged, padded};
 
 /// `SlicedPool` without a cap: pages of one size, cut into slices.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl SlicedPool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
-        self.pages.len() as u64 * self.page_bytes
+        self.pages.len() as u64 * charged(self.page_bytes)
     }
 }
 

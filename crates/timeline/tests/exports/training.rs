@@ -56,6 +56,7 @@ impl Recorder {
             lost_events: 0,
             track: Default::default(),
             reserved: Vec::new(),
+            occupied: Vec::new(),
         };
         Self { timeline, free: Vec::new(), next_address: 0x7f00_0000_0000, phase: Phase::Init }
     }

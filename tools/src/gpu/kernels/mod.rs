@@ -31,7 +31,7 @@ use grid::Training;
 use oomph_cuda_sim::card;
 use oomph_tree::Tree;
 
-use super::{Options, Setup, toolkit::TOOLKITS};
+use super::{Options, Setup, read_jobs, toolkit::TOOLKITS};
 use crate::{
     Outcome,
     measured::{Measured, without_save},
@@ -56,7 +56,7 @@ const TITLES: [&str; 10] = [
 /// Runs the tool.
 pub(super) fn run(options: &Options<'_>, arguments: &[String]) -> Outcome {
     let (arguments, is_saved) = without_save(arguments);
-    let (only, jobs) = read(&arguments)?;
+    let (only, jobs) = read_jobs(&arguments)?;
     let (mut cards_given, mut faults) = (None, "");
     for (variable, value) in &options.variables {
         match *variable {
@@ -95,19 +95,6 @@ pub(super) fn run(options: &Options<'_>, arguments: &[String]) -> Outcome {
     table.end("gpu-kernels")?;
     eprintln!("{problems} problems");
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The word of `--only`, and the number of `--jobs`.
-fn read(arguments: &[String]) -> Result<(String, usize), Box<dyn Error>> {
-    let (mut only, mut jobs) = (String::new(), thread::available_parallelism().map_or(1, usize::from));
-    for pair in arguments.chunks(2) {
-        match pair {
-            [name, value] if name == "--only" => value.clone_into(&mut only),
-            [name, value] if name == "--jobs" => jobs = value.parse()?,
-            _ => return Err(format!("`{}`: expected `--only WORD` or `--jobs N`", pair.join(" ")).into()),
-        }
-    }
-    Ok((only, jobs))
 }
 
 /// What repeats the run, for the line below the table.

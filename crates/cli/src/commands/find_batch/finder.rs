@@ -6,7 +6,13 @@ use oomph_core::{Bytes, Split};
 use oomph_engine::session::{backend, largest_train_batch};
 use oomph_trainer::{Session, default_limit};
 
-use super::{arguments::FindBatchArguments, plans::Plans, report::Report, row::Row, subject::Subject};
+use super::{
+    arguments::{FindBatchArguments, Share},
+    plans::Plans,
+    report::Report,
+    row::Row,
+    subject::Subject,
+};
 use crate::{
     error::CliError,
     exit::Exit,
@@ -29,6 +35,7 @@ pub(super) struct Finder<'a> {
     plans: Plans<'a>,
     /// The memory limit without the margin.
     limit_bytes: Option<Bytes>,
+    margin: Share,
     /// Whether plans for this device were verified by measurements.
     is_verified: bool,
     rows: Vec<Row>,
@@ -73,6 +80,7 @@ impl<'a> Finder<'a> {
             subject,
             search,
             limit_bytes,
+            margin: arguments.margin,
             is_verified: backend(session).is_verified(),
             rows: Vec::new(),
             style: Style::choose(arguments.json, false),
@@ -133,12 +141,13 @@ impl<'a> Finder<'a> {
             Ok(probed) => probed,
             Err(stopped) => return Ok(Err(stopped)),
         };
+        self.correct_limit(probed.planned.as_ref().and_then(|planned| planned.limit_bytes));
         let row = Row::new(batch, planned_peak_bytes, probed, self.limit_bytes);
         match (row.verdict, &row.failure) {
             (Verdict::Fits, _) => {
-                // A verified plan is an upper bound: a lower measurement is no reason to search above it.
-                let least = if self.is_verified { 1.0 } else { 0.0 };
-                self.search.tell(batch, Tried::Fits { of_planned: row.of_planned().max(least) });
+                // A lower measurement is no reason to search above the plan: on the CPU the plan is an upper bound, and a
+                // GPU's peak lies between the readings of its pools.
+                self.search.tell(batch, Tried::Fits { of_planned: row.of_planned().max(1.0) });
             }
             (Verdict::Failed, Some(source)) => {
                 return Err(CliError::TryFailed { what: self.subject.label(batch), source: source.clone() });
@@ -147,6 +156,17 @@ impl<'a> Finder<'a> {
         }
         self.rows.push(row);
         Ok(Ok(()))
+    }
+
+    /// A child has a context on the GPU, which takes memory that was free before.
+    fn correct_limit(&mut self, of_child: Option<Bytes>) {
+        let is_gpu = |device: &DeviceName| matches!(device, DeviceName::Cuda(_));
+        let Some(limit) = of_child.filter(|_| self.session.config.device.devices.iter().all(is_gpu)) else {
+            return;
+        };
+        let limit = self.margin.less(limit).max(Bytes::new(1));
+        self.limit_bytes = Some(limit);
+        self.search.set_limit(limit);
     }
 
     /// The error if not even the smallest size fits: the limit is too low, or the plan was.
