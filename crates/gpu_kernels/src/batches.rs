@@ -49,7 +49,7 @@ pub(crate) fn batches<T>(tensors: &[T], kind: impl Fn(&T) -> Kind) -> Vec<Batch<
 
 /// Where a tensor is in the grid.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct GridPlace {
     pub(crate) first_cube: usize,
     pub(crate) vectors: usize,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Place {
 /// The grid of a launch.
 pub(crate) struct Grid {
     /// Of each tensor, in order.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<GridPlace>,
     pub(crate) cubes: usize,
 }
 
@@ -71,7 +71,7 @@ impl<T> Batch<'_, T> {
         let mut cubes = 0;
         let places = self.tensors.iter().map(|one| {
             let vectors = length(tensor(one)) / self.kind.width;
-            let place = Place { first_cube: cubes, vectors };
+            let place = GridPlace { first_cube: cubes, vectors };
             cubes += vectors.div_ceil(of_thread * THREADS as usize);
             place
         });

@@ -5,7 +5,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::{
-    batches::{Grid, Kind, Place, batches, position},
+    batches::{Grid, GridPlace, Kind, batches, position},
     launch::{addresses, cube, owned},
     reduce::cube_sum,
     tensor::{contiguous, empty},
@@ -41,7 +41,7 @@ pub fn sum<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, term: Term) -> Option<Cu
     let mut first = 0;
     for (batch, grid) in &planned {
         let arguments =
-            batch.tensors.iter().zip(&grid.places).map(|(tensor, Place { vectors, first_cube })| {
+            batch.tensors.iter().zip(&grid.places).map(|(tensor, GridPlace { vectors, first_cube })| {
                 PlacedLaunch::new((*tensor).clone().into_buffer_arg(), *vectors, *first_cube)
             });
         // SAFETY: each tensor has as many vectors as are stated, and each cube writes a sum of its own.
@@ -96,7 +96,7 @@ pub fn scale<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, factor: &Factor<R>) ->
     for batch in batches(&tensors, |tensor| Kind::of(tensor, false)) {
         let grid = batch.grid(1, |tensor| tensor);
         let arguments =
-            batch.tensors.iter().zip(&grid.places).map(|(tensor, Place { vectors, first_cube })| {
+            batch.tensors.iter().zip(&grid.places).map(|(tensor, GridPlace { vectors, first_cube })| {
                 PlacedLaunch::new((*tensor).clone().into_buffer_arg(), *vectors, *first_cube)
             });
         let (number, element) = match factor {

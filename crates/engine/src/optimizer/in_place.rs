@@ -201,5 +201,6 @@ fn join(prefix: &str, part: &str) -> String {
 /// # Panics
 /// Panics if the device fails: Burn's trait has no errors.
 fn data(tensor: &AnyTensor) -> TensorData {
+    // The engine catches it, and reports that the device failed.
     tensor.clone().into_data().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -2,21 +2,16 @@ use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*, std::FastDivmod};
 
-use super::{Affine, AffineVectors, channels_last};
+use super::{
+    affine::{Affine, AffineVectors},
+    channels_last,
+    values::Addend,
+};
 use crate::{
     image::ImageOrder,
     launch::{Output, addresses, cube, cubes, element, length, vector_width},
     tensor::sizes,
 };
-
-/// A term added to a normalised activation.
-#[derive(Clone, Debug)]
-pub struct Addend<R: CubeRuntime> {
-    /// The term, `[B, C, H, W]`.
-    pub values: CubeTensor<R>,
-    /// Its own normalisation; `None` for a plain tensor.
-    pub affine: Option<Affine<R>>,
-}
 
 /// The normalised `input`, `[B, C, H, W]`, plus the `addend`, in the format `dtype`; rectified if `rectify`. It overwrites the
 /// input, if that has the format and nobody else holds it.

@@ -3,9 +3,10 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use super::{
-    Affine, AffineVectors, ChannelAffine,
+    affine::{AffineVectors, ChannelAffine},
     channel_parts::{ChannelPart, Parts},
     channels_last,
+    values::{NormGradients, NormInput, NormSums},
 };
 use crate::{
     image::ImageOrder,
@@ -13,37 +14,6 @@ use crate::{
     reduce::cube_sum,
     tensor::{contiguous, empty, sizes},
 };
-
-/// What a normalisation was applied to, and how.
-#[derive(Clone, Debug)]
-pub struct NormInput<R: CubeRuntime> {
-    /// The input, `[B, C, H, W]`.
-    pub input: CubeTensor<R>,
-    /// The normalisation.
-    pub affine: Affine<R>,
-    /// 1 / √(variance + ε) of each channel, `[C]` in 32 bits.
-    pub inverse: CubeTensor<R>,
-    /// Whether the output was rectified.
-    pub rectified: bool,
-}
-
-/// The gradients of the learned weight and shift: with x̂ the normalised input, Σ g·x̂ and Σ g over each channel.
-#[derive(Clone, Debug)]
-pub struct NormSums<R: CubeRuntime> {
-    /// The gradient of the weight, `[C]` in 32 bits.
-    pub weight: CubeTensor<R>,
-    /// The gradient of the shift, `[C]` in 32 bits.
-    pub shift: CubeTensor<R>,
-}
-
-/// The gradients of a normalisation.
-#[derive(Clone, Debug)]
-pub struct NormGradients<R: CubeRuntime> {
-    /// The gradient of the input, `[B, C, H, W]` in the format of the input.
-    pub input: CubeTensor<R>,
-    /// The gradients of weight and shift.
-    pub sums: NormSums<R>,
-}
 
 /// The gradients of input, weight and shift. `gradient` is that of the output. The gradient of the input overwrites it, if
 /// that has the input's format and nobody else holds it.

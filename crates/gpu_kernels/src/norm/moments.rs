@@ -5,6 +5,7 @@ use cubecl::{ir::ElemType, prelude::*};
 use super::{
     channel_parts::{ChannelPart, Parts},
     channels_last,
+    values::Moments,
 };
 use crate::{
     image::ImageOrder,
@@ -12,15 +13,6 @@ use crate::{
     reduce::cube_sum,
     tensor::{empty, sizes},
 };
-
-/// Mean and biased variance of each channel.
-#[derive(Clone, Debug)]
-pub struct Moments<R: CubeRuntime> {
-    /// The means, `[C]` in 32 bits.
-    pub mean: CubeTensor<R>,
-    /// The biased variances, `[C]` in 32 bits.
-    pub variance: CubeTensor<R>,
-}
 
 /// Mean and biased variance of each channel of `[B, C, H, W]`.
 ///

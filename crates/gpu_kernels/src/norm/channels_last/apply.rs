@@ -3,7 +3,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use super::{
-    super::{Addend, Affine},
+    super::{affine::Affine, values::Addend},
     WRITING,
     tiles::{AffineColumns, ColumnAffine, Tile, Tiles},
 };

@@ -3,7 +3,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use super::{
-    super::{NormGradients, NormInput, NormSums},
+    super::values::{NormGradients, NormInput, NormSums},
     tiles::{AffineColumns, ColumnAffine, Tile, Tiles, over_parts, over_rows},
 };
 use crate::{

@@ -3,7 +3,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{ir::ElemType, prelude::*};
 
 use super::{
-    super::Moments,
+    super::values::Moments,
     tiles::{Tile, Tiles, over_rows},
 };
 use crate::{

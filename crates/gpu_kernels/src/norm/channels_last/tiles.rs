@@ -1,7 +1,7 @@
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use super::super::Affine;
+use super::super::affine::Affine;
 use crate::{
     channel_sums::{THREADS, Work, across},
     tensor::{contiguous, sizes},
