@@ -79,6 +79,7 @@ pub fn sum<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, term: Term) -> Option<Cu
 
 /// A number to multiply with.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one lives for a moment")]
 pub enum Factor<R: CubeRuntime> {
     /// One that the host knows.
     Number(f32),

@@ -12,6 +12,7 @@ use crate::{
 
 /// A number to multiply with.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one lives for a moment")]
 pub enum Factor {
     /// One that the host knows.
     Number(f32),

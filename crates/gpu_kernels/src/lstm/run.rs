@@ -21,6 +21,7 @@ pub struct LstmStart<R: CubeRuntime> {
 
 /// The destination of outputs, `[B, T, U]` in the format of products.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one lives for a moment")]
 pub enum LstmOutputs<R: CubeRuntime> {
     /// None: the outputs are known.
     Known,
