@@ -132,10 +132,13 @@ impl Training {
         let count =
             |steps| Counted::of(simulation, folder.path(), "count", &[&format!("train.steps={steps}")]);
         let [short, long] = STEPS;
+        let [cold, warm] = [count(1)?, count(1)?];
+        // The second step has kernels that the first one has not. This run compiles them.
+        count(short)?;
         Ok(Self {
             name,
-            cold: count(1)?,
-            warm: count(1)?,
+            cold,
+            warm,
             short: count(short)?,
             long: count(long)?,
             parameters: parameters(simulation, folder.path())?,
