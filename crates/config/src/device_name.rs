@@ -9,6 +9,8 @@ pub enum DeviceName {
     Cpu,
     /// An NVIDIA GPU by its index, from 0.
     Cuda(usize),
+    /// A GPU by its index among those that Vulkan shows, from 0.
+    Vulkan(usize),
 }
 
 /// The error of [`DeviceName::from_str`]: the text is not the name of a device.
@@ -26,6 +28,7 @@ impl FromStr for DeviceName {
         match text.trim() {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
+            "vulkan" | "vulkan:0" => Ok(Self::Vulkan(0)),
             other => {
                 let index = other.strip_prefix("cuda:").ok_or_else(refused)?;
                 // `parse` alone would also take `+1`.
@@ -41,6 +44,7 @@ impl fmt::Display for DeviceName {
         match self {
             Self::Cpu => f.pad("cpu"),
             Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
+            Self::Vulkan(index) => f.pad(&format!("vulkan:{index}")),
         }
     }
 }

@@ -15,58 +15,58 @@
 //! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the feature `cuda` it has no
 //! kernels, only what a plan needs to know of them.
 
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod batches;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod cache;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod cast;
 mod channel_sums;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod compilations;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod conv;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub mod cross_entropy;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod dropout;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub mod gradients;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod image;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod launch;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub mod lstm;
 mod lstm_units;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub mod norm;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub mod optimizer_step;
 mod partial_sums;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod reduce;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod sequence;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod tensor;
 mod tensor_sums;
 
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use cache::keep_compiled_kernels;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use cast::cast;
 pub use channel_sums::channel_partial_sums;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use compilations::{compiled_kernels, count_compiled_kernels};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use conv::{conv2d, conv2d_input_backward, conv2d_weight_backward};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use dropout::{DropoutMask, dropped};
 pub use lstm_units::MOST_LSTM_UNITS;
 pub use partial_sums::partial_sums;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub use sequence::{place_steps, zeros};
-#[cfg(feature = "cuda")]
-pub use tensor::{GpuRuntime, GpuTensor, contiguous};
+#[cfg(feature = "gpu")]
+pub use tensor::{Gpu, GpuRuntime, GpuTensor, contiguous};
 pub use tensor_sums::tensor_sums;

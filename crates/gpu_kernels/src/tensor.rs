@@ -3,10 +3,26 @@
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 
-/// The runtime of the CUDA backend.
+#[cfg(all(feature = "cuda", feature = "vulkan"))]
+compile_error!("a build has one GPU backend: `cuda` or `vulkan`");
+
+/// The backend of this build's GPUs.
+#[cfg(feature = "cuda")]
+pub type Gpu = burn_cuda::Cuda;
+
+/// The backend of this build's GPUs: shaders in WGSL, for any driver.
+#[cfg(all(feature = "vulkan", not(feature = "cuda")))]
+pub type Gpu = burn_wgpu::WebGpu;
+
+/// The runtime of this build's GPUs.
+#[cfg(feature = "cuda")]
 pub type GpuRuntime = cubecl::cuda::CudaRuntime;
 
-/// A tensor of the CUDA backend.
+/// The runtime of this build's GPUs.
+#[cfg(all(feature = "vulkan", not(feature = "cuda")))]
+pub type GpuRuntime = cubecl::wgpu::WgpuRuntime<cubecl::wgpu::WgslCompiler>;
+
+/// A tensor on a GPU.
 pub type GpuTensor = CubeTensor<GpuRuntime>;
 
 /// An uninitialised tensor beside `like`. Its rows are not padded, as those of Burn's operations may be.

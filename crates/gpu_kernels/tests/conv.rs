@@ -1,6 +1,6 @@
 //! Convolutions against plain sums in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 
@@ -8,10 +8,9 @@ use burn_backend::{DType, ops::ConvOptions};
 use common::{Memory, error, has_driver, image, noise, rounded, to_gpu, to_host};
 use cubecl::{
     Runtime,
-    cuda::CudaRuntime,
     ir::{ElemType, FloatKind, features::MmaConfig},
 };
-use oomph_gpu_kernels::{conv2d, conv2d_input_backward, conv2d_weight_backward};
+use oomph_gpu_kernels::{GpuRuntime, conv2d, conv2d_input_backward, conv2d_weight_backward};
 
 /// A convolution: batch, channels in and out, height and width, kernel, stride and padding.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +132,7 @@ fn check(case: &Case, dtype: DType, memory: Memory) -> Vec<String> {
 
 /// The formats that this card multiplies: cards before sm_80 have no products of bf16.
 fn formats_of_products() -> Vec<DType> {
-    let client = CudaRuntime::client(&Default::default());
+    let client = GpuRuntime::client(&Default::default());
     let has_tf32 = |config: &MmaConfig| config.a_type == ElemType::Float(FloatKind::TF32).into();
     let mut formats = vec![DType::F32, DType::F16];
     formats.extend(client.properties().features.matmul.cmma.iter().any(has_tf32).then_some(DType::BF16));

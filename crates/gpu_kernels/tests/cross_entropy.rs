@@ -1,14 +1,14 @@
 //! Cross-entropy against a plain computation in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 
 use burn_backend::DType;
 use common::{assert_close, has_driver, noise, rounded, to_gpu, to_host, vector};
-use cubecl::{Runtime, cuda::CudaRuntime};
+use cubecl::Runtime;
 use oomph_gpu_kernels::{
-    GpuTensor,
+    GpuRuntime, GpuTensor,
     cross_entropy::{LossGradient, RowLosses, mean_loss_backward, row_losses},
 };
 
@@ -17,8 +17,8 @@ const SHAPES: [[usize; 2]; 6] = [[1, 1], [1, 2], [5, 10], [7, 33], [3, 256], [2,
 
 /// Classes as integers of 64 or 32 bits.
 fn classes(classes: &[i64], dtype: DType) -> GpuTensor {
-    let device = <CudaRuntime as Runtime>::Device::default();
-    let client = CudaRuntime::client(&device);
+    let device = <GpuRuntime as Runtime>::Device::default();
+    let client = GpuRuntime::client(&device);
     let bytes: Vec<u8> = match dtype {
         DType::I64 => classes.iter().flat_map(|class| class.to_le_bytes()).collect(),
         _ => classes.iter().flat_map(|class| (*class as i32).to_le_bytes()).collect(),

@@ -1,6 +1,6 @@
 //! Dropout against the CPU's generator.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Operations on all gradients against a plain computation in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 
@@ -33,7 +33,7 @@ fn squares_of_all_tensors_are_summed() {
     assert_close(found(), &[expected], DType::F32, "squares");
     assert_eq!(to_host(found()), to_host(found()), "the order is fixed");
     assert!(tensor_sums(tensors.iter().map(Vec::len)) > tensors.len());
-    assert!(sum::<cubecl::cuda::CudaRuntime>(Vec::new(), Term::Square).is_none());
+    assert!(sum::<oomph_gpu_kernels::GpuRuntime>(Vec::new(), Term::Square).is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The LSTM kernels against a plain computation in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod lstm_reference;
 
@@ -10,12 +10,11 @@ use burn_backend::{DType, TensorData};
 use burn_cubecl::{CubeRuntime, ops::into_data_sync, tensor::CubeTensor};
 use cubecl::{
     Runtime,
-    cuda::CudaRuntime,
     ir::{ElemType, FloatKind},
 };
 use lstm_reference::{Backward, Case, Forward, Noise, rounded};
 use oomph_gpu_kernels::{
-    GpuTensor,
+    GpuRuntime, GpuTensor,
     lstm::{LstmEnd, LstmOutputs, LstmStart, lstm_backward, lstm_forward, lstm_input_backward},
 };
 use oomph_test_support::{Missing, skip};
@@ -31,8 +30,8 @@ fn has_driver() -> bool {
 }
 
 fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
-    let device = <CudaRuntime as Runtime>::Device::default();
-    let client = CudaRuntime::client(&device);
+    let device = <GpuRuntime as Runtime>::Device::default();
+    let client = GpuRuntime::client(&device);
     let values = values.iter().map(|value| *value as f32).collect();
     let data = TensorData::new::<f32, _>(values, shape.to_vec()).convert_dtype(dtype);
     let handle = client.create_from_slice(&data.bytes);
@@ -45,7 +44,7 @@ fn to_host<R: CubeRuntime>(tensor: CubeTensor<R>) -> Vec<f64> {
 
 /// Whether the card's tensor cores have the formats TF32 and BF16: from sm_80 on.
 fn has_wide_formats() -> bool {
-    let client = CudaRuntime::client(&<CudaRuntime as Runtime>::Device::default());
+    let client = GpuRuntime::client(&<GpuRuntime as Runtime>::Device::default());
     let tf32 = ElemType::Float(FloatKind::TF32);
     client.properties().features.matmul.cmma.iter().any(|config| config.a_type == tf32.into())
 }

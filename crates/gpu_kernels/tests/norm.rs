@@ -1,6 +1,6 @@
 //! Normalisation against a plain computation in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 
@@ -79,7 +79,7 @@ impl Norm {
         Self { mean, inverse, scale, shift }
     }
 
-    fn affine(&self) -> Affine<cubecl::cuda::CudaRuntime> {
+    fn affine(&self) -> Affine<oomph_gpu_kernels::GpuRuntime> {
         Affine { mean: vector(&self.mean), scale: vector(&self.scale), shift: vector(&self.shift) }
     }
 
@@ -87,7 +87,7 @@ impl Norm {
         (value - self.mean[channel]) * self.scale[channel] + self.shift[channel]
     }
 
-    fn input(&self, input: GpuTensor, rectified: bool) -> NormInput<cubecl::cuda::CudaRuntime> {
+    fn input(&self, input: GpuTensor, rectified: bool) -> NormInput<oomph_gpu_kernels::GpuRuntime> {
         NormInput { input, affine: self.affine(), inverse: vector(&self.inverse), rectified }
     }
 }

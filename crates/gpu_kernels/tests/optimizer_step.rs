@@ -1,6 +1,6 @@
 //! Optimizer steps against a plain computation in 64 bits.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 
@@ -171,5 +171,5 @@ fn no_tensors_take_no_step() {
         return;
     }
     let step = Sgd { lr: 0.1, weight_decay: 0.0, momentum: 0.0, share: 1.0, nesterov: false };
-    assert!(sgd_step::<cubecl::cuda::CudaRuntime>(step, Vec::new()).is_empty());
+    assert!(sgd_step::<oomph_gpu_kernels::GpuRuntime>(step, Vec::new()).is_empty());
 }

@@ -1,6 +1,6 @@
 //! Sequences in parts, and casts.
 
-#![cfg(feature = "cuda")]
+#![cfg(feature = "gpu")]
 
 mod common;
 

@@ -73,8 +73,8 @@ macro_rules! plain {
 
 plain!(Flex);
 plain!(CaptureBackend);
-#[cfg(feature = "cuda")]
-plain!(burn_cuda::Cuda);
+#[cfg(feature = "gpu")]
+plain!(oomph_gpu_kernels::Gpu);
 
 /// The float tensor as one of rank 1, whatever its rank; `None` for integers. Burn's primitives know their rank by
 /// their shape alone.
@@ -104,8 +104,8 @@ macro_rules! first_backend {
     ($function:ident $(::<$generic:ident>)? ($($argument:expr),* $(,)?)) => {{
         let found = $function::<burn_flex::Flex $(, $generic)?>($($argument),*)
             .or_else(|| $function::<burn_capture::CaptureBackend $(, $generic)?>($($argument),*));
-        #[cfg(feature = "cuda")]
-        let found = found.or_else(|| $function::<burn_cuda::Cuda $(, $generic)?>($($argument),*));
+        #[cfg(feature = "gpu")]
+        let found = found.or_else(|| $function::<oomph_gpu_kernels::Gpu $(, $generic)?>($($argument),*));
         found
     }};
 }

@@ -17,13 +17,13 @@ macro_rules! on_gpu {
         if operation.is_recorded() {
             operation.record_with_buffers(&$buffers)
         } else {
-            #[cfg(feature = "cuda")]
+            #[cfg(feature = "gpu")]
             {
                 let $inputs = crate::gpu::inputs(operation);
                 let outputs: Vec<oomph_gpu_kernels::GpuTensor> = $kernel;
                 outputs.into_iter().map(crate::gpu::output).collect::<Vec<crate::any_tensor::AnyTensor>>()
             }
-            #[cfg(not(feature = "cuda"))]
+            #[cfg(not(feature = "gpu"))]
             // Only a build with CUDA opens a GPU.
             unreachable!("a build without CUDA opens no GPU, and only records what one does")
         }
@@ -50,7 +50,7 @@ pub(crate) fn one<const D: usize>(made: Vec<AnyTensor>) -> Tensor<D> {
 ///
 /// # Panics
 /// Panics if the operation has another number of inputs.
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub(crate) fn listed<const N: usize>(
     inputs: Vec<oomph_gpu_kernels::GpuTensor>,
 ) -> [oomph_gpu_kernels::GpuTensor; N] {
@@ -59,17 +59,17 @@ pub(crate) fn listed<const N: usize>(
 }
 
 /// The inputs of an operation. Consuming them leaves the kernel the only reference to tensors that nothing else uses.
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub(crate) fn inputs(operation: crate::custom_op::CustomOp) -> Vec<oomph_gpu_kernels::GpuTensor> {
     let inputs = operation.inputs.into_iter().map(|input| {
         // A policy asks for these kernels on a GPU alone.
-        crate::backends::primitive_on::<burn_cuda::Cuda>(&input).expect("GPU kernels run on a GPU")
+        crate::backends::primitive_on::<oomph_gpu_kernels::Gpu>(&input).expect("GPU kernels run on a GPU")
     });
     inputs.collect()
 }
 
 /// A plain tensor of a kernel's output.
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub(crate) fn output(tensor: oomph_gpu_kernels::GpuTensor) -> AnyTensor {
-    <burn_cuda::Cuda as crate::backends::Plain>::tensor(tensor)
+    <oomph_gpu_kernels::Gpu as crate::backends::Plain>::tensor(tensor)
 }

@@ -72,7 +72,7 @@ pub fn scale_on_gpu(tensors: Vec<AnyTensor>, factor: Factor) -> Vec<AnyTensor> {
     let in_place = tensors.len();
     let outputs = tensors.iter().map(|tensor| (tensor.dims(), DType::F32)).collect();
     let mut inputs = tensors;
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+    #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
     let number = match factor {
         Factor::Number(number) => Some(number),
         Factor::Element(element) => {

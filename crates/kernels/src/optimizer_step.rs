@@ -3,7 +3,7 @@
 use burn_backend::DType;
 use burn_flex::FlexTensor;
 use oomph_core::{Account, charge};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 use oomph_gpu_kernels::GpuTensor;
 use rayon::prelude::*;
 
@@ -123,7 +123,7 @@ impl SgdStep {
     }
 
     /// `inputs`: all parameters; with momentum all velocities, or the gradients that become them; the other gradients.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "gpu")]
     fn run_on_gpu(self, has_velocity: &[bool], mut inputs: Vec<GpuTensor>) -> Vec<GpuTensor> {
         let count = has_velocity.len();
         let mut rest = inputs.split_off(count);
@@ -271,7 +271,7 @@ impl AdamStep {
     }
 
     /// `inputs`: all parameters, all m, all v, all gradients.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "gpu")]
     fn run_on_gpu(self, mut inputs: Vec<GpuTensor>) -> Vec<GpuTensor> {
         let count = inputs.len() / 4;
         let gradients = inputs.split_off(3 * count);

@@ -69,6 +69,7 @@ impl ProcessMemory {
                     None => around,
                 }
             }
+            DeviceName::Vulkan(_) => Self::default(),
             DeviceName::Cuda(index) => Self::of_card(index, in_use_bytes, reserved_bytes).unwrap_or_default(),
         }
     }

@@ -14,7 +14,7 @@ pub fn backend(session: &Session) -> Backend {
             let threads = threads_of_each(&session.config);
             Backend::Cpu { threads: threads.unwrap_or_else(oomph_memory::running_threads) }
         }
-        DeviceName::Cuda(_) => Backend::Cuda,
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Backend::Cuda,
     }
 }
 

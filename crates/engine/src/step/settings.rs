@@ -52,7 +52,7 @@ impl StepSettings {
                 DeviceName::Cpu => UndoMode::Copies,
                 // The memory of a failed GPU cannot be trusted. After an overflow it can, so references suffice.
                 DeviceName::Cuda(_) if policy.precision == Precision::Fp16 => UndoMode::References,
-                DeviceName::Cuda(_) => UndoMode::Nothing,
+                DeviceName::Cuda(_) | DeviceName::Vulkan(_) => UndoMode::Nothing,
             },
             // Rank 0 draws the same random numbers as a single device.
             key: if rank == 0 { key } else { key.with_name("rank").with(rank as u64) },

@@ -6,13 +6,13 @@
 //! in a fixed order.
 
 use burn_backend::{DType, ops::ConvOptions};
-use cubecl::{cuda::CudaRuntime, ir::ElemType, prelude::*, std::FastDivmod};
+use cubecl::{ir::ElemType, prelude::*, std::FastDivmod};
 
 use super::channels_last;
 use crate::{
     launch::{addresses, cube, cubes, element, length},
     partial_sums::{TILE, partial_sums},
-    tensor::{GpuTensor, empty, sizes},
+    tensor::{GpuRuntime, GpuTensor, empty, sizes},
 };
 
 /// Positions whose values are in shared memory at once.
@@ -42,7 +42,7 @@ pub fn conv2d_weight_backward(
     let [padding_down, padding_across] = options.padding;
     // SAFETY: every index into input, gradient and partial sums is compared with their sizes, which are passed.
     unsafe {
-        sum_products::launch_unchecked::<CudaRuntime>(
+        sum_products::launch_unchecked::<GpuRuntime>(
             &partial.client,
             CubeCount::Static(tiles[0], tiles[1], splits as u32),
             cube(),
@@ -76,7 +76,7 @@ fn add_partial_sums(partial: &GpuTensor, weight: [usize; 4]) -> GpuTensor {
     let [_, channels, down, across] = weight;
     // SAFETY: the output has as many elements as each of the partial sums.
     unsafe {
-        add::launch_unchecked::<CudaRuntime>(
+        add::launch_unchecked::<GpuRuntime>(
             &partial.client,
             cubes(partial, length(&output)),
             cube(),

@@ -1,10 +1,10 @@
-use cubecl::{cuda::CudaRuntime, ir::ElemType, prelude::*, std::FastDivmod};
+use cubecl::{ir::ElemType, prelude::*, std::FastDivmod};
 
 use super::channels_last;
 use crate::{
     image::ImageOrder,
     launch::{addresses, cube, cubes, element, length, vector_width},
-    tensor::{GpuTensor, empty, sizes},
+    tensor::{GpuRuntime, GpuTensor, empty, sizes},
 };
 
 /// An image of `size` whose pixels at multiples of the stride are those of `image`; the others are zero. One launch.
@@ -16,7 +16,7 @@ pub(super) fn spread(image: GpuTensor, stride: [usize; 2], [height, width]: [usi
     let (pixel, vectors) = (channels / elements, length(&output) / elements);
     // SAFETY: the output has that many vectors. A vector of the image is read only where its row and column are in the image.
     unsafe {
-        spread_pixels::launch_unchecked::<CudaRuntime>(
+        spread_pixels::launch_unchecked::<GpuRuntime>(
             &output.client,
             cubes(&output, vectors),
             cube(),

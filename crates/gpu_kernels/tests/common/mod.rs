@@ -5,17 +5,20 @@
 
 use burn_backend::{DType, TensorData};
 use burn_cubecl::{ops::into_data_sync, tensor::CubeTensor};
-use cubecl::{Runtime, cuda::CudaRuntime, zspace::metadata::Metadata};
-use oomph_gpu_kernels::GpuTensor;
+use cubecl::{Runtime, zspace::metadata::Metadata};
+use oomph_gpu_kernels::{GpuRuntime, GpuTensor};
 use oomph_test_support::{Missing, skip};
 
 /// The float formats.
 pub(crate) const FORMATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
-/// Whether a driver can be loaded: NVIDIA's or the simulated one.
+/// The library by which this build reaches GPUs.
+const DRIVER: &str = if cfg!(feature = "cuda") { "libcuda.so.1" } else { "libvulkan.so.1" };
+
+/// Whether a driver can be loaded: NVIDIA's, the simulated one, or Vulkan's loader.
 pub(crate) fn has_driver() -> bool {
     // SAFETY: the driver has no initialisers that depend on anything of this process.
-    let is_there = unsafe { libloading::Library::new("libcuda.so.1") }.is_ok();
+    let is_there = unsafe { libloading::Library::new(DRIVER) }.is_ok();
     if !is_there {
         skip(Missing::Gpu);
     }
@@ -24,8 +27,8 @@ pub(crate) fn has_driver() -> bool {
 
 /// A contiguous tensor of the values, rounded to `dtype`.
 pub(crate) fn to_gpu(values: &[f64], shape: &[usize], dtype: DType) -> GpuTensor {
-    let device = <CudaRuntime as Runtime>::Device::default();
-    let client = CudaRuntime::client(&device);
+    let device = <GpuRuntime as Runtime>::Device::default();
+    let client = GpuRuntime::client(&device);
     let values = values.iter().map(|value| *value as f32).collect();
     let data = TensorData::new::<f32, _>(values, shape.to_vec()).convert_dtype(dtype);
     let handle = client.create_from_slice(&data.bytes);

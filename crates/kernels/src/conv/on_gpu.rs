@@ -24,7 +24,7 @@ pub(super) fn forward(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tens
 }
 
 /// The input's gradient, in the format of weight and gradient.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn input_backward(
     input: [usize; 4],
     weight: Tensor<4>,
@@ -40,7 +40,7 @@ pub(super) fn input_backward(
 }
 
 /// The gradient of the weight, in 32 bits.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn weight_backward(
     input: Tensor<4>,
     weight: [usize; 4],

@@ -71,7 +71,7 @@ pub(super) fn forward(start: LstmStart, of_input: &LstmMatrix, recurrent: &LstmM
 }
 
 /// Goes back through the steps. The gradients of gates of 32 bits overwrite the gates.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn backward(end: LstmEnd, recurrent: &LstmMatrix) -> LstmGradients {
     let LstmEnd { gates, before: [hidden, cell], steps, outputs, after } = end;
     let [hidden_gradient, cell_gradient] = after;

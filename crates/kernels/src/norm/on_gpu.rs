@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The normalised input plus the addend, in the format `dtype`; rectified if `rectify`.
-#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
 pub(super) fn apply(norm: &Norm, input: Tensor<4>, addend: Addend, rectify: bool, dtype: DType) -> Tensor<4> {
     let mut rest = Vec::from(norm.vectors());
     match addend {
@@ -74,7 +74,7 @@ pub(super) fn rectified_gradient(gradient: Tensor<4>, output: &Tensor<4>) -> Ten
     }))
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 fn affine(
     [mean, scale, shift]: [oomph_gpu_kernels::GpuTensor; 3],
 ) -> oomph_gpu_kernels::norm::Affine<oomph_gpu_kernels::GpuRuntime> {

@@ -23,6 +23,10 @@ pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
             oomph_gpu_kernels::keep_compiled_kernels(crate::open::cache_dir().join("gpu"));
             Device::cuda(index)
         }),
+        #[cfg(feature = "vulkan")]
+        DeviceName::Vulkan(_) => Ok(Device::webgpu(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(not(feature = "vulkan"))]
+        DeviceName::Vulkan(_) => Err(OpenDeviceError::NoCudaInBuild { device: name }),
         #[cfg(not(feature = "cuda"))]
         DeviceName::Cuda(_) => Err(OpenDeviceError::NoCudaInBuild { device: name }),
     }

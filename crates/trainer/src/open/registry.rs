@@ -64,7 +64,7 @@ impl Registry {
             .with_task("classification", |config| {
                 let kernels = match config.device.devices[0] {
                     DeviceName::Cpu => Kernels::Cpu,
-                    DeviceName::Cuda(_) => Kernels::Gpu,
+                    DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Kernels::Gpu,
                 };
                 let lean = config.memory.lean.then_some(kernels);
                 Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing, lean }))

@@ -130,7 +130,7 @@ fn limits(config: &Config) -> Vec<Bytes> {
     }
     let of = |device: &DeviceName| match device {
         DeviceName::Cpu => of_cpu,
-        DeviceName::Cuda(_) => free_bytes(*device),
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => free_bytes(*device),
     };
     devices.iter().map(of).collect::<Option<_>>().unwrap_or_default()
 }

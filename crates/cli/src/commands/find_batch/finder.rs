@@ -220,7 +220,7 @@ impl<'a> Finder<'a> {
 fn limit(config: &Config) -> Option<Bytes> {
     let of = |device: &DeviceName| match device {
         DeviceName::Cpu => config.memory.limit.or_else(|| Some(default_limit(config)?.bytes)),
-        DeviceName::Cuda(_) => free_bytes(*device),
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => free_bytes(*device),
     };
     config.device.devices.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
