@@ -2,20 +2,20 @@
 
 use std::{fmt, str::FromStr};
 
-/// A device by name: `cpu` or `cuda:N`; `cuda` is `cuda:0`.
+/// A device by name: `cpu`, `cuda:N` or `vulkan:N`; without a number it is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceName {
     /// The processor of this machine.
     Cpu,
     /// An NVIDIA GPU by its index, from 0.
     Cuda(usize),
-    /// A GPU by its index among those that Vulkan shows, from 0.
+    /// A GPU of any vendor by its index among those of Vulkan, or of Metal on a Mac, from 0.
     Vulkan(usize),
 }
 
 /// The error of [`DeviceName::from_str`]: the text is not the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a device; expected `cpu`, `cuda` or `cuda:N`")]
+#[error("`{text}` is not a device; expected `cpu`, `cuda:N` or `vulkan:N`")]
 pub struct ParseDeviceError {
     text: String,
 }
@@ -28,12 +28,17 @@ impl FromStr for DeviceName {
         match text.trim() {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
-            "vulkan" | "vulkan:0" => Ok(Self::Vulkan(0)),
+            "vulkan" => Ok(Self::Vulkan(0)),
             other => {
-                let index = other.strip_prefix("cuda:").ok_or_else(refused)?;
+                let (kind, index) = other.split_once(':').ok_or_else(refused)?;
                 // `parse` alone would also take `+1`.
                 let digits = index.bytes().all(|byte| byte.is_ascii_digit());
-                index.parse().ok().filter(|_| digits).map(Self::Cuda).ok_or_else(refused)
+                let index = index.parse().ok().filter(|_| digits).ok_or_else(refused)?;
+                match kind {
+                    "cuda" => Ok(Self::Cuda(index)),
+                    "vulkan" => Ok(Self::Vulkan(index)),
+                    _ => Err(refused()),
+                }
             }
         }
     }
@@ -59,6 +64,8 @@ mod tests {
             ("cpu", DeviceName::Cpu, "cpu"),
             ("cuda", DeviceName::Cuda(0), "cuda:0"),
             (" cuda:3 ", DeviceName::Cuda(3), "cuda:3"),
+            ("vulkan", DeviceName::Vulkan(0), "vulkan:0"),
+            ("vulkan:1", DeviceName::Vulkan(1), "vulkan:1"),
         ] {
             assert_eq!(text.parse(), Ok(device));
             assert_eq!(device.to_string(), written);
@@ -67,7 +74,18 @@ mod tests {
 
     #[test]
     fn what_is_not_a_device_is_refused() {
-        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:+1", "cpu:0", "CPU", "cuda:99999999999999999999"] {
+        for text in [
+            "",
+            "gpu",
+            "cuda:",
+            "cuda:-1",
+            "cuda:+1",
+            "cpu:0",
+            "CPU",
+            "cuda:99999999999999999999",
+            "vulkan:",
+            "metal:0",
+        ] {
             assert!(text.parse::<DeviceName>().is_err(), "{text}");
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`Check`]: the result of one check: its [state](CheckState), its finding and its hint.
 //! - [`health`]: checks of processor, memory, limits, disk, driver and cards.
-//! - [`installation`]: checks of the [libraries that CUDA needs](CudaLibraries).
+//! - [`installation`]: checks of the [libraries that CUDA needs](CudaLibraries); [`vulkan()`]: of the loader and drivers of Vulkan.
 //! - [`explain`]: the meaning of low-level error messages of drivers, libraries and the system.
 //!
 //! ```
@@ -19,12 +19,17 @@ mod check;
 mod explain;
 pub mod health;
 mod installation;
+mod vulkan;
 
 pub use check::{Check, CheckState};
 pub use explain::{
     Explanation, explain, is_after_a_failure, is_of_device, is_out_of_memory, without_backtrace,
 };
 pub use installation::{CudaDriver, CudaLibraries, Nccl, Nvrtc, installation};
+pub use vulkan::{Vulkan, VulkanGpu, vulkan};
 
 /// Whether this build includes CUDA.
 pub const HAS_CUDA: bool = cfg!(feature = "cuda");
+
+/// Whether this build includes Vulkan.
+pub const HAS_VULKAN: bool = cfg!(feature = "vulkan");

@@ -39,7 +39,8 @@ struct Noted {
 }
 
 impl Noted {
-    fn gpu(&self) -> Option<usize> {
+    /// The index of its device.
+    fn index(&self) -> Option<usize> {
         self.thread.rsplit('-').next()?.parse().ok()
     }
 }
@@ -58,7 +59,7 @@ thread_local! {
 #[derive(Clone, Copy)]
 enum Concern {
     All,
-    Gpu(usize),
+    Gpu(DeviceName),
     None,
 }
 
@@ -66,13 +67,15 @@ impl Concern {
     fn includes(self, failed: &Noted) -> bool {
         match self {
             Self::All => true,
-            Self::Gpu(index) => failed.gpu() == Some(index),
+            Self::Gpu(DeviceName::Cuda(index)) => failed.index() == Some(index),
+            // A training has one Vulkan device at most.
+            Self::Gpu(_) => true,
             Self::None => false,
         }
     }
 
-    fn gpu(self) -> Option<usize> {
-        if let Self::Gpu(index) = self { Some(index) } else { None }
+    fn gpu(self) -> Option<DeviceName> {
+        if let Self::Gpu(name) = self { Some(name) } else { None }
     }
 
     /// Runs `work` with this concern, and restores the previous one, even if `work` panics.
@@ -117,13 +120,15 @@ pub fn check() -> Result<(), EngineError> {
     let failed = noted.remove(index);
     IS_NOTED.store(!noted.is_empty(), Relaxed);
     drop(noted);
-    Err(failure(failed.gpu(), &failed.message))
+    // Without a concern, there are only CUDA cards: see `on`.
+    let gpu = concern.gpu().or_else(|| failed.index().map(DeviceName::Cuda));
+    Err(failure(gpu, &failed.message))
 }
 
 /// Runs `work` for these devices. If it is one GPU, failures of others are left to the threads that work for them.
 pub fn on<R>(devices: &[DeviceName], work: impl FnOnce() -> R) -> R {
     match devices {
-        [DeviceName::Cuda(index)] => Concern::Gpu(*index).during(work),
+        [name @ (DeviceName::Cuda(_) | DeviceName::Vulkan(_))] => Concern::Gpu(*name).during(work),
         _ => work(),
     }
 }
@@ -218,10 +223,9 @@ fn of_this_thread(message: &str) -> EngineError {
     failure(CONCERN.get().gpu(), message)
 }
 
-/// Converts a message of a GPU, whose index may be known, to an error: [`EngineError::Exhausted`] if it ran out of
+/// Converts a message of a GPU, whose name may be known, to an error: [`EngineError::Exhausted`] if it ran out of
 /// memory.
-fn failure(gpu: Option<usize>, message: &str) -> EngineError {
-    let device = gpu.map(DeviceName::Cuda);
+fn failure(device: Option<DeviceName>, message: &str) -> EngineError {
     let shown = without_backtrace(message);
     if !is_out_of_memory(message) {
         return EngineError::Device { device, message: shown };

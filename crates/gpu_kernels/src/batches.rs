@@ -4,11 +4,18 @@ use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use crate::launch::{THREADS, length, vector_width};
+use crate::launch::{THREADS, cubes, length, vector_width};
 
-/// Tensors of a launch, at most. The arguments of a kernel have 4 KiB: for each tensor of Adam, with indices of 64 bits, four
-/// addresses, four lengths and two numbers of 8 bytes each.
+/// Tensors of a launch, at most. On CUDA the arguments of a kernel have 4 KiB: for each tensor of Adam, with indices of 64 bits,
+/// four addresses, four lengths and two numbers of 8 bytes each.
 const AT_ONCE: usize = 48;
+
+/// Tensors of a launch on the device of `like`, at most, where each has `buffers` and all together have `others` besides. Vulkan's
+/// drivers limit the buffers of a kernel: Metal to 31.
+pub(crate) fn at_once<R: CubeRuntime>(like: &CubeTensor<R>, buffers: usize, others: usize) -> usize {
+    let most = like.client.properties().hardware.max_bindings as usize;
+    (most.saturating_sub(others) / buffers).clamp(1, AT_ONCE)
+}
 
 /// What tensors of a launch have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +27,12 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// The kind of a tensor of 32 bits.
+    /// The kind of a tensor.
+    ///
+    /// # Panics
+    /// Panics if it is not of 32-bit floats.
     pub(crate) fn of<R: CubeRuntime>(tensor: &CubeTensor<R>, has_state: bool) -> Self {
+        assert_eq!(tensor.dtype, DType::F32, "kernels for many tensors take 32-bit floats");
         // 1 or 4: other widths would only make more launches.
         let width = if vector_width(length(tensor), &[DType::F32]) == 4 { 4 } else { 1 };
         Self { has_state, width }
@@ -34,14 +45,14 @@ pub(crate) struct Batch<'a, T> {
     pub(crate) tensors: Vec<&'a T>,
 }
 
-/// The tensors in batches of one kind, [`AT_ONCE`] at most. Batches of a kind have about the same number of tensors, since each
+/// The tensors in batches of one kind, of `at_once` at most. Batches of a kind have about the same number of tensors, since each
 /// number is a kernel to compile.
-pub(crate) fn batches<T>(tensors: &[T], kind: impl Fn(&T) -> Kind) -> Vec<Batch<'_, T>> {
+pub(crate) fn batches<T>(tensors: &[T], at_once: usize, kind: impl Fn(&T) -> Kind) -> Vec<Batch<'_, T>> {
     let mut sorted: Vec<&T> = tensors.iter().collect();
     sorted.sort_by_key(|one| kind(one));
     let of_one_kind = sorted.chunk_by(|one, next| kind(one) == kind(next));
     let batches = of_one_kind.flat_map(|tensors| {
-        let launches = tensors.len().div_ceil(AT_ONCE);
+        let launches = tensors.len().div_ceil(at_once);
         tensors.chunks(tensors.len().div_ceil(launches))
     });
     batches.map(|tensors| Batch { kind: kind(tensors[0]), tensors: tensors.to_vec() }).collect()
@@ -80,9 +91,9 @@ impl<T> Batch<'_, T> {
 }
 
 impl Grid {
-    /// The grid as an argument of a launch.
-    pub(crate) fn count(&self) -> CubeCount {
-        CubeCount::new_1d(self.cubes as u32)
+    /// The grid as an argument of a launch. It may have cubes behind the last tensor's.
+    pub(crate) fn count<R: CubeRuntime>(&self, like: &CubeTensor<R>) -> CubeCount {
+        cubes(like, self.cubes * THREADS as usize)
     }
 }
 

@@ -2,7 +2,11 @@
 
 use burn_backend::DType;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{ir::ElemType, prelude::*};
+use cubecl::{
+    calculate_cube_count_elemwise,
+    ir::{ElemType, IntKind},
+    prelude::*,
+};
 
 use crate::{
     launch::{Output, THREADS, addresses, element},
@@ -38,7 +42,7 @@ pub fn row_losses<R: CubeRuntime>(
     unsafe {
         write_losses::launch_unchecked::<R>(
             &logits.client,
-            CubeCount::new_1d(batch as u32),
+            row_cubes(&logits, batch, width),
             row_cube(&logits, width),
             addresses(&[&logits]),
             logits.clone().into_buffer_arg(),
@@ -46,11 +50,13 @@ pub fn row_losses<R: CubeRuntime>(
             losses.clone().into_buffer_arg(),
             greatest.clone().into_buffer_arg(),
             log_sum.clone().into_buffer_arg(),
+            batch,
             width,
             smoothing,
             f32::NEG_INFINITY,
             f32::NAN,
             element(&classes),
+            signed(&classes),
         );
     }
     RowLosses { losses, greatest, log_sum }
@@ -80,12 +86,12 @@ pub fn mean_loss_backward<R: CubeRuntime>(logits: CubeTensor<R>, loss: LossGradi
     let [classes, greatest, log_sum, scale] = [classes, greatest, log_sum, scale].map(contiguous);
     let [batch, width] = sizes(&logits);
     let output = Output::over(&logits, DType::F32);
-    let format = element(&classes);
+    let (format, compared) = (element(&classes), signed(&classes));
     // SAFETY: each cube reads and writes one row, and reads one element of each vector.
     unsafe {
         write_gradient::launch_unchecked::<R>(
             &logits.client,
-            CubeCount::new_1d(batch as u32),
+            row_cubes(&logits, batch, width),
             row_cube(&logits, width),
             addresses(&[&logits]),
             logits.clone().into_buffer_arg(),
@@ -94,10 +100,12 @@ pub fn mean_loss_backward<R: CubeRuntime>(logits: CubeTensor<R>, loss: LossGradi
             greatest.into_buffer_arg(),
             log_sum.into_buffer_arg(),
             scale.into_buffer_arg(),
+            batch,
             width,
             smoothing / width as f32,
             1.0 - smoothing,
             format,
+            compared,
         );
     }
     output.tensor
@@ -109,20 +117,35 @@ fn row_cube<R: CubeRuntime>(like: &CubeTensor<R>, width: usize) -> CubeDim {
     CubeDim::new_1d(if width <= THREADS as usize { plane } else { THREADS })
 }
 
+/// A cube for each row, and perhaps some more.
+fn row_cubes<R: CubeRuntime>(like: &CubeTensor<R>, batch: usize, width: usize) -> CubeCount {
+    let cube = row_cube(like, width);
+    calculate_cube_count_elemwise(&like.client, batch * cube.num_elems() as usize, cube)
+}
+
+/// The format in which classes are compared: not every Vulkan driver has integers of 64 bits.
+fn signed(classes: &CubeTensor<impl CubeRuntime>) -> ElemType {
+    let kind = if classes.dtype.size() == 8 { IntKind::I64 } else { IntKind::I32 };
+    ElemType::Int(kind)
+}
+
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn write_losses<I: Int>(
+fn write_losses<I: Int, S: Int>(
     logits: &[f32],
     classes: &[I],
     losses: &mut [f32],
     greatest: &mut [f32],
     log_sum: &mut [f32],
+    rows: usize,
     width: usize,
     smoothing: f32,
     lowest: f32,
     outside: f32,
     #[define(I)] _format: ElemType,
+    #[define(S)] _compared: ElemType,
 ) {
-    let row = CUBE_POS;
+    // A cube behind the last row computes that row once more, since all threads of a cube meet in reductions.
+    let row = min(CUBE_POS, rows - 1);
     let begin = row * width;
     let mut of_thread = lowest;
     let mut at = UNIT_POS as usize;
@@ -142,11 +165,11 @@ fn write_losses<I: Int>(
     }
     let log_sum_of_row = cube_sum(exponentials).ln();
     let mean = cube_sum(differences) / f32::cast_from(width as u32);
-    if UNIT_POS == 0 {
-        let class = i64::cast_from(classes[row]);
+    if UNIT_POS == 0 && CUBE_POS < rows {
+        let class = S::cast_from(classes[row]);
         let mut picked = outside;
-        if class >= 0i64 && class < i64::cast_from(width as u32) {
-            picked = logits[begin + class as usize] - greatest_of_row;
+        if class >= S::new(0) && class < S::cast_from(width as u32) {
+            picked = logits[begin + usize::cast_from(class)] - greatest_of_row;
         }
         losses[row] = log_sum_of_row - ((1.0f32 - smoothing) * picked + smoothing * mean);
         greatest[row] = greatest_of_row;
@@ -156,28 +179,33 @@ fn write_losses<I: Int>(
 
 /// scale · (softmax(x)ᵢ − `spread`), and `share` times the scale less for the row's class.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn write_gradient<I: Int>(
+fn write_gradient<I: Int, S: Int>(
     logits: &[f32],
     gradient: &mut [f32],
     classes: &[I],
     greatest: &[f32],
     log_sum: &[f32],
     scale: &[f32],
+    rows: usize,
     width: usize,
     spread: f32,
     share: f32,
     #[define(I)] _format: ElemType,
+    #[define(S)] _compared: ElemType,
 ) {
     let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
     let begin = row * width;
-    let class = i64::cast_from(classes[row]);
+    let class = S::cast_from(classes[row]);
     let scale = scale[0];
     let greatest = greatest[row];
     let log_sum = log_sum[row];
     let mut at = UNIT_POS as usize;
     while at < width {
         let probability = (logits[begin + at] - greatest - log_sum).exp();
-        let of_class = select(i64::cast_from(at as u32) == class, share, 0.0f32);
+        let of_class = select(S::cast_from(at as u32) == class, share, 0.0f32);
         gradient[begin + at] = scale * (probability - spread) - scale * of_class;
         at += CUBE_DIM as usize;
     }

@@ -32,6 +32,7 @@ pub fn dropped<R: CubeRuntime>(input: CubeTensor<R>, mask: &DropoutMask) -> Cube
     let elements = length(&input);
     // Elements before the first in its block.
     let before = (mask.word % BLOCK as u64) as usize;
+    let first_block = mask.word / BLOCK as u64;
     // All positions in blocks are multiples of the greatest common factor.
     let width = vector_width(if elements.is_multiple_of(4) { before } else { 1 }, &[input.dtype]).min(4);
     let output = Output::over(&input, input.dtype);
@@ -47,7 +48,8 @@ pub fn dropped<R: CubeRuntime>(input: CubeTensor<R>, mask: &DropoutMask) -> Cube
             input.clone().into_buffer_arg(),
             output.argument,
             key,
-            mask.word / BLOCK as u64,
+            first_block as u32,
+            (first_block >> 32) as u32,
             before / width,
             elements / width,
             mask.probability,
@@ -63,7 +65,8 @@ fn drop_some<E: Float, N: Size>(
     input: &[Vector<E, N>],
     output: &mut [Vector<E, N>],
     key: Sequence<u32>,
-    first_block: u64,
+    first_block: u32,
+    above_first: u32,
     before: usize,
     vectors: usize,
     probability: f32,
@@ -76,7 +79,10 @@ fn drop_some<E: Float, N: Size>(
     if begin >= before + vectors {
         terminate!();
     }
-    let words = chacha8(&key, first_block + ABSOLUTE_POS as u64);
+    // Not every Vulkan driver has integers of 64 bits.
+    let block = first_block + ABSOLUTE_POS as u32;
+    let above = above_first + select(block < first_block, 1u32, 0u32);
+    let words = chacha8(&key, block, above);
     #[unroll]
     for index in 0..of_block {
         let place = begin + index;
@@ -94,9 +100,10 @@ fn drop_some<E: Float, N: Size>(
     }
 }
 
-/// A block of the ChaCha8 stream (Bernstein 2008, with a block counter of 64 bits): 16 words.
+/// A block of the ChaCha8 stream (Bernstein 2008, with a block counter of 64 bits): 16 words. `above` are the upper 32 bits of its
+/// number.
 #[cube]
-fn chacha8(key: &Sequence<u32>, block: u64) -> Array<u32> {
+fn chacha8(key: &Sequence<u32>, block: u32, above: u32) -> Array<u32> {
     let mut start = Array::<u32>::new(BLOCK);
     // "expand 32-byte k".
     start[0] = 0x6170_7865u32;
@@ -107,8 +114,8 @@ fn chacha8(key: &Sequence<u32>, block: u64) -> Array<u32> {
     for i in 0..8usize {
         start[4 + i] = *key.index(i);
     }
-    start[12] = u32::cast_from(block);
-    start[13] = u32::cast_from(block >> 32u64);
+    start[12] = block;
+    start[13] = above;
     start[14] = 0u32;
     start[15] = 0u32;
     let mut words = Array::<u32>::new(BLOCK);

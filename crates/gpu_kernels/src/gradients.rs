@@ -5,7 +5,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::{
-    batches::{Grid, GridPlace, Kind, batches, position},
+    batches::{Grid, GridPlace, Kind, at_once, batches, position},
     launch::{addresses, cube, owned},
     reduce::cube_sum,
     tensor::{contiguous, empty},
@@ -17,7 +17,7 @@ use crate::{
 pub enum Term {
     /// The square of each element.
     Square,
-    /// Each element times 0: the sum is 0 if all are finite, else NaN.
+    /// 0 for a finite element, else NaN.
     Finite,
 }
 
@@ -29,7 +29,7 @@ pub enum Term {
 pub fn sum<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, term: Term) -> Option<CubeTensor<R>> {
     let tensors: Vec<_> = tensors.into_iter().map(contiguous).collect();
     let like = tensors.first()?;
-    let planned: Vec<(_, Grid)> = batches(&tensors, |tensor| Kind::of(tensor, false))
+    let planned: Vec<(_, Grid)> = batches(&tensors, at_once(like, 1, 1), |tensor| Kind::of(tensor, false))
         .into_iter()
         .map(|batch| {
             let grid = batch.grid(OF_THREAD, |tensor| tensor);
@@ -48,14 +48,14 @@ pub fn sum<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, term: Term) -> Option<Cu
         unsafe {
             write_sums::launch_unchecked::<R>(
                 &like.client,
-                grid.count(),
+                grid.count(like),
                 cube(),
                 addresses(&batch.tensors),
                 batch.kind.width,
                 arguments.collect(),
                 sums.clone().into_buffer_arg(),
                 first,
-                0.0,
+                grid.cubes,
                 term == Term::Square,
             );
         }
@@ -72,6 +72,8 @@ pub fn sum<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, term: Term) -> Option<Cu
             sums.clone().into_buffer_arg(),
             total.clone().into_buffer_arg(),
             cubes_of_all,
+            f32::NAN,
+            term == Term::Square,
         );
     }
     Some(total)
@@ -94,7 +96,8 @@ pub enum Factor<R: CubeRuntime> {
 /// copied.
 pub fn scale<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, factor: &Factor<R>) -> Vec<CubeTensor<R>> {
     let tensors: Vec<_> = tensors.into_iter().map(owned).collect();
-    for batch in batches(&tensors, |tensor| Kind::of(tensor, false)) {
+    let at_once = tensors.first().map_or(1, |like| at_once(like, 1, 1));
+    for batch in batches(&tensors, at_once, |tensor| Kind::of(tensor, false)) {
         let grid = batch.grid(1, |tensor| tensor);
         let arguments =
             batch.tensors.iter().zip(&grid.places).map(|(tensor, GridPlace { vectors, first_cube })| {
@@ -108,7 +111,7 @@ pub fn scale<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, factor: &Factor<R>) ->
         unsafe {
             write_scaled::launch_unchecked::<R>(
                 &tensors[0].client,
-                grid.count(),
+                grid.count(&tensors[0]),
                 cube(),
                 addresses(&batch.tensors),
                 batch.kind.width,
@@ -127,19 +130,19 @@ struct Placed<N: Size> {
     first_cube: usize,
 }
 
-/// Writes the sum of each cube behind the `first` ones. `zero` is 0: CubeCL folds a product with a constant 0.
+/// Writes the sum of each of `cubes` behind the `first` ones: of squares, or the number of elements that are not finite.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn write_sums<N: Size>(
     tensors: Sequence<Placed<N>>,
     sums: &mut [f32],
     first: usize,
-    zero: f32,
+    cubes: usize,
     #[comptime] squares: bool,
 ) {
     let count = tensors.len();
-    let of_thread = sum_among(&tensors, zero, 0usize, count, squares);
+    let of_thread = sum_among(&tensors, 0usize, count, squares);
     let total = cube_sum(of_thread);
-    if UNIT_POS == 0 {
+    if UNIT_POS == 0 && CUBE_POS < cubes {
         sums[first + CUBE_POS] = total;
     }
 }
@@ -148,20 +151,19 @@ fn write_sums<N: Size>(
 #[cube]
 fn sum_among<N: Size>(
     tensors: &Sequence<Placed<N>>,
-    zero: f32,
     #[comptime] from: usize,
     #[comptime] to: usize,
     #[comptime] squares: bool,
 ) -> f32 {
     let mut sum = 0.0f32;
     if comptime!(to - from == 1) {
-        sum += tensors.index(from).sum(zero, squares);
+        sum += tensors.index(from).sum(squares);
     } else {
         let middle = comptime!((from + to) / 2);
         if CUBE_POS < tensors.index(middle).first_cube {
-            sum += sum_among(tensors, zero, from, middle, squares);
+            sum += sum_among(tensors, from, middle, squares);
         } else {
-            sum += sum_among(tensors, zero, middle, to, squares);
+            sum += sum_among(tensors, middle, to, squares);
         }
     }
     sum
@@ -169,16 +171,17 @@ fn sum_among<N: Size>(
 
 #[cube]
 impl<N: Size> Placed<N> {
-    fn sum(&self, zero: f32, #[comptime] squares: bool) -> f32 {
+    fn sum(&self, #[comptime] squares: bool) -> f32 {
         let of_cube = CUBE_DIM as usize * comptime!(OF_THREAD);
         let begin = (CUBE_POS - self.first_cube) * of_cube;
-        let end = min(begin + of_cube, self.vectors);
+        // A cube behind the last tensor's has none. The order of the operations leaves no sum above all vectors.
+        let end = if begin < self.vectors { begin + min(of_cube, self.vectors - begin) } else { begin };
         let size = N::value();
         let mut sum = Vector::<f32, N>::new(0.0f32);
         let mut at = begin + UNIT_POS as usize;
         while at < end {
             let values = self.values[at];
-            let terms = if comptime!(squares) { values * values } else { values * Vector::new(zero) };
+            let terms = if comptime!(squares) { values * values } else { not_finite(values) };
             sum += terms;
             at += CUBE_DIM as usize;
         }
@@ -191,9 +194,18 @@ impl<N: Size> Placed<N> {
     }
 }
 
-/// One cube adds all sums.
+/// 1 for each element that is not finite, else 0, by their bits: a shader may compute as if all numbers were finite.
+#[cube]
+fn not_finite<N: Size>(values: Vector<f32, N>) -> Vector<f32, N> {
+    let bits = Vector::<u32, N>::reinterpret(values);
+    let exponent = (bits >> Vector::new(23u32)) & Vector::new(255u32);
+    // Only an exponent of all ones reaches 256.
+    Vector::cast_from((exponent + Vector::new(1u32)) >> Vector::new(8u32))
+}
+
+/// One cube adds all sums. Where they are not of squares, the total is 0 or `beyond`.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn write_total(sums: &[f32], total: &mut [f32], count: usize) {
+fn write_total(sums: &[f32], total: &mut [f32], count: usize, beyond: f32, #[comptime] squares: bool) {
     let mut of_thread = 0.0f32;
     let mut at = UNIT_POS as usize;
     while at < count {
@@ -202,7 +214,7 @@ fn write_total(sums: &[f32], total: &mut [f32], count: usize) {
     }
     let sum = cube_sum(of_thread);
     if UNIT_POS == 0 {
-        total[0] = sum;
+        total[0] = if comptime!(squares) { sum } else { select(sum > 0.0f32, beyond, 0.0f32) };
     }
 }
 

@@ -12,9 +12,11 @@
 //! assert_eq!(partial_sums([64, 64, 3, 3], 3000), 3);
 //! ```
 //!
-//! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the feature `cuda` it has no
+//! The crate knows no autodiff graph and no dispatch: those are `oomph-kernels`'. Without the features `cuda` and `vulkan` it has no
 //! kernels, only what a plan needs to know of them.
 
+#[cfg(feature = "vulkan")]
+mod adapters;
 #[cfg(feature = "gpu")]
 mod batches;
 #[cfg(feature = "gpu")]
@@ -52,6 +54,8 @@ mod sequence;
 mod tensor;
 mod tensor_sums;
 
+#[cfg(feature = "vulkan")]
+pub use adapters::{Adapter, AdapterKind, adapters};
 #[cfg(feature = "gpu")]
 pub use cache::keep_compiled_kernels;
 #[cfg(feature = "gpu")]

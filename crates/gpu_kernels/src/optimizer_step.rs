@@ -4,8 +4,8 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::{
-    batches::{Batch, Kind, batches, position},
-    launch::{addresses, cube, owned},
+    batches::{Batch, Kind, at_once, batches, position},
+    launch::{addresses, cube, length, owned},
     tensor::contiguous,
 };
 
@@ -100,19 +100,26 @@ pub struct AdamStepped<R: CubeRuntime> {
 /// velocity the gradient, where nobody else holds those; otherwise they are copied before.
 ///
 /// One launch for each 48 tensors whose elements are a multiple of 4, and for each 48 others; those with a velocity apart from
-/// those without. None beside these, if nothing is copied.
+/// those without. None beside these, if nothing is copied. Vulkan takes fewer tensors at once.
+///
+/// # Panics
+/// Panics if a tensor is not of 32-bit floats, or those of a parameter differ in their number of elements.
 pub fn sgd_step<R: CubeRuntime>(step: Sgd, tensors: Vec<SgdTensors<R>>) -> Vec<SgdStepped<R>> {
     let has_momentum = step.momentum != 0.0;
     let prepared = tensors.into_iter().map(|SgdTensors { parameter, gradient, velocity }| {
         let velocity = velocity.filter(|_| has_momentum).map(owned);
         let starts = has_momentum && velocity.is_none();
         // The gradient becomes the velocity.
-        let gradient = if starts { owned(gradient) } else { contiguous(gradient) };
+        let gradient = if starts { lasting(gradient) } else { contiguous(gradient) };
+        assert_alike(&parameter, [Some(&gradient), velocity.as_ref()].into_iter().flatten());
         SgdTensors { parameter: owned(parameter), gradient, velocity }
     });
     let tensors: Vec<SgdTensors<R>> = prepared.collect();
-    for batch in batches(&tensors, |one| Kind::of(&one.parameter, one.velocity.is_some())) {
-        launch_sgd(step, &batch);
+    if let Some(like) = tensors.first() {
+        let at_once = at_once(&like.parameter, 3, 0);
+        for batch in batches(&tensors, at_once, |one| Kind::of(&one.parameter, one.velocity.is_some())) {
+            launch_sgd(step, &batch);
+        }
     }
     let stepped = tensors.into_iter().map(|SgdTensors { parameter, gradient, velocity }| {
         let velocity = if has_momentum { velocity.or(Some(gradient)) } else { None };
@@ -125,20 +132,49 @@ pub fn sgd_step<R: CubeRuntime>(step: Sgd, tensors: Vec<SgdTensors<R>>) -> Vec<S
 /// holds those; otherwise they are copied before.
 ///
 /// One launch for each 48 tensors whose elements are a multiple of 4, and for each 48 others. None beside these, if nothing is
-/// copied.
+/// copied. Vulkan takes fewer tensors at once.
+///
+/// # Panics
+/// Panics if a tensor is not of 32-bit floats, or those of a parameter differ in their number of elements.
 pub fn adam_step<R: CubeRuntime>(step: Adam, tensors: Vec<AdamTensors<R>>) -> Vec<AdamStepped<R>> {
-    let prepared = tensors.into_iter().map(|AdamTensors { parameter, gradient, moments }| AdamTensors {
-        parameter: owned(parameter),
-        gradient: contiguous(gradient),
-        moments: moments.map(owned),
+    let prepared = tensors.into_iter().map(|AdamTensors { parameter, gradient, moments }| {
+        assert_alike(&parameter, moments.iter().chain([&gradient]));
+        AdamTensors {
+            parameter: owned(parameter),
+            gradient: contiguous(gradient),
+            moments: moments.map(owned),
+        }
     });
     let tensors: Vec<AdamTensors<R>> = prepared.collect();
-    for batch in batches(&tensors, |one| Kind::of(&one.parameter, true)) {
-        launch_adam(step, &batch);
+    if let Some(like) = tensors.first() {
+        for batch in batches(&tensors, at_once(&like.parameter, 4, 0), |one| Kind::of(&one.parameter, true)) {
+            launch_adam(step, &batch);
+        }
     }
     let stepped =
         tensors.into_iter().map(|AdamTensors { parameter, moments, .. }| AdamStepped { parameter, moments });
     stepped.collect()
+}
+
+/// The kernels read and write as many elements of each tensor as the parameter has.
+fn assert_alike<'a, R: CubeRuntime>(
+    parameter: &CubeTensor<R>,
+    others: impl IntoIterator<Item = &'a CubeTensor<R>>,
+) {
+    for other in others {
+        assert_eq!(
+            (other.dtype, length(other)),
+            (parameter.dtype, length(parameter)),
+            "a parameter's tensors are alike"
+        );
+    }
+}
+
+/// The gradient as memory for the whole training. A view of a larger buffer, such as a bucket of reduced gradients, would keep
+/// all of that.
+fn lasting<R: CubeRuntime>(gradient: CubeTensor<R>) -> CubeTensor<R> {
+    let gradient = owned(gradient);
+    if gradient.is_contiguous_buffer() { gradient } else { crate::cast::copied(&gradient) }
 }
 
 fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
@@ -155,7 +191,7 @@ fn launch_sgd<R: CubeRuntime>(step: Sgd, batch: &Batch<'_, SgdTensors<R>>) {
     unsafe {
         step_sgd::launch_unchecked::<R>(
             &parameters[0].client,
-            grid.count(),
+            grid.count(parameters[0]),
             cube(),
             addresses(&parameters),
             batch.kind.width,
@@ -182,7 +218,7 @@ fn launch_adam<R: CubeRuntime>(step: Adam, batch: &Batch<'_, AdamTensors<R>>) {
     unsafe {
         step_adam::launch_unchecked::<R>(
             &parameters[0].client,
-            grid.count(),
+            grid.count(parameters[0]),
             cube(),
             addresses(&parameters),
             batch.kind.width,

@@ -27,13 +27,20 @@ fn classes(classes: &[i64], dtype: DType) -> GpuTensor {
     GpuTensor::new_contiguous(client, device, vec![classes.len()].into(), handle, dtype)
 }
 
+/// The formats of classes. WGSL has integers of 64 bits on some cards alone.
+const INTEGERS: &[DType] = if cfg!(feature = "cuda") { &[DType::I32, DType::I64] } else { &[DType::I32] };
+
 #[test]
 fn losses_and_gradients_are_those_of_the_formula() {
     if !has_driver() {
         return;
     }
     for [batch, width] in SHAPES {
-        for (dtype, smoothing) in [(DType::I64, 0.0), (DType::I32, 0.0), (DType::I64, 0.1)] {
+        for (dtype, smoothing) in [(DType::I64, 0.0), (DType::I32, 0.0), (DType::I64, 0.1), (DType::I32, 0.1)]
+        {
+            if !INTEGERS.contains(&dtype) {
+                continue;
+            }
             // Their exponentials overflow 32 bits. They are near each other: beside a much greater one, 1 + exp(−x) has lost most
             // digits of exp(−x).
             let logits: Vec<f64> = noise(batch * width, 1).iter().map(|value| value * 2.0 + 100.0).collect();
@@ -83,7 +90,7 @@ fn the_loss_of_a_class_that_is_none_is_nan() {
         return;
     }
     let logits = to_gpu(&noise(12, 2), &[4, 3], DType::F32);
-    for dtype in [DType::I32, DType::I64] {
+    for dtype in INTEGERS.iter().copied() {
         let found = row_losses(logits.clone(), classes(&[-1, 3, 2, i64::from(i32::MIN)], dtype), 0.0);
         let is_nan: Vec<bool> = to_host(found.losses).iter().map(|loss| loss.is_nan()).collect();
         assert_eq!(is_nan, [true, true, false, true], "{dtype:?}");

@@ -132,8 +132,8 @@ fn inputs_are_normalised_with_addend_and_relu() {
     for (index, (shape, memory)) in SHAPES.into_iter().enumerate() {
         let (norm, added_norm) = (Norm::new(shape[1], 10), Norm::new(shape[1], 20));
         for (format, dtype) in FORMATS.into_iter().enumerate() {
-            let output = FORMATS[(format + index) % 3];
-            let added = FORMATS[(format + index / 3) % 3];
+            let output = FORMATS[(format + index) % FORMATS.len()];
+            let added = FORMATS[(format + index / 3) % FORMATS.len()];
             let values = rounded(&noise(count(shape), 2), dtype);
             let addend = rounded(&noise(count(shape), 3), added);
             for kind in ["no", "plain", "normed"] {
@@ -219,7 +219,7 @@ fn gradients_of_a_normalisation() {
     for (index, (shape, memory)) in SHAPES.into_iter().enumerate() {
         let norm = Norm::new(shape[1], 40);
         for (format, dtype) in FORMATS.into_iter().enumerate() {
-            let of_gradient = FORMATS[(format + index) % 3];
+            let of_gradient = FORMATS[(format + index) % FORMATS.len()];
             for rectified in [false, true] {
                 let values = rounded(&noise(count(shape), 5), dtype);
                 let gradient = rounded(&noise(count(shape), 6), of_gradient);
@@ -286,7 +286,7 @@ fn a_gradient_passes_where_the_output_is_above_0() {
     }
     for (case, (shape, memory)) in SHAPES.into_iter().enumerate() {
         for (index, dtype) in FORMATS.into_iter().enumerate() {
-            let of_output = FORMATS[(index + shape[0]) % 3];
+            let of_output = FORMATS[(index + shape[0]) % FORMATS.len()];
             let gradient = rounded(&noise(count(shape), 9), dtype);
             let output = rounded(&noise(count(shape), 10), of_output);
             let expected = gradient

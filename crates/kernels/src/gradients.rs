@@ -69,6 +69,9 @@ fn sum(
 /// # Panics
 /// Panics if the tensors are not of 32 bits, or neither on one GPU nor on a capture device.
 pub fn scale_on_gpu(tensors: Vec<AnyTensor>, factor: Factor) -> Vec<AnyTensor> {
+    if tensors.is_empty() {
+        return tensors;
+    }
     let in_place = tensors.len();
     let outputs = tensors.iter().map(|tensor| (tensor.dims(), DType::F32)).collect();
     let mut inputs = tensors;

@@ -7,8 +7,8 @@ use oomph_timeline::{Block, Name, Names};
 
 use crate::{
     checkpointing::Graph,
-    layout::{Layout, Rows},
-    pools::{self, PoolSim, Slot},
+    layout::{Layout, Rows, TensorRules},
+    pools::{PoolSim, Slot},
 };
 
 /// One counted reference to a storage, with the layout of its tensor. [`AllocatorSim::release`] or
@@ -112,8 +112,8 @@ pub(crate) struct AllocatorSim {
     position: Position,
     time: u64,
     next_address: u64,
-    /// How the rows of new tensors lie in memory.
-    rows: Rows,
+    /// How new tensors lie in memory.
+    tensor_rules: TensorRules,
     /// The pools that allocations come from. Without pools they come from the system.
     pools: Option<PoolSim>,
     /// The bytes that the pools reserve after each event; empty without pools.
@@ -145,16 +145,26 @@ impl AllocatorSim {
             position: Position { phase: Phase::Init, scope: String::new(), name: Name::NONE },
             time: 0,
             next_address: 0x1000,
-            rows: Rows::Packed,
+            tensor_rules: TensorRules { rows: Rows::Packed, bool_bytes: 1 },
             pools: None,
             reserved: Vec::new(),
             occupied: Vec::new(),
         }
     }
 
-    /// The allocator of a GPU: memory comes from pools, and rows are padded.
-    pub(crate) fn on_gpu(pools: PoolSim) -> Self {
-        Self { rows: Rows::Padded, reserved: vec![0], occupied: vec![0], pools: Some(pools), ..Self::new() }
+    /// The allocator of a GPU: memory comes from pools.
+    pub(crate) fn on_gpu(pools: PoolSim, tensor_rules: TensorRules) -> Self {
+        Self { tensor_rules, reserved: vec![0], occupied: vec![0], pools: Some(pools), ..Self::new() }
+    }
+
+    /// Bytes per element.
+    pub(crate) fn element_bytes(&self, dtype: DType) -> u64 {
+        if matches!(dtype, DType::Bool(_)) { self.tensor_rules.bool_bytes } else { element_bytes(dtype) }
+    }
+
+    /// The bytes of memory for `bytes`: a GPU's allocations are whole multiples of the alignment.
+    pub(crate) fn allocated(&self, bytes: u64) -> u64 {
+        self.pools.as_ref().map_or(bytes, |pools| pools.padded(bytes))
     }
 
     /// Enters a phase and scope. Tensors held only by the previous scope are freed.
@@ -251,16 +261,18 @@ impl AllocatorSim {
 
     /// Whether the tensor covers its whole storage.
     pub(crate) fn is_whole(&self, handle: &Handle) -> bool {
-        self.storages[handle.storage].bytes == handle.layout.elements() as u64 * element_bytes(handle.dtype)
+        self.storages[handle.storage].bytes
+            == handle.layout.elements() as u64 * self.element_bytes(handle.dtype)
     }
 
     /// A new tensor, contiguous but for the padding of its rows on a GPU.
     pub(crate) fn allocate(&mut self, shape: &[usize], dtype: DType) -> Handle {
-        match self.rows {
+        match self.tensor_rules.rows {
             Rows::Packed => self.allocate_packed(shape, dtype),
             Rows::Padded => {
-                let (layout, elements) = Layout::padded(shape, dtype.size());
-                self.born(elements as u64 * element_bytes(dtype), layout, dtype)
+                let bytes = self.element_bytes(dtype);
+                let (layout, elements) = Layout::padded(shape, bytes as usize);
+                self.born(elements as u64 * bytes, layout, dtype)
             }
         }
     }
@@ -272,7 +284,7 @@ impl AllocatorSim {
 
     /// A new tensor whose layout fills its storage.
     pub(crate) fn allocate_as(&mut self, layout: Layout, dtype: DType) -> Handle {
-        let bytes = layout.elements() as u64 * element_bytes(dtype);
+        let bytes = layout.elements() as u64 * self.element_bytes(dtype);
         self.born(bytes, layout, dtype)
     }
 
@@ -289,9 +301,7 @@ impl AllocatorSim {
     }
 
     fn born(&mut self, bytes: u64, layout: Layout, dtype: DType) -> Handle {
-        // A GPU's allocations are whole multiples of the alignment.
-        let is_rounded = self.pools.is_some();
-        let allocated = if is_rounded { bytes.next_multiple_of(pools::ALIGNMENT) } else { bytes };
+        let allocated = self.allocated(bytes);
         let slot = self.pools.as_mut().map(|pools| pools.allocate(allocated));
         let born = self.event();
         let Position { phase, name: scope, .. } = self.position;

@@ -8,6 +8,8 @@ pub enum Backend {
     },
     /// Burn's CUDA backend.
     Cuda,
+    /// Burn's WGPU backend with shaders in WGSL, on Vulkan or Metal.
+    Vulkan,
 }
 
 impl Backend {
@@ -18,7 +20,7 @@ impl Backend {
     pub fn margin(self) -> f64 {
         match self {
             Self::Cpu { .. } => 0.01,
-            Self::Cuda => 0.02,
+            Self::Cuda | Self::Vulkan => 0.02,
         }
     }
 
@@ -28,7 +30,7 @@ impl Backend {
     pub fn error(self) -> f64 {
         match self {
             Self::Cpu { .. } => 0.02,
-            Self::Cuda => 0.02,
+            Self::Cuda | Self::Vulkan => 0.02,
         }
     }
 

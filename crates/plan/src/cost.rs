@@ -48,7 +48,7 @@ impl Speed {
                     overhead: 2e-6,
                 }
             }
-            Backend::Cuda => Self {
+            Backend::Cuda | Backend::Vulkan => Self {
                 product: 60e12,
                 convolution: 40e12,
                 convolution_backward: 30e12,

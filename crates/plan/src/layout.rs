@@ -13,6 +13,14 @@ pub(crate) fn is_view(base: &Base) -> bool {
     )
 }
 
+/// How a backend lays out tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TensorRules {
+    pub(crate) rows: Rows,
+    /// Bytes of a boolean.
+    pub(crate) bool_bytes: u64,
+}
+
 /// How the rows of new tensors lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {

@@ -8,8 +8,13 @@ use oomph_core::Bytes;
 use oomph_timeline::{Category, Clock, Draft, Name, Origin, Span, SpanKind, TensorLocation, Timeline};
 
 use crate::{
-    Backend, Note, Noted, PoolLayout, Recording, allocator_sim::AllocatorSim, checkpointing::Graph, cuda,
-    flex::Flex, pools::PoolSim, recording::first_output,
+    Backend, Note, Noted, PoolLayout, Recording,
+    allocator_sim::AllocatorSim,
+    checkpointing::Graph,
+    flex::Flex,
+    gpu,
+    pools::{Grain, PoolSim},
+    recording::first_output,
 };
 
 /// The head of a planned timeline.
@@ -29,14 +34,15 @@ pub struct Head {
 pub fn replay(recording: &Recording, backend: Backend, head: Head) -> Timeline {
     let simulated = match backend {
         Backend::Cpu { threads } => on_cpu(threads, recording.is_on_own_threads),
-        Backend::Cuda => on_gpu(PoolLayout::Direct { reclaim_at: None }, head.limit_bytes),
+        Backend::Cuda => on_cuda(PoolLayout::Direct { reclaim_at: None }, head.limit_bytes),
+        Backend::Vulkan => on_vulkan(head.limit_bytes),
     };
     replay_by(recording, simulated, head)
 }
 
-/// As [`replay`] on a GPU, with pools of another layout.
+/// As [`replay`] on a CUDA card, with pools of another layout.
 pub fn replay_in_pools(recording: &Recording, layout: PoolLayout, head: Head) -> Timeline {
-    let simulated = on_gpu(layout, head.limit_bytes);
+    let simulated = on_cuda(layout, head.limit_bytes);
     replay_by(recording, simulated, head)
 }
 
@@ -92,10 +98,15 @@ fn on_cpu(threads: usize, is_on_own_threads: bool) -> Simulated {
 }
 
 /// The pools give back unused memory where the card is full.
-fn on_gpu(layout: PoolLayout, limit_bytes: Option<Bytes>) -> Simulated {
-    let mut sim = AllocatorSim::on_gpu(PoolSim::new(layout, limit_bytes.map(Bytes::get)));
-    cuda::keep_arguments(&mut sim);
-    Simulated { sim, rules: Box::new(cuda::run) }
+fn on_cuda(layout: PoolLayout, limit_bytes: Option<Bytes>) -> Simulated {
+    let pools = PoolSim::new(layout, Grain::CUDA, limit_bytes.map(Bytes::get));
+    Simulated { sim: gpu::on_cuda(pools), rules: Box::new(gpu::run) }
+}
+
+fn on_vulkan(limit_bytes: Option<Bytes>) -> Simulated {
+    let layout = PoolLayout::Direct { reclaim_at: None };
+    let pools = PoolSim::new(layout, Grain::VULKAN, limit_bytes.map(Bytes::get));
+    Simulated { sim: gpu::on_vulkan(pools), rules: Box::new(gpu::run) }
 }
 
 struct Replay {

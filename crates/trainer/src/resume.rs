@@ -1,4 +1,7 @@
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use oomph_config::{Recompute, ScheduleKind};
 use oomph_core::{Phase, is_within, phase};
@@ -150,20 +153,23 @@ pub(crate) fn restored(
     let device = session.whole_model_device();
     off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
     stepper.place_model();
-    // Parameters that are frozen now need no optimizer state any more.
-    stepper.model.visit(&mut |info, _| {
+    // Each part of a split model has its own device.
+    let mut devices = HashMap::new();
+    stepper.model.visit(&mut |info, parameter| {
+        devices.insert(info.name.to_owned(), parameter.device().inner());
+        // Parameters that are frozen now need no optimizer state any more.
         if !info.trainable {
             state.optimizer.ranks.remove(info.name);
         }
     });
-    // The next step of a split model moves the state to the devices of its parameters.
+    let device_of = |parameter: &str| devices.get(parameter).unwrap_or(&device).clone();
     off_device(session, || {
         // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
         // given, and the buffers of the record are the host's.
         for tensor in state.optimizer.tensors.values_mut() {
             tensor.values = tensor.values.as_slice().to_vec();
         }
-        stepper.optimizer.restore(state.optimizer, &device)
+        stepper.optimizer.restore(state.optimizer, device_of)
     })?;
     // A run that had another precision begins with a new loss scale.
     stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));

@@ -37,7 +37,7 @@ const MOST_SECONDS: usize = 31_536_000;
 impl DeviceConfig {
     /// Reads the section. `batch` is `train.batch`; `train` has its setting.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
-        let expected = "devices such as `cpu`, `cuda` or `cuda:0,cuda:1`";
+        let expected = "devices such as `cpu`, `cuda:0`, `vulkan:0` or `cuda:0,cuda:1`";
         let devices = section.or("devices", vec![DeviceName::Cpu], expected, |value| {
             as_items(value, |name| name.parse().map_err(|_| Refused::Value))
         })?;
@@ -49,7 +49,22 @@ impl DeviceConfig {
                             `cpu,cpu` rehearses several devices";
             return Err(section.invalid("devices", expected));
         }
+        let is_vulkan = |device: &DeviceName| matches!(device, DeviceName::Vulkan(_));
+        if devices.len() > 1 && devices.iter().any(is_vulkan) {
+            return Err(
+                section.invalid("devices", "one device with Vulkan; several GPUs train by CUDA alone")
+            );
+        }
         let (strategy, sharing) = Sharing::read(section, devices.len())?;
+        let is_cpu = |device: &DeviceName| *device == DeviceName::Cpu;
+        let is_mixed = devices.iter().any(is_cpu) && !devices.iter().all(is_cpu);
+        if is_mixed
+            && !matches!(sharing, Sharing::Ddp(_))
+            && let (Some(devices), Some(strategy)) =
+                (section.ledger.setting("devices"), section.ledger.setting("strategy"))
+        {
+            return Err(clash(devices, strategy, &OF_ONE_KIND));
+        }
         if sharing.is_of_replicas()
             && devices.len() > batch
             && let (Some(devices), Some(batch)) =
@@ -67,6 +82,11 @@ impl DeviceConfig {
         })
     }
 }
+
+const OF_ONE_KIND: Rule = Rule {
+    says: "one program computes for all devices of this strategy, with kernels of one kind",
+    fix: "name the CPU or GPUs, not both, or set `device.strategy` to `ddp`",
+};
 
 const A_SAMPLE_EACH: Rule = Rule {
     says: "each device needs at least one sample of the batch",

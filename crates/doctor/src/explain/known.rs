@@ -13,6 +13,7 @@ pub(super) const OUT_OF_MEMORY: &[&[&str]] = &[
     &["An out-of-memory error happened during launch"],
     &["CUDA_ERROR_OUT_OF_MEMORY"],
     &["CUDA out of memory"],
+    &["wgpu error: Out of Memory"],
 ];
 
 /// cubecl's messages about memory whose reservation failed earlier.
@@ -23,9 +24,9 @@ pub(super) const AFTER_A_FAILURE: &[&[&str]] = &[
     &["device runner channel disconnected before producing a result"],
 ];
 
-/// Texts of Burn's panics and errors after a call of the driver failed.
+/// Texts of Burn's panics and errors after a call of the driver failed; those of wgpu are Vulkan's.
 pub(super) const OF_DEVICE: &[&[&str]] =
-    &[&["DriverError(CUDA_ERROR_"], &["The server is in an invalid state"]];
+    &[&["DriverError(CUDA_ERROR_"], &["The server is in an invalid state"], &["wgpu error: "]];
 
 const fn known(texts: &'static [&'static [&'static str]], what: &'static str, hint: &'static str) -> Known {
     Known { texts, meaning: Explanation { what, hint } }

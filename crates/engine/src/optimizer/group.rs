@@ -209,7 +209,7 @@ mod tests {
         let (mut optimizer, _) = grouped(&settings);
         let (_, record) = trained(&mut optimizer);
         let (mut restored, _) = grouped(&settings);
-        restored.restore(record.clone(), &device().inner()).expect("the record is complete");
+        restored.restore(record.clone(), |_| device().inner()).expect("the record is complete");
         assert_eq!(restored.record().expect("the CPU does not fail"), record);
         assert_eq!(trained(&mut restored), trained(&mut optimizer));
     }

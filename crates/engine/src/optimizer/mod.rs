@@ -142,11 +142,16 @@ impl Optimizer {
         leaves
     }
 
-    /// Replaces the state with a recorded one, on `device`.
+    /// Replaces the state with a recorded one. The state of a parameter is made on the device that `device_of` gives for its
+    /// name, which is the parameter's own.
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
-    pub fn restore(&mut self, record: OptimizerRecord, device: &Device) -> Result<(), RecordError> {
+    pub fn restore(
+        &mut self,
+        record: OptimizerRecord,
+        device_of: impl Fn(&str) -> Device,
+    ) -> Result<(), RecordError> {
         let scalars = record.scalars.into_iter().map(|(leaf, value)| (leaf, value.into())).collect();
         let mut source = StateSource::new(scalars);
         for (leaf, tensor) in record.tensors {
@@ -154,7 +159,7 @@ impl Optimizer {
         }
         self.states.clear();
         for (name, rank) in record.ranks {
-            let state = self.rule.of_one().state_unflatten(rank, &name, &mut source, device);
+            let state = self.rule.of_one().state_unflatten(rank, &name, &mut source, &device_of(&name));
             let state = state.ok_or(RecordError::OptimizerState { parameter: name.clone() })?;
             self.states.insert(name, state);
         }

@@ -14,7 +14,8 @@ pub fn backend(session: &Session) -> Backend {
             let threads = threads_of_each(&session.config);
             Backend::Cpu { threads: threads.unwrap_or_else(oomph_memory::running_threads) }
         }
-        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Backend::Cuda,
+        DeviceName::Cuda(_) => Backend::Cuda,
+        DeviceName::Vulkan(_) => Backend::Vulkan,
     }
 }
 

@@ -99,7 +99,7 @@ impl Session {
         let memory = &self.config.memory;
         let kernels = match target {
             Backend::Cpu { .. } => Kernels::Cpu,
-            Backend::Cuda => Kernels::Gpu,
+            Backend::Cuda | Backend::Vulkan => Kernels::Gpu,
         };
         Policy { precision: memory.precision, lean: memory.lean, kernels, recompute: false }
     }

@@ -3,10 +3,10 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::{
-    layout::{Layout, Product, width},
+    layout::{Card, Layout, Product, width},
     product::{SumPlace, add_products, hand_over, next_cell, put_out, sum_of_slices},
     run::{LstmEnd, LstmGradients},
-    steps::{address_type, multiprocessors},
+    steps::address_type,
 };
 use crate::tensor::{contiguous, empty, sizes};
 
@@ -62,7 +62,7 @@ impl<R: CubeRuntime> BackwardRun<R> {
         let product = Product { units: vectors, width, parts: 1, inner: 4 * vectors, has_chunks: true };
         let [batch, steps, all_steps, first_step] = counts;
         let client = self.gates.client.clone();
-        let layout = Layout::new(product, batch, multiprocessors(&self.gates));
+        let layout = Layout::new(product, batch, Card::of(&self.gates));
         let [outputs, recurrent] = self.read;
         let addresses = address_type([&self.gradients, &outputs]);
         let dtypes = [self.gates.dtype, outputs.dtype, recurrent.dtype].map(dtype_to_storage_type);

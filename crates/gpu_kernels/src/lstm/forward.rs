@@ -3,10 +3,10 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::{
-    layout::{Layout, Product, width},
+    layout::{Card, Layout, Product, width},
     product::{SumPlace, add_products, hand_over, next_cell, put_out, rounded, sigmoid, sum_of_slices},
     run::{LstmOutputs, LstmStart, LstmSteps},
-    steps::{address_type, copied, multiprocessors, project},
+    steps::{address_type, copied, project},
 };
 use crate::tensor::{contiguous, empty, sizes};
 
@@ -90,7 +90,7 @@ impl<R: CubeRuntime> ForwardRun<R> {
         let product = Product { units: vectors, width, parts: 4, inner: vectors, has_chunks: false };
         let [batch, steps, all_steps, first_step] = counts;
         let client = self.projected.client.clone();
-        let layout = Layout::new(product, batch, multiprocessors(&self.projected));
+        let layout = Layout::new(product, batch, Card::of(&self.projected));
         let addresses = address_type([Some(&self.projected), self.output.as_ref()].into_iter().flatten());
         let [bias, recurrent] = self.read;
         let dtype = dtype_to_storage_type(recurrent.dtype);

@@ -9,8 +9,33 @@
 
 use std::iter;
 
-/// Bytes of shared memory that every card gives to a cube.
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+
+/// Bytes of shared memory that every CUDA card gives to a cube. More would divide sums in another way on newer cards.
 const SHARED_BYTES: usize = 48 << 10;
+
+/// What the division depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Card {
+    multiprocessors: usize,
+    /// Shared memory of a cube.
+    shared_bytes: usize,
+    /// Threads of a cube.
+    threads: usize,
+}
+
+impl Card {
+    /// The card of a tensor.
+    pub(super) fn of<R: CubeRuntime>(tensor: &CubeTensor<R>) -> Self {
+        let hardware = &tensor.client.properties().hardware;
+        Self {
+            // Vulkan does not tell.
+            multiprocessors: hardware.num_streaming_multiprocessors.unwrap_or(1) as usize,
+            shared_bytes: hardware.max_shared_memory_size.min(SHARED_BYTES),
+            threads: hardware.max_units_per_cube as usize,
+        }
+    }
+}
 
 /// The product of the state of some rows with the recurrent weights, in vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,19 +67,20 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The division for a batch on a card with so many multiprocessors.
+    /// The division for a batch.
     ///
     /// # Panics
     /// Panics if the state of one row does not fit into shared memory.
-    pub(super) fn new(product: Product, batch: usize, multiprocessors: usize) -> Self {
-        let most = most_rows(batch, multiprocessors);
+    pub(super) fn new(product: Product, batch: usize, card: Card) -> Self {
+        let most = most_rows(batch, card.multiprocessors);
         // Four rows with 128 threads would wait for memory most of the time: rows give way to threads.
         let many = [4, 2, 1].into_iter().filter(|rows| *rows <= most);
-        let many = many.flat_map(|rows| [512, 256].map(|threads| Self::of(product, rows, threads)));
+        let threads = || [512, 256].into_iter().filter(|threads| *threads <= card.threads);
+        let many = many.flat_map(|rows| threads().map(move |threads| Self::of(product, rows, threads)));
         let chunks = iter::successors(Some(product.inner), |chunk| Some(chunk.div_ceil(2)));
         let chunks = chunks.take(if product.has_chunks { 16 } else { 1 });
         let few = chunks.map(|chunk| Self { chunk, ..Self::of(product, 1, 128) });
-        many.chain(few).find(|layout| layout.shared_bytes() <= SHARED_BYTES).unwrap_or_else(|| {
+        many.chain(few).find(|layout| layout.shared_bytes() <= card.shared_bytes).unwrap_or_else(|| {
             // Documented: nothing smaller than one row of one step is left to try.
             panic!(
                 "an LSTM of {} units needs more shared memory than a GPU has",
@@ -124,7 +150,16 @@ pub(super) fn width(elements: usize, most: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MOST_LSTM_UNITS;
+    use crate::lstm_units::{ON_CUDA, ON_VULKAN};
+
+    const CARD: Card = Card { multiprocessors: 40, shared_bytes: SHARED_BYTES, threads: 1024 };
+
+    /// The least that Vulkan asks of a card.
+    const SMALLEST: Card = Card { multiprocessors: 1, shared_bytes: 16 << 10, threads: 128 };
+
+    fn most_units(card: &Card) -> usize {
+        if card.shared_bytes == SHARED_BYTES { ON_CUDA } else { ON_VULKAN }
+    }
 
     fn product(units: usize, is_forward: bool) -> Product {
         let width = width(units, if is_forward { 2 } else { 4 });
@@ -136,35 +171,37 @@ mod tests {
     #[test]
     fn every_layout_fits_and_covers_the_product() {
         let wide = [128, 255, 256, 300, 510, 512, 777, 1024, 1023, 2048, 4096];
-        for units in (1..70).chain(wide).chain([MOST_LSTM_UNITS - 1, MOST_LSTM_UNITS]) {
+        for units in (1..70).chain(wide).chain([ON_VULKAN, ON_CUDA - 1, ON_CUDA]) {
             for (batch, is_forward) in
                 [(1, true), (40, true), (4096, true), (1, false), (40, false), (4096, false)]
             {
                 let product = product(units, is_forward);
-                let layout = Layout::new(product, batch, 40);
-                assert!(layout.shared_bytes() <= SHARED_BYTES, "{layout:?}");
-                assert!(layout.columns * layout.slices <= 512, "{layout:?}");
-                assert!(layout.tiles() * layout.columns >= product.units, "{layout:?}");
-                assert!(layout.chunks() * layout.chunk >= product.inner, "{layout:?}");
+                for card in [CARD, SMALLEST].into_iter().filter(|card| units <= most_units(card)) {
+                    let layout = Layout::new(product, batch, card);
+                    assert!(layout.shared_bytes() <= card.shared_bytes, "{layout:?}");
+                    assert!(layout.columns * layout.slices <= card.threads.min(512), "{layout:?}");
+                    assert!(layout.tiles() * layout.columns >= product.units, "{layout:?}");
+                    assert!(layout.chunks() * layout.chunk >= product.inner, "{layout:?}");
+                }
             }
         }
     }
 
     #[test]
     fn rows_share_a_cube_when_cubes_are_many() {
-        let rows = |batch| Layout::new(product(256, true), batch, 40).rows;
+        let rows = |batch| Layout::new(product(256, true), batch, CARD).rows;
         assert_eq!([1, 20, 21, 40, 41, 1000].map(rows), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
     fn a_wide_factor_is_divided_into_chunks() {
-        assert_eq!(Layout::new(product(1024, false), 1, 40).chunks(), 1);
-        assert!(Layout::new(product(4096, false), 1, 40).chunks() > 1);
+        assert_eq!(Layout::new(product(1024, false), 1, CARD).chunks(), 1);
+        assert!(Layout::new(product(4096, false), 1, CARD).chunks() > 1);
     }
 
     #[test]
     #[should_panic(expected = "an LSTM of 8192 units needs more shared memory")]
     fn a_state_beyond_shared_memory_is_refused() {
-        Layout::new(product(8192, true), 1, 40);
+        Layout::new(product(8192, true), 1, CARD);
     }
 }

@@ -114,11 +114,6 @@ fn shaped<R: CubeRuntime>(tensor: CubeTensor<R>, shape: &[usize]) -> CubeTensor<
     CubeTensor::new_contiguous(client, device, shape.to_vec().into(), handle, dtype)
 }
 
-/// Multiprocessors of the tensor's card.
-pub(super) fn multiprocessors<R: CubeRuntime>(tensor: &CubeTensor<R>) -> usize {
-    tensor.client.properties().hardware.num_streaming_multiprocessors.unwrap_or(1) as usize
-}
-
 /// The integers that can address every element of the tensors.
 pub(super) fn address_type<'a, R: CubeRuntime>(
     tensors: impl IntoIterator<Item = &'a CubeTensor<R>>,

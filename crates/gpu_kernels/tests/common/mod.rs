@@ -9,8 +9,12 @@ use cubecl::{Runtime, zspace::metadata::Metadata};
 use oomph_gpu_kernels::{GpuRuntime, GpuTensor};
 use oomph_test_support::{Missing, skip};
 
-/// The float formats.
+/// The float formats that kernels of this build compute with. WGSL has no BF16.
+#[cfg(feature = "cuda")]
 pub(crate) const FORMATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+/// The float formats that kernels of this build compute with. WGSL has no BF16.
+#[cfg(not(feature = "cuda"))]
+pub(crate) const FORMATS: [DType; 2] = [DType::F32, DType::F16];
 
 /// The library by which this build reaches GPUs.
 const DRIVER: &str = if cfg!(feature = "cuda") { "libcuda.so.1" } else { "libvulkan.so.1" };

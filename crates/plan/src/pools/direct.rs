@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CardFull, Headroom, charged, padded};
+use super::{CardFull, Grain, Headroom};
 
 /// `DirectPool`: each allocation has its own memory.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(super) struct DirectPool {
     reserved: u64,
     occupied: u64,
     reclaim_at: Option<u64>,
+    grain: Grain,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ struct Slice {
 }
 
 impl DirectPool {
-    pub(super) fn new(reclaim_at: Option<u64>) -> Self {
+    pub(super) fn new(reclaim_at: Option<u64>, grain: Grain) -> Self {
         Self {
             slices: Vec::new(),
             vacant: Vec::new(),
@@ -36,30 +37,32 @@ impl DirectPool {
             reserved: 0,
             occupied: 0,
             reclaim_at,
+            grain,
         }
     }
 
     /// Reuses the first unused memory of this size, else reserves new memory.
     pub(super) fn reserve(&mut self, bytes: u64, headroom: Headroom) -> Result<u64, CardFull> {
-        let bytes = padded(bytes);
+        let bytes = self.grain.padded(bytes);
         if let Some(position) = self.free.get_mut(&bytes).and_then(BTreeSet::pop_first) {
             self.slices[position] = Some(Slice { bytes, is_free: false });
-            self.occupied += charged(bytes);
+            self.occupied += self.grain.charged(bytes);
             return Ok(position as u64);
         }
         let before = self.reserved;
         if let Some(mark) = self.reclaim_at {
             self.give_back_above(mark.saturating_sub(bytes));
         }
-        Headroom(headroom.0.map(|left| left + (before - self.reserved))).check(bytes)?;
+        let given_back = before - self.reserved;
+        Headroom { left: headroom.left.map(|left| left + given_back), ..headroom }.check(bytes)?;
         let position = self.vacant.pop().unwrap_or_else(|| {
             self.slices.push(None);
             self.slices.len() - 1
         });
         self.slices[position] = Some(Slice { bytes, is_free: false });
         self.size_sum += bytes;
-        self.reserved += charged(bytes);
-        self.occupied += charged(bytes);
+        self.reserved += self.grain.charged(bytes);
+        self.occupied += self.grain.charged(bytes);
         Ok(position as u64)
     }
 
@@ -67,7 +70,7 @@ impl DirectPool {
         let position = position as usize;
         if let Some(slice) = &mut self.slices[position] {
             slice.is_free = true;
-            self.occupied -= charged(slice.bytes);
+            self.occupied -= self.grain.charged(slice.bytes);
             self.free.entry(slice.bytes).or_default().insert(position);
         }
     }
@@ -84,7 +87,7 @@ impl DirectPool {
             }
             let Some(slice) = self.slices[position].take_if(|slice| slice.is_free) else { continue };
             self.size_sum -= slice.bytes;
-            self.reserved -= charged(slice.bytes);
+            self.reserved -= self.grain.charged(slice.bytes);
             self.free.entry(slice.bytes).or_default().remove(&position);
             self.vacant.push(position);
         }

@@ -1,4 +1,4 @@
-use super::{ALIGNMENT, CardFull, Headroom, charged};
+use super::{CardFull, Grain, Headroom};
 
 /// `ExclusiveMemoryPool`: one allocation a page. Pages that stay unused for a long time are given back.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ pub(super) struct ExclusivePool {
     /// The moving average of the sizes that were asked for, the least size of a new page.
     average_bytes: f64,
     next_id: u64,
+    grain: Grain,
 }
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ const CHECKS: u32 = 5;
 
 impl ExclusivePool {
     /// A pool that gives back pages after `period` allocations without use.
-    pub(super) fn new(most_bytes: u64, period: u64) -> Self {
+    pub(super) fn new(most_bytes: u64, period: u64, grain: Grain) -> Self {
         Self {
             pages: Vec::new(),
             most_bytes,
@@ -39,6 +40,7 @@ impl ExclusivePool {
             last_check: 0,
             average_bytes: most_bytes as f64 / 2.0,
             next_id: 0,
+            grain,
         }
     }
 
@@ -55,7 +57,7 @@ impl ExclusivePool {
             page.unused = page.unused.saturating_sub(1);
             page.id = Some(id);
         } else {
-            let page = (self.average_bytes as u64).max(bytes).next_multiple_of(ALIGNMENT);
+            let page = self.grain.padded((self.average_bytes as u64).max(bytes));
             headroom.check(page)?;
             // A new page is suspected of being unused until it proves useful.
             self.pages.push(Page { bytes: page, id: Some(id), unused: CHECKS - 1 });
@@ -90,6 +92,6 @@ impl ExclusivePool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
-        self.pages.iter().map(|page| charged(page.bytes)).sum()
+        self.pages.iter().map(|page| self.grain.charged(page.bytes)).sum()
     }
 }

@@ -4,7 +4,7 @@
 //! The rules are the library's, not the library itself: its crate brings a compiler along, which no build for the CPU
 //! needs. [`PoolSim`] has one pool list, as a CUDA stream has, since one thread trains on a device.
 //!
-//! The driver gives large allocations in pages of 2 MiB, so bytes of the card are whole pages of the driver.
+//! CUDA's driver gives large allocations in pages of 2 MiB, so bytes of the card are whole pages of the driver.
 //!
 //! An allocation is served by the first pool that accepts its size: from reserved memory if the pool finds room, else by
 //! new memory of the card. If the card has no more, the pools give back all unused memory, and the allocation is tried once
@@ -19,8 +19,32 @@ use std::collections::HashMap;
 
 use self::{direct::DirectPool, exclusive::ExclusivePool, sliced::SlicedPool};
 
-/// The alignment of allocations in bytes on every CUDA card (cubecl-cuda `runtime.rs`).
-pub(crate) const ALIGNMENT: u64 = 512;
+/// The sizes of which allocations are multiples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grain {
+    /// The alignment of allocations in bytes.
+    pub(crate) alignment: u64,
+    /// The pages in which the driver gives larger allocations.
+    page: u64,
+}
+
+impl Grain {
+    /// That of every CUDA card (cubecl-cuda `runtime.rs`; the driver's pages).
+    pub(crate) const CUDA: Self = Self { alignment: 512, page: 2 << 20 };
+
+    /// That of Vulkan (cubecl-wgpu `runtime.rs`): drivers align 16 to 256 bytes. The driver's pages are not known, and the
+    /// allocator does not count them.
+    pub(crate) const VULKAN: Self = Self { alignment: 256, page: 256 };
+
+    fn padded(self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.alignment)
+    }
+
+    /// The bytes of the card that the driver takes for an allocation.
+    fn charged(self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(if bytes >= self.page { self.page } else { self.alignment })
+    }
+}
 
 /// How a GPU's allocator divides reserved memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,11 +74,14 @@ struct CardFull;
 
 /// What a pool may still reserve.
 #[derive(Clone, Copy, Debug)]
-struct Headroom(Option<u64>);
+struct Headroom {
+    left: Option<u64>,
+    grain: Grain,
+}
 
 impl Headroom {
     fn check(self, bytes: u64) -> Result<(), CardFull> {
-        if self.0.is_some_and(|left| charged(bytes) > left) { Err(CardFull) } else { Ok(()) }
+        if self.left.is_some_and(|left| self.grain.charged(bytes) > left) { Err(CardFull) } else { Ok(()) }
     }
 }
 
@@ -69,6 +96,7 @@ enum Pool {
 #[derive(Debug)]
 pub(crate) struct PoolSim {
     pools: Vec<Pool>,
+    grain: Grain,
     /// The memory of the card that the pools can reserve.
     capacity: Option<u64>,
     /// Allocations so far, which time the clean-ups of exclusive pools.
@@ -79,22 +107,28 @@ pub(crate) struct PoolSim {
 
 impl PoolSim {
     /// Pools without memory on a card that gives them up to `capacity` bytes.
-    pub(crate) fn new(layout: PoolLayout, capacity: Option<u64>) -> Self {
+    pub(crate) fn new(layout: PoolLayout, grain: Grain, capacity: Option<u64>) -> Self {
         let pools = match layout {
-            PoolLayout::Direct { reclaim_at } => vec![Pool::Direct(DirectPool::new(reclaim_at))],
-            PoolLayout::SubSlices { card_bytes } => ladder::pools(card_bytes / 4),
+            PoolLayout::Direct { reclaim_at } => vec![Pool::Direct(DirectPool::new(reclaim_at, grain))],
+            PoolLayout::SubSlices { card_bytes } => ladder::pools(card_bytes / 4, grain),
         };
-        Self { pools, capacity, allocations: 0, refused: HashMap::new() }
+        Self { pools, grain, capacity, allocations: 0, refused: HashMap::new() }
+    }
+
+    /// The bytes that an allocation of `bytes` takes of a pool.
+    pub(crate) fn padded(&self, bytes: u64) -> u64 {
+        self.grain.padded(bytes)
     }
 
     /// Allocates `bytes`.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Slot {
         let reserved = self.reserved();
         let left = self.capacity.map(|capacity| capacity.saturating_sub(reserved));
-        self.reserve(bytes, Headroom(left)).unwrap_or_else(|CardFull| {
+        let grain = self.grain;
+        self.reserve(bytes, Headroom { left, grain }).unwrap_or_else(|CardFull| {
             self.clean_up();
             // Without a capacity no pool is full.
-            self.reserve(bytes, Headroom(None)).expect("without a capacity no pool is full")
+            self.reserve(bytes, Headroom { left: None, grain }).expect("without a capacity no pool is full")
         })
     }
 
@@ -113,7 +147,7 @@ impl PoolSim {
         let Some((pool, chosen)) = accepting else {
             headroom.check(bytes)?;
             let id = self.allocations;
-            self.refused.insert(id, charged(padded(bytes)));
+            self.refused.insert(id, self.grain.charged(self.grain.padded(bytes)));
             return Ok(Slot { pool: self.pools.len(), id });
         };
         let id = match chosen {
@@ -169,18 +203,6 @@ impl PoolSim {
     }
 }
 
-fn padded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGNMENT)
-}
-
-/// Large allocations are whole pages of this size, as the driver maps them.
-const DRIVER_PAGE: u64 = 2 << 20;
-
-/// The bytes of the card that the driver takes for an allocation.
-fn charged(bytes: u64) -> u64 {
-    bytes.next_multiple_of(if bytes >= DRIVER_PAGE { DRIVER_PAGE } else { ALIGNMENT })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,7 +212,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn direct(reclaim_at: Option<u64>, capacity: Option<u64>) -> PoolSim {
-        PoolSim::new(PoolLayout::Direct { reclaim_at }, capacity)
+        PoolSim::new(PoolLayout::Direct { reclaim_at }, Grain::CUDA, capacity)
     }
 
     #[test]
@@ -267,7 +289,7 @@ mod tests {
     /// 32 MiB: 1 GiB, 256, 64 and 16 MiB.
     #[test]
     fn pages_of_the_ladder_follow_from_the_card() {
-        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, None);
+        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, Grain::CUDA, None);
         // Slices up to a half of 1 GiB, a quarter of 256 MiB, an eighth of 64 MiB, a sixteenth of 16 MiB; or above 80 %
         // of a page.
         let pages = [
@@ -282,19 +304,19 @@ mod tests {
             (512 * MIB, GIB),
         ];
         for (bytes, page) in pages {
-            let mut alone = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, None);
+            let mut alone = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, Grain::CUDA, None);
             alone.allocate(bytes);
             assert_eq!(alone.reserved(), page, "for {bytes} bytes");
         }
         // Larger ones have pages of their own; at first half the largest, since that is the first average size.
         pools.allocate(513 * MIB);
         let average = (2 * GIB) as f64 * 0.99 + (513 * MIB) as f64 * 0.01;
-        assert_eq!(pools.reserved(), charged((average as u64).next_multiple_of(512)));
+        assert_eq!(pools.reserved(), Grain::CUDA.charged((average as u64).next_multiple_of(512)));
     }
 
     #[test]
     fn slices_are_first_fit_and_merge_when_the_pool_is_asked_next() {
-        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, None);
+        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, Grain::CUDA, None);
         // Sixteen slices of 1 MiB fill a page of 16 MiB.
         let slots: Vec<Slot> = (0..16).map(|_| pools.allocate(MIB)).collect();
         assert_eq!(pools.reserved(), 16 * MIB);
@@ -320,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_large_page_is_given_back_after_a_long_time_without_use() {
-        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, None);
+        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, Grain::CUDA, None);
         let large = pools.allocate(3 * GIB);
         pools.free(large);
         assert_eq!(pools.reserved(), 3 * GIB);
@@ -340,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_ladder_refuses_more_than_a_quarter_of_the_card() {
-        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, None);
+        let mut pools = PoolSim::new(PoolLayout::SubSlices { card_bytes: 16 * GIB }, Grain::CUDA, None);
         let slot = pools.allocate(5 * GIB);
         assert_eq!(pools.reserved(), 5 * GIB);
         pools.free(slot);

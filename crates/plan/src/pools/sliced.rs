@@ -1,4 +1,4 @@
-use super::{CardFull, Headroom, charged, padded};
+use super::{CardFull, Grain, Headroom};
 
 /// `SlicedPool` without a cap: pages of one size, cut into slices.
 #[derive(Debug)]
@@ -8,6 +8,7 @@ pub(super) struct SlicedPool {
     /// The largest slice that the pool accepts, but for those that nearly fill a page.
     most_bytes: u64,
     next_id: u64,
+    grain: Grain,
 }
 
 /// The slices of a page from its start on. They cover it.
@@ -23,8 +24,8 @@ struct Slice {
 }
 
 impl SlicedPool {
-    pub(super) fn new(page_bytes: u64, most_bytes: u64) -> Self {
-        Self { pages: Vec::new(), page_bytes, most_bytes, next_id: 0 }
+    pub(super) fn new(page_bytes: u64, most_bytes: u64, grain: Grain) -> Self {
+        Self { pages: Vec::new(), page_bytes, most_bytes, next_id: 0, grain }
     }
 
     /// Whether slices of this size are the pool's, or leave less than a fifth of a page unused.
@@ -35,7 +36,7 @@ impl SlicedPool {
 
     /// The first slice of the first page that has room, else the start of a new page.
     pub(super) fn reserve(&mut self, bytes: u64, headroom: Headroom) -> Result<u64, CardFull> {
-        let (bytes, id) = (padded(bytes), self.next_id);
+        let (bytes, id) = (self.grain.padded(bytes), self.next_id);
         let is_found = self.pages.iter_mut().any(|page| {
             page.merge();
             page.take(bytes, id)
@@ -63,7 +64,7 @@ impl SlicedPool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
-        self.pages.len() as u64 * charged(self.page_bytes)
+        self.pages.len() as u64 * self.grain.charged(self.page_bytes)
     }
 }
 

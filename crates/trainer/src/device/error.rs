@@ -4,9 +4,9 @@ use oomph_config::DeviceName;
 /// Why a device cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenDeviceError {
-    /// The program was built without CUDA.
-    #[error("device `{device}` needs CUDA, which this build of oomph does not include")]
-    NoCudaInBuild {
+    /// The program was built without the device's backend.
+    #[error("device `{device}` needs {}, which this build of oomph does not include", backend(*device))]
+    NotInBuild {
         /// The requested device.
         device: DeviceName,
     },
@@ -48,8 +48,16 @@ pub enum OpenDeviceError {
         /// The second part of that.
         minor: i32,
     },
+    /// Vulkan's shaders compute in 32 bits alone.
+    #[error(
+        "device `{device}` trains in fp32 alone: Vulkan's shaders have no bf16, and sum products of fp16 in 16 bits"
+    )]
+    OnlyFp32 {
+        /// The requested device.
+        device: DeviceName,
+    },
     /// No GPU has that index.
-    #[error("device `{device}` does not exist; {}", counted(*count))]
+    #[error("device `{device}` does not exist; {}", counted(*device, *count))]
     NoSuchGpu {
         /// The requested device.
         device: DeviceName,
@@ -58,11 +66,20 @@ pub enum OpenDeviceError {
     },
 }
 
-fn counted(count: usize) -> String {
+/// What a GPU is used by.
+fn backend(device: DeviceName) -> &'static str {
+    if matches!(device, DeviceName::Vulkan(_)) { "Vulkan" } else { "CUDA" }
+}
+
+fn counted(device: DeviceName, count: usize) -> String {
+    let (viewer, name) = match device {
+        DeviceName::Vulkan(_) => ("Vulkan", "vulkan"),
+        _ => ("the CUDA driver", "cuda"),
+    };
     match count {
-        0 => "the CUDA driver sees no GPU".into(),
-        1 => "the CUDA driver sees one GPU, `cuda:0`".into(),
-        _ => format!("the CUDA driver sees {count} GPUs, `cuda:0` to `cuda:{}`", count - 1),
+        0 => format!("{viewer} sees no GPU"),
+        1 => format!("{viewer} sees one GPU, `{name}:0`"),
+        _ => format!("{viewer} sees {count} GPUs, `{name}:0` to `{name}:{}`", count - 1),
     }
 }
 
@@ -70,10 +87,12 @@ impl OpenDeviceError {
     /// A command or a setting that helps.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoCudaInBuild { .. } => {
-                "build with `--features cuda`, as in `cargo run --release --features cuda -- train …`, \
-                 or use `--devices cpu`"
-                    .into()
+            Self::NotInBuild { device } => {
+                let feature = backend(*device).to_lowercase();
+                format!(
+                    "build with `--features {feature}`, as in `cargo run --release --features {feature} -- train …`, \
+                     or use `--devices cpu`"
+                )
             }
             Self::Library { library: "libcuda.so.1", .. } => {
                 "install the NVIDIA driver, which has it, or use `--devices cpu`".into()
@@ -85,7 +104,15 @@ impl OpenDeviceError {
             }
             Self::Pools { .. } => "remove `memory.pool` to use the default pool layout".into(),
             Self::NoBf16 { .. } => "set `memory.precision` to `fp16` or `fp32`".into(),
+            Self::OnlyFp32 { .. } => "set `memory.precision` to `fp32`".into(),
             Self::Driver { .. } => "run `nvidia-smi` for details; restarting the machine may help".into(),
+            Self::NoSuchGpu { device: DeviceName::Vulkan(_), count: 0 } => {
+                "install the GPU's Vulkan driver and the loader `libvulkan.so.1`, or use `--devices cpu`"
+                    .into()
+            }
+            Self::NoSuchGpu { device: DeviceName::Vulkan(_), .. } => {
+                "run `oomph devices` to list the GPUs".into()
+            }
             Self::NoSuchGpu { .. } => {
                 "run `oomph devices` to list the GPUs; `CUDA_VISIBLE_DEVICES` may hide some".into()
             }

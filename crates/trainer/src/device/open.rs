@@ -11,7 +11,7 @@ use super::OpenDeviceError;
 /// Opens the device `name`, off autodiff.
 ///
 /// # Errors
-/// Where this build or machine lacks the device. The CUDA libraries are looked for first: Burn panics without them.
+/// Where this build or machine lacks the device. Libraries and drivers are looked for first: Burn panics without them.
 pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
     match name {
         DeviceName::Cpu => {
@@ -24,11 +24,11 @@ pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
             Device::cuda(index)
         }),
         #[cfg(feature = "vulkan")]
-        DeviceName::Vulkan(_) => Ok(Device::webgpu(burn::tensor::DeviceKind::DefaultDevice)),
+        DeviceName::Vulkan(index) => super::vulkan::open(name, index),
         #[cfg(not(feature = "vulkan"))]
-        DeviceName::Vulkan(_) => Err(OpenDeviceError::NoCudaInBuild { device: name }),
+        DeviceName::Vulkan(_) => Err(OpenDeviceError::NotInBuild { device: name }),
         #[cfg(not(feature = "cuda"))]
-        DeviceName::Cuda(_) => Err(OpenDeviceError::NoCudaInBuild { device: name }),
+        DeviceName::Cuda(_) => Err(OpenDeviceError::NotInBuild { device: name }),
     }
 }
 
@@ -53,7 +53,7 @@ pub fn compiled_kernels() -> u64 {
 /// # Errors
 /// Where this build or machine lacks the device.
 pub fn find_device(name: DeviceName) -> Result<(), OpenDeviceError> {
-    let DeviceName::Cuda(index) = name else { return Ok(()) };
+    let (DeviceName::Cuda(index) | DeviceName::Vulkan(index)) = name else { return Ok(()) };
     let count = gpus(name)?.len();
     if index < count { Ok(()) } else { Err(OpenDeviceError::NoSuchGpu { device: name, count }) }
 }
@@ -61,12 +61,25 @@ pub fn find_device(name: DeviceName) -> Result<(), OpenDeviceError> {
 /// Checks that the device computes in `precision`.
 ///
 /// # Errors
-/// [`OpenDeviceError::NoBf16`] for bf16 on a GPU older than compute capability 8.0.
+/// [`OpenDeviceError::NoBf16`] for bf16 on a CUDA card older than compute capability 8.0, [`OpenDeviceError::OnlyFp32`] for 16 bits
+/// on Vulkan.
 pub(crate) fn find_precision(name: DeviceName, precision: Precision) -> Result<(), OpenDeviceError> {
     match (name, precision) {
         #[cfg(feature = "cuda")]
         (DeviceName::Cuda(index), Precision::Bf16) => super::cuda::find_bf16(name, index),
+        (DeviceName::Vulkan(_), Precision::Bf16 | Precision::Fp16) => {
+            Err(OpenDeviceError::OnlyFp32 { device: name })
+        }
         _ => Ok(()),
+    }
+}
+
+/// Free bytes of a GPU, if its driver tells; of a Vulkan device, the memory that it has in all. `None` for the CPU.
+pub fn free_bytes(device: DeviceName) -> Option<Bytes> {
+    match device {
+        #[cfg(feature = "vulkan")]
+        DeviceName::Vulkan(index) => super::vulkan::memory_bytes(index),
+        _ => oomph_advice::out_of_memory::free_bytes(device),
     }
 }
 
@@ -89,7 +102,8 @@ pub fn list_devices() -> (Vec<DeviceInfo>, Option<OpenDeviceError>) {
         description: format!("{}, {} cores", machine.processor, machine.cores),
         memory_bytes: machine.memory_bytes,
     }];
-    let device = DeviceName::Cuda(0);
+    // A build has one backend of GPUs.
+    let device = if cfg!(feature = "vulkan") { DeviceName::Vulkan(0) } else { DeviceName::Cuda(0) };
     let error = match gpus(device) {
         Ok(gpus) if gpus.is_empty() => Some(OpenDeviceError::NoSuchGpu { device, count: 0 }),
         Ok(gpus) => {
@@ -101,12 +115,17 @@ pub fn list_devices() -> (Vec<DeviceInfo>, Option<OpenDeviceError>) {
     (devices, error)
 }
 
-/// The GPUs that the driver shows to this process, by index. Kernels can be compiled for them. `device` is named in errors.
+/// The GPUs of the kind of `device` that drivers show to this process, by index. Kernels can be compiled for them.
 fn gpus(device: DeviceName) -> Result<Vec<DeviceInfo>, OpenDeviceError> {
-    #[cfg(feature = "cuda")]
-    return super::cuda::gpus(device).and_then(|gpus| super::cuda::find_compiler(device).map(|()| gpus));
-    #[cfg(not(feature = "cuda"))]
-    Err(OpenDeviceError::NoCudaInBuild { device })
+    match device {
+        #[cfg(feature = "cuda")]
+        DeviceName::Cuda(_) => {
+            super::cuda::gpus(device).and_then(|gpus| super::cuda::find_compiler(device).map(|()| gpus))
+        }
+        #[cfg(feature = "vulkan")]
+        DeviceName::Vulkan(_) => Ok(super::vulkan::gpus()),
+        _ => Err(OpenDeviceError::NotInBuild { device }),
+    }
 }
 
 /// The libraries that CUDA needs, for [`oomph_doctor::installation`]. `None` in a build without CUDA.
@@ -114,6 +133,14 @@ pub fn cuda_libraries() -> Option<oomph_doctor::CudaLibraries> {
     #[cfg(feature = "cuda")]
     return Some(super::cuda::libraries());
     #[cfg(not(feature = "cuda"))]
+    None
+}
+
+/// What Vulkan needs, for [`oomph_doctor::vulkan`]. `None` in a build without Vulkan.
+pub fn vulkan() -> Option<oomph_doctor::Vulkan> {
+    #[cfg(feature = "vulkan")]
+    return Some(super::vulkan::found());
+    #[cfg(not(feature = "vulkan"))]
     None
 }
 
@@ -202,6 +229,6 @@ mod tests {
     #[cfg(not(feature = "cuda"))]
     fn a_device_that_this_build_lacks_is_an_error() {
         let device = DeviceName::Cuda(0);
-        assert_eq!(try_device(device), Err(OpenDeviceError::NoCudaInBuild { device }.into()));
+        assert_eq!(try_device(device), Err(OpenDeviceError::NotInBuild { device }.into()));
     }
 }

@@ -1,7 +1,6 @@
 use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
-use oomph_advice::out_of_memory::free_bytes;
 use oomph_config::{Config, DeviceName, Recompute};
 use oomph_core::Bytes;
 use oomph_data::{DataError, Source};
@@ -13,7 +12,7 @@ use oomph_memory::{DefaultLimit, ThreadsError};
 
 use super::{Components, Registry, SessionError};
 use crate::{
-    device::{OpenDeviceError, find_precision, open_device},
+    device::{OpenDeviceError, find_precision, free_bytes, open_device},
     device_memory::install_pool,
 };
 

@@ -9,9 +9,15 @@ use oomph_memory::{
     gpu::{Cards, Nvml, NvmlError, visible_devices},
     processes::{Procfs, Watch, on_gpus},
 };
-use oomph_trainer::device::cuda_libraries;
+use oomph_trainer::device::{cuda_libraries, vulkan};
 
-/// The requirements of training on a GPU. Without a GPU, and if none is needed, a single skipped check.
+/// The requirements of training on a GPU of any vendor, in a build with Vulkan.
+pub(super) fn of_vulkan(needed: bool) -> Vec<Check> {
+    let found = vulkan().iter().flat_map(oomph_doctor::vulkan).collect::<Vec<_>>();
+    found.into_iter().map(|check| check.unless_needed(needed)).collect()
+}
+
+/// The requirements of training on an NVIDIA GPU. Without a GPU, and if none is needed, a single skipped check.
 pub(super) fn gpus(procfs: &Procfs, hardware: &Hardware, needed: bool, several: bool) -> Vec<Check> {
     if !hardware.is_there() && !needed {
         let finding = match HAS_CUDA {

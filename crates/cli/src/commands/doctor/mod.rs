@@ -8,7 +8,7 @@ use clap::Args;
 use console::style;
 use oomph_config::DeviceName;
 use oomph_doctor::{
-    Check, CheckState, HAS_CUDA,
+    Check, CheckState, HAS_CUDA, HAS_VULKAN,
     health::{self, Hardware},
 };
 use oomph_memory::processes::Procfs;
@@ -18,7 +18,7 @@ use oomph_trainer::{
 };
 use serde::Serialize;
 
-use self::gpus::gpus;
+use self::gpus::{gpus, of_vulkan};
 use crate::{
     bug::{self, Bug},
     error::CliError,
@@ -38,7 +38,7 @@ Examples:
   oomph doctor --devices cuda:0      also open the GPU and run a computation on it
   oomph doctor --json")]
 pub(crate) struct DoctorArguments {
-    /// Devices to test by a computation: `cpu`, `cuda:0`, or a list such as `cuda:0,cuda:1`
+    /// Devices to test by a computation: `cpu`, `cuda:0`, `vulkan:0`, or a list such as `cuda:0,cuda:1`
     #[arg(long, value_name = "DEVICES", value_delimiter = ',')]
     devices: Vec<DeviceName>,
     /// Print one JSON object with all checks
@@ -78,15 +78,23 @@ fn checks(devices: &[DeviceName]) -> Vec<Check> {
     checks.extend(health::limits(&procfs, cores, needed));
     checks.push(health::disk(&env::current_dir().unwrap_or_else(|_| Path::new(".").to_owned())));
     checks.push(health::cache(&cache_dir()));
-    checks.extend(gpus(&procfs, &hardware, needed, several));
+    if HAS_VULKAN {
+        checks.extend(of_vulkan(devices.iter().any(|device| matches!(device, DeviceName::Vulkan(_)))));
+    } else {
+        checks.extend(gpus(&procfs, &hardware, needed, several));
+    }
     checks.extend(devices.iter().map(|device| trial(*device)));
     checks
 }
 
 /// The version and the features of this build.
 fn build() -> Check {
-    let cuda = if HAS_CUDA { "with CUDA" } else { "for the CPU only" };
-    let finding = format!("oomph {}, {cuda}", env!("CARGO_PKG_VERSION"));
+    let backend = match (HAS_CUDA, HAS_VULKAN) {
+        (true, _) => "with CUDA",
+        (_, true) => "with Vulkan",
+        _ => "for the CPU only",
+    };
+    let finding = format!("oomph {}, {backend}", env!("CARGO_PKG_VERSION"));
     if oomph_memory::is_installed() {
         return Check::ok("build", format!("{finding}, with the memory meter"));
     }

@@ -1,10 +1,10 @@
 use std::cmp::Ordering;
 
-use oomph_advice::{BatchSearch, Planned, SearchError, Tried, out_of_memory::free_bytes};
+use oomph_advice::{BatchSearch, Planned, SearchError, Tried};
 use oomph_config::{Config, DeviceName};
 use oomph_core::{Bytes, Split};
 use oomph_engine::session::{backend, largest_train_batch};
-use oomph_trainer::{Session, default_limit};
+use oomph_trainer::{Session, default_limit, device::free_bytes};
 
 use super::{
     arguments::{FindBatchArguments, Share},

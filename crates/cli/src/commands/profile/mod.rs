@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     let config = arguments.config.load(&[devices, arguments.strategy.flag(), limit])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
-    if matches!(session.config.device.devices[..], [DeviceName::Cuda(_)]) {
+    if matches!(session.config.device.devices[..], [DeviceName::Cuda(_) | DeviceName::Vulkan(_)]) {
         return arguments.on_device(&session);
     }
     destination.prepare()?;

@@ -2,7 +2,7 @@
 
 use burn_backend::{Shape, Slice};
 
-use crate::{layout::Layout, pools::ALIGNMENT};
+use crate::{layout::Layout, pools::Grain};
 
 impl Layout {
     /// A new tensor with padded rows, and the elements of its storage (`PitchedMemoryLayoutPolicy` of cubecl-runtime). A row
@@ -12,7 +12,7 @@ impl Layout {
         let width = shape.last().copied().unwrap_or(1);
         let align = match width {
             1 => element_bytes,
-            _ => (width * element_bytes).next_power_of_two().clamp(16, ALIGNMENT as usize),
+            _ => (width * element_bytes).next_power_of_two().clamp(16, Grain::CUDA.alignment as usize),
         };
         let pitch = (width * element_bytes).next_multiple_of(align) / element_bytes;
         let rank = shape.len();
@@ -119,9 +119,9 @@ impl Layout {
         Some(strides)
     }
 
-    /// The slice of the same storage; `None` if it takes a copy (`kernel::slice`): its start and its end must be aligned,
-    /// and its steps 1.
-    pub(super) fn slice(&self, ranges: &[Slice], element_bytes: usize) -> Option<Self> {
+    /// The slice of the same storage; `None` if it takes a copy (`kernel::slice`): its start and its end must be at elements
+    /// for which `is_aligned`, and its steps 1.
+    pub(super) fn slice(&self, ranges: &[Slice], is_aligned: impl Fn(usize) -> bool) -> Option<Self> {
         let mut slice = self.clone();
         let (mut before, mut behind) = (0, 0);
         for (dim, range) in ranges.iter().enumerate() {
@@ -136,7 +136,6 @@ impl Layout {
             slice.shape[dim] = taken.end - taken.start;
         }
         slice.offset += before;
-        let is_aligned = |elements: usize| (elements * element_bytes).is_multiple_of(ALIGNMENT as usize);
         (is_aligned(before) && is_aligned(behind)).then_some(slice)
     }
 
@@ -223,11 +222,13 @@ mod tests {
     fn aligned_slices_share_storage() {
         let rows = Layout::padded(&[8, 128], 4).0;
         let of = |from, to| [Slice::new(from, Some(to), 1)];
-        assert_eq!(rows.slice(&of(1, 3), 4).map(|slice| slice.offset), Some(128));
+        // 512 bytes of 4 each.
+        let is_aligned = |elements: usize| elements.is_multiple_of(128);
+        assert_eq!(rows.slice(&of(1, 3), is_aligned).map(|slice| slice.offset), Some(128));
         let narrow = Layout::padded(&[8, 32], 4).0;
-        assert_eq!(narrow.slice(&of(1, 8), 4), None);
-        assert!(narrow.slice(&of(4, 8), 4).is_some());
-        assert_eq!(rows.slice(&[Slice::new(0, Some(8), 2)], 4), None);
+        assert_eq!(narrow.slice(&of(1, 8), is_aligned), None);
+        assert!(narrow.slice(&of(4, 8), is_aligned).is_some());
+        assert_eq!(rows.slice(&[Slice::new(0, Some(8), 2)], is_aligned), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use burn_ir::{
 use super::run;
 use crate::{
     allocator_sim::AllocatorSim,
-    pools::{PoolLayout, PoolSim},
+    layout::{Rows, TensorRules},
+    pools::{Grain, PoolLayout, PoolSim},
 };
 
 fn tensor(id: u64, shape: &[usize], status: TensorStatus) -> TensorIr {
@@ -22,10 +23,13 @@ fn out(id: u64, shape: &[usize]) -> TensorIr {
     tensor(id, shape, NotInit)
 }
 
-/// The allocations of the operations. Tensors up to number 9 exist before.
+/// The allocations of the operations on CUDA. Tensors up to number 9 exist before.
 fn allocations(operations: &[OperationIr]) -> Vec<i64> {
-    let pools = PoolSim::new(PoolLayout::Direct { reclaim_at: None }, None);
-    let mut sim = AllocatorSim::on_gpu(pools);
+    let pools = PoolSim::new(PoolLayout::Direct { reclaim_at: None }, Grain::CUDA, None);
+    allocations_of(AllocatorSim::on_gpu(pools, TensorRules { rows: Rows::Padded, bool_bytes: 1 }), operations)
+}
+
+fn allocations_of(mut sim: AllocatorSim, operations: &[OperationIr]) -> Vec<i64> {
     for ir in operations.iter().flat_map(OperationIr::inputs).filter(|ir| ir.id.value() < 10) {
         if sim.address(ir.id.value()).is_none() {
             let made = sim.allocate(&ir.shape[..], ir.dtype);

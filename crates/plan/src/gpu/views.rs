@@ -5,7 +5,7 @@ use burn_ir::{RepeatDimOpIr, SliceOpIr, TensorIr};
 
 use super::instead;
 use crate::{
-    allocator_sim::{AllocatorSim, Handle, element_bytes},
+    allocator_sim::{AllocatorSim, Handle},
     layout::Layout,
 };
 
@@ -39,7 +39,12 @@ pub(super) fn reshaped(m: &mut AllocatorSim, mut handle: Handle, shape: &[usize]
 
 pub(super) fn slice(m: &mut AllocatorSim, op: &SliceOpIr) {
     let mut handle = m.input(&op.tensor);
-    let output = match handle.layout.slice(&op.ranges, element_bytes(handle.dtype) as usize) {
+    let element_bytes = m.element_bytes(handle.dtype);
+    let is_aligned = |elements: usize| {
+        let bytes = elements as u64 * element_bytes;
+        m.allocated(bytes) == bytes
+    };
+    let output = match handle.layout.slice(&op.ranges, is_aligned) {
         Some(layout) => {
             handle.layout = layout;
             handle

@@ -1,8 +1,9 @@
-//! The allocations of Burn's CUDA backend, eager and untuned (burn-cubecl 0.22.0-pre.3 with its cubecl and cubek), for each
-//! operation. The rules are read from the sources, and were compared with a simulated driver (`cargo xtask gpu pages`). **No
-//! GPU verified them.**
+//! The allocations of Burn's GPU backends, eager and untuned (burn-cubecl 0.22.0-pre.3 with its cubecl and cubek), for each
+//! operation. The rules are read from the sources. They were compared with a simulated CUDA driver (`cargo xtask gpu pages`)
+//! and with Vulkan on a processor (`cargo xtask vulkan`). **No GPU verified them.**
 //!
-//! - Rows of most tensors are padded ([`layouts`]); reductions and our own kernels write packed rows.
+//! - On CUDA, rows of most tensors are padded ([`layouts`]); reductions and our own kernels write packed rows. On Vulkan all
+//!   rows are packed, and booleans have 4 bytes.
 //! - An element-wise operation writes into an operand without other references, whatever its layout, unless elements of
 //!   it share a place ([`elementwise`]).
 //! - Views share storage. Reshaping copies padded and permuted tensors where dimensions join; slicing copies unless its
@@ -11,7 +12,7 @@
 //!   kernel ([`conv`], [`images`]).
 //! - Matrix products need only their output; an operand that is no matrix in memory is copied ([`products`]).
 //! - Operations with oomph's own kernels declare their allocations; normalisation keeps the order of its images ([`custom`]).
-//! - Kernels' arguments that are not passed directly stay allocated ([`keep_arguments`]).
+//! - On CUDA, kernels' arguments that are not passed directly stay allocated ([`on_cuda`]).
 //!
 //! A plan does not contain the driver's context: it is no tensor, and the catalogue of GPUs subtracts it from the usable
 //! memory.
@@ -37,13 +38,23 @@ use burn_ir::{
 
 use crate::{
     allocator_sim::{AllocatorSim, Handle},
-    pools::ALIGNMENT,
+    layout::{Rows, TensorRules},
+    pools::{Grain, PoolSim},
 };
 
-/// Allocates what the backend keeps: the shapes and strides of padded and permuted tensors, which kernels read from memory
-/// (cubecl-runtime `metadata_cache.rs`). Each combination has 512 bytes; trainings on a simulated driver had 17 to 32.
-pub(crate) fn keep_arguments(m: &mut AllocatorSim) {
-    m.keep(32 * ALIGNMENT, "kernel arguments");
+/// The allocator of a CUDA card with these pools. It keeps the shapes and strides of padded and permuted tensors, which kernels
+/// read from memory (cubecl-runtime `metadata_cache.rs`). Each combination has 512 bytes; trainings on a simulated driver had 17
+/// to 32.
+pub(crate) fn on_cuda(pools: PoolSim) -> AllocatorSim {
+    let mut sim = AllocatorSim::on_gpu(pools, TensorRules { rows: Rows::Padded, bool_bytes: 1 });
+    sim.keep(32 * Grain::CUDA.alignment, "kernel arguments");
+    sim
+}
+
+/// The allocator of Vulkan with these pools. Arguments of kernels have memory apart (cubecl-wgpu `mem_manager.rs`), and WGSL has
+/// no booleans in memory.
+pub(crate) fn on_vulkan(pools: PoolSim) -> AllocatorSim {
+    AllocatorSim::on_gpu(pools, TensorRules { rows: Rows::Packed, bool_bytes: 4 })
 }
 
 /// Plays one operation: takes its inputs, puts its outputs.
