@@ -16,6 +16,7 @@ mod pipeline_bubble;
 mod plan_accuracy;
 mod program;
 mod stock_burn;
+mod vulkan;
 mod weights_logits;
 
 use std::{env, error::Error, process::ExitCode};
@@ -109,6 +110,13 @@ const TOOLS: [Tool; 14] = [
         summary: "runs a command of oomph on simulated GPUs (the first build takes 20 min); `kernels` compiles the kernels of all configs, \
             `pages` compares plans with the memory that the driver gives, `steps` counts launches and bytes of a step",
         run: gpu::run,
+    },
+    Tool {
+        name: "vulkan",
+        arguments: "[--oomph PATH] COMMAND …|check [WORD …]|pages [--save]",
+        summary: "runs a command of oomph on Vulkan, by Mesa's lavapipe (the first build takes 10 min); `check` compares losses with the \
+            processor's (3 min), `pages` plans with the memory pools (5 min)",
+        run: vulkan::run,
     },
     Tool {
         name: "weights-logits",

@@ -34,6 +34,15 @@ impl Backend {
         }
     }
 
+    /// As messages name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu { .. } => "CPU",
+            Self::Cuda => "CUDA",
+            Self::Vulkan => "Vulkan",
+        }
+    }
+
     /// Whether the rules were tested against measurements on such a device.
     pub fn is_verified(self) -> bool {
         matches!(self, Self::Cpu { .. })

@@ -20,10 +20,10 @@
 //! - [`find_batch_truth`] compares what `find-batch` finds with the largest batch that trains.
 //! - [`kernels`] compiles the kernels of all configs for several cards.
 
-mod check;
+pub(crate) mod check;
 mod find_batch_truth;
 mod kernels;
-mod pages;
+pub(crate) mod pages;
 mod steps;
 mod toolkit;
 
@@ -128,7 +128,7 @@ impl Setup {
     /// Builds oomph, unless a binary is given, and the simulated driver, and links its library.
     fn new(oomph: Option<&str>) -> Result<Self, Box<dyn Error>> {
         let folder = Tree::own().root().join("target/gpu");
-        let oomph = oomph.map_or_else(|| oomph_for_cuda(&folder), |path| Ok(fs::canonicalize(path)?))?;
+        let oomph = oomph.map_or_else(|| oomph_with("cuda", &folder), |path| Ok(fs::canonicalize(path)?))?;
         let driver = program::library("oomph-cuda-sim", "liboomph_cuda_sim.so")?;
         let links = folder.join("lib");
         fs::create_dir_all(&links)?;
@@ -182,9 +182,9 @@ fn read_jobs(arguments: &[String]) -> Result<(String, usize), Box<dyn Error>> {
     Ok((only, jobs))
 }
 
-/// Builds oomph with CUDA, and keeps the binary beside the plain one.
-fn oomph_for_cuda(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let built = program::built_with("oomph", "oomph", &["--features", "cuda"])?;
+/// Builds oomph with a backend for GPUs, and keeps the binary in `folder`, apart from the plain one.
+pub(crate) fn oomph_with(feature: &str, folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let built = program::built_with("oomph", "oomph", &["--features", feature])?;
     fs::create_dir_all(folder)?;
     let kept = folder.join("oomph");
     // A copy beside the final name: the old binary may be running.

@@ -1,7 +1,6 @@
 //! A training of the grid: what its plan predicts, and what the simulated driver and the pools tell.
 
 use std::{
-    collections::HashMap,
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -9,15 +8,18 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use oomph_advice::planning::{PlanOptions, STEPS, plan};
+use oomph_advice::planning::{PlanOptions, plan};
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_timeline::{SpanKind, Timeline};
+use oomph_timeline::Timeline;
 use oomph_trainer::{Registry, open_to_plan};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::grid::{Card, Cell};
+use super::{
+    grid::{Card, Cell},
+    profile::{Compared, Place, Profile},
+};
 use crate::gpu::Simulation;
 
 /// Predictions, and what they are compared with.
@@ -27,24 +29,6 @@ pub(super) struct Outcome {
     /// Bytes in use, by the pools, at the stage or phase of a step where they are highest.
     pub(super) in_use: Compared,
 }
-
-/// A prediction, and the truth.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Compared {
-    pub(super) planned: u64,
-    pub(super) found: u64,
-}
-
-impl Compared {
-    /// The error of the prediction, as a share of the truth.
-    pub(super) fn error(self) -> f64 {
-        self.planned as f64 / self.found as f64 - 1.0
-    }
-}
-
-/// A place where a step's memory is read: a phase, and a stage within it that has just ended. Without a stage, the phase
-/// has ended.
-type Place = (String, String);
 
 /// What a training was measured. It is kept: a change of the planner's rules changes no measurement.
 #[derive(Serialize, Deserialize)]
@@ -64,13 +48,10 @@ impl Cell {
     pub(super) fn compare(&self, simulation: &Simulation) -> Result<Outcome, Box<dyn Error>> {
         let Truth { limit, peak, readings, .. } = self.truth(simulation)?;
         let planned = self.planned(Bytes::new(limit))?;
-        let levels = levels(&planned);
-        let (place, found) = readings.into_iter().max_by_key(|(_, bytes)| *bytes).ok_or("no reading")?;
-        let level = levels.get(&place).ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
         let reserved = planned.reserved_peak().unwrap_or_default().get();
         Ok(Outcome {
             reserved: Compared { planned: reserved, found: peak },
-            in_use: Compared { planned: *level, found },
+            in_use: Profile { readings, reserved }.highest(&planned)?,
         })
     }
 
@@ -83,7 +64,7 @@ impl Cell {
         }
         let folder = tempfile::tempdir()?;
         let Trained { limit, peak } = Trained::of(simulation, self.card, &self.config(), folder.path())?;
-        let readings = readings(self.command(simulation, folder.path()))?;
+        let readings = Profile::of(self.command(simulation, folder.path()))?.readings;
         let truth = Truth { of, limit, peak, readings };
         fs::write(kept, serde_json::to_vec_pretty(&truth)?)?;
         Ok(truth)
@@ -173,51 +154,4 @@ fn program(path: &Path) -> Result<String, Box<dyn Error>> {
     let file = fs::metadata(path)?;
     let seconds = file.modified()?.duration_since(UNIX_EPOCH)?.as_secs();
     Ok(format!("{} bytes of {seconds}", file.len()))
-}
-
-/// Bytes in use with their padding at each place, by the pools.
-fn readings(mut profile: Command) -> Result<Vec<(Place, u64)>, Box<dyn Error>> {
-    let output = profile.output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let profile: Value = serde_json::from_slice(&output.stdout)?;
-    let boundaries = profile["boundaries"].as_array().ok_or("the profile has no boundaries")?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let bytes = |value: &Value| value.as_u64().unwrap_or(0);
-    let readings = boundaries.iter().map(|boundary| {
-        let place = (text(&boundary["phase"]), text(&boundary["stage"]));
-        (place, bytes(&boundary["in_use_bytes"]) + bytes(&boundary["padding_bytes"]))
-    });
-    Ok(readings.collect())
-}
-
-/// Bytes in use at each place of the last planned step; the most of all micro-batches. Where backward computes stages again,
-/// the pools are not read.
-fn levels(planned: &Timeline) -> HashMap<Place, u64> {
-    let name = |span: &oomph_timeline::Span| planned.names.text(span.name).to_owned();
-    let last = format!("step {STEPS}");
-    let Some(step) = planned.spans_of(SpanKind::Step).find(|span| name(span) == last) else {
-        return HashMap::new();
-    };
-    let spans: Vec<_> =
-        planned.spans.iter().filter(|span| (step.start..step.end).contains(&span.start)).collect();
-    let phases: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::Phase).collect();
-    // Forward and backward alternate without another phase between them.
-    let is_again =
-        |index: usize| index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward";
-    let totals: Vec<u64> = planned.levels().iter().map(|split| split.total().get()).collect();
-    let mut levels = HashMap::new();
-    for (index, phase) in phases.iter().enumerate().filter(|(index, _)| !is_again(*index)) {
-        let stages = spans.iter().filter(|span| span.kind == SpanKind::Stage);
-        let within = stages.filter(|span| (phase.start..phase.end).contains(&span.start));
-        let is_whole = index + 1 == phases.len() || !is_again(index + 1);
-        let end = is_whole.then_some((String::new(), phase.end));
-        for (stage, end) in within.map(|span| (name(span), span.end)).chain(end) {
-            let bytes = totals.get(end.saturating_sub(1) as usize).copied().unwrap_or(0);
-            let level: &mut u64 = levels.entry((name(phase), stage)).or_default();
-            *level = bytes.max(*level);
-        }
-    }
-    levels
 }

@@ -13,6 +13,7 @@
 
 pub(super) mod cell;
 pub(super) mod grid;
+pub(crate) mod profile;
 
 use std::{
     collections::BTreeMap,
@@ -25,9 +26,8 @@ use std::{
     thread,
 };
 
-use cell::{Compared, Outcome};
+use cell::Outcome;
 use grid::Cell;
-use oomph_core::Bytes;
 
 use super::Simulation;
 use crate::{
@@ -128,11 +128,7 @@ fn in_parallel<'a>(
 }
 
 fn row(cell: &Cell, outcome: &Outcome) -> Vec<String> {
-    let compared = |compared: Compared| {
-        let [planned, found] = [compared.planned, compared.found].map(|bytes| Bytes::new(bytes).to_string());
-        [planned, found, format!("{:+.2} %", 100.0 * compared.error())]
-    };
-    let figures = compared(outcome.reserved).into_iter().chain(compared(outcome.in_use));
+    let figures = outcome.reserved.cells().into_iter().chain(outcome.in_use.cells());
     cell.label().into_iter().chain(figures).collect()
 }
 
@@ -158,7 +154,7 @@ fn group(name: &str, members: &[&Found<'_>]) -> Result<Vec<String>, Box<dyn Erro
 
 /// The errors of reserved bytes and of bytes in use.
 fn summaries(members: &[&Found<'_>]) -> Result<[Summary; 2], &'static str> {
-    let of = |which: fn(&Outcome) -> Compared| {
+    let of = |which: fn(&Outcome) -> profile::Compared| {
         let errors: Vec<f64> = members.iter().map(|one| which(&one.outcome).error()).collect();
         Summary::of(&errors).ok_or("no training was measured")
     };

@@ -30,7 +30,11 @@ pub(super) struct Rules {
 
 impl Planner {
     pub(super) fn new(session: Session, gpus: Vec<GpuMemory>) -> Self {
-        let backend = if gpus.is_empty() { backend(&session) } else { Backend::Cuda };
+        let backend = match backend(&session) {
+            // A GPU of `--gpu` is a CUDA card, unless the configuration says otherwise.
+            Backend::Cpu { .. } if !gpus.is_empty() => Backend::Cuda,
+            backend => backend,
+        };
         let devices = session.config.device.devices.iter().enumerate();
         let named = |(index, device): (usize, &DeviceName)| match gpus.get(index) {
             Some(GpuMemory { name: Some(name), .. }) => (*name).to_owned(),
@@ -66,7 +70,10 @@ impl Planner {
         };
         let reason = self.reserve.as_ref().map(|reason| format!(" ({reason}, less a reserve)"));
         let reason = reason.unwrap_or_default();
-        let rules = if self.backend.is_verified() { "" } else { " · CUDA plan unverified" };
+        let rules = match self.backend.is_verified() {
+            true => String::new(),
+            false => format!(" · {} plan unverified", self.backend.name()),
+        };
         match session.config.device.sharing.name().filter(|_| count > 1) {
             Some(strategy) => format!("{strategy} over {count} devices{with}{reason}{rules}"),
             None => format!("on {}{with}{reason}{rules}", self.names[0]),

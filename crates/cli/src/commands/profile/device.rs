@@ -3,7 +3,9 @@
 use std::process;
 
 use oomph_core::Bytes;
+use oomph_engine::session::backend;
 use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices, visible_devices};
+use oomph_plan::Backend;
 use oomph_trainer::{Boundary, PoolReading, Session, profile::DeviceProfile};
 use serde::Serialize;
 
@@ -21,6 +23,8 @@ pub(super) struct DeviceFindings<'a> {
     model: &'a str,
     batch: usize,
     device: String,
+    #[serde(skip)]
+    backend: Backend,
     rules_verified: bool,
     planned_peak_bytes: Bytes,
     planned_reserved_bytes: Option<Bytes>,
@@ -41,7 +45,8 @@ impl<'a> DeviceFindings<'a> {
             model: session.architecture.name(),
             batch: session.config.train.batch,
             device: session.config.device.devices[0].to_string(),
-            rules_verified: oomph_engine::session::backend(session).is_verified(),
+            backend: backend(session),
+            rules_verified: backend(session).is_verified(),
             planned_peak_bytes: found.planned.peak().categories.total(),
             planned_reserved_bytes: found.planned.reserved_peak(),
             highest_in_use_bytes: found.highest_in_use_bytes(),
@@ -54,7 +59,10 @@ impl<'a> DeviceFindings<'a> {
     }
 
     pub(super) fn report(&self) -> String {
-        let unverified = if self.rules_verified { "" } else { " (CUDA plan unverified)" };
+        let unverified = match self.rules_verified {
+            true => String::new(),
+            false => format!(" ({} plan unverified)", self.backend.name()),
+        };
         let head = pairs([
             ("model", Some(format!("{}, batch {}", self.model, self.batch))),
             ("device", Some(self.device.clone())),
@@ -141,6 +149,7 @@ mod tests {
             model: "resnet50",
             batch: 64,
             device: "cuda:0".into(),
+            backend: Backend::Cuda,
             rules_verified: false,
             planned_peak_bytes: bytes(700),
             planned_reserved_bytes: Some(bytes(990)),

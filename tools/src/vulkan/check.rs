@@ -1,0 +1,33 @@
+//! Trains on lavapipe, and compares losses and gradients with those of the processor.
+//!
+//! ```text
+//! cargo xtask vulkan check        all cases
+//! cargo xtask vulkan check lstm   the cases whose name has one of the words
+//! ```
+
+use super::Lavapipe;
+use crate::{
+    Outcome,
+    gpu::check::case::{
+        self,
+        Against::{Gradients, Processor},
+        Case, LANGUAGE, LSTM, ONE_LONG_STEP, RESNET, vulkan,
+    },
+};
+
+const CASES: [Case; 9] = [
+    vulkan("resnet", RESNET, &["train.steps=20"], Processor(1e-3)),
+    vulkan("lstm", LSTM, &[], Processor(1e-3)),
+    vulkan("language model", LANGUAGE, &[], Processor(1e-3)),
+    vulkan("resnet recompute", RESNET, &["memory.recompute=stages"], Processor(1e-3)),
+    vulkan("resnet micro-batches", RESNET, &["memory.micro_batch=4"], Processor(1e-3)),
+    vulkan("resnet composed", RESNET, &["memory.lean=false", "train.steps=3"], Processor(1e-3)),
+    vulkan("resnet gradients", RESNET, ONE_LONG_STEP, Gradients(1e-3)),
+    vulkan("lstm gradients", LSTM, ONE_LONG_STEP, Gradients(1e-3)),
+    vulkan("language model gradients", LANGUAGE, ONE_LONG_STEP, Gradients(1e-3)),
+];
+
+/// Runs the cases whose name has one of `words`, or all.
+pub(super) fn run(lavapipe: &Lavapipe, words: &[String]) -> Outcome {
+    case::run(&CASES, words, &|| lavapipe.start())
+}
