@@ -35,7 +35,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 14] = [
+const TOOLS: [Tool; 15] = [
     Tool {
         name: "docs",
         arguments: "[--check]",

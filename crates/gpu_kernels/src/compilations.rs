@@ -1,6 +1,6 @@
 //! How many kernels this process has compiled, to show progress in the first step.
 //!
-//! CubeCL tells it by its log alone, as a message of the level trace.
+//! CubeCL tells it by its log alone, as messages of the level trace.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,8 +9,16 @@ use log::{LevelFilter, Log, Metadata, Record};
 static COMPILED: AtomicU64 = AtomicU64::new(0);
 
 /// The module of cubecl-cuda that compiles, and its message.
+#[cfg(feature = "cuda")]
 const COMPILER: &str = "cubecl_cuda::compute::context";
+#[cfg(feature = "cuda")]
 const MESSAGE: &str = "Compiling kernel";
+
+/// The module of cubecl-wgpu that compiles, and the beginning of its message.
+#[cfg(not(feature = "cuda"))]
+const COMPILER: &str = "cubecl_wgpu::backend::base";
+#[cfg(not(feature = "cuda"))]
+const MESSAGE: &str = "[cubecl-wgpu] compiling WGSL module";
 
 struct Counter;
 
@@ -20,7 +28,7 @@ impl Log for Counter {
     }
 
     fn log(&self, record: &Record) {
-        if self.enabled(record.metadata()) && record.args().as_str() == Some(MESSAGE) {
+        if self.enabled(record.metadata()) && record.args().to_string().starts_with(MESSAGE) {
             COMPILED.fetch_add(1, Relaxed);
         }
     }
@@ -49,9 +57,9 @@ mod tests {
     fn compilations_alone_are_counted() {
         count_compiled_kernels();
         let before = compiled_kernels();
-        log::trace!(target: COMPILER, "Compiling kernel");
+        log::trace!(target: COMPILER, "{MESSAGE}");
         log::trace!(target: COMPILER, "Using PTX cache");
-        log::trace!(target: "cubecl_cuda::compute::server", "Compiling kernel");
+        log::trace!(target: "cubecl_runtime::server", "{MESSAGE}");
         assert_eq!(compiled_kernels() - before, 1);
     }
 }

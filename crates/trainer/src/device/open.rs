@@ -35,16 +35,16 @@ pub fn open_device(name: DeviceName) -> Result<Device, OpenDeviceError> {
 /// Counts the GPU kernels that are compiled from now on, for [`compiled_kernels`]. It becomes the program's logger, so a
 /// library never calls it.
 pub fn count_compiled_kernels() {
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
     oomph_gpu_kernels::count_compiled_kernels();
 }
 
 /// GPU kernels that were compiled since [`count_compiled_kernels`] was called. The first step of a training compiles them,
-/// which takes about 0.1 s each; later runs load them.
+/// which takes about 0.1 s each; with CUDA, later runs load them.
 pub fn compiled_kernels() -> u64 {
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
     return oomph_gpu_kernels::compiled_kernels();
-    #[cfg(not(feature = "cuda"))]
+    #[cfg(not(any(feature = "cuda", feature = "vulkan")))]
     0
 }
 
