@@ -36,7 +36,7 @@ const fn gradients(name: &'static str, config: &'static str) -> Case {
     case(name, config, "T4", ONE_LONG_STEP, Against::Gradients(1e-3))
 }
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 20] = [
     case("resnet fp32", RESNET, "T4", &[], Against::Processor(1e-3)),
     case("lstm fp32", LSTM, "T4", &[], Against::Processor(1e-3)),
     case("language model fp32", LANGUAGE, "T4", &[], Against::Processor(1e-3)),
@@ -45,6 +45,13 @@ const CASES: [Case; 19] = [
     case("resnet bf16", RESNET, "A100", FEW_STEPS_BF16, Against::ItsOwnDeviation(5e-3)),
     case("resnet recompute", RESNET, "T4", &["memory.recompute=stages"], Against::Processor(1e-3)),
     case("lstm micro-batches", LSTM, "T4", &["memory.micro_batch=4"], Against::Processor(1e-3)),
+    case(
+        "resnet Burn's layers",
+        RESNET,
+        "T4",
+        &["memory.lean=false", "train.steps=3"],
+        Against::Processor(1e-3),
+    ),
     case("lstm Burn's layers", LSTM, "T4", &["memory.lean=false", "train.steps=3"], Against::Processor(1e-3)),
     two_cards("lstm ddp", LSTM, &["device.strategy=ddp"]),
     two_cards("lstm dp", LSTM, &["device.strategy=dp"]),

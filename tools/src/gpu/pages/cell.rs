@@ -51,7 +51,7 @@ impl Cell {
         let reserved = planned.reserved_peak().unwrap_or_default().get();
         Ok(Outcome {
             reserved: Compared { planned: reserved, found: peak },
-            in_use: Profile { readings, reserved }.highest(&planned)?,
+            in_use: Profile { readings, reserved }.highest(&planned, self.config().contains("recompute"))?,
         })
     }
 

@@ -40,12 +40,13 @@ impl Profile {
         Ok(Self { readings: readings.collect(), reserved: bytes(&profile["reserved_bytes"]) })
     }
 
-    /// The place where most bytes are in use, by the plan and by the pools.
+    /// The place where most bytes are in use, by the plan and by the pools. `recomputes` says whether backward computes stages
+    /// again.
     ///
     /// # Errors
     /// Where the plan has no such place.
-    pub(crate) fn highest(self, planned: &Timeline) -> Result<Compared, Box<dyn Error>> {
-        let levels = levels(planned);
+    pub(crate) fn highest(self, planned: &Timeline, recomputes: bool) -> Result<Compared, Box<dyn Error>> {
+        let levels = levels(planned, recomputes);
         let highest = self.readings.into_iter().max_by_key(|(_, bytes)| *bytes);
         let (place, found) = highest.ok_or("no reading")?;
         let level = levels.get(&place).ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
@@ -75,7 +76,7 @@ impl Compared {
 
 /// Bytes in use at each place of the last planned step; the most of all micro-batches. Where backward computes stages again,
 /// the pools are not read.
-fn levels(planned: &Timeline) -> HashMap<Place, u64> {
+fn levels(planned: &Timeline, recomputes: bool) -> HashMap<Place, u64> {
     let name = |span: &oomph_timeline::Span| planned.names.text(span.name).to_owned();
     let last = format!("step {STEPS}");
     let Some(step) = planned.spans_of(SpanKind::Step).find(|span| name(span) == last) else {
@@ -85,8 +86,9 @@ fn levels(planned: &Timeline) -> HashMap<Place, u64> {
         planned.spans.iter().filter(|span| (step.start..step.end).contains(&span.start)).collect();
     let phases: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::Phase).collect();
     // Forward and backward alternate without another phase between them.
-    let is_again =
-        |index: usize| index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward";
+    let is_again = |index: usize| {
+        recomputes && index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward"
+    };
     let totals: Vec<u64> = planned.levels().iter().map(|split| split.total().get()).collect();
     let mut levels = HashMap::new();
     for (index, phase) in phases.iter().enumerate().filter(|(index, _)| !is_again(*index)) {
