@@ -232,14 +232,15 @@ fn failure(device: Option<DeviceName>, message: &str) -> EngineError {
     }
     let shortage = Shortage::Device {
         device,
-        requested_bytes: bytes_after("failed to reserve ", message),
+        requested_bytes: bytes_after("failed to reserve ", message)
+            .or_else(|| bytes_after("Buffer size ", message)),
         page_bytes: bytes_after("out of device memory allocating ", message),
         message: shown,
     };
     Box::new(Exhausted::new(shortage, current_point().phase(), current_point().scope())).into()
 }
 
-/// The number of bytes in `failed to reserve 1048576 bytes of device memory`, after `before`.
+/// The number of bytes in `failed to reserve 1048576 bytes of device memory`, after `before`. CUDA's messages and Vulkan's differ.
 fn bytes_after(before: &str, message: &str) -> Option<Bytes> {
     let (_, rest) = message.split_once(before)?;
     rest.split(' ').next()?.parse().ok().map(Bytes::new)
@@ -274,6 +275,20 @@ mod tests {
         assert_eq!((requested_bytes, page_bytes), (Some(Bytes::mib(1)), Some(Bytes::mib(2))));
         assert!(!message.contains("cubecl_runtime"), "{message}");
         assert!(check().is_ok());
+    }
+
+    #[test]
+    fn a_tensor_too_large_for_vulkan_is_a_shortage_of_its_device() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = "wgpu error: Validation Error\n\nCaused by:\n  In Device::create_buffer\n    Buffer size 4194304 is \
+                    greater than the maximum buffer size (2147483647)\n";
+        let vulkan = DeviceName::Vulkan(0);
+        note_panic(Some("DSD-4-0"), text);
+        let Err(EngineError::Exhausted(error)) = on(&[vulkan], check) else { panic!("it was noted") };
+        let Shortage::Device { device, requested_bytes, .. } = error.shortage else {
+            panic!("it is a device's")
+        };
+        assert_eq!((device, requested_bytes), (Some(vulkan), Some(Bytes::mib(4))));
     }
 
     #[test]

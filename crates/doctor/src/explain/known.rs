@@ -14,6 +14,8 @@ pub(super) const OUT_OF_MEMORY: &[&[&str]] = &[
     &["CUDA_ERROR_OUT_OF_MEMORY"],
     &["CUDA out of memory"],
     &["wgpu error: Out of Memory"],
+    // A tensor has one buffer.
+    &["is greater than the maximum buffer size"],
 ];
 
 /// cubecl's messages about memory whose reservation failed earlier.
