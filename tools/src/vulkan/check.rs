@@ -16,13 +16,19 @@ use crate::{
 };
 
 const CASES: [Case; 9] = [
-    // With longer steps, rounding errors grow tenfold every three steps.
-    vulkan("resnet", RESNET, &["train.steps=20", "optimizer.lr=1e-3"], Processor(1e-3)),
+    // In a narrower network with fewer samples, rounding errors grow tenfold every three steps.
+    vulkan("resnet", RESNET, &["train.steps=20", "train.batch=32", "model.width=16"], Processor(1e-3)),
     vulkan("lstm", LSTM, &[], Processor(1e-3)),
     vulkan("language model", LANGUAGE, &[], Processor(1e-3)),
     vulkan("resnet recompute", RESNET, &["memory.recompute=stages"], Processor(1e-3)),
     vulkan("lstm micro-batches", LSTM, &["memory.micro_batch=4"], Processor(1e-3)),
-    vulkan("resnet Burn's layers", RESNET, &["memory.lean=false", "train.steps=3"], Processor(1e-3)),
+    // With the seed 0, a rounding error decides about a ReLU in the second step.
+    vulkan(
+        "resnet Burn's layers",
+        RESNET,
+        &["memory.lean=false", "train.steps=3", "train.seed=1"],
+        Processor(1e-3),
+    ),
     vulkan("resnet gradients", RESNET, ONE_LONG_STEP, Gradients(1e-3)),
     vulkan("lstm gradients", LSTM, ONE_LONG_STEP, Gradients(1e-3)),
     vulkan("language model gradients", LANGUAGE, ONE_LONG_STEP, Gradients(1e-3)),

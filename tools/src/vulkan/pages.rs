@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each training is profiled: the pools are read where stages and phases of two steps end. The tool fails where a plan of reserved
-//! bytes or of bytes in use is more than 3 % off.
+//! bytes or of bytes in use is more than 5 % too low.
 
 use std::{error::Error, fs, process::ExitCode};
 
@@ -20,8 +20,9 @@ use crate::{
     measured::{Measured, without_save},
 };
 
-/// The greatest error of a plan, as a share.
-const MOST: f64 = 0.03;
+/// The greatest error of a plan that is too low, as a share. It is that of small trainings: a tensor of a MiB more or less, which no
+/// other reuses, is a large share of them.
+const MOST: f64 = 0.05;
 
 /// Models with their data, optimizers and batches.
 const MODELS: [(&str, &str, usize); 4] = [
@@ -92,7 +93,7 @@ pub(super) fn run(lavapipe: &Lavapipe, arguments: &[String]) -> Outcome {
             );
             let compared =
                 compare(lavapipe, &config).map_err(|error| format!("{model}, {lever}: {error}"))?;
-            is_close &= compared.iter().all(|one| one.error().abs() <= MOST);
+            is_close &= compared.iter().all(|one| one.error() >= -MOST);
             let [reserved, in_use] = compared.map(Compared::cells);
             let labels = [model.to_owned(), lever.to_owned(), batch.to_string()];
             table.add(labels.into_iter().chain(reserved).chain(in_use).collect());
@@ -110,11 +111,9 @@ fn compare(lavapipe: &Lavapipe, config: &str) -> Result<[Compared; 2], Box<dyn E
     let mut command = lavapipe.start();
     command.current_dir(folder.path()).args(["profile", "--json", "--steps", "2", "--config"]).arg(case);
     let profile = Profile::of(command)?;
-    let session = open_to_plan(Config::from_toml("case", config)?, &Registry::builtin())?;
+    let config = Config::from_toml("case", config)?;
+    let session = open_to_plan(config.clone(), &Registry::builtin())?;
     let planned = plan(&session, PlanOptions::default())?;
     let reserved = planned.reserved_peak().unwrap_or_default().get();
-    Ok([
-        Compared { planned: reserved, found: profile.reserved },
-        profile.highest(&planned, config.contains("recompute"))?,
-    ])
+    Ok([Compared { planned: reserved, found: profile.reserved }, profile.highest(&planned, &config)?])
 }

@@ -49,7 +49,8 @@ const CASES: [Case; 20] = [
         "resnet Burn's layers",
         RESNET,
         "T4",
-        &["memory.lean=false", "train.steps=3"],
+        // With the seed 0, a rounding error decides about a ReLU in the second step.
+        &["memory.lean=false", "train.steps=3", "train.seed=1"],
         Against::Processor(1e-3),
     ),
     case("lstm Burn's layers", LSTM, "T4", &["memory.lean=false", "train.steps=3"], Against::Processor(1e-3)),

@@ -47,11 +47,12 @@ impl Cell {
     /// Measures the training, unless an earlier run of the same program did, and plans it.
     pub(super) fn compare(&self, simulation: &Simulation) -> Result<Outcome, Box<dyn Error>> {
         let Truth { limit, peak, readings, .. } = self.truth(simulation)?;
-        let planned = self.planned(Bytes::new(limit))?;
+        let config = self.read()?;
+        let planned = Self::planned(config.clone(), Bytes::new(limit))?;
         let reserved = planned.reserved_peak().unwrap_or_default().get();
         Ok(Outcome {
             reserved: Compared { planned: reserved, found: peak },
-            in_use: Profile { readings, reserved }.highest(&planned, self.config().contains("recompute"))?,
+            in_use: Profile { readings, reserved }.highest(&planned, &config)?,
         })
     }
 
@@ -86,10 +87,14 @@ impl Cell {
         command
     }
 
+    /// The configuration on a GPU.
+    fn read(&self) -> Result<Config, Box<dyn Error>> {
+        Ok(Config::from_toml("case", &format!("{}\ndevice.devices = 'cuda:0'", self.config()))?)
+    }
+
     /// The plan of this tree, for a card with so much free memory.
-    fn planned(&self, limit: Bytes) -> Result<Timeline, Box<dyn Error>> {
-        let config = format!("{}\ndevice.devices = 'cuda:0'", self.config());
-        let session = open_to_plan(Config::from_toml("case", &config)?, &Registry::builtin())?;
+    fn planned(config: Config, limit: Bytes) -> Result<Timeline, Box<dyn Error>> {
+        let session = open_to_plan(config, &Registry::builtin())?;
         Ok(plan(&session.with_limits(vec![limit]), PlanOptions::default())?)
     }
 }

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, error::Error, process::Command};
 
 use oomph_advice::planning::STEPS;
+use oomph_config::{Config, MicroBatch, Recompute};
 use oomph_core::Bytes;
 use oomph_timeline::{SpanKind, Timeline};
 use serde_json::Value;
@@ -40,14 +41,18 @@ impl Profile {
         Ok(Self { readings: readings.collect(), reserved: bytes(&profile["reserved_bytes"]) })
     }
 
-    /// The place where most bytes are in use, by the plan and by the pools. `recomputes` says whether backward computes stages
-    /// again.
+    /// The place where most bytes are in use, by the plan and by the pools, for a training with this configuration.
     ///
     /// # Errors
     /// Where the plan has no such place.
-    pub(crate) fn highest(self, planned: &Timeline, recomputes: bool) -> Result<Compared, Box<dyn Error>> {
-        let levels = levels(planned, recomputes);
-        let highest = self.readings.into_iter().max_by_key(|(_, bytes)| *bytes);
+    pub(crate) fn highest(self, planned: &Timeline, config: &Config) -> Result<Compared, Box<dyn Error>> {
+        let levels = levels(planned, config.memory.recompute != Recompute::None);
+        let whole = MicroBatch::Samples(config.train.batch);
+        let accumulates = config.memory.micro_batch.is_some_and(|part| part != whole);
+        // The pools are read before the gradients of a micro-batch are added; the planned phase ends behind that.
+        let is_compared = |place: &Place| !accumulates || *place != ("backward".to_owned(), String::new());
+        let readings = self.readings.into_iter().filter(|(place, _)| is_compared(place));
+        let highest = readings.max_by_key(|(_, bytes)| *bytes);
         let (place, found) = highest.ok_or("no reading")?;
         let level = levels.get(&place).ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
         Ok(Compared { planned: *level, found })
