@@ -1,7 +1,6 @@
 //! A training of the grid: what its plan predicts, and what the simulated driver and the pools tell.
 
 use std::{
-    collections::HashMap,
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -9,11 +8,11 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use oomph_advice::planning::{PlanOptions, STEPS, plan};
+use oomph_advice::planning::{PlanOptions, plan};
 use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_timeline::{SpanKind, Timeline};
-use oomph_trainer::{Registry, open_to_plan};
+use oomph_timeline::Timeline;
+use oomph_trainer::{Registry, open_to_plan, profile::PlannedBoundaries};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,13 +63,13 @@ impl Cell {
     pub(super) fn compare(&self, simulation: &Simulation) -> Result<Outcome, Box<dyn Error>> {
         let Truth { limit, peak, readings, .. } = self.truth(simulation)?;
         let planned = self.planned(Bytes::new(limit))?;
-        let levels = levels(&planned);
         let (place, found) = readings.into_iter().max_by_key(|(_, bytes)| *bytes).ok_or("no reading")?;
-        let level = levels.get(&place).ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
+        let level = PlannedBoundaries::of(&planned).bytes(&place.0, &place.1);
+        let level = level.ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
         let reserved = planned.reserved_peak().unwrap_or_default().get();
         Ok(Outcome {
             reserved: Compared { planned: reserved, found: peak },
-            in_use: Compared { planned: *level, found },
+            in_use: Compared { planned: level.get(), found },
         })
     }
 
@@ -190,34 +189,4 @@ fn readings(mut profile: Command) -> Result<Vec<(Place, u64)>, Box<dyn Error>> {
         (place, bytes(&boundary["in_use_bytes"]) + bytes(&boundary["padding_bytes"]))
     });
     Ok(readings.collect())
-}
-
-/// Bytes in use at each place of the last planned step; the most of all micro-batches. Where backward computes stages again,
-/// the pools are not read.
-fn levels(planned: &Timeline) -> HashMap<Place, u64> {
-    let name = |span: &oomph_timeline::Span| planned.names.text(span.name).to_owned();
-    let last = format!("step {STEPS}");
-    let Some(step) = planned.spans_of(SpanKind::Step).find(|span| name(span) == last) else {
-        return HashMap::new();
-    };
-    let spans: Vec<_> =
-        planned.spans.iter().filter(|span| (step.start..step.end).contains(&span.start)).collect();
-    let phases: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::Phase).collect();
-    // Forward and backward alternate without another phase between them.
-    let is_again =
-        |index: usize| index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward";
-    let totals: Vec<u64> = planned.levels().iter().map(|split| split.total().get()).collect();
-    let mut levels = HashMap::new();
-    for (index, phase) in phases.iter().enumerate().filter(|(index, _)| !is_again(*index)) {
-        let stages = spans.iter().filter(|span| span.kind == SpanKind::Stage);
-        let within = stages.filter(|span| (phase.start..phase.end).contains(&span.start));
-        let is_whole = index + 1 == phases.len() || !is_again(index + 1);
-        let end = is_whole.then_some((String::new(), phase.end));
-        for (stage, end) in within.map(|span| (name(span), span.end)).chain(end) {
-            let bytes = totals.get(end.saturating_sub(1) as usize).copied().unwrap_or(0);
-            let level: &mut u64 = levels.entry((name(phase), stage)).or_default();
-            *level = bytes.max(*level);
-        }
-    }
-    levels
 }
