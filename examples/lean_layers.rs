@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             // Present, as the meter is installed and the device is the CPU.
             let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
             let step = measured.step_seconds * 1000.0;
-            println!("{model:46} {lean:5} {peak:>13} {step:>6.1} ms   {:.4}", measured.loss_last);
+            println!("{model:46} {lean:5} {peak:>13} {step:>6.1} ms   {:.4}", measured.loss_last());
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let measured = measure(&session, 8, &mut Quiet)?;
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        println!("{policy:36} {:>6} {peak:>13}   {:.6}", micro_batch(&session), measured.loss_last);
+        println!("{policy:36} {:>6} {peak:>13}   {:.6}", micro_batch(&session), measured.loss_last());
     }
     Ok(())
 }

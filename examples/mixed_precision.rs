@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let planned = measured.planned.peak_bytes();
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        let (first, last) = (measured.loss_first, measured.loss_last);
+        let (first, last) = (measured.loss_first(), measured.loss_last());
         println!("{precision:10} {:>13} {peak:>13}   {first:.3} → {last:.3}", planned.to_string());
     }
     Ok(())

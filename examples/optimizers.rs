@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Present, as the meter is installed and the device is the CPU.
         let state = measured.state_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
         let each = measured.state_bytes_per_parameter().unwrap_or_default();
-        let (first, last) = (measured.loss_first, measured.loss_last);
+        let (first, last) = (measured.loss_first(), measured.loss_last());
         println!("{optimizer:28} {planned:>13} {state:>13} {each:>9.2} B   {first:.3} → {last:.3}");
     }
     Ok(())

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let planned = measured.planned.peak_bytes().to_string();
         // Present, as the meter is installed and the device is the CPU.
         let peak = measured.peak_in_use_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        println!("{policy:36} {planned:>13} {peak:>13}   {:.6}", measured.loss_last);
+        println!("{policy:36} {planned:>13} {peak:>13}   {:.6}", measured.loss_last());
     }
     Ok(())
 }

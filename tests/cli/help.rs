@@ -14,6 +14,7 @@ fn every_command_explains_itself() {
         "config",
         "devices",
         "doctor",
+        "verify-gpu",
         "completions",
     ] {
         let answer = folder.oomph(&[command, "--help"]).success();

@@ -28,4 +28,5 @@ mod tensorboard;
 mod terminal;
 mod text;
 mod train;
+mod verify_gpu;
 mod weights;

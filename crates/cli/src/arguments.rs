@@ -5,7 +5,7 @@ use crate::commands::{
     devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
     find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
     predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
-    train::TrainArguments,
+    train::TrainArguments, verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Devices(DevicesArguments),
     /// Check this machine, its driver and this build for problems
     Doctor(DoctorArguments),
+    /// Check a GPU by small trainings: numerics, memory, speed; writes one file for the project
+    VerifyGpu(VerifyGpuArguments),
     /// Watch GPU and host memory, and the processes that use it
     Monitor(MonitorArguments),
     /// Print a completion script for a shell
@@ -91,6 +93,7 @@ impl Command {
             Self::Config(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
+            Self::VerifyGpu(arguments) => arguments.json,
             Self::Monitor(arguments) => arguments.json,
             Self::Completions(_) => false,
             Self::Probe => true,
@@ -103,6 +106,7 @@ impl Command {
             Self::Train(arguments) => arguments.quiet,
             Self::Evaluate(arguments) => arguments.quiet,
             Self::Profile(arguments) => arguments.quiet,
+            Self::VerifyGpu(arguments) => arguments.quiet,
             _ => false,
         }
     }

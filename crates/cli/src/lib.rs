@@ -17,6 +17,7 @@
 
 mod arguments;
 mod bug;
+mod card;
 mod commands;
 mod configuration;
 mod echo;

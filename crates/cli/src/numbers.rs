@@ -62,6 +62,18 @@ pub(crate) fn elapsed(seconds: f64) -> String {
     if seconds < 59.95 { format!("{seconds:.1} s") } else { duration(seconds) }
 }
 
+/// A step time with three digits.
+pub(crate) fn step_time(seconds: f64) -> String {
+    match seconds {
+        long if long >= 100.0 => format!("{long:.0} s"),
+        long if long >= 9.995 => format!("{long:.1} s"),
+        long if long >= 0.9995 => format!("{long:.2} s"),
+        short if short >= 0.0995 => format!("{:.0} ms", short * 1e3),
+        short if short >= 0.009_95 => format!("{:.1} ms", short * 1e3),
+        short => format!("{:.2} ms", short * 1e3),
+    }
+}
+
 /// A UTC time as `2026-11-21 10:39`. UTC needs no time zone table.
 pub(crate) fn date(unix_seconds: u64) -> String {
     let (days, minutes) = (unix_seconds / 86_400, unix_seconds / 60 % 1440);
@@ -160,6 +172,12 @@ mod tests {
         ] {
             assert_eq!(power_of_two(scale), text);
         }
+    }
+
+    #[test]
+    fn step_times_have_three_digits() {
+        let texts = [123.4, 12.34, 1.234, 0.1234, 0.01234, 0.001234].map(step_time);
+        assert_eq!(texts, ["123 s", "12.3 s", "1.23 s", "123 ms", "12.3 ms", "1.23 ms"]);
     }
 
     #[test]

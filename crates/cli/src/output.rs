@@ -1,6 +1,7 @@
 //! Writes results to stdout and to files.
 
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -42,6 +43,28 @@ pub(crate) fn show(
 /// The directory of out-of-memory reports of commands without a run directory.
 pub(crate) fn report_directory(name: &str) -> PathBuf {
     Path::new("out-of-memory").join(name)
+}
+
+/// Refuses to replace an existing file without `force`, and anything but a file at all: writing renames a new file into
+/// place, which would replace a link, a pipe or a device.
+pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), CliError> {
+    let path = path.to_owned();
+    match fs::symlink_metadata(&path) {
+        Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
+        Ok(_) if !force => Err(CliError::FileExists { path }),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Refuses a file whose folder does not exist, before minutes of work.
+pub(crate) fn check_folder(path: &Path) -> Result<(), CliError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = match folder {
+        _ if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Some(folder) => fs::metadata(folder).map(drop),
+        None => Ok(()),
+    };
+    found.map_err(|source| CliError::File { path: path.to_owned(), source })
 }
 
 /// Writes a file atomically: after an error there is no file.

@@ -26,6 +26,11 @@ pub struct PoolReading {
 }
 
 impl PoolReading {
+    /// Bytes in use with their padding: what a plan counts.
+    pub fn padded_bytes(&self) -> Bytes {
+        self.in_use_bytes + self.padding_bytes
+    }
+
     /// Reads the pools of a device. `None` without pools, as on the CPU.
     pub fn of(device: &Device) -> Option<Self> {
         let usage = device.memory_pool_usage()?;

@@ -1,6 +1,6 @@
 //! `oomph export`: the weights of a checkpoint as a safetensors file.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use oomph_runs::state::Checkpoint;
@@ -83,17 +83,14 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
-    /// Refuses to replace an existing file without `--force`, and anything but a file at all: writing renames a new file
-    /// into place, which would replace a link, a pipe or a device.
+    /// Refuses to replace an existing file without `--force`, and a file of a checkpoint at all.
     fn check_target(&self) -> Result<(), CliError> {
-        let path = self.to.clone();
-        match fs::symlink_metadata(&path) {
-            Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
-            Ok(_) if !self.force => Err(CliError::FileExists { path }),
-            // A checkpoint with a replaced file is damaged, since its checksums no longer match.
-            Ok(_) if path.with_file_name("state.json").is_file() => Err(CliError::OutputExists { path }),
-            Ok(_) | Err(_) => Ok(()),
+        output::refuse_existing(&self.to, self.force)?;
+        // A checkpoint with a replaced file is damaged, since its checksums no longer match.
+        if self.to.exists() && self.to.with_file_name("state.json").is_file() {
+            return Err(CliError::OutputExists { path: self.to.clone() });
         }
+        Ok(())
     }
 
     fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {

@@ -15,6 +15,7 @@ pub(crate) mod profile;
 pub(crate) mod runs;
 pub(crate) mod summary;
 pub(crate) mod train;
+pub(crate) mod verify_gpu;
 
 use clap::CommandFactory as _;
 use oomph_trainer::Registry;
@@ -46,6 +47,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Config(arguments) => config::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::VerifyGpu(arguments) => verify_gpu::run(arguments, registry),
         Command::Monitor(arguments) => monitor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
         Command::Probe => probe::run(registry),

@@ -9,6 +9,8 @@ use oomph_trainer::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::profiled::Profiled;
+
 /// The request to a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
@@ -26,6 +28,13 @@ pub(crate) enum Work {
     /// Trains some steps and measures memory, time and loss.
     Measure {
         /// The number of optimizer steps.
+        steps: usize,
+    },
+    /// Trains some steps and compares their memory with the plan.
+    Profile {
+        /// Steps before those that are looked at.
+        warmup: usize,
+        /// The number of steps that are looked at.
         steps: usize,
     },
     /// Runs the phases of a training that use the most memory.
@@ -46,6 +55,7 @@ pub(super) enum Message {
         step: usize,
     },
     Measured(Measured),
+    Profiled(Profiled),
     Rehearsed(Rehearsal),
     Error {
         message: String,
@@ -98,29 +108,45 @@ impl Planned {
 }
 
 /// A measurement. A loss that is not finite is `None`, since JSON has no such numbers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) peak_in_use_bytes: Option<Bytes>,
     pub(crate) state_bytes_per_parameter: Option<f64>,
     pub(crate) first_step_seconds: f64,
     pub(crate) step_seconds: f64,
     pub(crate) samples_per_second: f64,
-    pub(crate) loss_first: Option<f64>,
-    pub(crate) loss_last: Option<f64>,
+    /// Of each step.
+    pub(crate) losses: Vec<Option<f64>>,
+    /// Seconds from the configuration to the model on the device, plans left out.
+    pub(crate) opening_seconds: f64,
+    /// GPU kernels that were compiled up to the end of the first step.
+    pub(crate) compiled_kernels: u64,
 }
 
-impl From<&Measurement> for Measured {
-    fn from(measurement: &Measurement) -> Self {
-        let finite = |loss: f64| Some(loss).filter(|loss| loss.is_finite());
+impl Measured {
+    /// Adds the time of opening the session, and the kernels that were compiled up to the end of the first step.
+    pub(super) fn new(measurement: &Measurement, open_seconds: f64, compiled_kernels: u64) -> Self {
+        let finite = |loss: &f64| Some(*loss).filter(|loss| loss.is_finite());
         Self {
             peak_in_use_bytes: measurement.peak_in_use_bytes,
             state_bytes_per_parameter: measurement.state_bytes_per_parameter(),
             first_step_seconds: measurement.first_step_seconds,
             step_seconds: measurement.step_seconds,
             samples_per_second: measurement.samples_per_second,
-            loss_first: finite(measurement.loss_first),
-            loss_last: finite(measurement.loss_last),
+            losses: measurement.losses.iter().map(finite).collect(),
+            opening_seconds: open_seconds + measurement.build_seconds,
+            compiled_kernels,
         }
+    }
+
+    /// The loss of the first step, if it is finite.
+    pub(crate) fn loss_first(&self) -> Option<f64> {
+        *self.losses.first()?
+    }
+
+    /// The loss of the last step, if it is finite.
+    pub(crate) fn loss_last(&self) -> Option<f64> {
+        *self.losses.last()?
     }
 }
 

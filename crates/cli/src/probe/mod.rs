@@ -10,10 +10,12 @@
 mod child;
 pub(crate) mod failure;
 mod message;
+mod profiled;
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
+    path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -29,6 +31,7 @@ use crate::{error::CliError, exit::Exit, signals};
 pub(crate) use self::{
     child::run,
     message::{Measured, Planned, Work},
+    profiled::{CardAccount, PlannedAndMeasured, Profiled},
 };
 use self::{
     failure::ProbeError,
@@ -62,6 +65,8 @@ pub(crate) struct Probed {
     pub(crate) planned: Option<Planned>,
     /// Its measurement, if it got that far.
     pub(crate) measured: Option<Measured>,
+    /// Its memory, planned and measured, if it got that far.
+    pub(crate) profiled: Option<Profiled>,
     /// Its rehearsal, if it got that far.
     pub(crate) rehearsed: Option<Rehearsal>,
     /// Why it failed, if it did.
@@ -98,9 +103,23 @@ impl Prober {
         work: Work,
         on_step: &mut dyn FnMut(usize),
     ) -> Result<Probed, Stopped> {
+        self.probe_with(config, work, &[], on_step)
+    }
+
+    /// The same in a child with more environment variables.
+    ///
+    /// # Errors
+    /// Those of [`probe`](Self::probe).
+    pub(crate) fn probe_with(
+        &self,
+        config: &Config,
+        work: Work,
+        variables: &[(&str, PathBuf)],
+        on_step: &mut dyn FnMut(usize),
+    ) -> Result<Probed, Stopped> {
         let request = Request { name: config.name().to_owned(), config: config.to_toml(), work };
         let mut probed = Probed::default();
-        let (stdin, stdout, stderr) = match self.spawn(&request)? {
+        let (stdin, stdout, stderr) = match self.spawn(&request, variables)? {
             Ok(streams) => streams,
             Err(error) => return Ok(Probed { failure: Some(ProbeError::Start(error)), ..probed }),
         };
@@ -110,6 +129,7 @@ impl Prober {
                 Ok(Message::Planned(planned)) => probed.planned = Some(planned),
                 Ok(Message::Step { step }) => on_step(step),
                 Ok(Message::Measured(measured)) => probed.measured = Some(measured),
+                Ok(Message::Profiled(profiled)) => probed.profiled = Some(profiled),
                 Ok(Message::Rehearsed(rehearsed)) => probed.rehearsed = Some(rehearsed),
                 Ok(Message::Error { message, causes, hint, out_of_memory }) => {
                     // The causes name the device and the reason.
@@ -126,19 +146,23 @@ impl Prober {
         if let Some(exit) = lock(&self.state).stopped {
             return Err(Stopped(exit));
         }
-        let has_result = probed.measured.is_some() || probed.rehearsed.is_some();
+        let has_result = probed.measured.is_some() || probed.profiled.is_some() || probed.rehearsed.is_some();
         probed.failure = failure::of(ended, probed.failure, has_result, &stderr);
         Ok(probed)
     }
 
     /// Starts a child, sends the request and returns its streams.
-    fn spawn(&self, request: &Request) -> Result<io::Result<Streams>, Stopped> {
+    fn spawn(
+        &self,
+        request: &Request,
+        variables: &[(&str, PathBuf)],
+    ) -> Result<io::Result<Streams>, Stopped> {
         let mut state = lock(&self.state);
         if let Some(exit) = state.stopped {
             return Err(Stopped(exit));
         }
         // The lock is held meanwhile, so that the signal thread finds the child.
-        Ok(spawn(request).map(|(child, streams)| {
+        Ok(spawn(request, variables).map(|(child, streams)| {
             state.child = Some(child);
             streams
         }))
@@ -174,10 +198,11 @@ impl Drop for Prober {
 /// The child's stdin, its stdout, and the thread that returns the end of its stderr.
 type Streams = (ChildStdin, ChildStdout, JoinHandle<String>);
 
-fn spawn(request: &Request) -> io::Result<(Child, Streams)> {
+fn spawn(request: &Request, variables: &[(&str, PathBuf)]) -> io::Result<(Child, Streams)> {
     // Not the path of the program: its file may have been replaced since the start.
     let mut child = Command::new("/proc/self/exe")
         .arg(COMMAND)
+        .envs(variables.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

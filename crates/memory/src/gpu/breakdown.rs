@@ -1,5 +1,5 @@
 use oomph_core::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{CardMemory, CardProcess};
 
@@ -37,7 +37,7 @@ pub struct OwnMemory {
 
 /// The memory of a device from the view of one process. `in_use`, `fragmentation`, `context`, `others` and
 /// `unattributed` add up to the used memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// Live tensors and kernel workspaces of this process.
     pub in_use_bytes: Bytes,

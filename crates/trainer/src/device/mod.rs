@@ -10,10 +10,10 @@ mod vulkan;
 pub use error::OpenDeviceError;
 pub use open::{
     DeviceInfo, TrialError, compiled_kernels, count_compiled_kernels, cuda_libraries, find_device,
-    free_bytes, list_devices, open_device, try_device, vulkan,
+    find_precision, first_gpu, free_bytes, list_devices, open_device, try_device, vulkan,
 };
 
-pub(crate) use open::{find_precision, has_nccl, prepare_pool};
+pub(crate) use open::{has_nccl, prepare_pool};
 
 /// The doctor tells what this build can do, so its features must follow ours.
 const _: () = assert!(

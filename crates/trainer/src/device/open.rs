@@ -63,7 +63,7 @@ pub fn find_device(name: DeviceName) -> Result<(), OpenDeviceError> {
 /// # Errors
 /// [`OpenDeviceError::NoBf16`] for bf16 on a CUDA card older than compute capability 8.0, [`OpenDeviceError::OnlyFp32`] for 16 bits
 /// on Vulkan.
-pub(crate) fn find_precision(name: DeviceName, precision: Precision) -> Result<(), OpenDeviceError> {
+pub fn find_precision(name: DeviceName, precision: Precision) -> Result<(), OpenDeviceError> {
     match (name, precision) {
         #[cfg(feature = "cuda")]
         (DeviceName::Cuda(index), Precision::Bf16) => super::cuda::find_bf16(name, index),
@@ -72,6 +72,11 @@ pub(crate) fn find_precision(name: DeviceName, precision: Precision) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// The first GPU of this build, which has one backend of GPUs. The machine may lack the GPU.
+pub fn first_gpu() -> DeviceName {
+    if cfg!(feature = "vulkan") { DeviceName::Vulkan(0) } else { DeviceName::Cuda(0) }
 }
 
 /// Free bytes of a GPU, if its driver tells; of a Vulkan device, the memory that it has in all. `None` for the CPU.
@@ -102,8 +107,7 @@ pub fn list_devices() -> (Vec<DeviceInfo>, Option<OpenDeviceError>) {
         description: format!("{}, {} cores", machine.processor, machine.cores),
         memory_bytes: machine.memory_bytes,
     }];
-    // A build has one backend of GPUs.
-    let device = if cfg!(feature = "vulkan") { DeviceName::Vulkan(0) } else { DeviceName::Cuda(0) };
+    let device = first_gpu();
     let error = match gpus(device) {
         Ok(gpus) if gpus.is_empty() => Some(OpenDeviceError::NoSuchGpu { device, count: 0 }),
         Ok(gpus) => {

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use oomph_advice::{
     check_training,
     planning::{PlanOptions, STEPS, micro_batch, plan},
@@ -60,7 +62,7 @@ pub fn check_alone(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// The measured needs of some training steps, beside the plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     /// The plan.
     pub planned: PlannedStep,
@@ -71,19 +73,29 @@ pub struct Measurement {
     /// Bytes of the category `optimizer state` after the warm-up, from recorded allocations: tensors that share memory
     /// count once. `None` where `peak_in_use_bytes` is `None`, and where a step overflows the recording.
     pub state_bytes: Option<Bytes>,
+    /// Seconds until the model was on the device.
+    pub build_seconds: f64,
     /// Seconds of the first step.
     pub first_step_seconds: f64,
     /// The median step time after the warm-up. Where there are warm-up steps only, they count.
     pub step_seconds: f64,
     /// Samples per second over the same steps. A smaller last batch of an epoch counts with its own size.
     pub samples_per_second: f64,
-    /// The loss of the first step, before the first update. It may not be finite.
-    pub loss_first: f64,
-    /// The loss of the last step, on its own batch. It may not be finite.
-    pub loss_last: f64,
+    /// The loss of each step, before its update and on its own batch. It may not be finite.
+    pub losses: Vec<f64>,
 }
 
 impl Measurement {
+    /// The loss of the first step. It may not be finite.
+    pub fn loss_first(&self) -> f64 {
+        self.losses.first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// The loss of the last step. It may not be finite.
+    pub fn loss_last(&self) -> f64 {
+        self.losses.last().copied().unwrap_or(f64::NAN)
+    }
+
     /// Bytes of optimizer state for each parameter.
     pub fn state_bytes_per_parameter(&self) -> Option<f64> {
         Some(per_parameter(self.state_bytes?, self.planned.parameters))
@@ -110,7 +122,9 @@ pub fn measure(
     restart_peak();
     let is_metered = is_installed() && session.config.device.devices[0] == DeviceName::Cpu;
     let mut recorder = is_metered.then(WarmupRecording::start);
+    let begun = Instant::now();
     let (mut stepper, _) = charge(Account::Device, || new_stepper(session))?;
+    let build_seconds = begun.elapsed().as_secs_f64();
     if let Some(recorder) = &recorder {
         stepper.watch(Some(Box::new(recorder.log.clone())));
     }
@@ -129,18 +143,18 @@ pub fn measure(
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
-    let (Some(first), Some(last)) = (timed.first(), timed.last()) else { return Err(MeasureError::NoSteps) };
+    let first = timed.first().ok_or(MeasureError::NoSteps)?;
     let Speed { step_seconds, samples_per_second } = Speed::of(&timed);
     Ok(Measurement {
         planned,
         steps: timed.len(),
         peak_in_use_bytes: is_metered.then(|| read().peak_in_use_bytes),
         state_bytes,
+        build_seconds,
         first_step_seconds: first.seconds,
         step_seconds,
         samples_per_second,
-        loss_first: first.loss,
-        loss_last: last.loss,
+        losses: timed.iter().map(|step| step.loss).collect(),
     })
 }
 

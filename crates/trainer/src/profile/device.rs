@@ -1,3 +1,4 @@
+use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_memory::{Account, charge};
 use oomph_timeline::Timeline;
@@ -9,7 +10,7 @@ use oomph_advice::{
 use oomph_engine::{device_failure, exhausted, session::Session};
 use oomph_runs::{Observer, Tick};
 
-use super::{ProfileError, ProfileOptions};
+use super::{PlannedBoundaries, ProfileError, ProfileOptions};
 use crate::{
     Boundary, PoolReading, PoolWatch, TrainError, batches::Batches, driver::Driver, open::new_stepper,
     ranks::RankCommand,
@@ -33,6 +34,30 @@ impl DeviceProfile {
     /// The highest reading: a lower bound of the peak in use.
     pub fn highest_in_use_bytes(&self) -> Bytes {
         self.boundaries.iter().map(|boundary| boundary.reading.in_use_bytes).max().unwrap_or_default()
+    }
+
+    /// The boundary with the most bytes in use, padding included, and the bytes that the plan has there, in a training with this
+    /// configuration.
+    ///
+    /// # Errors
+    /// Without a reading, and where the plan lacks the boundary.
+    pub fn fullest(&self, config: &Config) -> Result<(&Boundary, Bytes), ProfileError> {
+        let planned = PlannedBoundaries::of(&self.planned, config);
+        let is_comparable =
+            |boundary: &&Boundary| planned.is_comparable(boundary.phase.name(), &boundary.stage);
+        let boundaries = self.boundaries.iter().filter(is_comparable);
+        let fullest = boundaries.max_by_key(|boundary| boundary.reading.padded_bytes());
+        let fullest = fullest.ok_or(ProfileError::NoSteps)?;
+        let Boundary { phase, stage, .. } = fullest;
+        let planned = planned.bytes(phase.name(), stage);
+        let unplanned = || ProfileError::Unplanned { phase: *phase, stage: stage.clone() };
+        Ok((fullest, planned.ok_or_else(unplanned)?))
+    }
+
+    /// The most reserved bytes of all readings.
+    pub fn reserved_bytes(&self) -> Bytes {
+        let readings = self.boundaries.iter().map(|boundary| boundary.reading).chain([self.last]);
+        readings.map(|reading| reading.reserved_bytes).max().unwrap_or_default()
     }
 }
 

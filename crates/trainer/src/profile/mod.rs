@@ -1,5 +1,6 @@
 //! Some steps of a training with every allocation recorded, and the plan of the same steps.
 
+mod boundaries;
 mod device;
 mod measure;
 
@@ -9,7 +10,7 @@ use oomph_advice::{
     planning::{PlanOptions, plan_parts, plan_replicas},
 };
 use oomph_config::DeviceName;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Phase};
 use oomph_engine::session::Session;
 use oomph_memory::{Account, charge};
 use oomph_runs::Observer;
@@ -18,6 +19,7 @@ use oomph_timeline::{SpanKind, Timeline};
 use self::measure::{ProfileRun, measure};
 use crate::TrainError;
 
+pub use boundaries::PlannedBoundaries;
 pub use device::{DeviceProfile, profile_device};
 pub use measure::ProfileOptions;
 
@@ -70,6 +72,14 @@ pub enum ProfileError {
     /// The meter, which sees allocations, is not installed.
     #[error("this program cannot record allocations: its meter is not installed")]
     NoMeter,
+    /// The plan lacks a boundary that the step has.
+    #[error("the plan has no boundary `{phase} {stage}`")]
+    Unplanned {
+        /// The phase.
+        phase: Phase,
+        /// The stage that ended; empty at the end of a phase.
+        stage: String,
+    },
     /// No sample can be read.
     #[error("none of the training samples can be read, so there is no step to profile")]
     NoSteps,
@@ -87,7 +97,7 @@ impl ProfileError {
             Self::NoMeter => {
                 Some("write `oomph::install_meter!();` once, at the root of its `main.rs`".into())
             }
-            Self::NoSteps => None,
+            Self::Unplanned { .. } | Self::NoSteps => None,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! A profile of a training: the pools, where stages and phases of a step end; and the plan's bytes at the same places.
+//! A profile of a training: the pools, where stages and phases of a step end, beside the plan.
 
-use std::{collections::HashMap, error::Error, process::Command};
+use std::{error::Error, process::Command};
 
-use oomph_advice::planning::STEPS;
-use oomph_config::{Config, MicroBatch, Recompute};
+use oomph_config::Config;
 use oomph_core::Bytes;
-use oomph_timeline::{SpanKind, Timeline};
+use oomph_timeline::Timeline;
+use oomph_trainer::profile::PlannedBoundaries;
 use serde_json::Value;
 
 /// A place where a step's memory is read: a phase, and a stage within it that has just ended. Without a stage, the phase
@@ -46,16 +46,13 @@ impl Profile {
     /// # Errors
     /// Where the plan has no such place.
     pub(crate) fn highest(self, planned: &Timeline, config: &Config) -> Result<Compared, Box<dyn Error>> {
-        let levels = levels(planned, config.memory.recompute != Recompute::None);
-        let whole = MicroBatch::Samples(config.train.batch);
-        let accumulates = config.memory.micro_batch.is_some_and(|part| part != whole);
-        // The pools are read before the gradients of a micro-batch are added; the planned phase ends behind that.
-        let is_compared = |place: &Place| !accumulates || *place != ("backward".to_owned(), String::new());
-        let readings = self.readings.into_iter().filter(|(place, _)| is_compared(place));
-        let highest = readings.max_by_key(|(_, bytes)| *bytes);
-        let (place, found) = highest.ok_or("no reading")?;
-        let level = levels.get(&place).ok_or_else(|| format!("the plan has no {} {}", place.0, place.1))?;
-        Ok(Compared { planned: *level, found })
+        let boundaries = PlannedBoundaries::of(planned, config);
+        let is_comparable = |(phase, stage): &Place| boundaries.is_comparable(phase, stage);
+        let readings = self.readings.into_iter().filter(|(place, _)| is_comparable(place));
+        let ((phase, stage), found) = readings.max_by_key(|(_, bytes)| *bytes).ok_or("no reading")?;
+        let level = boundaries.bytes(&phase, &stage);
+        let level = level.ok_or_else(|| format!("the plan has no {phase} {stage}"))?;
+        Ok(Compared { planned: level.get(), found })
     }
 }
 
@@ -77,35 +74,4 @@ impl Compared {
         let [planned, found] = [self.planned, self.found].map(|bytes| Bytes::new(bytes).to_string());
         [planned, found, format!("{:+.2} %", 100.0 * self.error())]
     }
-}
-
-/// Bytes in use at each place of the last planned step; the most of all micro-batches. Where backward computes stages again,
-/// the pools are not read.
-fn levels(planned: &Timeline, recomputes: bool) -> HashMap<Place, u64> {
-    let name = |span: &oomph_timeline::Span| planned.names.text(span.name).to_owned();
-    let last = format!("step {STEPS}");
-    let Some(step) = planned.spans_of(SpanKind::Step).find(|span| name(span) == last) else {
-        return HashMap::new();
-    };
-    let spans: Vec<_> =
-        planned.spans.iter().filter(|span| (step.start..step.end).contains(&span.start)).collect();
-    let phases: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::Phase).collect();
-    // Forward and backward alternate without another phase between them.
-    let is_again = |index: usize| {
-        recomputes && index > 0 && name(phases[index]) == "forward" && name(phases[index - 1]) == "backward"
-    };
-    let totals: Vec<u64> = planned.levels().iter().map(|split| split.total().get()).collect();
-    let mut levels = HashMap::new();
-    for (index, phase) in phases.iter().enumerate().filter(|(index, _)| !is_again(*index)) {
-        let stages = spans.iter().filter(|span| span.kind == SpanKind::Stage);
-        let within = stages.filter(|span| (phase.start..phase.end).contains(&span.start));
-        let is_whole = index + 1 == phases.len() || !is_again(index + 1);
-        let end = is_whole.then_some((String::new(), phase.end));
-        for (stage, end) in within.map(|span| (name(span), span.end)).chain(end) {
-            let bytes = totals.get(end.saturating_sub(1) as usize).copied().unwrap_or(0);
-            let level: &mut u64 = levels.entry((name(phase), stage)).or_default();
-            *level = bytes.max(*level);
-        }
-    }
-    levels
 }

@@ -1,4 +1,4 @@
-use std::{fs, io, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use oomph_config::Config;
@@ -8,6 +8,7 @@ use super::optimizer::Chosen;
 use crate::{
     configuration::{ConfigArguments, DeviceArguments, Flag},
     error::CliError,
+    output,
 };
 
 /// The warm-up and one more step, so that there is a median.
@@ -102,13 +103,6 @@ impl CompareArguments {
 
     /// Refuses a page that cannot be written, before minutes of training.
     pub(super) fn check_page(&self) -> Result<(), CliError> {
-        let Some(path) = &self.html else { return Ok(()) };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let found = match folder {
-            _ if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            Some(folder) => fs::metadata(folder).map(drop),
-            None => Ok(()),
-        };
-        found.map_err(|source| CliError::File { path: path.clone(), source })
+        self.html.as_deref().map_or(Ok(()), output::check_folder)
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     exit::Exit,
     notices::Notices,
     output,
-    probe::{Planned, Prober, Stopped, Work},
+    probe::{Measured, Planned, Prober, Stopped, Work},
     progress::{ProbeBar, Style},
 };
 
@@ -108,8 +108,8 @@ impl Sort {
         let key = |row: &Row| match self {
             Self::Asked => None,
             Self::Peak => row.planned.as_ref().map(|planned| planned.peak_bytes().get() as f64),
-            Self::Time => row.measured.map(|measured| measured.step_seconds),
-            Self::Loss => row.measured.and_then(|measured| measured.loss_last),
+            Self::Time => row.measured.as_ref().map(|measured| measured.step_seconds),
+            Self::Loss => row.measured.as_ref().and_then(Measured::loss_last),
         };
         // A stable sort: equal rows stay in the given order.
         rows.sort_by(|one, other| {

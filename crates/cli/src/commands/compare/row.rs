@@ -73,17 +73,17 @@ impl Row {
 
     /// Bytes of optimizer state per parameter: as measured, else as planned.
     pub(super) fn state_bytes_per_parameter(&self) -> Option<f64> {
-        let measured = self.measured.and_then(|measured| measured.state_bytes_per_parameter);
+        let measured = self.measured.as_ref().and_then(|measured| measured.state_bytes_per_parameter);
         measured.or_else(|| self.planned.as_ref().map(|planned| planned.state_bytes_per_parameter))
     }
 
     pub(super) fn samples_per_second(&self) -> Option<f64> {
-        Some(self.measured?.samples_per_second).filter(|rate| rate.is_finite())
+        Some(self.measured.as_ref()?.samples_per_second).filter(|rate| rate.is_finite())
     }
 
     /// The relative error of the plan: planned over measured, minus 1.
     pub(super) fn error_of_plan(&self) -> Option<f64> {
-        let (planned, measured) = (self.planned.as_ref()?, self.measured?.peak_in_use_bytes?);
+        let (planned, measured) = (self.planned.as_ref()?, self.measured.as_ref()?.peak_in_use_bytes?);
         Some(planned.peak_bytes().get() as f64 / measured.get().max(1) as f64 - 1.0)
     }
 
@@ -102,8 +102,8 @@ impl Row {
             "first_step_seconds": measured.map(|measured| measured.first_step_seconds),
             "step_seconds": measured.map(|measured| measured.step_seconds),
             "samples_per_second": self.samples_per_second(),
-            "loss_first": measured.and_then(|measured| measured.loss_first),
-            "loss_last": measured.and_then(|measured| measured.loss_last),
+            "loss_first": measured.and_then(Measured::loss_first),
+            "loss_last": measured.and_then(Measured::loss_last),
             "verdict": self.verdict,
             "error": self.error,
         });

@@ -64,10 +64,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, CliError> {
 fn checks(devices: &[DeviceName]) -> Vec<Check> {
     let procfs = Procfs::system();
     let hardware = Hardware::find(&procfs);
-    let asked = devices.iter().filter(|device| matches!(device, DeviceName::Cuda(_))).count();
-    // GPU checks are required if this process has a GPU that the build can use.
-    let needed = asked > 0 || (HAS_CUDA && !hardware.nodes.is_empty());
-    let several = asked.max(hardware.count()) > 1;
+    let GpuNeeds { needed, several } = GpuNeeds::of(devices, &hardware);
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut checks = vec![
         build(),
@@ -78,13 +75,39 @@ fn checks(devices: &[DeviceName]) -> Vec<Check> {
     checks.extend(health::limits(&procfs, cores, needed));
     checks.push(health::disk(&env::current_dir().unwrap_or_else(|_| Path::new(".").to_owned())));
     checks.push(health::cache(&cache_dir()));
-    if HAS_VULKAN {
-        checks.extend(of_vulkan(devices.iter().any(|device| matches!(device, DeviceName::Vulkan(_)))));
-    } else {
-        checks.extend(gpus(&procfs, &hardware, needed, several));
-    }
+    checks.extend(gpu_checks(devices));
     checks.extend(devices.iter().map(|device| trial(*device)));
     checks
+}
+
+/// The checks of GPUs, their drivers and libraries. No device is opened.
+pub(crate) fn gpu_checks(devices: &[DeviceName]) -> Vec<Check> {
+    if HAS_VULKAN {
+        return of_vulkan(devices.iter().any(|device| matches!(device, DeviceName::Vulkan(_))));
+    }
+    let procfs = Procfs::system();
+    let hardware = Hardware::find(&procfs);
+    let GpuNeeds { needed, several } = GpuNeeds::of(devices, &hardware);
+    gpus(&procfs, &hardware, needed, several)
+}
+
+/// What this machine is asked to do with NVIDIA GPUs.
+struct GpuNeeds {
+    /// Whether training on one must work.
+    needed: bool,
+    /// Whether more than one may train together.
+    several: bool,
+}
+
+impl GpuNeeds {
+    fn of(devices: &[DeviceName], hardware: &Hardware) -> Self {
+        let asked = devices.iter().filter(|device| matches!(device, DeviceName::Cuda(_))).count();
+        Self {
+            // GPU checks are required if this process has a GPU that the build can use.
+            needed: asked > 0 || (HAS_CUDA && !hardware.nodes.is_empty()),
+            several: asked.max(hardware.count()) > 1,
+        }
+    }
 }
 
 /// The version and the features of this build.

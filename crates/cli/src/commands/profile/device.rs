@@ -1,15 +1,14 @@
 //! The profile of a GPU: its memory pool at the end of phases and stages, and the driver's view of the card.
 
-use std::process;
-
 use oomph_core::Bytes;
 use oomph_engine::session::backend;
-use oomph_memory::gpu::{Breakdown, Cards as _, Nvml, OwnMemory, cuda_devices, visible_devices};
+use oomph_memory::gpu::Breakdown;
 use oomph_plan::Backend;
-use oomph_trainer::{Boundary, PoolReading, Session, profile::DeviceProfile};
+use oomph_trainer::{Boundary, Session, profile::DeviceProfile};
 use serde::Serialize;
 
 use crate::{
+    card::own_card,
     numbers::plural,
     table::{
         Column::{Left, Right},
@@ -54,7 +53,7 @@ impl<'a> DeviceFindings<'a> {
             reserved_bytes: found.last.reserved_bytes,
             boundaries: &found.boundaries,
             step_seconds: &found.step_seconds,
-            card: card(session, &found.last),
+            card: own_card(session.config.device.devices[0], &found.last),
         }
     }
 
@@ -101,16 +100,6 @@ fn boundaries(boundaries: &[Boundary]) -> Table<6> {
     table
 }
 
-/// The memory of this process's card; `None` if the driver does not answer.
-fn card(session: &Session, last: &PoolReading) -> Option<Breakdown> {
-    let oomph_config::DeviceName::Cuda(index) = session.config.device.devices[0] else { return None };
-    let cards = Nvml::open().ok()?.sample().ok()?;
-    let devices = cuda_devices(&cards, visible_devices());
-    let PoolReading { in_use_bytes, reserved_bytes, .. } = *last;
-    let own = OwnMemory { pid: process::id(), in_use_bytes, reserved_bytes };
-    Some(Breakdown::new(&devices.get(index)?.reading(), own))
-}
-
 fn of_card(card: &Breakdown) -> String {
     let shown = pairs([
         ("the card", Some(card.total_bytes.to_string())),
@@ -127,6 +116,7 @@ fn of_card(card: &Breakdown) -> String {
 #[cfg(test)]
 mod tests {
     use oomph_core::Phase;
+    use oomph_trainer::PoolReading;
 
     use super::*;
 

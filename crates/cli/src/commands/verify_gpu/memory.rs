@@ -1,0 +1,75 @@
+//! Planned memory against measured memory.
+
+use oomph_config::DeviceName;
+use serde_json::json;
+
+use super::{
+    check::{CheckError, Figures},
+    runner::Runner,
+    trainings::{LANGUAGE, RESNET, RESNET18, RESNET50, Training, WIDE_LSTM},
+};
+use crate::probe::PlannedAndMeasured;
+
+/// Steps before those that are read: the first makes the optimizer state.
+const WARMUP: usize = 2;
+/// Steps that are read.
+const STEPS: usize = 3;
+
+/// The largest difference, as a share of the measured bytes.
+const LIMIT: f64 = 0.03;
+
+/// The trainings, in the order of their checks.
+pub(super) fn list(is_quick: bool) -> &'static [&'static Training] {
+    const ALL: [&Training; 5] = [&RESNET, &WIDE_LSTM, &LANGUAGE, &RESNET18, &RESNET50];
+    if is_quick { &ALL[..2] } else { &ALL }
+}
+
+pub(super) fn check(training: &'static Training, runner: &mut Runner<'_>) -> Result<Figures, CheckError> {
+    let config = runner.fitting(training)?;
+    let steps = if runner.is_quick { 1 } else { STEPS };
+    let found = runner.profiled(&config, WARMUP, steps)?;
+    runner.accounts.extend(found.card.map(|account| (training.name, account)));
+    let compared = [Some(("in use", found.in_use)), found.reserved.map(|reserved| ("reserved", reserved))];
+    let compared: Vec<_> = compared.into_iter().flatten().collect();
+    let has_all = runner.device == DeviceName::Cpu || found.reserved.is_some();
+    let describe = |(name, bytes): &(&str, PlannedAndMeasured)| {
+        let PlannedAndMeasured { planned_bytes, measured_bytes } = bytes;
+        format!("{name} {measured_bytes}, planned {planned_bytes} ({})", signed(bytes.difference()))
+    };
+    let mut finding = compared.iter().map(describe).collect::<Vec<_>>().join("; ");
+    if !has_all {
+        finding += "; the plan has no reserved bytes";
+    }
+    Ok(Figures {
+        passes: has_all && compared.iter().all(|(_, bytes)| bytes.difference().abs() <= LIMIT),
+        limit: Some(LIMIT),
+        finding,
+        values: json!({
+            "batch": config.train.batch,
+            "in_use": found.in_use,
+            "in_use_difference": found.in_use.difference(),
+            "reserved": found.reserved,
+            "reserved_difference": found.reserved.map(PlannedAndMeasured::difference),
+        }),
+    })
+}
+
+/// A share with its sign: `+0.3 %`.
+fn signed(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    match tenths {
+        0.0 => "0.0 %".to_owned(),
+        less if less < 0.0 => format!("−{:.1} %", -less / 10.0),
+        more => format!("+{:.1} %", more / 10.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_have_a_sign_and_zero_has_none() {
+        assert_eq!([0.0311, -0.2, -1e-9].map(signed), ["+3.1 %", "−20.0 %", "0.0 %"].map(String::from));
+    }
+}
