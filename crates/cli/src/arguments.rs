@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Devices(DevicesArguments),
     /// Check this machine, its driver and this build for problems
     Doctor(DoctorArguments),
-    /// Check a GPU by small trainings: numerics, memory, speed; writes one file for the project
+    /// Check a GPU by small trainings, and write one file for the project
     VerifyGpu(VerifyGpuArguments),
     /// Watch GPU and host memory, and the processes that use it
     Monitor(MonitorArguments),

@@ -5,7 +5,7 @@ use oomph_core::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    check::{CheckError, Figures, SkipReason},
+    figures::{CheckError, Figures, SkipReason},
     runner::Runner,
 };
 

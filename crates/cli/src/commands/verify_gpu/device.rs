@@ -9,7 +9,7 @@ use oomph_memory::{
 use oomph_trainer::device::{DeviceInfo, cuda_libraries, free_bytes, list_devices, vulkan};
 use serde_json::{Value, json};
 
-use super::check::Figures;
+use super::figures::Figures;
 use crate::commands::doctor::gpu_checks;
 
 /// The figures of the device. The check fails if the doctor finds a problem.

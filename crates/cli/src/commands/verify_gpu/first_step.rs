@@ -11,7 +11,7 @@ use oomph_trainer::cache_dir;
 use serde_json::{Value, json};
 
 use super::{
-    check::{CheckError, Figures},
+    figures::{CheckError, Figures},
     runner::Runner,
     trainings::Training,
 };

@@ -4,7 +4,7 @@ use oomph_config::DeviceName;
 use serde_json::json;
 
 use super::{
-    check::{CheckError, Figures},
+    figures::{CheckError, Figures},
     runner::Runner,
     trainings::{LANGUAGE, RESNET, RESNET18, RESNET50, Training, WIDE_LSTM},
 };

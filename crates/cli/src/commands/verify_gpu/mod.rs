@@ -4,10 +4,12 @@ mod arguments;
 mod card;
 mod check;
 mod device;
+mod figures;
 mod first_step;
 mod memory;
 mod numerics;
 mod report;
+mod row;
 mod runner;
 mod speed;
 mod trainings;
@@ -17,11 +19,7 @@ use std::time::Instant;
 use oomph_trainer::{Registry, SessionError, device::find_device};
 
 pub(crate) use self::arguments::VerifyGpuArguments;
-use self::{
-    check::{CheckError, CheckRow, GpuCheck},
-    report::Report,
-    runner::Runner,
-};
+use self::{check::GpuCheck, figures::CheckError, report::Report, row::CheckRow, runner::Runner};
 use crate::{
     error::CliError,
     exit::Exit,

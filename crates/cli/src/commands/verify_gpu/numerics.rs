@@ -5,7 +5,7 @@ use oomph_trainer::device::{cuda_libraries, find_precision};
 use serde_json::json;
 
 use super::{
-    check::{CheckError, Figures, SkipReason},
+    figures::{CheckError, Figures, SkipReason},
     runner::{Losses, Runner},
     trainings::{LANGUAGE, LSTM, RESNET, Training},
 };

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     arguments::VerifyGpuArguments,
-    check::{CheckRow, CheckVerdict},
+    row::{CheckRow, CheckVerdict},
 };
 use crate::{
     notices::printable,
@@ -101,7 +101,8 @@ mod tests {
 
     use super::*;
     use crate::commands::verify_gpu::{
-        check::{CheckError, Figures, GpuCheck, SkipReason},
+        check::GpuCheck,
+        figures::{CheckError, Figures, SkipReason},
         trainings::WIDE_LSTM,
     };
 

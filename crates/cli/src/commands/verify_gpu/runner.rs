@@ -6,7 +6,7 @@ use oomph_engine::session::backend;
 use oomph_trainer::{Registry, default_limit, device::free_bytes, open_to_plan};
 
 use super::{
-    check::{CheckError, SkipReason},
+    figures::{CheckError, SkipReason},
     trainings::Training,
 };
 use crate::{

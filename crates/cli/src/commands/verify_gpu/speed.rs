@@ -4,7 +4,7 @@ use oomph_trainer::measure::WARMUP;
 use serde_json::json;
 
 use super::{
-    check::{CheckError, Figures},
+    figures::{CheckError, Figures},
     runner::Runner,
     trainings::{RESNET18, RESNET50, Training, WIDE_LSTM},
 };
