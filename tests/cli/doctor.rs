@@ -82,5 +82,8 @@ fn a_gpu_that_is_asked_for_must_be_there() {
 fn what_is_no_device_is_refused() {
     let answer = Folder::new().oomph(&["doctor", "--devices", "gpu"]);
     assert_eq!(answer.code, Some(2));
-    assert!(answer.stderr.contains("`gpu` is not a device; expected `cpu`, `cuda` or `cuda:N`"), "{answer}");
+    assert!(
+        answer.stderr.contains("`gpu` is not a device; expected `cpu`, `cuda:N` or `vulkan:N`"),
+        "{answer}"
+    );
 }

@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 16] = [
+const IMPORTS: [(&str, &[&str]); 17] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("config", &["core"]),
@@ -40,11 +40,12 @@ const IMPORTS: [(&str, &[&str]); 16] = [
             "advice",
         ],
     ),
+    ("terminal", &["core", "data", "memory", "runs", "trainer"]),
     (
         "cli",
         &[
             "core", "config", "parallel", "data", "model", "timeline", "memory", "plan", "doctor", "engine",
-            "runs", "advice", "trainer",
+            "runs", "advice", "trainer", "terminal",
         ],
     ),
 ];

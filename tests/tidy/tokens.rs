@@ -15,7 +15,7 @@ const PRINTS: [&str; 5] = ["println", "print", "eprintln", "eprint", "dbg"];
 
 /// The files that need `unsafe`.
 const UNSAFE: [&str; 8] = [
-    "crates/cli/src/echo.rs",
+    "crates/terminal/src/echo.rs",
     "crates/memory/src/allocator.rs",
     "crates/kernels/src/conv/operations.rs",
     "crates/kernels/src/uninit.rs",

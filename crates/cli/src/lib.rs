@@ -20,18 +20,13 @@ mod bug;
 mod card;
 mod commands;
 mod configuration;
-mod echo;
 mod error;
 mod exit;
 mod failure;
-mod notices;
-mod numbers;
 mod output;
 mod probe;
-mod progress;
 mod ranks;
 mod signals;
-mod table;
 mod verdict;
 
 use std::{
@@ -40,6 +35,7 @@ use std::{
 };
 
 use clap::Parser;
+use oomph_terminal::{echo, notices, numbers, progress, table};
 use oomph_trainer::Registry;
 
 use crate::{arguments::Arguments, error::CliError};

@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     for error in &evaluation.skipped {
         progress.warn(error.to_string());
     }
-    progress.finish()?;
+    progress.finish().map_err(CliError::EventsUnread)?;
     let weights = session.weights.as_deref().filter(|_| checkpoint.is_none());
     let evaluated = Evaluated::new(&evaluation, checkpoint.as_ref(), weights);
     output::show(arguments.json, &evaluated, || evaluated.report())

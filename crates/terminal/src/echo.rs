@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 static BEFORE: Mutex<Option<libc::termios>> = Mutex::new(None);
 
 /// Stops the echo of control keys if stderr is a terminal with this process in its foreground.
-pub(crate) fn hide_control_keys() {
+pub fn hide_control_keys() {
     let Some(mut settings) = settings() else { return };
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(settings);
     settings.c_lflag &= !libc::ECHOCTL;
@@ -15,7 +15,7 @@ pub(crate) fn hide_control_keys() {
 }
 
 /// Restores the original settings of the terminal.
-pub(crate) fn restore() {
+pub fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         apply(&before);
     }

@@ -6,18 +6,18 @@ mod lines;
 mod probe;
 mod profile;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use oomph_runs::{Event, Observer, Tick};
 use oomph_trainer::{Stop, StopReason};
 
-use crate::{error::CliError, notices::Notices, output};
+use crate::notices::Notices;
 
 use self::{bars::Bars, lines::Lines};
-pub(crate) use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
+pub use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
 
 /// Shows the events of a training or an evaluation.
-pub(crate) struct Progress(Shown);
+pub struct Progress(Shown);
 
 enum Shown {
     Json(JsonLines),
@@ -28,7 +28,7 @@ enum Shown {
 
 impl Progress {
     /// Progress in a style. `stop` stops the training if the reader of its JSON lines is gone.
-    pub(crate) fn new(style: Style, stop: &Stop) -> Self {
+    pub fn new(style: Style, stop: &Stop) -> Self {
         Self(match style {
             Style::Json => Shown::Json(JsonLines { stop: stop.clone(), failed: None }),
             Style::Quiet => Shown::Quiet,
@@ -38,24 +38,25 @@ impl Progress {
     }
 
     /// Writes lines beside the progress.
-    pub(crate) fn notices(&self) -> Notices {
+    pub fn notices(&self) -> Notices {
         match &self.0 {
             Shown::Bars(bars) => bars.notices(),
             _ => Notices::default(),
         }
     }
 
-    pub(crate) fn warn(&mut self, message: String) {
+    /// Shows a warning.
+    pub fn warn(&mut self, message: String) {
         self.event(&Event::Warning { message });
     }
 
     /// Erases the bars and returns the writer of further lines.
     ///
     /// # Errors
-    /// [`CliError::EventsUnread`] if events could not be written.
-    pub(crate) fn finish(self) -> Result<Notices, CliError> {
+    /// The first failure to write an event.
+    pub fn finish(self) -> Result<Notices, io::Error> {
         match self.0 {
-            Shown::Json(JsonLines { failed: Some(error), .. }) => Err(CliError::EventsUnread(error)),
+            Shown::Json(JsonLines { failed: Some(error), .. }) => Err(error),
             _ => Ok(Notices::default()),
         }
     }
@@ -92,7 +93,7 @@ impl JsonLines {
         if self.failed.is_some() {
             return;
         }
-        if let Err(CliError::Output(error)) = output::print_json(event) {
+        if let Err(error) = written(event) {
             // The reader is gone. The training stops and saves a checkpoint.
             self.failed = Some(error);
             self.stop.request(StopReason::Interrupt);
@@ -100,9 +101,17 @@ impl JsonLines {
     }
 }
 
+/// Writes an event to stdout as one line of JSON.
+fn written(event: &Event) -> io::Result<()> {
+    let line = serde_json::to_string(event)? + "\n";
+    let mut stdout = io::stdout();
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
+}
+
 /// How a command shows progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     /// Events as JSON lines on stdout.
     Json,
     /// Warnings alone.
@@ -114,7 +123,8 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    pub(crate) fn choose(json: bool, quiet: bool) -> Self {
+    /// The style of a command with these options, on this terminal.
+    pub fn choose(json: bool, quiet: bool) -> Self {
         // A dumb terminal cannot move the cursor up.
         let draws = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         match () {
@@ -126,7 +136,7 @@ impl Style {
     }
 
     /// Whether it shows progress and notices besides warnings.
-    pub(crate) fn is_verbose(self) -> bool {
+    pub fn is_verbose(self) -> bool {
         matches!(self, Self::Bars | Self::Lines)
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// A bar of the steps of a profile, then of its evaluation.
-pub(crate) struct ProfileBar {
+pub struct ProfileBar {
     /// `None` without a terminal.
     bar: Option<ProgressBar>,
     warmup: usize,
@@ -15,7 +15,8 @@ pub(crate) struct ProfileBar {
 }
 
 impl ProfileBar {
-    pub(crate) fn new(style: Style, warmup: usize, steps: usize) -> Self {
+    /// Progress of a profile with so many steps, of which the first are not profiled.
+    pub fn new(style: Style, warmup: usize, steps: usize) -> Self {
         let bar = (style == Style::Bars).then(|| bar(BAR));
         let progress = Self { bar, warmup, steps };
         progress.show_step(0);

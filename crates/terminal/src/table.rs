@@ -1,3 +1,5 @@
+//! Tables, and pairs of names and values.
+
 use std::fmt;
 
 use console::style;
@@ -6,14 +8,16 @@ use crate::notices::printable;
 
 /// A column by its alignment, with its heading.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Column<'a> {
+pub enum Column<'a> {
+    /// Its cells begin at its left edge.
     Left(&'a str),
+    /// Its cells end at its right edge.
     Right(&'a str),
 }
 
 /// A table of `N` columns for stdout. Each column is as wide as its widest cell.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<const N: usize> {
+pub struct Table<const N: usize> {
     headings: [String; N],
     is_right: [bool; N],
     rows: Vec<Row<N>>,
@@ -33,7 +37,7 @@ const GAP: &str = "  ";
 
 impl<const N: usize> Table<N> {
     /// A table without rows. If all headings are empty, none are shown.
-    pub(crate) fn new(columns: [Column<'_>; N]) -> Self {
+    pub fn new(columns: [Column<'_>; N]) -> Self {
         Self {
             headings: columns.map(|(Column::Left(heading) | Column::Right(heading))| heading.to_owned()),
             is_right: columns.map(|column| matches!(column, Column::Right(_))),
@@ -42,36 +46,37 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    pub(crate) fn row(&mut self, cells: [String; N]) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: [String; N]) {
         self.marked(cells, [false; N]);
     }
 
     /// Adds a bold row.
-    pub(crate) fn strong(&mut self, cells: [String; N]) {
+    pub fn strong(&mut self, cells: [String; N]) {
         self.rows.push(Row::Strong(cells));
     }
 
     /// Adds a row with the marked cells bold.
-    pub(crate) fn marked(&mut self, cells: [String; N], marks: [bool; N]) {
+    pub fn marked(&mut self, cells: [String; N], marks: [bool; N]) {
         self.rows.push(Row::Marked(cells, marks));
     }
 
     /// Hides the columns that are empty in all rows.
     #[must_use]
-    pub(crate) fn without_empty_columns(mut self) -> Self {
+    pub fn without_empty_columns(mut self) -> Self {
         self.hidden = std::array::from_fn(|column| self.cells().all(|cells| cells[column].is_empty()));
         self
     }
 
     /// Hides a column.
     #[must_use]
-    pub(crate) fn without_column(mut self, column: usize) -> Self {
+    pub fn without_column(mut self, column: usize) -> Self {
         self.hidden[column] = true;
         self
     }
 
     /// Adds a line across all columns.
-    pub(crate) fn rule(&mut self) {
+    pub fn rule(&mut self) {
         self.rows.push(Row::Rule);
     }
 
@@ -125,7 +130,7 @@ impl<const N: usize> fmt::Display for Table<N> {
 }
 
 /// Names and texts, one pair a line, with the texts aligned. Pairs without a text are left out.
-pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
+pub fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let rows: Vec<_> = rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     // A path may contain control characters.

@@ -8,18 +8,20 @@ use super::{Style, bars::bar_style};
 use crate::notices::Notices;
 
 /// The progress of downloads: a bar on a terminal, else a line at the start and at the end.
-pub(crate) struct DownloadBar {
+pub struct DownloadBar {
     style: Style,
     /// The URL of the current download, and its bar.
     current: Mutex<Option<(String, ProgressBar)>>,
 }
 
 impl DownloadBar {
-    pub(crate) fn new(style: Style) -> Self {
+    /// Nothing is drawn yet.
+    pub fn new(style: Style) -> Self {
         Self { style, current: Mutex::default() }
     }
 
-    pub(crate) fn show(&self, event: &OpenEvent<'_>) {
+    /// Shows an event of the opening of data.
+    pub fn show(&self, event: &OpenEvent<'_>) {
         if !self.style.is_verbose() {
             return;
         }

@@ -1,3 +1,5 @@
+//! Lines on stderr.
+
 use std::{
     fmt::Display,
     io::{self, Write},
@@ -10,17 +12,18 @@ use indicatif::MultiProgress;
 ///
 /// Clones share the bars, so other threads can write while a bar is drawn.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notices {
+pub struct Notices {
     bars: Option<MultiProgress>,
 }
 
 impl Notices {
     /// Writes lines above `bars`.
-    pub(crate) fn above(bars: &MultiProgress) -> Self {
+    pub fn above(bars: &MultiProgress) -> Self {
         Self { bars: Some(bars.clone()) }
     }
 
-    pub(crate) fn line(&self, text: impl AsRef<str>) {
+    /// Writes a line.
+    pub fn line(&self, text: impl AsRef<str>) {
         match &self.bars {
             // A closed terminal is no error here.
             Some(bars) => drop(bars.println(text)),
@@ -28,17 +31,19 @@ impl Notices {
         }
     }
 
-    pub(crate) fn warning(&self, message: impl Display) {
+    /// Writes a warning.
+    pub fn warning(&self, message: impl Display) {
         let message = printable(&message.to_string());
         self.line(format!("{} {message}", style("warning:").for_stderr().yellow().bold()));
     }
 
-    pub(crate) fn note(&self, message: impl Display) {
+    /// Writes a note.
+    pub fn note(&self, message: impl Display) {
         self.line(format!("{} {message}", style("note:").for_stderr().cyan().bold()));
     }
 
     /// Notes why there is no GPU.
-    pub(crate) fn no_gpu(&self, reason: impl Display, hint: Option<impl Display>) {
+    pub fn no_gpu(&self, reason: impl Display, hint: Option<impl Display>) {
         self.note(format!("no GPU: {reason}"));
         if let Some(hint) = hint {
             self.line(format!("      {hint}"));
@@ -47,11 +52,11 @@ impl Notices {
 }
 
 /// The text with control characters replaced by U+FFFD: file names may contain some.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Writes a line to stderr. Unlike `eprintln!` it does not panic if stderr is closed.
-pub(crate) fn write_line(text: &str) {
+pub fn write_line(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -4,7 +4,7 @@ use super::{Style, bars::bar_style};
 use crate::{echo, notices::Notices};
 
 /// A bar of the steps of the current child process, if stderr is a terminal.
-pub(crate) struct ProbeBar {
+pub struct ProbeBar {
     bar: Option<ProgressBar>,
     /// The number of processes, if known.
     processes: Option<usize>,
@@ -12,7 +12,8 @@ pub(crate) struct ProbeBar {
 }
 
 impl ProbeBar {
-    pub(crate) fn new(style: Style, processes: Option<usize>) -> Self {
+    /// Progress of trainings in other processes, as many as are known.
+    pub fn new(style: Style, processes: Option<usize>) -> Self {
         let all = MultiProgress::new();
         let draws = style == Style::Bars;
         let bar = draws.then(|| {
@@ -24,12 +25,12 @@ impl ProbeBar {
     }
 
     /// Writes lines above the bar.
-    pub(crate) fn notices(&self) -> &Notices {
+    pub fn notices(&self) -> &Notices {
         &self.notices
     }
 
     /// Starts the bar of the process after `done` others, with `steps` steps.
-    pub(crate) fn start(&self, label: &str, done: usize, steps: usize) {
+    pub fn start(&self, label: &str, done: usize, steps: usize) {
         let Some(bar) = &self.bar else { return };
         bar.set_length(steps as u64);
         bar.set_position(0);
@@ -38,7 +39,8 @@ impl ProbeBar {
         bar.set_message(label.to_owned());
     }
 
-    pub(crate) fn step(&self, step: usize) {
+    /// Shows that the training is in this step.
+    pub fn step(&self, step: usize) {
         if let Some(bar) = &self.bar {
             bar.set_position((step as u64).min(bar.length().unwrap_or(u64::MAX)));
         }

@@ -3,12 +3,12 @@
 use oomph_core::Bytes;
 
 /// `11181642` as `11,181,642`.
-pub(crate) fn grouped(count: usize) -> String {
+pub fn grouped(count: usize) -> String {
     oomph_core::grouped(count as u64)
 }
 
 /// A count with three digits and a decimal unit: `1.81 G`, `592 M`, `640`.
-pub(crate) fn scaled(count: u64) -> String {
+pub fn scaled(count: u64) -> String {
     const UNITS: [&str; 6] = ["", " k", " M", " G", " T", " P"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -27,18 +27,18 @@ pub(crate) fn scaled(count: u64) -> String {
 }
 
 /// A share as `97.3 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// A loss or a learning rate with four decimals; in scientific notation if it is very small or large.
-pub(crate) fn decimal(value: f64) -> String {
+pub fn decimal(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || (1e-3..1e5).contains(&size) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 
 /// A loss scale: `65,536`; below 1 and from 10,000,000 on as a power, `2^-3` and `2^30`.
-pub(crate) fn power_of_two(value: f32) -> String {
+pub fn power_of_two(value: f32) -> String {
     if (1.0..1e7).contains(&value) {
         return grouped(value as usize);
     }
@@ -46,24 +46,24 @@ pub(crate) fn power_of_two(value: f32) -> String {
 }
 
 /// A rate per second: `1,243`; below 100 with one decimal, `4.7`.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { grouped(per_second.round() as usize) }
 }
 
 /// A duration as `0:41`, `12:05` or `1:02:03`.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
 /// An elapsed time: `3.2 s`; from one minute on as [`duration`].
-pub(crate) fn elapsed(seconds: f64) -> String {
+pub fn elapsed(seconds: f64) -> String {
     if seconds < 59.95 { format!("{seconds:.1} s") } else { duration(seconds) }
 }
 
 /// A step time with three digits.
-pub(crate) fn step_time(seconds: f64) -> String {
+pub fn step_time(seconds: f64) -> String {
     match seconds {
         long if long >= 100.0 => format!("{long:.0} s"),
         long if long >= 9.995 => format!("{long:.1} s"),
@@ -75,7 +75,7 @@ pub(crate) fn step_time(seconds: f64) -> String {
 }
 
 /// A UTC time as `2026-11-21 10:39`. UTC needs no time zone table.
-pub(crate) fn date(unix_seconds: u64) -> String {
+pub fn date(unix_seconds: u64) -> String {
     let (days, minutes) = (unix_seconds / 86_400, unix_seconds / 60 % 1440);
     // Years that start in March end with the leap day, and any 400 of them have equally many days
     // (<https://howardhinnant.github.io/date_algorithms.html>, `civil_from_days`).
@@ -91,18 +91,18 @@ pub(crate) fn date(unix_seconds: u64) -> String {
 }
 
 /// Measured bytes of a device; `not measured` without a meter in the allocator.
-pub(crate) fn measured(bytes: Bytes) -> String {
+pub fn measured(bytes: Bytes) -> String {
     if oomph_memory::is_installed() { bytes.to_string() } else { "not measured".into() }
 }
 
 /// The first and the last stage: `stem … layer2`; one name if they are the same.
-pub(crate) fn stage_range(stages: &[String; 2]) -> String {
+pub fn stage_range(stages: &[String; 2]) -> String {
     let [first, last] = stages;
     if first == last { first.clone() } else { format!("{first} … {last}") }
 }
 
 /// `1 epoch`, `15 epochs`.
-pub(crate) fn plural(count: usize, word: &str) -> String {
+pub fn plural(count: usize, word: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {word}{ending}", grouped(count))
 }

@@ -1,0 +1,22 @@
+//! What commands show on a terminal: numbers, tables, notices and progress.
+//!
+//! - [`numbers`]: numbers, durations and bytes as people read them.
+//! - [`table`]: [`Table`](table::Table), and pairs of names and values.
+//! - [`notices`]: lines on stderr, above the progress bars if there are any.
+//! - [`progress`]: bars, lines or JSON of a training, a search or a download.
+//! - [`echo`]: the terminal's echo of control keys.
+//!
+//! ```
+//! use oomph_terminal::numbers::{duration, plural};
+//!
+//! assert_eq!(plural(2, "step"), "2 steps");
+//! assert_eq!(duration(75.0), "1:15");
+//! ```
+//!
+//! It decides nothing, and writes results nowhere: those are the commands'.
+
+pub mod echo;
+pub mod notices;
+pub mod numbers;
+pub mod progress;
+pub mod table;
