@@ -342,7 +342,7 @@ fn a_flag_is_named_as_it_was_typed() {
     let message = |flag, key, value| load(flag, key, value).unwrap_err().to_string();
     insta::assert_snapshot!(
         message("--devices", "device.devices", "cpu,tpu"),
-        @"--devices cpu,tpu: expected devices such as `cpu`, `cuda` or `cuda:0,cuda:1`"
+        @"--devices cpu,tpu: expected devices such as `cpu`, `cuda:0`, `vulkan:0` or `cuda:0,cuda:1`"
     );
     insta::assert_snapshot!(
         message("--memory-limit", "memory.limit", "24 gigs"),
