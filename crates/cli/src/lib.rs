@@ -30,15 +30,17 @@ mod signals;
 mod verdict;
 
 use std::{
+    io::{self, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
 };
 
 use clap::Parser;
+use oomph_engine::device_failure;
 use oomph_terminal::{echo, notices, numbers, progress, table};
 use oomph_trainer::Registry;
 
-use crate::{arguments::Arguments, error::CliError};
+use crate::{arguments::Arguments, error::CliError, exit::Exit};
 
 /// Runs the command of this process's command line.
 ///
@@ -71,7 +73,20 @@ pub fn run(registry: Registry) -> ExitCode {
             if let CliError::Bug(bug) = &error {
                 bug.show_backtrace();
             }
-            error.exit().into()
+            leave(error.exit())
         }
     }
+}
+
+/// Ends the process after an error.
+///
+/// After a failure of a GPU, its device thread may still compile kernels in NVIDIA's libraries. Returning from `main`
+/// would run the destructors of these libraries beside it, which crashes.
+fn leave(exit: Exit) -> ExitCode {
+    if device_failure::has_happened() {
+        // The error was reported. A closed stream is no error here.
+        _ = io::stdout().flush();
+        signal_hook::low_level::exit(exit as i32);
+    }
+    exit.into()
 }

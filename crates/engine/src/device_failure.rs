@@ -46,6 +46,7 @@ impl Noted {
 }
 
 static IS_NOTED: AtomicBool = AtomicBool::new(false);
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 static NOTED: Mutex<Vec<Noted>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -142,6 +143,13 @@ pub fn apart<R>(work: impl FnOnce() -> R) -> R {
     done
 }
 
+/// Whether a GPU of this process ever failed, or ran out of memory.
+///
+/// Its device thread may still work through its queue, and compile kernels, when the process ends.
+pub fn has_happened() -> bool {
+    HAS_FAILED.load(Relaxed)
+}
+
 /// Waits until all operations in the queue of the device have run.
 ///
 /// # Errors
@@ -226,6 +234,7 @@ fn of_this_thread(message: &str) -> EngineError {
 /// Converts a message of a GPU, whose name may be known, to an error: [`EngineError::Exhausted`] if it ran out of
 /// memory.
 fn failure(device: Option<DeviceName>, message: &str) -> EngineError {
+    HAS_FAILED.store(true, Relaxed);
     let shown = without_backtrace(message);
     if !is_out_of_memory(message) {
         return EngineError::Device { device, message: shown };
