@@ -44,7 +44,7 @@ struct FirstStep {
 impl FirstStep {
     fn of(runner: &Runner<'_>, config: &Config, cache: &EmptyCache) -> Result<Self, CheckError> {
         let measured = runner.measured(config, 1, &cache.variables())?;
-        let is_counted = matches!(runner.device, DeviceName::Cuda(_));
+        let is_counted = runner.device != DeviceName::Cpu;
         let compiled_kernels = is_counted.then_some(measured.compiled_kernels);
         Ok(Self { measured, compiled_kernels })
     }
