@@ -20,6 +20,13 @@ pub struct ParseDeviceError {
     text: String,
 }
 
+impl DeviceName {
+    /// Whether these are the CPU and GPUs together.
+    pub fn are_mixed(devices: &[Self]) -> bool {
+        devices.contains(&Self::Cpu) && devices.iter().any(|device| *device != Self::Cpu)
+    }
+}
+
 impl FromStr for DeviceName {
     type Err = ParseDeviceError;
 
@@ -70,6 +77,13 @@ mod tests {
             assert_eq!(text.parse(), Ok(device));
             assert_eq!(device.to_string(), written);
         }
+    }
+
+    #[test]
+    fn the_cpu_and_a_gpu_are_mixed() {
+        use DeviceName::{Cpu, Cuda, Vulkan};
+        assert!(DeviceName::are_mixed(&[Cuda(0), Cpu]) && DeviceName::are_mixed(&[Cpu, Vulkan(0)]));
+        assert!(!DeviceName::are_mixed(&[Cpu, Cpu]) && !DeviceName::are_mixed(&[Cuda(0), Cuda(1)]));
     }
 
     #[test]

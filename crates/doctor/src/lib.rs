@@ -33,3 +33,10 @@ pub const HAS_CUDA: bool = cfg!(feature = "cuda");
 
 /// Whether this build includes Vulkan.
 pub const HAS_VULKAN: bool = cfg!(feature = "vulkan");
+
+/// The name of this build's backend for GPUs, if it has one.
+pub const GPU_BACKEND: Option<&str> = match (HAS_CUDA, HAS_VULKAN) {
+    (true, _) => Some("CUDA"),
+    (_, true) => Some("Vulkan"),
+    _ => None,
+};

@@ -1,5 +1,7 @@
 //! The GPUs that Vulkan shows, or Metal on a Mac.
 
+use std::sync::LazyLock;
+
 use cubecl::{future::block_on, wgpu::AutoGraphicsApi, wgpu::GraphicsApi};
 use wgpu::{DeviceType, Instance, InstanceDescriptor, hal::api};
 
@@ -31,8 +33,14 @@ pub enum AdapterKind {
     Processor,
 }
 
-/// The adapters of this machine, the fastest kinds first; none without a loader or a driver.
-pub fn adapters() -> Vec<Adapter> {
+/// The adapters of this machine, the fastest kinds first; none without a loader or a driver. Drivers are asked once, since that
+/// loads all of them.
+pub fn adapters() -> &'static [Adapter] {
+    static ADAPTERS: LazyLock<Vec<Adapter>> = LazyLock::new(found);
+    &ADAPTERS
+}
+
+fn found() -> Vec<Adapter> {
     let backends = AutoGraphicsApi::backend().into();
     let instance =
         Instance::new(InstanceDescriptor { backends, ..InstanceDescriptor::new_without_display_handle() });

@@ -34,17 +34,17 @@ impl Backend {
         }
     }
 
-    /// As messages name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu { .. } => "CPU",
-            Self::Cuda => "CUDA",
-            Self::Vulkan => "Vulkan",
-        }
-    }
-
     /// Whether the rules were tested against measurements on such a device.
     pub fn is_verified(self) -> bool {
-        matches!(self, Self::Cpu { .. })
+        self.caveat().is_none()
+    }
+
+    /// What messages say of a plan whose rules no measurement verified.
+    pub fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Cpu { .. } => None,
+            Self::Cuda => Some("CUDA plan unverified"),
+            Self::Vulkan => Some("Vulkan plan unverified"),
+        }
     }
 }

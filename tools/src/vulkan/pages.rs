@@ -16,7 +16,7 @@ use oomph_trainer::{Registry, open_to_plan};
 use super::Lavapipe;
 use crate::{
     Outcome,
-    gpu::pages::profile::{Compared, Profile},
+    gpu::pages::profile::{COMPARED, Compared, Profile},
     measured::{Measured, without_save},
 };
 
@@ -64,17 +64,7 @@ const LEVERS: [(&str, &str, usize); 4] = [
     ("Burn's layers", "memory.lean = false", 1),
 ];
 
-const TITLES: [&str; 9] = [
-    "model",
-    "training",
-    ">batch",
-    ">reserved, planned",
-    ">reserved",
-    ">error",
-    ">in use, planned",
-    ">in use",
-    ">error",
-];
+const LABELS: [&str; 3] = ["model", "training", ">batch"];
 
 /// Runs the tool.
 pub(super) fn run(lavapipe: &Lavapipe, arguments: &[String]) -> Outcome {
@@ -82,7 +72,7 @@ pub(super) fn run(lavapipe: &Lavapipe, arguments: &[String]) -> Outcome {
     if let [unknown, ..] = &arguments[..] {
         return Err(format!("`{unknown}`: expected `--save` alone").into());
     }
-    let mut table = Measured::begin("vulkan pages", is_saved, &TITLES);
+    let mut table = Measured::begin("vulkan pages", is_saved, &[&LABELS[..], &COMPARED].concat());
     let mut is_close = true;
     for (model, of_model, batch) in MODELS {
         for (lever, of_lever, parts) in LEVERS {

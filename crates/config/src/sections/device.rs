@@ -56,9 +56,7 @@ impl DeviceConfig {
             );
         }
         let (strategy, sharing) = Sharing::read(section, devices.len())?;
-        let is_cpu = |device: &DeviceName| *device == DeviceName::Cpu;
-        let is_mixed = devices.iter().any(is_cpu) && !devices.iter().all(is_cpu);
-        if is_mixed
+        if DeviceName::are_mixed(&devices)
             && !matches!(sharing, Sharing::Ddp(_))
             && let (Some(devices), Some(strategy)) =
                 (section.ledger.setting("devices"), section.ledger.setting("strategy"))

@@ -13,12 +13,16 @@ use super::{DeviceInfo, OpenDeviceError};
 
 /// The GPUs that drivers show, by index.
 pub(super) fn gpus() -> Vec<DeviceInfo> {
-    let named = |(index, Adapter { name, driver, memory_bytes, .. }): (usize, Adapter)| DeviceInfo {
+    let named = |(index, adapter): (usize, &Adapter)| DeviceInfo {
         name: DeviceName::Vulkan(index).to_string(),
-        description: format!("{name} ({driver})"),
-        memory_bytes: Bytes::new(memory_bytes.unwrap_or(0)),
+        description: description(adapter),
+        memory_bytes: Bytes::new(adapter.memory_bytes.unwrap_or(0)),
     };
-    adapters().into_iter().enumerate().map(named).collect()
+    adapters().iter().enumerate().map(named).collect()
+}
+
+fn description(Adapter { name, driver, .. }: &Adapter) -> String {
+    format!("{name} ({driver})")
 }
 
 /// Opens the GPU of this index.
@@ -37,9 +41,9 @@ pub(super) fn open(device: DeviceName, index: usize) -> Result<Device, OpenDevic
 
 /// The loader and what drivers show.
 pub(super) fn found() -> Vulkan {
-    let gpus = adapters().into_iter().map(|Adapter { name, driver, kind, .. }| VulkanGpu {
-        description: format!("{name} ({driver})"),
-        is_processor: kind == AdapterKind::Processor,
+    let gpus = adapters().iter().map(|adapter| VulkanGpu {
+        description: description(adapter),
+        is_processor: adapter.kind == AdapterKind::Processor,
     });
     // Metal needs no loader.
     let loader = if cfg!(target_os = "macos") { Ok(()) } else { loader() };

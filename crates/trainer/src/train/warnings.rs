@@ -87,9 +87,7 @@ fn uneven_shares(session: &Session) -> Option<String> {
 /// All replicas wait for the slowest in each step.
 fn unlike_devices(session: &Session) -> Option<String> {
     let devices = session.devices_here();
-    let is_cpu = |device: &DeviceName| *device == DeviceName::Cpu;
-    let is_mixed = devices.iter().any(is_cpu) && !devices.iter().all(is_cpu);
-    (is_mixed && session.config.device.sharing.is_of_replicas()).then(|| {
+    (DeviceName::are_mixed(devices) && session.config.device.sharing.is_of_replicas()).then(|| {
         format!(
             "the CPU and GPUs (`{}`) have equal shares of each batch, so every step waits for the slowest",
             session.device_names()

@@ -28,6 +28,7 @@ use std::{
 
 use cell::Outcome;
 use grid::Cell;
+use profile::COMPARED;
 
 use super::Simulation;
 use crate::{
@@ -36,18 +37,7 @@ use crate::{
     plan_accuracy::Summary,
 };
 
-const ROWS: [&str; 10] = [
-    "model",
-    "card",
-    "training",
-    ">batch",
-    ">reserved, planned",
-    ">reserved",
-    ">error",
-    ">in use, planned",
-    ">in use",
-    ">error",
-];
+const LABELS: [&str; 4] = ["model", "card", "training", ">batch"];
 
 const GROUPS: [&str; 10] = [
     "trainings",
@@ -77,7 +67,7 @@ pub(super) fn run(simulation: &Simulation, arguments: &[String]) -> Ended {
         only.split_whitespace().all(|word| label.contains(word))
     };
     let cells: Vec<Cell> = grid::all().into_iter().filter(is_asked).collect();
-    let rows = Mutex::new(Measured::begin("gpu pages", is_saved, &ROWS));
+    let rows = Mutex::new(Measured::begin("gpu pages", is_saved, &[&LABELS[..], &COMPARED].concat()));
     let found = in_parallel(simulation, &cells, jobs, &rows);
     rows.into_inner().unwrap_or_else(PoisonError::into_inner).end("gpu-pages")?;
     println!();

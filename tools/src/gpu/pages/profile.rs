@@ -63,6 +63,10 @@ pub(crate) struct Compared {
     pub(crate) found: u64,
 }
 
+/// The titles of [`Compared::cells`] of reserved bytes and of bytes in use.
+pub(crate) const COMPARED: [&str; 6] =
+    [">reserved, planned", ">reserved", ">error", ">in use, planned", ">in use", ">error"];
+
 impl Compared {
     /// The error of the prediction, as a share of the truth.
     pub(crate) fn error(self) -> f64 {

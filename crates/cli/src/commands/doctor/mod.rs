@@ -8,7 +8,7 @@ use clap::Args;
 use console::style;
 use oomph_config::DeviceName;
 use oomph_doctor::{
-    Check, CheckState, HAS_CUDA, HAS_VULKAN,
+    Check, CheckState, GPU_BACKEND, HAS_CUDA, HAS_VULKAN,
     health::{self, Hardware},
 };
 use oomph_memory::processes::Procfs;
@@ -62,61 +62,63 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, CliError> {
 }
 
 fn checks(devices: &[DeviceName]) -> Vec<Check> {
-    let procfs = Procfs::system();
-    let hardware = Hardware::find(&procfs);
-    let GpuNeeds { needed, several } = GpuNeeds::of(devices, &hardware);
+    let survey = Survey::find(devices);
+    let Survey { procfs, needs_gpu, has_several, .. } = &survey;
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut checks = vec![
         build(),
-        health::processor(&procfs, cores),
-        health::host_memory(&procfs),
-        health::shared_memory(if several { 2 } else { 1 }),
+        health::processor(procfs, cores),
+        health::host_memory(procfs),
+        health::shared_memory(if *has_several { 2 } else { 1 }),
     ];
-    checks.extend(health::limits(&procfs, cores, needed));
+    checks.extend(health::limits(procfs, cores, *needs_gpu));
     checks.push(health::disk(&env::current_dir().unwrap_or_else(|_| Path::new(".").to_owned())));
     checks.push(health::cache(&cache_dir()));
-    checks.extend(gpu_checks(devices));
+    checks.extend(survey.gpu_checks(devices));
     checks.extend(devices.iter().map(|device| trial(*device)));
     checks
 }
 
 /// The checks of GPUs, their drivers and libraries. No device is opened.
 pub(crate) fn gpu_checks(devices: &[DeviceName]) -> Vec<Check> {
-    if HAS_VULKAN {
-        return of_vulkan(devices.iter().any(|device| matches!(device, DeviceName::Vulkan(_))));
-    }
-    let procfs = Procfs::system();
-    let hardware = Hardware::find(&procfs);
-    let GpuNeeds { needed, several } = GpuNeeds::of(devices, &hardware);
-    gpus(&procfs, &hardware, needed, several)
+    Survey::find(devices).gpu_checks(devices)
 }
 
-/// What this machine is asked to do with NVIDIA GPUs.
-struct GpuNeeds {
-    /// Whether training on one must work.
-    needed: bool,
+/// What this machine has, and what it is asked to do with NVIDIA GPUs.
+struct Survey {
+    procfs: Procfs,
+    hardware: Hardware,
+    /// Whether training on an NVIDIA GPU must work.
+    needs_gpu: bool,
     /// Whether more than one may train together.
-    several: bool,
+    has_several: bool,
 }
 
-impl GpuNeeds {
-    fn of(devices: &[DeviceName], hardware: &Hardware) -> Self {
+impl Survey {
+    fn find(devices: &[DeviceName]) -> Self {
+        let procfs = Procfs::system();
+        let hardware = Hardware::find(&procfs);
         let asked = devices.iter().filter(|device| matches!(device, DeviceName::Cuda(_))).count();
         Self {
             // GPU checks are required if this process has a GPU that the build can use.
-            needed: asked > 0 || (HAS_CUDA && !hardware.nodes.is_empty()),
-            several: asked.max(hardware.count()) > 1,
+            needs_gpu: asked > 0 || (HAS_CUDA && !hardware.nodes.is_empty()),
+            has_several: asked.max(hardware.count()) > 1,
+            procfs,
+            hardware,
         }
+    }
+
+    fn gpu_checks(&self, devices: &[DeviceName]) -> Vec<Check> {
+        if HAS_VULKAN {
+            return of_vulkan(devices.iter().any(|device| matches!(device, DeviceName::Vulkan(_))));
+        }
+        gpus(&self.procfs, &self.hardware, self.needs_gpu, self.has_several)
     }
 }
 
 /// The version and the features of this build.
 fn build() -> Check {
-    let backend = match (HAS_CUDA, HAS_VULKAN) {
-        (true, _) => "with CUDA",
-        (_, true) => "with Vulkan",
-        _ => "for the CPU only",
-    };
+    let backend = GPU_BACKEND.map_or_else(|| "for the CPU only".to_owned(), |name| format!("with {name}"));
     let finding = format!("oomph {}, {backend}", env!("CARGO_PKG_VERSION"));
     if oomph_memory::is_installed() {
         return Check::ok("build", format!("{finding}, with the memory meter"));

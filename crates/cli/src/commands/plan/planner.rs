@@ -70,10 +70,7 @@ impl Planner {
         };
         let reason = self.reserve.as_ref().map(|reason| format!(" ({reason}, less a reserve)"));
         let reason = reason.unwrap_or_default();
-        let rules = match self.backend.is_verified() {
-            true => String::new(),
-            false => format!(" · {} plan unverified", self.backend.name()),
-        };
+        let rules = self.backend.caveat().map(|caveat| format!(" · {caveat}")).unwrap_or_default();
         match session.config.device.sharing.name().filter(|_| count > 1) {
             Some(strategy) => format!("{strategy} over {count} devices{with}{reason}{rules}"),
             None => format!("on {}{with}{reason}{rules}", self.names[0]),

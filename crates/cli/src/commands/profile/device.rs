@@ -40,12 +40,13 @@ pub(super) struct DeviceFindings<'a> {
 
 impl<'a> DeviceFindings<'a> {
     pub(super) fn new(session: &'a Session, found: &'a DeviceProfile) -> Self {
+        let backend = backend(session);
         Self {
             model: session.architecture.name(),
             batch: session.config.train.batch,
             device: session.config.device.devices[0].to_string(),
-            backend: backend(session),
-            rules_verified: backend(session).is_verified(),
+            backend,
+            rules_verified: backend.is_verified(),
             planned_peak_bytes: found.planned.peak().categories.total(),
             planned_reserved_bytes: found.planned.reserved_peak(),
             highest_in_use_bytes: found.highest_in_use_bytes(),
@@ -58,10 +59,7 @@ impl<'a> DeviceFindings<'a> {
     }
 
     pub(super) fn report(&self) -> String {
-        let unverified = match self.rules_verified {
-            true => String::new(),
-            false => format!(" ({} plan unverified)", self.backend.name()),
-        };
+        let unverified = self.backend.caveat().map(|caveat| format!(" ({caveat})")).unwrap_or_default();
         let head = pairs([
             ("model", Some(format!("{}, batch {}", self.model, self.batch))),
             ("device", Some(self.device.clone())),

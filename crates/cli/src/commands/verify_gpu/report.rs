@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use oomph_doctor::{HAS_CUDA, HAS_VULKAN};
+use oomph_doctor::GPU_BACKEND;
 use serde::Serialize;
 
 use super::{
@@ -27,7 +27,7 @@ pub(super) struct Report {
     format: u32,
     version: &'static str,
     /// The GPU backend of the build.
-    backend: Option<&'static str>,
+    backend: Option<String>,
     device: String,
     quick: bool,
     /// Whether a signal ended the checks early.
@@ -50,11 +50,7 @@ impl Report {
         Self {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
-            backend: match (HAS_CUDA, HAS_VULKAN) {
-                (true, _) => Some("cuda"),
-                (_, true) => Some("vulkan"),
-                _ => None,
-            },
+            backend: GPU_BACKEND.map(str::to_lowercase),
             device: arguments.device().to_string(),
             quick: arguments.quick,
             interrupted,
