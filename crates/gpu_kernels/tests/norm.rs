@@ -13,8 +13,8 @@ use common::{
 use oomph_gpu_kernels::{
     GpuTensor,
     norm::{
-        Addend, Affine, NormInput, NormSums, input_gradient, moments, normalise, normalise_backward,
-        rectify_backward, sums,
+        Addend, Affine, Moments, NormInput, NormSums, StatisticsStep, input_gradient, moments, normalise,
+        normalise_backward, rectify_backward, statistics, sums,
     },
 };
 
@@ -89,6 +89,33 @@ impl Norm {
 
     fn input(&self, input: GpuTensor, rectified: bool) -> NormInput<oomph_gpu_kernels::GpuRuntime> {
         NormInput { input, affine: self.affine(), inverse: vector(&self.inverse), rectified }
+    }
+}
+
+#[test]
+fn running_statistics_move_towards_those_of_a_batch() {
+    if !has_driver() {
+        return;
+    }
+    for channels in [1, 3, 64, 1000] {
+        let of = |seed, shift: f64| -> Vec<f64> {
+            rounded(&noise(channels, seed), DType::F32).iter().map(|value| value + shift).collect()
+        };
+        let [mean, variance, running_mean, running_variance] =
+            [of(1, 0.0), of(2, 2.0), of(3, 0.0), of(4, 2.0)];
+        let step = StatisticsStep { kept: 0.75, shares: [0.25, 0.3125], epsilon: 0.5 };
+        let [mean_of, variance_of] = [[&mean, &running_mean], [&variance, &running_variance]];
+        let moved = |[batch, running]: [&Vec<f64>; 2], share: f64| -> Vec<f64> {
+            batch.iter().zip(running).map(|(batch, running)| 0.75 * running + share * batch).collect()
+        };
+        let inverse: Vec<f64> = variance.iter().map(|variance| (variance + 0.5).sqrt().recip()).collect();
+        let pair =
+            |mean: &[f64], variance: &[f64]| Moments { mean: vector(mean), variance: vector(variance) };
+        let found = statistics(pair(&mean, &variance), pair(&running_mean, &running_variance), step);
+        assert_close(found.inverse, &inverse, DType::F32, &format!("inverse of {channels}"));
+        assert_close(found.running.mean, &moved(mean_of, 0.25), DType::F32, &format!("mean of {channels}"));
+        let variance = moved(variance_of, 0.3125);
+        assert_close(found.running.variance, &variance, DType::F32, &format!("variance of {channels}"));
     }
 }
 

@@ -13,6 +13,7 @@ mod channel_parts;
 mod channels_last;
 mod moments;
 mod rectify;
+mod statistics;
 mod values;
 
 pub use affine::Affine;
@@ -20,4 +21,5 @@ pub use apply::normalise;
 pub use backward::{input_gradient, normalise_backward, sums};
 pub use moments::moments;
 pub use rectify::rectify_backward;
+pub use statistics::{Statistics, StatisticsStep, statistics};
 pub use values::{Addend, Moments, NormGradients, NormInput, NormSums};

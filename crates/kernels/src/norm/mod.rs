@@ -7,6 +7,7 @@ mod channel_rows;
 mod moments;
 mod on_gpu;
 mod shared_statistics;
+mod statistics;
 
 use burn::tensor::Tensor;
 use burn_backend::DType;
@@ -26,6 +27,7 @@ use channel_rows::{Affine, ChannelRows, over_rows, rows_of};
 
 pub use moments::moments;
 pub use shared_statistics::{Peers, SharedStatistics};
+pub use statistics::{Statistics, StatisticsStep, running_statistics, statistics};
 
 /// A normalisation with its statistics: y ↦ (y − mean) · scale + shift, with scale = weight · inverse.
 #[derive(Clone, Debug)]

@@ -4,12 +4,37 @@ use burn::tensor::Tensor;
 use burn_backend::DType;
 use oomph_gpu_kernels::channel_partial_sums;
 
-use super::{Addend, Norm, NormGradients};
+use super::{Addend, Norm, NormGradients, Statistics, StatisticsStep};
 use crate::{
     any_tensor::ranked,
     custom_op::CustomOp,
     gpu::{self, on_gpu},
 };
+
+/// The running statistics after a step, and the inverse deviation of a batch.
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]
+pub(super) fn statistics(
+    moments: &[Tensor<1>; 2],
+    running: [Tensor<1>; 2],
+    step: StatisticsStep,
+) -> Statistics {
+    let of_channels = (moments[0].dims().to_vec(), DType::F32);
+    let inputs = moments.iter().cloned().chain(running).map(Into::into).collect();
+    let operation = CustomOp { name: "norm_statistics", inputs, outputs: vec![of_channels; 3], in_place: 0 };
+    let [inverse, mean, variance] = gpu::outputs(on_gpu!(operation, [], |inputs| {
+        use oomph_gpu_kernels::norm::{Moments, StatisticsStep, statistics};
+        let [mean, variance, running_mean, running_variance] = gpu::listed(inputs);
+        let step = StatisticsStep {
+            kept: step.kept as f32,
+            shares: step.shares.map(|share| share as f32),
+            epsilon: step.epsilon as f32,
+        };
+        let running = Moments { mean: running_mean, variance: running_variance };
+        let made = statistics(Moments { mean, variance }, running, step);
+        vec![made.inverse, made.running.mean, made.running.variance]
+    }));
+    Statistics { inverse: ranked(inverse), running: [ranked(mean), ranked(variance)] }
+}
 
 /// The normalised input plus the addend, in the format `dtype`; rectified if `rectify`.
 #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "only the GPU's kernel reads it"))]

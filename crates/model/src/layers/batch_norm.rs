@@ -3,7 +3,7 @@ use burn::{
     tensor::Tensor,
 };
 use oomph_core::Mode;
-use oomph_kernels::norm::{self, Norm, SharedStatistics};
+use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsStep};
 
 use super::normed::Normed;
 use crate::{Init, LayerKind, ModelError, Pass, autodiff};
@@ -91,7 +91,7 @@ impl BatchNorm {
     fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Result<Normed, ModelError> {
         let policy = pass.policy();
         let mut shared = None;
-        let [mean, variance] = match pass.mode() {
+        let (mean, inverse) = match pass.mode() {
             Mode::Train => {
                 let mut moments = norm::moments(&autodiff::inner(input.clone()), policy.kernels);
                 let mut count = count as f64;
@@ -101,17 +101,20 @@ impl BatchNorm {
                     shared = Some(of_all);
                 }
                 pass.expect_shape(count > 1.0, "more than one value a channel in training", &input.dims())?;
-                let [mean, variance] = &moments;
-                self.update_running(mean, variance, count, pass);
-                moments
+                let Statistics { inverse, running } =
+                    norm::statistics(&moments, self.running(), self.step(count), policy.kernels);
+                self.update_running(running, pass);
+                let [mean, _] = moments;
+                (mean, inverse)
             }
             Mode::Eval => {
-                [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val()))
+                let [mean, variance] = self.running();
+                (mean, variance.add_scalar(self.epsilon).sqrt().recip())
             }
         };
         let norm = Norm {
             mean,
-            inverse: variance.add_scalar(self.epsilon).sqrt().recip(),
+            inverse,
             weight: autodiff::inner(self.weight.val()),
             shift: autodiff::inner(self.bias.val()),
             shared,
@@ -130,8 +133,11 @@ impl BatchNorm {
                 let mean = flat.clone().mean_dim(2).mean_dim(0);
                 let centered = flat - mean.clone();
                 let variance = centered.clone().square().mean_dim(2).mean_dim(0);
-                let vector = |moment: &Tensor<3>| moment.clone().detach().reshape([channels]);
-                self.update_running(&vector(&mean), &vector(&variance), count as f64, pass);
+                let vector =
+                    |moment: &Tensor<3>| autodiff::inner(moment.clone().detach().reshape([channels]));
+                let moments = [vector(&mean), vector(&variance)];
+                let running = norm::running_statistics(&moments, self.running(), self.step(count as f64));
+                self.update_running(running, pass);
                 (centered, variance)
             }
             Mode::Eval => {
@@ -145,13 +151,23 @@ impl BatchNorm {
         Normed::made(policy.narrow(output.reshape(dims)))
     }
 
-    fn update_running(&self, mean: &Tensor<1>, variance: &Tensor<1>, count: f64, pass: &mut Pass) {
+    /// How the statistics of a batch with `count` values a channel enter the running ones.
+    fn step(&self, count: f64) -> StatisticsStep {
         let unbiased = count / (count - 1.0);
-        let moved = |running: &Param<Tensor<1>>, batch: &Tensor<1>, factor: f64| {
-            let [running, batch] = [running.val(), batch.clone()].map(autodiff::inner);
-            running.mul_scalar(1.0 - self.momentum) + batch.mul_scalar(self.momentum * factor)
-        };
-        pass.update(&self.running_mean, moved(&self.running_mean, mean, 1.0));
-        pass.update(&self.running_var, moved(&self.running_var, variance, unbiased));
+        StatisticsStep {
+            kept: 1.0 - self.momentum,
+            shares: [self.momentum, self.momentum * unbiased],
+            epsilon: self.epsilon,
+        }
+    }
+
+    /// The running mean and variance, off the autodiff graph.
+    fn running(&self) -> [Tensor<1>; 2] {
+        [&self.running_mean, &self.running_var].map(|running| autodiff::inner(running.val()))
+    }
+
+    fn update_running(&self, [mean, variance]: [Tensor<1>; 2], pass: &mut Pass) {
+        pass.update(&self.running_mean, mean);
+        pass.update(&self.running_var, variance);
     }
 }
