@@ -15,7 +15,7 @@ use cubecl::{
 };
 use lstm_reference::{Backward, Case, Forward, Noise, rounded};
 use oomph_gpu_kernels::{
-    GpuRuntime, GpuTensor,
+    GpuRuntime,
     lstm::{LstmEnd, LstmOutputs, LstmStart, lstm_backward, lstm_forward, lstm_input_backward},
 };
 

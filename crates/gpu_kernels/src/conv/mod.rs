@@ -7,15 +7,19 @@
 
 mod correlate;
 mod spread;
+mod turn;
 
-use burn_backend::{Shape, ops::ConvOptions};
+use burn_backend::{DType, Shape, ops::ConvOptions};
 use burn_cubecl::kernel::conv::{ConvStrategy, conv_data_backward, conv_forward};
+use cubecl::ir::{ElemType, FloatKind};
 
 use crate::{
     image::ImageOrder,
+    launch::element,
     tensor::{GpuTensor, sizes},
 };
 use spread::spread;
+use turn::turned;
 
 pub use correlate::conv2d_weight_backward;
 
@@ -30,10 +34,26 @@ fn channels_last(image: GpuTensor) -> GpuTensor {
 /// # Panics
 /// Panics if the formats differ, or the kernel is larger than the padded image.
 pub fn conv2d(input: GpuTensor, weight: GpuTensor, options: ConvOptions<2>) -> GpuTensor {
-    let run = |input, strategy| conv_forward(input, weight.clone(), None, options.clone(), strategy);
-    // The implicit product needs tensor cores for the format; the direct convolution takes everything.
-    run(input.clone(), ConvStrategy::ImplicitGemm)
-        .or_else(|_| run(without_padding(input), ConvStrategy::Direct))
+    if !has_tensor_cores(&input) {
+        return directly(input, weight, options);
+    }
+    // Shapes that the implicit product refuses.
+    conv_forward(input.clone(), weight.clone(), None, options.clone(), ConvStrategy::ImplicitGemm)
+        .unwrap_or_else(|_| directly(input, weight, options))
+}
+
+/// Whether the card has tensor cores for the image's format. Factors of 32 bits become TF32 there.
+fn has_tensor_cores(image: &GpuTensor) -> bool {
+    let factor = match image.dtype {
+        DType::F32 => ElemType::Float(FloatKind::TF32),
+        _ => element(image),
+    };
+    let products = &image.client.properties().features.matmul.cmma;
+    products.iter().any(|product| product.a_type == factor.into())
+}
+
+fn directly(input: GpuTensor, weight: GpuTensor, options: ConvOptions<2>) -> GpuTensor {
+    conv_forward(without_padding(input), weight, None, options, ConvStrategy::Direct)
         .expect("the direct convolution takes every shape and format")
 }
 
@@ -68,19 +88,42 @@ pub fn conv2d_input_backward(
     back_to_input(gradient, weight, input, &of_stride_one(&options))
 }
 
+/// The gradient of the input of a convolution with stride 1.
 fn back_to_input(
     gradient: GpuTensor,
     weight: GpuTensor,
     input: [usize; 4],
     options: &ConvOptions<2>,
 ) -> GpuTensor {
-    let run = |strategy| {
-        conv_data_backward(gradient.clone(), weight.clone(), Shape::from(input), options.clone(), strategy)
-    };
-    // The implicit product needs tensor cores for the format; the direct convolution takes everything.
-    run(ConvStrategy::ImplicitGemm)
-        .or_else(|_| run(ConvStrategy::Direct))
-        .expect("the direct convolution takes every shape and format")
+    if has_tensor_cores(&gradient) {
+        let input = Shape::from(input);
+        let implicit = ConvStrategy::ImplicitGemm;
+        if let Ok(made) =
+            conv_data_backward(gradient.clone(), weight.clone(), input, options.clone(), implicit)
+        {
+            return made;
+        }
+    }
+    directly_to_input(gradient, weight, input, options)
+}
+
+/// The same as a direct convolution of the gradient by the turned weight. CubeCL's own writes channels-first.
+fn directly_to_input(
+    gradient: GpuTensor,
+    weight: GpuTensor,
+    input: [usize; 4],
+    options: &ConvOptions<2>,
+) -> GpuTensor {
+    let [_, _, kernel, _] = sizes(&weight);
+    match options.padding.map(|padding| (kernel - 1).checked_sub(padding)) {
+        [Some(above), Some(left)] => {
+            let options = ConvOptions { padding: [above, left], ..options.clone() };
+            directly(gradient, turned(weight), options)
+        }
+        // The input is padded by more than the kernel reaches.
+        _ => conv_data_backward(gradient, weight, Shape::from(input), options.clone(), ConvStrategy::Direct)
+            .expect("the direct convolution takes every shape and format"),
+    }
 }
 
 fn of_stride_one(options: &ConvOptions<2>) -> ConvOptions<2> {
