@@ -69,13 +69,13 @@ pub(crate) const MODELS: [Model; 4] = [
     },
 ];
 
-/// Cards of 8, 16, 24 and 80 GiB, all with tensor cores for TF32 and bf16: without TF32, as on a T4, convolutions of 32 bits
-/// allocate in a way that no plan knows yet.
-pub(crate) const CARDS: [Card; 4] = [
+/// Cards of 8, 16, 24 and 80 GiB, and a T4: its tensor cores have no TF32 and no bf16, so other kernels compute there.
+pub(crate) const CARDS: [Card; 5] = [
     Card { name: "8 GiB, sm_86", model: "RTX 3060", memory: Some(Bytes::mib(8 << 10)), scale: 1.0 },
     Card { name: "16 GiB, sm_89", model: "RTX 4090", memory: Some(Bytes::mib(16 << 10)), scale: 1.9 },
     Card { name: "RTX 4090", model: "RTX 4090", memory: None, scale: 2.9 },
     Card { name: "A100 80GB", model: "A100 80GB", memory: None, scale: 9.0 },
+    Card { name: "T4", model: "T4", memory: None, scale: 1.7 },
 ];
 
 const LEVERS: [Lever; 4] = [
@@ -91,6 +91,9 @@ pub(super) fn all() -> Vec<Cell> {
     for model in &MODELS {
         for card in &CARDS {
             for (lever, batch) in LEVERS.iter().zip(model.batches) {
+                if card.model == "T4" && lever.name == "bf16" {
+                    continue;
+                }
                 let batch = (batch as f64 * card.scale) as usize / lever.parts * lever.parts;
                 cells.push(Cell { model, card, lever, batch });
             }
