@@ -4,6 +4,7 @@ mod children;
 mod compare;
 mod doctor;
 mod evaluate;
+mod files;
 mod find_batch;
 mod find_batch_devices;
 mod help;

@@ -6,6 +6,7 @@
 //! - [`ExecutionPoint`]: the phase and scope a thread is in; [`scope`] names a part of a model in every report.
 //! - [`Account`]: the account of an allocation, host or device; [`charge`] sets it.
 //! - [`on_device`]: chooses the CPU device that a thread works for.
+//! - [`files`]: files that are complete or absent, and never in the place of something else.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -21,11 +22,12 @@
 //! # Ok::<(), oomph_core::ParseBytesError>(())
 //! ```
 //!
-//! It knows nothing of Burn, files or configuration.
+//! It knows nothing of Burn or configuration.
 
 mod account;
 mod bytes;
 mod execution_point;
+pub mod files;
 mod generator;
 mod sample;
 

@@ -6,12 +6,14 @@ use std::{
     path::Path,
 };
 
+use oomph_core::files::create_fresh;
+
 use super::StateError;
 
-/// Writes a new file and flushes it to the disk.
+/// Writes a new file and flushes it to the disk. A link that has its name is removed and not followed.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let write = || {
-        let mut file = File::create(path)?;
+        let mut file = create_fresh(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
@@ -28,16 +30,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.tmp"));
     write_durably(&beside, bytes)?;
-    rename_durably(&beside, path)
-}
-
-/// Gives a file that was written beside its name that name, on the disk too.
-pub(crate) fn rename_durably(beside: &Path, path: &Path) -> Result<(), StateError> {
-    let rename = || {
-        File::open(beside)?.sync_all()?;
-        fs::rename(beside, path)
-    };
-    rename().map_err(StateError::io("write", path))?;
+    fs::rename(&beside, path).map_err(StateError::io("write", path))?;
     let folder =
         path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     folder.map_or(Ok(()), sync_directory)

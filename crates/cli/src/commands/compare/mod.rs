@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     check_alone(&base)?;
     registry.read(&base)?;
     arguments.check_optimizers(&base)?;
-    arguments.check_page()?;
+    arguments.overwrite.check(&arguments.html)?;
     let combinations = combinations(arguments, &base, registry);
     let (mut rows, stopped) = if arguments.plan_only {
         (combinations.into_iter().map(|combination| planned(combination, registry)).collect(), None)
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     arguments.sort.apply(&mut rows);
     let report = Report::new(arguments, &base, rows);
     if let Some(path) = &arguments.html {
-        output::write_file(path, |file| export::chart(&page(&report), file))?;
+        output::write_file(path, arguments.overwrite.existing(), |file| export::chart(&page(&report), file))?;
     }
     if arguments.json {
         output::print_json(&report.json())?;
