@@ -14,18 +14,16 @@ use oomph_timeline::{
 };
 use serde::Serialize;
 
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, stream};
 
 /// Writes a text to stdout and flushes it.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(CliError::Output)
+    stream::print(text).map_err(CliError::Output)
 }
 
 /// Writes a value to stdout as one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
-    let line = serde_json::to_string(value).map_err(|error| CliError::Output(error.into()))?;
-    print(&(line + "\n"))
+    stream::print_json(value).map_err(CliError::Output)
 }
 
 /// Writes a result to stdout: with `json` the value, else the text.
@@ -110,12 +108,7 @@ pub(crate) fn write_timeline(
         write_file(path, existing, |out| export::html(&Page::new(timeline), out))?;
     }
     if let Some(path) = svg {
-        write_svg(timeline, path, existing)?;
+        write_file(path, existing, |out| export::svg(timeline, out))?;
     }
     Ok([html, svg].into_iter().flatten().map(Path::to_owned).collect())
-}
-
-/// Writes a timeline as an SVG picture.
-pub(crate) fn write_svg(timeline: &Timeline, path: &Path, existing: Existing) -> Result<(), CliError> {
-    write_file(path, existing, |out| export::svg(timeline, out))
 }

@@ -25,7 +25,7 @@ pub enum WriteError {
     #[error("the file exists")]
     Exists,
     /// A link, device, pipe, socket or directory has the name. Nothing replaces it.
-    #[error("it is {}", .0)]
+    #[error("it is {0}")]
     NotAFile(&'static str),
     /// The system refuses.
     #[error(transparent)]

@@ -7,6 +7,7 @@
 //! - [`Account`]: the account of an allocation, host or device; [`charge`] sets it.
 //! - [`on_device`]: chooses the CPU device that a thread works for.
 //! - [`files`]: files that are complete or absent, and never in the place of something else.
+//! - [`printable()`]: a text from outside as a terminal may show it.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -29,6 +30,7 @@ mod bytes;
 mod execution_point;
 pub mod files;
 mod generator;
+mod printable;
 mod sample;
 
 pub use account::{
@@ -41,4 +43,5 @@ pub use execution_point::{
     shared_point_of, watch_points,
 };
 pub use generator::{Generator, Key, StreamPosition};
+pub use printable::{is_unprintable, printable, printable_lines};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

@@ -59,7 +59,7 @@ pub fn export(
     charge(Account::Host, || {
         let source = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
         let steps = checkpoint.progress().step;
-        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, (path, existing))
+        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path, existing)
     })
 }
 
@@ -77,7 +77,7 @@ pub fn export_weights(
     charge(Account::Host, || {
         let source = SourceRecord::of(session.source.as_ref());
         let record = model_record(&model)?;
-        let exported = write(&session.architecture, &record, 0, Some(&source), layout, (path, existing))?;
+        let exported = write(&session.architecture, &record, 0, Some(&source), layout, path, existing)?;
         Ok((exported, weights.notices))
     })
 }
@@ -90,7 +90,8 @@ fn write(
     steps: usize,
     source: Option<&SourceRecord>,
     layout: WeightLayout,
-    (path, existing): (&Path, Existing),
+    path: &Path,
+    existing: Existing,
 ) -> Result<Exported, StateError> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut tensors: BTreeMap<String, WeightTensor<'_>> = BTreeMap::new();

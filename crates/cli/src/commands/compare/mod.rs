@@ -7,6 +7,7 @@ mod report;
 mod row;
 
 use oomph_config::{Config, DeviceName};
+use oomph_core::printable;
 use oomph_timeline::export;
 use oomph_trainer::{
     Registry,
@@ -86,7 +87,7 @@ impl CompareArguments {
         let Some(error) = &row.error else { return };
         notices.warning(format!("{}: {error}", label(self, &row.values)));
         if let Some(hint) = &row.hint {
-            notices.line(format!("         {hint}"));
+            notices.line(format!("         {}", printable(hint)));
         }
     }
 }

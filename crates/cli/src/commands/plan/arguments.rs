@@ -46,18 +46,13 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
     #[command(flatten)]
-    overwrite: OverwriteArguments,
+    pub(super) overwrite: OverwriteArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl PlanArguments {
-    /// Refuses files that cannot be written, before seconds of planning.
-    pub(super) fn check_files(&self) -> Result<(), CliError> {
-        self.overwrite.check(self.html.iter().chain(&self.svg))
-    }
-
     /// Writes a timeline to the named files and returns their paths.
     pub(super) fn write(&self, timeline: &Timeline) -> Result<Vec<PathBuf>, CliError> {
         let files = [self.html.as_deref(), self.svg.as_deref()];

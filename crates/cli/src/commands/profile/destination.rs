@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::findings::largest;
 use crate::{
     error::CliError,
-    output::{check_file, write_file, write_svg},
+    output::{check_file, write_file},
 };
 
 /// Where a profile is written.
@@ -71,7 +71,9 @@ impl Destination {
         let directory = match self {
             Self::Named { html, svg } => {
                 html.iter().try_for_each(|path| write_page(profile, path, existing))?;
-                svg.iter().try_for_each(|path| write_svg(&largest(profile).measured, path, existing))?;
+                let timeline = &largest(profile).measured;
+                svg.iter()
+                    .try_for_each(|path| write_file(path, existing, |out| export::svg(timeline, out)))?;
                 return Ok(Files { timeline: html.clone(), svg: svg.clone(), ..Files::default() });
             }
             Self::Next(name) => next(name)?,
