@@ -47,3 +47,20 @@ pub(crate) fn replace_link(link: &Path, target: &str) -> Result<(), StateError> 
     fs::rename(&beside, link).map_err(StateError::io("write", link))?;
     link.parent().map_or(Ok(()), sync_directory)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("theirs"), "theirs").unwrap();
+        std::os::unix::fs::symlink(at("theirs"), at(".config.toml.tmp")).unwrap();
+        write_file(&at("config.toml"), b"ours").unwrap();
+        assert_eq!(fs::read(at("theirs")).unwrap(), b"theirs");
+        assert_eq!(fs::read(at("config.toml")).unwrap(), b"ours");
+        assert!(!at("config.toml").is_symlink());
+    }
+}
