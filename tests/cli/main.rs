@@ -3,10 +3,13 @@
 mod children;
 mod compare;
 mod doctor;
+mod escapes;
 mod evaluate;
+mod files;
 mod find_batch;
 mod find_batch_devices;
 mod help;
+mod idle_keys;
 mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;

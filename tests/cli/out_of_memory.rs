@@ -144,6 +144,15 @@ fn a_training_that_may_adapt_ends_as_one_with_enough_memory() {
     }
     assert!(config.contains("batch = 256"), "{config}");
 
+    // The run's own config keeps the setting; another one counts, and the training adapts again.
+    let adapts = |arguments: &[&str]| {
+        let answer = folder.oomph(arguments).success();
+        answer.json_lines().iter().filter(|event| event["event"] == "adapted").count()
+    };
+    assert_eq!(adapts(&["train", "--resume", "run", "--set", "train.steps=13", "--json"]), 0);
+    let named = ["train", "--config", "net.toml", "--resume", "--set", "train.steps=14"];
+    assert_eq!(adapts(&[&named[..], &adapt].concat()), 1);
+
     // After running out of memory, in the first step and in a later one: here an evaluation needs the most.
     for late in
         [&[][..], &["--set", "train.batch=128", "--set", "train.eval_batch=359", "--set", "train.steps=9"]]

@@ -1,12 +1,16 @@
 //! Stopping a training by signals.
 
-use libc::{SIGINT, SIGTERM, SIGUSR1};
+use std::process::Stdio;
+
+use libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 use crate::support::Folder;
 
 #[test]
-fn sigint_and_sigterm_save_and_the_run_can_go_on() {
-    for (signal, code, ended) in [(SIGINT, 130, "interrupted"), (SIGTERM, 143, "terminated")] {
+fn sigint_sigterm_and_sighup_save_and_the_run_can_go_on() {
+    for (signal, code, ended) in
+        [(SIGINT, 130, "interrupted"), (SIGTERM, 143, "terminated"), (SIGHUP, 143, "terminated")]
+    {
         let folder = Folder::new();
         let mut running = folder.start_long();
         running.signal(signal);
@@ -33,6 +37,26 @@ fn sigusr1_saves_and_goes_on() {
     running.wait_for("step");
     running.signal(SIGINT);
     assert_eq!(running.end(), Some(130));
+}
+
+#[test]
+fn a_terminal_that_goes_away_twice_does_not_cut_the_save_short() {
+    let folder = Folder::new();
+    let mut running = folder.start_long();
+    running.signal(SIGHUP);
+    running.signal(SIGHUP);
+    let done = running.wait_for("done");
+    assert!(folder.at(done["checkpoint"].as_str().unwrap()).is_dir());
+}
+
+#[test]
+fn under_nohup_sighup_is_ignored() {
+    let folder = Folder::new();
+    let train = "trap '' HUP; \"$0\" train --config tiny.toml --quiet --set train.steps=300 & kill -HUP $!; sleep 0.1; \
+                 kill -HUP $!; wait $!";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", train, env!("CARGO_BIN_EXE_oomph")]).current_dir(folder.path()).stdin(Stdio::null());
+    assert!(shell.status().expect("a shell").success());
 }
 
 #[test]

@@ -1,9 +1,11 @@
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::{
     malformed::damage,
     photos::truncated,
-    support::{Folder, snapshot, without_numbers},
+    support::{Answer, Folder, snapshot, without_numbers},
 };
 
 /// The names of the fields, in order.
@@ -153,4 +155,74 @@ fn the_log_of_a_run_says_what_ended_it() {
     let last: Value = serde_json::from_str(log.lines().last().expect("a line")).unwrap();
     assert_eq!(last["event"], "error");
     assert!(last["message"].as_str().unwrap().starts_with("the loss of step "), "{last}");
+}
+
+#[test]
+fn the_training_loss_does_not_depend_on_where_a_run_was_stopped() {
+    let [whole, stopped] = [Folder::new(), Folder::new()];
+    let train = |folder: &Folder, steps: &str| {
+        let more = ["--json", "--set", "run.log_every=4", "--set", steps];
+        let given: &[&str] = match folder.at("run").exists() {
+            true => &["train", "--resume", "run"],
+            false => &["train", "--config", "tiny.toml"],
+        };
+        folder.oomph(&[given, &more].concat()).success()
+    };
+    let figures = |answer: &Answer| {
+        let lines = answer.json_lines().into_iter().filter(|line| line["event"] == "step");
+        lines
+            .map(|line| (line["step"].clone(), line["loss"].clone(), line["accuracy"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let expected = train(&whole, "train.steps=7");
+    train(&stopped, "train.steps=2");
+    let middle = train(&stopped, "train.steps=5");
+    let end = train(&stopped, "train.steps=7");
+    let [expected_lines, middle_lines, end_lines] = [&expected, &middle, &end].map(figures);
+    // Steps 4 and 7 of the whole run; step 4 of the middle, which begins after step 2, and step 7 of the end.
+    assert_eq!(expected_lines.len(), 2);
+    assert_eq!((&middle_lines[0], &end_lines[0]), (&expected_lines[0], &expected_lines[1]));
+    assert_eq!(end.last_json()["loss"], expected.last_json()["loss"]);
+}
+
+#[test]
+fn a_number_that_32_bits_round_out_of_its_range_is_refused() {
+    let folder = Folder::new();
+    for (setting, rounded) in [
+        ("optimizer.beta1=0.99999999999", "1"),
+        ("optimizer.beta2=0.99999999999", "1"),
+        ("optimizer.epsilon=1e-50", "0"),
+        ("optimizer.lr=1e39", "inf"),
+    ] {
+        let answer = folder.train(&["--set", "optimizer.name=adam", "--set", setting]);
+        let expected = format!("in 32 bits too, where it is {rounded}");
+        assert_eq!((answer.code, answer.stderr.contains(&expected)), (Some(1), true), "{setting}: {answer}");
+    }
+}
+
+#[test]
+fn where_nothing_is_held_out_the_hint_names_evaluations() {
+    let folder = Folder::new();
+    let rows: String = (0..60u32).map(|row| format!("{}\n", row % 7)).collect();
+    folder.write("rows.csv", format!("a\n{rows}"));
+    folder
+        .write("csv.toml", "[model]\nname = 'lstm'\n[data]\nsource = 'csv'\npath = 'rows.csv'\nsteps = 4\n");
+    let train =
+        ["train", "--config", "csv.toml", "--quiet", "--set", "data.held_out=0", "--set", "train.steps=1"];
+    let refused = folder.oomph(&train);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("set `train.eval_every=never`"), "{refused}");
+    folder.oomph(&[&train[..], &["--set", "train.eval_every=never"]].concat()).success();
+}
+
+#[test]
+fn a_model_whose_parameters_alone_do_not_fit_is_refused_at_once() {
+    let folder = Folder::new();
+    let begun = Instant::now();
+    let answer = folder.train(&["--set", "model.layers=64", "--set", "model.hidden=65536"]);
+    assert_eq!(answer.code, Some(75), "{answer}");
+    assert!(answer.stderr.contains("no setting makes it fit: the parameters alone take 7.9"), "{answer}");
+    assert!(answer.stderr.contains("hint: use a device with at least "), "{answer}");
+    // A search for settings that fit took half a minute; other tests run beside this one.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }

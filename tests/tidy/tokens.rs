@@ -1,6 +1,6 @@
 //! Forbidden calls and keywords. The rules read tokens: macros count, comments and strings do not.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use oomph_tree::RustFile;
 
@@ -12,6 +12,22 @@ const METHODS: [&str; 4] = ["unwrap", "expect", "unwrap_err", "expect_err"];
 const PANICS: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
 /// Macros that print.
 const PRINTS: [&str; 5] = ["println", "print", "eprintln", "eprint", "dbg"];
+
+/// Functions that open the standard streams.
+const STREAMS: [&str; 6] =
+    ["stdout", "stderr", "buffered_stdout", "buffered_stderr", "stdout_raw", "stderr_raw"];
+/// Methods that show a text on a terminal: of progress bars, and of clap's errors.
+const SHOWS: [&str; 7] =
+    ["println", "print", "set_message", "set_prefix", "with_message", "with_prefix", "suspend"];
+/// The files that escape what they write: streams, and bars above them.
+const WRITERS: [&str; 6] = [
+    "crates/terminal/src/stream.rs",
+    "crates/terminal/src/notices.rs",
+    "crates/terminal/src/progress/bars.rs",
+    "crates/terminal/src/progress/download.rs",
+    "crates/terminal/src/progress/probe.rs",
+    "crates/cli/src/commands/monitor/screen.rs",
+];
 
 /// The files that need `unsafe`.
 const UNSAFE: [&str; 8] = [
@@ -32,6 +48,8 @@ const LAUNCHES: &str = "crates/gpu_kernels/src/";
 #[derive(Default)]
 struct Calls {
     methods: Vec<(String, usize)>,
+    /// Functions, called as `name(` or `path::name(`.
+    functions: Vec<(String, usize)>,
     macros: Vec<(String, usize)>,
     /// Lines of the keyword `unsafe`.
     unsafes: Vec<usize>,
@@ -47,6 +65,7 @@ impl Calls {
     fn collect(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let is = |index: usize, punctuation| matches!(tokens.get(index), Some(TokenTree::Punct(found)) if found.as_char() == punctuation);
+        let is_call = |index: usize| matches!(tokens.get(index), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
         for (index, token) in tokens.iter().enumerate() {
             match token {
                 TokenTree::Group(group) => self.collect(group.stream()),
@@ -56,6 +75,8 @@ impl Calls {
                         self.methods.push(call);
                     } else if is(index + 1, '!') {
                         self.macros.push(call);
+                    } else if is_call(index + 1) {
+                        self.functions.push(call);
                     } else if name == "unsafe" {
                         self.unsafes.push(call.1);
                     }
@@ -107,6 +128,42 @@ fn libraries_never_print() {
         file.is_product() && file.path.starts_with("crates/") && !file.path.starts_with("crates/cli/")
     });
     report("libraries never print", libraries.flat_map(|file| prints(&file)).collect());
+}
+
+/// What writes to a terminal without `stream`, whose functions escape what comes from outside.
+fn writes_around_stream(file: &RustFile) -> Vec<Finding> {
+    let Calls { methods, functions, macros, .. } = Calls::of(file);
+    let functions = functions.into_iter().filter(|(name, _)| STREAMS.contains(&name.as_str()));
+    let methods = methods.into_iter().filter(|(name, _)| SHOWS.contains(&name.as_str()));
+    let macros = macros.into_iter().filter(|(name, _)| PRINTS.contains(&name.as_str()));
+    let writes = functions.chain(methods).chain(macros).filter(|(_, line)| !file.is_test(*line));
+    let findings = writes.map(|(name, line)| {
+        let says = format!(
+            "`{name}` writes around `oomph_terminal::stream`, which escapes what comes from outside; call that, or escape by \
+             `printable` and add the file to `WRITERS`"
+        );
+        Finding::new(&file.path, line, says)
+    });
+    findings.collect()
+}
+
+#[test]
+fn every_write_to_a_terminal_is_escaped() {
+    let product = tree::own().rust_files().into_iter().filter(|file| {
+        let is_ours = file.path.starts_with("crates/") || file.path.starts_with("src/");
+        file.is_product() && is_ours && !WRITERS.contains(&&*file.path)
+    });
+    let findings = product.flat_map(|file| writes_around_stream(&file)).collect();
+    report("every write to a terminal is escaped", findings);
+}
+
+#[test]
+fn writes_around_the_stream_are_found() {
+    let found = |text: &str| writes_around_stream(&RustFile::parse("snippet.rs", text)).len();
+    assert_eq!(found("fn f() { let _ = writeln!(io::stderr(), \"{x}\"); }"), 1);
+    assert_eq!(found("fn f() { println!(\"{x}\"); bar.set_message(x); }"), 2);
+    assert_eq!(found("fn f() { Term::buffered_stdout(); answer.print(); }"), 2);
+    assert_eq!(found("fn f() { command.stdout(Stdio::piped()); child.stdout.take(); stream::print(x); }"), 0);
 }
 
 #[test]

@@ -144,6 +144,9 @@ impl PlanError {
                     .into(),
             ),
             Self::TooFew { .. } => Some("raise the batch, or name fewer devices".into()),
+            Self::NoBatches { split: Split::Test, samples: 0, .. } => {
+                Some("hold out a share of the data, or set `train.eval_every=never` to train without evaluations".into())
+            }
             Self::NoBatches { .. } => Some("lower `train.batch`, or set `data.last_batch=keep`".into()),
         }
     }

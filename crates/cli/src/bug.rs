@@ -11,7 +11,7 @@ use oomph_doctor::{Explanation, explain, is_after_a_failure, without_backtrace};
 use oomph_engine::device_failure;
 use oomph_trainer::TrainError;
 
-use crate::{error::CliError, notices};
+use crate::{error::CliError, stream};
 
 /// A panic that no code caught.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -108,7 +108,7 @@ impl Bug {
 
     pub(crate) fn show_backtrace(&self) {
         if let Some(backtrace) = &self.backtrace {
-            notices::write_line(backtrace);
+            stream::write_line(backtrace);
         }
     }
 }

@@ -59,8 +59,10 @@ pub(crate) enum CliError {
     File { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Profile(ProfileError),
-    #[error("`{}` already exists", path.display())]
-    OutputExists { path: PathBuf },
+    #[error("`{}` is {found}; a file was expected, or a new name", path.display())]
+    NotAFile { path: PathBuf, found: &'static str },
+    #[error("`{}` is a file of a checkpoint", path.display())]
+    InCheckpoint { path: PathBuf },
     #[error("`{}` already exists", path.display())]
     FileExists { path: PathBuf },
     #[error(transparent)]
@@ -150,7 +152,7 @@ impl CliError {
                 Some("name one batch with `--batch`, or leave it out to plan the config's batch".into())
             }
             Self::FileExists { .. } => Some("`--force` overwrites it".into()),
-            Self::OutputExists { .. } => Some("remove it, or choose another path".into()),
+            Self::NotAFile { .. } | Self::InCheckpoint { .. } => Some("choose another path".into()),
             Self::UnsupportedInput { takes_text: true, .. } => {
                 Some("`--prompt` gives a language model a text to continue".into())
             }

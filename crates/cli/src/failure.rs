@@ -4,14 +4,11 @@ use std::{error::Error, fmt::Write as _};
 
 use console::style;
 use oomph_advice::out_of_memory::OutOfMemoryReport;
+use oomph_core::printable;
 use oomph_doctor::explain;
 use serde::Serialize;
 
-use crate::{
-    error::CliError,
-    notices::{self, printable},
-    output,
-};
+use crate::{error::CliError, output, stream};
 
 /// Prints an error to stderr, and with `json` also as the last line of stdout.
 pub(crate) fn report(error: &CliError, json: bool) {
@@ -31,9 +28,9 @@ pub(crate) fn report(error: &CliError, json: bool) {
     }
     let hint = error.hint().or_else(|| Some(known?.hint.to_owned()));
     if let Some(hint) = &hint {
-        let _ = write!(text, "\n\n{} {hint}", style("hint:").for_stderr().cyan().bold());
+        let _ = write!(text, "\n\n{} {}", style("hint:").for_stderr().cyan().bold(), printable(hint));
     }
-    notices::write_line(&text);
+    stream::write_line(&text);
     if json {
         // If stdout is closed, stderr has the error already.
         let likely = known.map(|it| it.what);

@@ -30,14 +30,14 @@ mod signals;
 mod verdict;
 
 use std::{
-    io::{self, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
 };
 
 use clap::Parser;
+use console::{colors_enabled, colors_enabled_stderr};
 use oomph_engine::device_failure;
-use oomph_terminal::{echo, notices, numbers, progress, table};
+use oomph_terminal::{echo, notices, numbers, progress, stream, table};
 use oomph_trainer::Registry;
 
 use crate::{arguments::Arguments, error::CliError, exit::Exit};
@@ -51,8 +51,7 @@ pub fn run(registry: Registry) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {
-            // Help and version are such answers too. A closed stream is no error here.
-            ranks::once(|| drop(answer.print()));
+            ranks::once(|| show(&answer));
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
@@ -78,14 +77,27 @@ pub fn run(registry: Registry) -> ExitCode {
     }
 }
 
+/// Shows what is wrong with a command line; help and version are such answers too. It quotes the command line.
+fn show(answer: &clap::Error) {
+    let text = answer.render();
+    let is_styled = if answer.use_stderr() { colors_enabled_stderr() } else { colors_enabled() };
+    let text = if is_styled { text.ansi().to_string() } else { text.to_string() };
+    if answer.use_stderr() {
+        stream::write_line(text.trim_end_matches('\n'));
+    } else {
+        // A closed stream is no error here.
+        let _ = stream::print(&text);
+    }
+}
+
 /// Ends the process after an error.
 ///
 /// After a failure of a GPU, its device thread may still compile kernels in NVIDIA's libraries. Returning from `main`
 /// would run the destructors of these libraries beside it, which crashes.
 fn leave(exit: Exit) -> ExitCode {
     if device_failure::has_happened() {
-        // The error was reported. A closed stream is no error here.
-        _ = io::stdout().flush();
+        // The error was reported.
+        stream::flush();
         signal_hook::low_level::exit(exit as i32);
     }
     exit.into()

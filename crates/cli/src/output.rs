@@ -6,24 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::Args;
+use oomph_core::files::{self, Existing, WriteError};
 use oomph_timeline::{
     Timeline,
     export::{self, Page},
 };
 use serde::Serialize;
 
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, stream};
 
 /// Writes a text to stdout and flushes it.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(CliError::Output)
+    stream::print(text).map_err(CliError::Output)
 }
 
 /// Writes a value to stdout as one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
-    let line = serde_json::to_string(value).map_err(|error| CliError::Output(error.into()))?;
-    print(&(line + "\n"))
+    stream::print_json(value).map_err(CliError::Output)
 }
 
 /// Writes a result to stdout: with `json` the value, else the text.
@@ -45,52 +45,70 @@ pub(crate) fn report_directory(name: &str) -> PathBuf {
     Path::new("out-of-memory").join(name)
 }
 
-/// Refuses to replace an existing file without `force`, and anything but a file at all: writing renames a new file into
-/// place, which would replace a link, a pipe or a device.
-pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), CliError> {
-    let path = path.to_owned();
-    match fs::symlink_metadata(&path) {
-        Ok(there) if !there.is_file() => Err(CliError::OutputExists { path }),
-        Ok(_) if !force => Err(CliError::FileExists { path }),
-        Ok(_) | Err(_) => Ok(()),
+/// What becomes of files that already have the names of new ones.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct OverwriteArguments {
+    /// Overwrite an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+impl OverwriteArguments {
+    pub(crate) fn existing(self) -> Existing {
+        if self.force { Existing::Replace } else { Existing::Keep }
+    }
+
+    /// Refuses files that cannot be written, before minutes of work: [`check_file`], and that their folders exist.
+    pub(crate) fn check<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), CliError> {
+        paths.into_iter().try_for_each(|path| {
+            check_file(path, self.existing())?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let found = folder.map_or(Ok(()), |folder| fs::metadata(folder).map(drop));
+            found.map_err(|source| CliError::File { path: path.clone(), source })
+        })
     }
 }
 
-/// Refuses a file whose folder does not exist, before minutes of work.
-pub(crate) fn check_folder(path: &Path) -> Result<(), CliError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let found = match folder {
-        _ if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Some(folder) => fs::metadata(folder).map(drop),
-        None => Ok(()),
-    };
-    found.map_err(|source| CliError::File { path: path.to_owned(), source })
+/// Refuses a file that exists and stays, a file of a checkpoint, and anything but a file.
+pub(crate) fn check_file(path: &Path, existing: Existing) -> Result<(), CliError> {
+    files::check_target(path, existing).map_err(refused(path))?;
+    // A checkpoint with a replaced file is damaged, since its checksums no longer match.
+    if path.exists() && path.with_file_name("state.json").is_file() {
+        return Err(CliError::InCheckpoint { path: path.to_owned() });
+    }
+    Ok(())
 }
 
-/// Writes a file atomically: after an error there is no file.
+/// Writes a file that the user named: complete or not at all, and only where [`check_file`] allows it.
 pub(crate) fn write_file(
     path: &Path,
+    existing: Existing,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    export::write_file(path, write).map_err(|source| CliError::File { path: path.to_owned(), source })
+    check_file(path, existing)?;
+    files::write_file(path, existing, write).map_err(refused(path))
+}
+
+fn refused(path: &Path) -> impl FnOnce(WriteError) -> CliError {
+    let path = path.to_owned();
+    move |error| match error {
+        WriteError::Exists => CliError::FileExists { path },
+        WriteError::NotAFile(found) => CliError::NotAFile { path, found },
+        WriteError::Io(source) => CliError::File { path, source },
+    }
 }
 
 /// Writes a timeline as the page `html` and as the picture `svg`, each if named. Returns the paths of the files.
 pub(crate) fn write_timeline(
     timeline: &Timeline,
-    html: Option<&Path>,
-    svg: Option<&Path>,
+    [html, svg]: [Option<&Path>; 2],
+    existing: Existing,
 ) -> Result<Vec<PathBuf>, CliError> {
     if let Some(path) = html {
-        write_file(path, |out| export::html(&Page::new(timeline), out))?;
+        write_file(path, existing, |out| export::html(&Page::new(timeline), out))?;
     }
     if let Some(path) = svg {
-        write_svg(timeline, path)?;
+        write_file(path, existing, |out| export::svg(timeline, out))?;
     }
     Ok([html, svg].into_iter().flatten().map(Path::to_owned).collect())
-}
-
-/// Writes a timeline as an SVG picture.
-pub(crate) fn write_svg(timeline: &Timeline, path: &Path) -> Result<(), CliError> {
-    write_file(path, |out| export::svg(timeline, out))
 }

@@ -1,8 +1,8 @@
-use std::thread;
+use std::{fs, thread};
 
 use oomph_trainer::{Stop, StopReason};
 use signal_hook::{
-    consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
     iterator::Signals,
     low_level,
 };
@@ -17,16 +17,31 @@ pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) 
     spawned.map(drop).map_err(CliError::Signals)
 }
 
+/// Whether this process was started with a signal ignored, as `nohup` does with SIGHUP.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
+}
+
 /// Handles the signals of a training from now on.
 ///
-/// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGUSR1 saves a checkpoint,
-/// and SIGUSR2 writes the memory timeline; the training continues.
+/// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGHUP stops it too, unless
+/// `nohup` ignores it: its terminal went away. SIGUSR1 saves a checkpoint, and SIGUSR2 writes the memory timeline; the
+/// training continues.
 pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
     let stop = stop.clone();
-    handle(&[SIGINT, SIGTERM, SIGUSR1, SIGUSR2], move |signal| {
+    let mut signals = vec![SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    handle(&signals, move |signal| {
         let (reason, exit) = match signal {
             SIGINT => (StopReason::Interrupt, Exit::Interrupted),
             SIGTERM => (StopReason::Terminate, Exit::Terminated),
+            // A shell and its terminal may both send one, so a second one is no wish to stop at once.
+            SIGHUP => return stop.request(StopReason::Terminate),
             SIGUSR2 => return stop.request_timeline(),
             _ => return stop.request_save(),
         };

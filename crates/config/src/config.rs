@@ -73,6 +73,7 @@ impl Config {
             sections: sections.clone(),
         };
         config.memory.check_devices(memory, &config.device.devices)?;
+        config.memory.note_idle(memory, &config.device.devices);
         for section in &config.sections[OPEN_SECTIONS.len()..] {
             config.check_read(section)?;
         }
@@ -108,6 +109,13 @@ impl Config {
     pub fn not_allowed<'a>(&self, key: &str, allowed: impl IntoIterator<Item = &'a str>) -> ConfigError {
         let (section, key) = self.locate(key);
         section.not_allowed(key, allowed)
+    }
+
+    /// Notes that a full key such as `device.timeout` has no effect: [`Section::has_no_effect`] for readers of more than one
+    /// section.
+    pub fn has_no_effect(&self, key: &str, because: impl Into<String>) {
+        let (section, key) = self.locate(key);
+        section.has_no_effect(key, because);
     }
 
     /// The section of a full key, and the key within it.

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use oomph_core::files::{create_fresh, unfinished};
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::{error::ConfigError, file::ConfigFile, value::Value};
@@ -49,7 +50,7 @@ impl ConfigFile {
             fs::OpenOptions::new().append(true).open(path)?;
             // A new file beside it will replace it.
             let beside = unfinished(&fs::canonicalize(path)?);
-            fs::File::create(&beside)?;
+            create_fresh(&beside)?;
             fs::remove_file(beside)
         };
         check().map_err(|source| ConfigError::Write { path: path.to_owned(), source })
@@ -85,19 +86,12 @@ fn set(document: &mut DocumentMut, key: &str, value: &Value) -> Option<()> {
     Some(())
 }
 
-/// The name of a file while it is written.
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(name)
-}
-
 /// Replaces the target of a link, not the link. The new file keeps owner and permissions.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = fs::canonicalize(path)?;
     let unfinished = unfinished(&path);
     let write = || {
-        let mut file = fs::File::create(&unfinished)?;
+        let mut file = create_fresh(&unfinished)?;
         let before = fs::metadata(&path)?;
         file.set_permissions(before.permissions())?;
         // Only root may change the owner of a file; for anybody else the owner is right already.

@@ -9,7 +9,7 @@ use crate::{
     error::ConfigError,
     nearest::nearest,
     origin::Origin,
-    setting::{Entry, SetAside, Setting},
+    setting::{Entry, Idle, SetAside, Setting},
     value::Value,
 };
 
@@ -26,8 +26,12 @@ pub(crate) struct Ledger {
 struct Reads {
     /// Every key asked for, in the order of the first time.
     asked: Vec<Entry>,
+    /// The defaults of the keys that have one.
+    defaults: BTreeMap<String, Value>,
     /// Keys that a choice of a higher layer made void, each with that choice.
     set_aside: BTreeMap<String, Setting>,
+    /// Keys that have no effect, each with the reason.
+    idle: BTreeMap<String, String>,
 }
 
 impl Ledger {
@@ -78,6 +82,22 @@ impl Ledger {
         reads.set_aside.iter().filter_map(with_choice).collect()
     }
 
+    /// Notes that a key has no effect here.
+    pub(crate) fn note_idle(&self, key: &str, because: String) {
+        self.reads().idle.insert(key.to_owned(), because);
+    }
+
+    /// The keys that are given, with another value than the default, and have no effect.
+    pub(crate) fn idle(&self) -> Vec<Idle> {
+        let reads = self.reads();
+        let given = |(key, because): (&String, &String)| {
+            let setting = self.given.get(key).filter(|_| !reads.set_aside.contains_key(key))?.clone();
+            let is_default = reads.defaults.get(key).is_some_and(|default| default.same(&setting.value));
+            (!is_default).then(|| Idle { setting, because: because.clone() })
+        };
+        reads.idle.iter().filter_map(given).collect()
+    }
+
     /// The keys asked for so far.
     pub(crate) fn known(&self) -> Vec<String> {
         self.reads().asked.iter().map(|asked| asked.key[self.name.len() + 1..].to_owned()).collect()
@@ -125,6 +145,11 @@ impl Ledger {
             Some(earlier) => *earlier = asked,
             None => reads.asked.push(asked),
         }
+    }
+
+    /// Records the default of a key.
+    pub(crate) fn record_default(&self, key: &str, default: Value) {
+        self.reads().defaults.insert(key.to_owned(), default);
     }
 
     /// The key with the name of the section.

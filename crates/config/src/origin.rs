@@ -2,7 +2,7 @@ use std::{fmt, path::PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::value::one_line;
+use oomph_core::printable;
 
 /// The origin of a value.
 ///
@@ -72,8 +72,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.pad("default"),
-            Self::File { path, line } => write!(f, "{}:{line}", one_line(&path.to_string_lossy())),
-            Self::Embedded { name, line } => write!(f, "{}:{line}", one_line(name)),
+            Self::File { path, line } => write!(f, "{}:{line}", printable(path.display())),
+            Self::Embedded { name, line } => write!(f, "{}:{line}", printable(name)),
             Self::Set | Self::Change => f.pad("--set"),
             Self::Flag(flag) => f.pad(flag),
         }

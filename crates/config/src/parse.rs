@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use oomph_core::printable;
 use toml::de::{DeTable, DeValue};
 
 use crate::{
     error::{ConfigError, Forbidden, MAX_KEY},
     origin::Origin,
     setting::Setting,
-    value::{Value, one_line, printable},
+    value::{Value, shortened},
 };
 
 /// The content of one source: each setting by its dotted key, and the top-level tables.
@@ -23,13 +24,13 @@ pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) ->
     let lines = Lines::of(text);
     let table = DeTable::parse(text).map_err(|error| {
         let (line, column) = lines.position(text, error.span().map_or(0, |span| span.start));
-        ConfigError::Syntax { name: one_line(name), line, column, message: joined(error.message()) }
+        ConfigError::Syntax { name: printable(name), line, column, message: joined(error.message()) }
     })?;
     let mut flat = Flat::default();
     for (key, value) in table.get_ref() {
         let origin = origin(lines.line(key.span().start));
         if value.get_ref().is_table() {
-            flat.tables.push((printable(key.get_ref()), origin));
+            flat.tables.push((shortened(key.get_ref()), origin));
         }
     }
     flatten(table.get_ref(), "", &|offset| origin(lines.line(offset)), &mut flat.settings)?;
@@ -92,7 +93,7 @@ fn insert(settings: &mut BTreeMap<String, Setting>, key: &str, value: Value, ori
 
 /// The value, unless it is of a kind that no key takes.
 fn plain(value: &DeValue<'_>, key: &str, origin: &Origin) -> Result<Value, ConfigError> {
-    let forbidden = |found| ConfigError::Forbidden { key: printable(key), origin: origin.clone(), found };
+    let forbidden = |found| ConfigError::Forbidden { key: shortened(key), origin: origin.clone(), found };
     Ok(match value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(boolean) => Value::Boolean(*boolean),
@@ -122,12 +123,12 @@ fn is_part(part: &str) -> bool {
 }
 
 fn bad_key(key: &str, origin: &Origin) -> ConfigError {
-    ConfigError::BadKey { key: printable(key), origin: origin.clone() }
+    ConfigError::BadKey { key: shortened(key), origin: origin.clone() }
 }
 
 /// The parser's message, which may have several lines, as one.
 fn joined(message: &str) -> String {
-    one_line(&message.lines().map(str::trim).collect::<Vec<_>>().join(", "))
+    printable(&message.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }
 
 /// The byte offsets at which lines start.

@@ -6,7 +6,7 @@ use crate::{
     origin::Origin,
     parse::parse,
     retired,
-    setting::{Difference, Entry, SetAside, Setting},
+    setting::{Difference, Entry, Idle, SetAside, Setting},
     value::Value,
 };
 
@@ -40,6 +40,12 @@ impl Config {
     /// `--set optimizer.name=adam`.
     pub fn set_aside(&self) -> Vec<SetAside> {
         self.sections.iter().flat_map(|section| section.ledger.void()).collect()
+    }
+
+    /// The keys whose values have no effect beside the other settings, as far as their readers know by now: the data source
+    /// and the task know once they are open.
+    pub fn idle(&self) -> Vec<Idle> {
+        self.sections.iter().flat_map(|section| section.ledger.idle()).collect()
     }
 
     /// The resolved configuration as TOML, which loads to the same values.
@@ -106,6 +112,9 @@ impl Config {
             for SetAside { setting, by } in section.ledger.void().iter().filter(|_| annotated) {
                 let key = bare(name, &setting.key);
                 let _ = writeln!(toml, "# {key} of {} is set aside: {}", setting.origin, by.mention());
+            }
+            for Idle { setting, because } in section.ledger.idle().iter().filter(|_| annotated) {
+                let _ = writeln!(toml, "# {} has no effect: {because}", bare(name, &setting.key));
             }
         }
         toml

@@ -41,6 +41,8 @@ pub(crate) enum Refused {
     Kind,
     /// It is of the right kind, but out of range.
     Value,
+    /// It is within the range, but not in the 32 bits that trainings compute with.
+    Rounded(f32),
 }
 
 impl Section {
@@ -197,6 +199,22 @@ impl Section {
         }
     }
 
+    /// Notes that a key has no effect beside the other settings or the data, `because` of what. Where the key is given
+    /// another value than its default, training warns of it: no value is ignored in silence.
+    ///
+    /// ```
+    /// use oomph_config::Section;
+    ///
+    /// let data = Section::from_toml("data", "workers = 0\nprefetch = 8")?;
+    /// if data.integer("workers", 4, 0..)? == 0 {
+    ///     data.has_no_effect("prefetch", "without workers no batch is loaded ahead");
+    /// }
+    /// # Ok::<(), oomph_config::ConfigError>(())
+    /// ```
+    pub fn has_no_effect(&self, key: &str, because: impl Into<String>) {
+        self.ledger.note_idle(key, because.into());
+    }
+
     /// The error for a value that a later version will support.
     pub(crate) fn not_yet(&self, key: &str, supported: &'static str) -> ConfigError {
         match self.ledger.setting(key) {
@@ -213,6 +231,7 @@ impl Section {
         expected: &str,
         convert: impl FnOnce(&Value) -> Result<T, Refused>,
     ) -> Result<T, ConfigError> {
+        self.ledger.record_default(key, default.clone().into());
         Ok(match self.read(key, expected, convert)? {
             Some(value) => value,
             None => {
@@ -241,6 +260,10 @@ impl Section {
         converted.map(Some).map_err(|refused| match refused {
             Refused::Kind => ConfigError::WrongKind { setting, expected },
             Refused::Value => ConfigError::Invalid { setting, expected },
+            Refused::Rounded(rounded) => {
+                let expected = format!("{expected}, in 32 bits too, where it is {rounded}");
+                ConfigError::Invalid { setting, expected }
+            }
         })
     }
 }
@@ -272,7 +295,13 @@ fn as_number(value: &Value, range: &impl RangeBounds<f64>) -> Result<f64, Refuse
         Value::Integer(integer) => *integer as f64,
         _ => return Err(Refused::Kind),
     };
-    if range.contains(&number) { Ok(number) } else { Err(Refused::Value) }
+    let rounded = number as f32;
+    match () {
+        () if !range.contains(&number) => Err(Refused::Value),
+        // A share of 0.99999999999 would be 1, and 1e-50 would be 0.
+        () if !rounded.is_finite() || !range.contains(&f64::from(rounded)) => Err(Refused::Rounded(rounded)),
+        () => Ok(number),
+    }
 }
 
 /// The values that [`as_bytes`] takes, in words.

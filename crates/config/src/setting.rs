@@ -80,6 +80,15 @@ pub struct SetAside {
     pub by: Setting,
 }
 
+/// A key whose value has no effect beside the other settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Idle {
+    /// The key with its value.
+    pub setting: Setting,
+    /// Why it has no effect, as part of a sentence.
+    pub because: String,
+}
+
 /// A key whose value differs between two configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {

@@ -7,7 +7,7 @@ use crate::{
     parse::{Flat, parse, parse_typed},
     retired,
     setting::Setting,
-    value::printable,
+    value::shortened,
 };
 
 /// The layers of a configuration: a file, then `--set key=value`, then flags of their own. A later layer overrides an
@@ -42,7 +42,7 @@ impl Sources {
     /// # Errors
     /// A text that is not `key=value`, or a value that begins as a list, table or quoted string and is none.
     pub fn set(mut self, assignment: &str) -> Result<Self, ConfigError> {
-        let malformed = || ConfigError::MalformedSet { text: printable(assignment) };
+        let malformed = || ConfigError::MalformedSet { text: shortened(assignment) };
         let (key, value) = assignment.split_once('=').ok_or_else(malformed)?;
         let (key, value) = (key.trim(), value.trim());
         if key.is_empty() || value.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, is_unprintable, printable};
 use serde::Serialize;
 use toml::de::DeValue;
 
@@ -29,15 +29,15 @@ impl Value {
     /// The value as messages show it: shortened, a string without quotes.
     pub fn shown(&self) -> String {
         match self {
-            Self::String(text) if !text.is_empty() => printable(text),
-            other => printable(&other.to_string()),
+            Self::String(text) if !text.is_empty() => shortened(text),
+            other => shortened(&other.to_string()),
         }
     }
 
     /// The value as typed on the command line: a string has quotes only where it would be another value without them.
     pub(crate) fn typed(&self) -> String {
         match self {
-            Self::String(text) if DeValue::parse(text).is_ok() => printable(&self.to_string()),
+            Self::String(text) if DeValue::parse(text).is_ok() => shortened(&self.to_string()),
             other => other.shown(),
         }
     }
@@ -51,7 +51,7 @@ impl Value {
             Self::Boolean(_) => "boolean",
             Self::List(_) => "list",
         };
-        format!("the {kind} `{}`", printable(&self.to_string()))
+        format!("the {kind} `{}`", shortened(&self.to_string()))
     }
 
     /// Whether two values are the same setting: 1 equals 1.0.
@@ -67,24 +67,11 @@ impl Value {
     }
 }
 
-/// `text` without control characters, so that a message stays one line.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// The same, shortened, for texts that a user typed.
-pub(crate) fn printable(text: &str) -> String {
+/// A text that a user typed, printable and shortened.
+pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", one_line(&text[..end])),
-        None => one_line(text),
+        Some((end, _)) => format!("{}…", printable(&text[..end])),
+        None => printable(text),
     }
 }
 
@@ -117,7 +104,7 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
             '\\' => f.write_str("\\\\")?,
             '\n' => f.write_str("\\n")?,
             '\t' => f.write_str("\\t")?,
-            control if control.is_control() => write!(f, "\\u{:04X}", u32::from(control))?,
+            control if is_unprintable(control) => write!(f, "\\u{:04X}", u32::from(control))?,
             plain => write!(f, "{plain}")?,
         }
     }

@@ -6,6 +6,8 @@
 //! - [`ExecutionPoint`]: the phase and scope a thread is in; [`scope`] names a part of a model in every report.
 //! - [`Account`]: the account of an allocation, host or device; [`charge`] sets it.
 //! - [`on_device`]: chooses the CPU device that a thread works for.
+//! - [`files`]: files that are complete or absent, and never in the place of something else.
+//! - [`printable()`]: a text from outside as a terminal may show it.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -21,12 +23,14 @@
 //! # Ok::<(), oomph_core::ParseBytesError>(())
 //! ```
 //!
-//! It knows nothing of Burn, files or configuration.
+//! It knows nothing of Burn or configuration.
 
 mod account;
 mod bytes;
 mod execution_point;
+pub mod files;
 mod generator;
+mod printable;
 mod sample;
 
 pub use account::{
@@ -39,4 +43,5 @@ pub use execution_point::{
     shared_point_of, watch_points,
 };
 pub use generator::{Generator, Key, StreamPosition};
+pub use printable::{is_unprintable, printable, printable_lines};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

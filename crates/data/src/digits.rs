@@ -31,6 +31,7 @@ const WHITE: u8 = 16;
 /// # Errors
 /// A value of the wrong type or out of its range.
 pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
+    section.has_no_effect("on_corrupt", "the digits are part of the program");
     let is_rows = section.choice("layout", "image", &[("image", false), ("rows", true)])?;
     let transform = TransformSettings::read(section, SHAPE.channels)?;
     if is_rows && transform.flip {

@@ -63,6 +63,9 @@ impl LoaderOptions {
     /// A value of the wrong type or out of its range.
     pub fn read(section: &Section) -> Result<Self, ConfigError> {
         let workers = section.integer("workers", default_workers(), 0..=64)?;
+        if workers == 0 {
+            section.has_no_effect("prefetch", "`data.workers` is `0`, so no batch is loaded ahead");
+        }
         Ok(Self {
             workers,
             prefetch: section.integer("prefetch", default_prefetch(workers), 1..=1024)?,

@@ -1,12 +1,12 @@
 //! Lines on stderr.
 
-use std::{
-    fmt::Display,
-    io::{self, Write},
-};
+use std::fmt::Display;
 
 use console::style;
 use indicatif::MultiProgress;
+use oomph_core::printable;
+
+use crate::stream;
 
 /// Writes lines to stderr, above the progress bars if there are any.
 ///
@@ -26,19 +26,20 @@ impl Notices {
     pub fn line(&self, text: impl AsRef<str>) {
         match &self.bars {
             // A closed terminal is no error here.
-            Some(bars) => drop(bars.println(text)),
-            None => write_line(text.as_ref()),
+            Some(bars) => drop(bars.println(stream::shown(text.as_ref()))),
+            None => stream::write_line(text.as_ref()),
         }
     }
 
     /// Writes a warning.
     pub fn warning(&self, message: impl Display) {
-        let message = printable(&message.to_string());
+        let message = printable(message);
         self.line(format!("{} {message}", style("warning:").for_stderr().yellow().bold()));
     }
 
     /// Writes a note.
     pub fn note(&self, message: impl Display) {
+        let message = printable(message);
         self.line(format!("{} {message}", style("note:").for_stderr().cyan().bold()));
     }
 
@@ -46,17 +47,7 @@ impl Notices {
     pub fn no_gpu(&self, reason: impl Display, hint: Option<impl Display>) {
         self.note(format!("no GPU: {reason}"));
         if let Some(hint) = hint {
-            self.line(format!("      {hint}"));
+            self.line(format!("      {}", printable(hint)));
         }
     }
-}
-
-/// The text with control characters replaced by U+FFFD: file names may contain some.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Writes a line to stderr. Unlike `eprintln!` it does not panic if stderr is closed.
-pub fn write_line(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use console::style;
 
-use crate::notices::printable;
+use oomph_core::printable;
 
 /// A column by its alignment, with its heading.
 #[derive(Clone, Copy, Debug)]
@@ -39,26 +39,26 @@ impl<const N: usize> Table<N> {
     /// A table without rows. If all headings are empty, none are shown.
     pub fn new(columns: [Column<'_>; N]) -> Self {
         Self {
-            headings: columns.map(|(Column::Left(heading) | Column::Right(heading))| heading.to_owned()),
+            headings: columns.map(|(Column::Left(heading) | Column::Right(heading))| printable(heading)),
             is_right: columns.map(|column| matches!(column, Column::Right(_))),
             rows: Vec::new(),
             hidden: [false; N],
         }
     }
 
-    /// Adds a row.
+    /// Adds a row. Its cells may come from outside.
     pub fn row(&mut self, cells: [String; N]) {
         self.marked(cells, [false; N]);
     }
 
     /// Adds a bold row.
     pub fn strong(&mut self, cells: [String; N]) {
-        self.rows.push(Row::Strong(cells));
+        self.rows.push(Row::Strong(cells.map(printable)));
     }
 
     /// Adds a row with the marked cells bold.
     pub fn marked(&mut self, cells: [String; N], marks: [bool; N]) {
-        self.rows.push(Row::Marked(cells, marks));
+        self.rows.push(Row::Marked(cells.map(printable), marks));
     }
 
     /// Hides the columns that are empty in all rows.
@@ -134,7 +134,7 @@ pub fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, Option<String>)>) -> S
     let rows: Vec<_> = rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     // A path may contain control characters.
-    rows.into_iter().map(|(name, text)| format!("{name:width$}  {}\n", printable(&text))).collect()
+    rows.into_iter().map(|(name, text)| format!("{name:width$}  {}\n", printable(text))).collect()
 }
 
 #[cfg(test)]

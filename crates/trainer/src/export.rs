@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_core::{Account, Bytes, charge};
+use oomph_core::{Account, Bytes, charge, files::Existing};
 use oomph_data::SourceRecord;
 use oomph_model::{Architecture, Named};
 use serde::Serialize;
@@ -48,17 +48,18 @@ pub struct Exported {
 /// is complete or absent.
 ///
 /// # Errors
-/// Where the checkpoint was damaged after it was opened, and where the file cannot be written.
+/// Where the checkpoint was damaged after it was opened, where an existing file stays, and where the file cannot be written.
 pub fn export(
     architecture: &Architecture,
     checkpoint: &Checkpoint,
     layout: WeightLayout,
     path: &Path,
+    existing: Existing,
 ) -> Result<Exported, StateError> {
     charge(Account::Host, || {
         let source = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
         let steps = checkpoint.progress().step;
-        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path)
+        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path, existing)
     })
 }
 
@@ -70,12 +71,13 @@ pub fn export_weights(
     session: &Session,
     layout: WeightLayout,
     path: &Path,
+    existing: Existing,
 ) -> Result<(Exported, Vec<String>), TrainError> {
     let (model, weights) = model_of_weights(session)?;
     charge(Account::Host, || {
         let source = SourceRecord::of(session.source.as_ref());
         let record = model_record(&model)?;
-        let exported = write(&session.architecture, &record, 0, Some(&source), layout, path)?;
+        let exported = write(&session.architecture, &record, 0, Some(&source), layout, path, existing)?;
         Ok((exported, weights.notices))
     })
 }
@@ -89,6 +91,7 @@ fn write(
     source: Option<&SourceRecord>,
     layout: WeightLayout,
     path: &Path,
+    existing: Existing,
 ) -> Result<Exported, StateError> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut tensors: BTreeMap<String, WeightTensor<'_>> = BTreeMap::new();
@@ -110,7 +113,7 @@ fn write(
     for (own, twin) in architecture.pytorch_twins().iter().filter(|_| layout == WeightLayout::Pytorch) {
         tensors.extend(model.get(own).map(|tensor| (twin.clone(), WeightTensor::Floats(tensor))));
     }
-    weight_file::write(&tensors, source, path)?;
+    weight_file::write(&tensors, source, path, existing)?;
     let bytes = path.metadata().map_err(StateError::io("read", path))?.len();
     Ok(Exported {
         path: path.to_owned(),

@@ -4,7 +4,10 @@ use std::{
 };
 
 use oomph_config::DeviceName;
-use oomph_core::{Bytes, current_device};
+use oomph_core::{
+    Bytes, current_device,
+    files::{Existing, write_file},
+};
 use oomph_memory::{
     Account, charge,
     record::{self, Note, Notes, Recording},
@@ -118,7 +121,7 @@ impl MemoryLog {
         let timelines = timelines(&record::dump_devices(0), &self.log, &self.notes, &self.devices);
         if let [first, others @ ..] = &timelines[..] {
             let page = others.iter().fold(Page::new(first), |page, timeline| page.and(timeline, None));
-            export::write_file(&path, |out| export::html(&page, out))?;
+            write_file(&path, Existing::Replace, |out| export::html(&page, out))?;
         }
         Ok(path)
     }

@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use oomph_model::{AnyTensor, ModelError};
 
 use oomph_engine::{ranks::Replicas, step::StepOutcome};
+use oomph_runs::state::StepSums;
 
 use crate::TrainError;
 
@@ -32,13 +33,6 @@ struct TakenStep {
     correct: Option<Tensor<1>>,
 }
 
-/// Means over the steps since the last reading.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Means {
-    pub(crate) loss: f64,
-    pub(crate) accuracy: Option<f64>,
-}
-
 /// A loss that is infinite or not a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NonFinite {
@@ -57,29 +51,28 @@ impl LossAccumulator {
         self.taken.is_empty()
     }
 
-    /// Waits for the device and reads the losses. `None` without samples. The inner error is the first loss that is not
-    /// finite.
+    /// Waits for the device, reads the losses and adds them to `sums`. The inner error is the first loss that is not finite.
     ///
     /// A skipped step changed no parameter, so its loss is left out unless it is finite. The loss of a replica is weighted
     /// by its share of the batch, so the sum over the replicas is the loss of the batch.
     pub(crate) fn read(
         &mut self,
         replicas: &Replicas,
-    ) -> Result<Result<Option<Means>, NonFinite>, TrainError> {
+        sums: &mut StepSums,
+    ) -> Result<Result<(), NonFinite>, TrainError> {
         let taken = std::mem::take(&mut self.taken);
         if taken.is_empty() {
-            return Ok(Ok(None));
+            return Ok(Ok(()));
         }
         let losses = replicas.sum(&floats(taken.iter().map(|taken| taken.loss.clone()).collect())?)?;
         let with_accuracy = taken.iter().filter(|taken| taken.correct.is_some()).count();
         let mut right = Vec::new();
-        let (mut total, mut count) = (0.0, 0);
         for (TakenStep { step, lr, samples, is_skipped, correct, .. }, loss) in taken.into_iter().zip(losses)
         {
             match (loss.is_finite(), is_skipped) {
                 (true, _) => {
-                    total += loss * samples as f64;
-                    count += samples;
+                    sums.loss += loss * samples as f64;
+                    sums.samples += samples;
                     right.extend(correct);
                 }
                 (false, true) => {}
@@ -87,12 +80,11 @@ impl LossAccumulator {
             }
         }
         let right = floats(right)?.into_iter().sum::<f64>();
-        let sums = replicas.sum(&[right, with_accuracy as f64])?;
-        if count == 0 {
-            return Ok(Ok(None));
+        let counted = replicas.sum(&[right, with_accuracy as f64])?;
+        if counted[1] > 0.0 {
+            *sums.correct.get_or_insert_default() += counted[0];
         }
-        let accuracy = (sums[1] > 0.0).then(|| sums[0] / count as f64);
-        Ok(Ok(Some(Means { loss: total / count as f64, accuracy })))
+        Ok(Ok(()))
     }
 }
 
@@ -177,7 +169,9 @@ mod tests {
     fn a_loss_of_a_skipped_step_counts_only_if_it_is_finite() {
         let mut losses = LossAccumulator::default();
         losses.add(1, 0.1, outcome(f32::NAN, 4.0, true));
-        assert!(losses.read(&Replicas::alone()).unwrap().unwrap().is_none());
+        let mut sums = StepSums::default();
+        losses.read(&Replicas::alone(), &mut sums).unwrap().unwrap();
+        assert_eq!(sums.mean_loss(), None);
         for (step, (loss, correct, is_skipped)) in
             [(1.0, 1.0, false), (f32::INFINITY, 4.0, true), (3.0, 2.0, true), (2.0, 3.0, false)]
                 .into_iter()
@@ -185,8 +179,8 @@ mod tests {
         {
             losses.add(step, 0.1, outcome(loss, correct, is_skipped));
         }
-        let means = losses.read(&Replicas::alone()).unwrap().unwrap().unwrap();
-        assert_eq!((means.loss, means.accuracy), (2.0, Some(0.5)));
+        losses.read(&Replicas::alone(), &mut sums).unwrap().unwrap();
+        assert_eq!((sums.mean_loss(), sums.accuracy()), (Some(2.0), Some(0.5)));
     }
 
     #[test]
@@ -194,7 +188,8 @@ mod tests {
         let mut losses = LossAccumulator::default();
         losses.add(6, 0.1, outcome(f32::INFINITY, 4.0, true));
         losses.add(7, 0.1, outcome(f32::NAN, 4.0, false));
-        assert_eq!(losses.read(&Replicas::alone()).unwrap().unwrap_err().step, 7);
+        let mut sums = StepSums::default();
+        assert_eq!(losses.read(&Replicas::alone(), &mut sums).unwrap().unwrap_err().step, 7);
     }
 
     #[test]

@@ -65,6 +65,9 @@ impl StartPoint {
             .iter()
             .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
             .collect();
+        idle_alone(session);
+        let idle = config.idle().into_iter();
+        warnings.extend(idle.map(|idle| format!("`{}` has no effect: {}", idle.setting.key, idle.because)));
         warnings.extend(frozen_in_vain(session));
         match &found {
             Some(found) => {
@@ -78,6 +81,17 @@ impl StartPoint {
             }
         }
         Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), warnings })
+    }
+}
+
+/// Notes the settings of several devices or processes that one device has no use for.
+fn idle_alone(session: &Session) {
+    if session.world_size() > 1 || session.config.device.devices.len() > 1 {
+        return;
+    }
+    session.config.has_no_effect("device.timeout", "one device waits for no other");
+    for key in ["device.sync_batch_norm", "device.bucket", "device.check_every"] {
+        session.config.has_no_effect(key, "there is one replica");
     }
 }
 

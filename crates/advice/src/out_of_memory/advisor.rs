@@ -4,7 +4,7 @@ use oomph_config::{Change, ConfigError};
 use oomph_core::Bytes;
 use oomph_engine::session::Session;
 use oomph_plan::Backend;
-use oomph_timeline::Timeline;
+use oomph_timeline::{Category, Timeline};
 
 use super::{
     levers::{LEVERS, Lever},
@@ -47,6 +47,9 @@ pub(crate) fn advise_on(
 ) -> Advised {
     // Finding new split points for every setting would be slow and would not save memory.
     let splits = usual_splits(session);
+    if splits.is_empty() && parameters_exceed(subject, session, available_bytes, backend) {
+        return Advised::default();
+    }
     let seconds = OnceCell::new();
     let mut advisor =
         Advisor { subject, session, available_bytes, backend, margin: backend.margin(), splits, seconds };
@@ -56,6 +59,14 @@ pub(crate) fn advise_on(
     }
     advisor.margin = 0.0;
     advisor.advise()
+}
+
+/// Whether the parameters alone exceed the memory. No lever makes them smaller, so none needs a plan: the plans of a model
+/// far too large take a minute.
+fn parameters_exceed(subject: Subject, session: &Session, available_bytes: Bytes, backend: Backend) -> bool {
+    let options = PlanOptions { backend: Some(backend), ..PlanOptions::default() };
+    let planned = subject.plan(session, options);
+    planned.is_ok_and(|planned| planned.peak().categories.of(Category::Parameters) > available_bytes)
 }
 
 /// The kind of work that must fit.

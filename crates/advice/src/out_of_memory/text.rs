@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable};
+use oomph_timeline::Category;
 
 use super::{
     process_memory::OtherProcess,
@@ -17,13 +18,14 @@ impl Display for OutOfMemoryReport {
         if let Some(kept) = &self.kept {
             writeln!(f, "\n{kept}")?;
             if let (Some(run), false) = (&self.run_dir, matches!(kept, Kept::Nothing { .. })) {
-                let run = run.display();
+                let run = printable(run.display());
                 writeln!(f, "to continue: `oomph train --resume {run}` with one of the flags below")?;
             }
         }
         self.advised(f)?;
         if let Some(files) = &self.files {
             let directory = files.text.parent().unwrap_or(&files.text).display();
+            let directory = printable(directory);
             let and_what = match (&files.timeline, self.is_measured) {
                 (None, _) => " is",
                 (Some(_), true) => " and the timeline are",
@@ -31,14 +33,15 @@ impl Display for OutOfMemoryReport {
             };
             writeln!(f, "\nthis report{and_what} in {directory}")?;
         }
-        self.not_written.as_ref().map_or(Ok(()), |reason| writeln!(f, "\n{reason}"))
+        self.not_written.as_ref().map_or(Ok(()), |reason| writeln!(f, "\n{}", printable(reason)))
     }
 }
 
 impl OutOfMemoryReport {
     fn head(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let limit = self.limit_bytes.map(|limit| format!(" with {limit}")).unwrap_or_default();
-        writeln!(f, "{} · {}{limit} · planned peak {}", self.title, self.device, self.planned_peak_bytes)
+        let [title, device] = [&self.title, &self.device].map(printable);
+        writeln!(f, "{title} · {device}{limit} · planned peak {}", self.planned_peak_bytes)
     }
 
     fn held(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -58,8 +61,9 @@ impl OutOfMemoryReport {
         }
         writeln!(f, "\nlargest blocks:")?;
         let holders = self.holders.iter();
-        let holders =
-            holders.map(|holder| [holder.size(), holder.category.to_string(), holder.what(), holder.place()]);
+        let holders = holders.map(|holder| {
+            [holder.size(), holder.category.to_string(), printable(holder.what()), printable(holder.place())]
+        });
         rows(f, &holders.collect::<Vec<_>>(), [true, false, false, false])
     }
 
@@ -90,16 +94,27 @@ impl OutOfMemoryReport {
         }
         if let Some(least) = &self.least {
             writeln!(f, "\nno setting makes it fit; the lowest planned peak:")?;
-            return writeln!(f, "  {}  planned peak {}", least.flags().join(" "), least.planned_peak_bytes);
+            return writeln!(
+                f,
+                "  {}  planned peak {}",
+                printable(least.flags().join(" ")),
+                least.planned_peak_bytes
+            );
         }
         if self.levers.is_empty() {
-            return Ok(());
+            let parameters = self.in_use.of(Category::Parameters);
+            return match self.limit_bytes {
+                Some(limit) if parameters > limit => {
+                    writeln!(f, "\nno setting makes it fit: the parameters alone take {parameters}")
+                }
+                _ => Ok(()),
+            };
         }
         let (keeping, changing): (Vec<_>, Vec<_>) =
             self.levers.iter().partition(|advice| advice.keeps_mathematics);
         let cells = |advice: &&Advice| {
             let peak = format!("planned peak {}", advice.planned_peak_bytes);
-            [advice.flags().join(" "), peak, advice.time(), advice.about.clone()]
+            [printable(advice.flags().join(" ")), peak, advice.time(), advice.about.clone()]
         };
         for (training, advice) in [("the same", keeping), ("a different", changing)] {
             if !advice.is_empty() {
@@ -140,12 +155,17 @@ impl Display for Kept {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::LastStep { step, checkpoint } => {
-                write!(f, "step {step}, the last finished step, is saved in {}", checkpoint.display())
+                write!(
+                    f,
+                    "step {step}, the last finished step, is saved in {}",
+                    printable(checkpoint.display())
+                )
             }
             Self::Before { step, checkpoint, reason } => {
-                write!(f, "{reason}; the newest checkpoint is that of step {step}, {}", checkpoint.display())
+                let (reason, checkpoint) = (printable(reason), printable(checkpoint.display()));
+                write!(f, "{reason}; the newest checkpoint is that of step {step}, {checkpoint}")
             }
-            Self::Nothing { reason } => write!(f, "{reason}; there is no checkpoint"),
+            Self::Nothing { reason } => write!(f, "{}; there is no checkpoint", printable(reason)),
         }
     }
 }
@@ -153,8 +173,7 @@ impl Display for Kept {
 /// `python train.py, process 4242: 1.10 GiB`.
 impl Display for OtherProcess {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let shown: String =
-            self.command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let shown = printable(&self.command);
         let command = if shown.is_empty() { shown } else { format!("{shown}, ") };
         write!(f, "{command}process {}: {}", self.pid, self.bytes)
     }
@@ -179,7 +198,10 @@ impl OutOfMemory {
                 return Some("`oomph profile` shows the memory that is not in the plan".to_owned());
             }
             // Keep 1 % free for the planner's error.
-            let needed = report.least.as_ref()?.planned_peak_bytes;
+            let is_too_large =
+                report.limit_bytes.is_some_and(|limit| report.in_use.of(Category::Parameters) > limit);
+            let without_levers = is_too_large.then_some(report.planned_peak_bytes);
+            let needed = report.least.as_ref().map(|least| least.planned_peak_bytes).or(without_levers)?;
             let needed = Bytes::new((needed.get() as f64 * 1.01).ceil() as u64);
             Some(format!("use a device with at least {needed}, a smaller model or smaller samples"))
         })
@@ -214,6 +236,6 @@ mod tests {
             OtherProcess { pid: 7, command: command.into(), bytes: Bytes::mib(3) }.to_string()
         };
         assert_eq!(of(""), "process 7: 3.00 MiB");
-        assert_eq!(of("python \u{1b}[31m"), "python \u{fffd}[31m, process 7: 3.00 MiB");
+        assert_eq!(of("python \u{1b}[31m"), "python \\u{1b}[31m, process 7: 3.00 MiB");
     }
 }

@@ -3,6 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use oomph_core::files::{Existing, write_file};
 use oomph_timeline::{Timeline, export};
 
 use super::report::{OutOfMemoryReport, ReportFiles};
@@ -20,9 +21,9 @@ pub(super) fn write(report: &mut OutOfMemoryReport, timeline: &Timeline, directo
     };
     let [text, json, page] = ["report.txt", "report.json", "timeline.html"].map(|name| made.join(name));
     // The largest file first: if the disk has no room for it, it may have room for the others.
-    let drawn = export::write_file(&page, |out| export::html(&export::Page::new(timeline), out));
+    let drawn = write_file(&page, Existing::Keep, |out| export::html(&export::Page::new(timeline), out));
     let timeline = drawn.is_ok().then(|| page.clone());
-    report.not_written = drawn.err().map(|error| refused(&page, error));
+    report.not_written = drawn.err().map(|error| refused(&page, error.into()));
     report.files = Some(ReportFiles { text: text.clone(), json: json.clone(), timeline });
     if let Err(error) = write_words(report, &text, &json) {
         (report.files, report.not_written) = (None, Some(refused(&made, error)));
@@ -32,11 +33,11 @@ pub(super) fn write(report: &mut OutOfMemoryReport, timeline: &Timeline, directo
 }
 
 fn write_words(report: &OutOfMemoryReport, text: &Path, json: &Path) -> io::Result<()> {
-    export::write_file(json, |out| {
+    write_file(json, Existing::Keep, |out| {
         serde_json::to_writer_pretty(&mut *out, report)?;
         out.write_all(b"\n")
     })?;
-    export::write_file(text, |out| write!(out, "{}\n\n{report}", report.message))
+    Ok(write_file(text, Existing::Keep, |out| write!(out, "{}\n\n{report}", report.message))?)
 }
 
 /// Creates the first of `directory`, `directory-2` … that does not exist.

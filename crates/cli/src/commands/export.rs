@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     notices::Notices,
     numbers::grouped,
-    output,
+    output::{self, OverwriteArguments},
     table::pairs,
 };
 
@@ -40,9 +40,8 @@ pub(crate) struct ExportArguments {
     /// The names and shapes of the tensors
     #[arg(long, value_enum, default_value_t)]
     layout: LayoutName,
-    /// Overwrite an existing file
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    overwrite: OverwriteArguments,
     #[command(flatten)]
     weights: WeightsArguments,
     #[command(flatten)]
@@ -73,7 +72,7 @@ impl From<LayoutName> for WeightLayout {
 }
 
 pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Exit, CliError> {
-    arguments.check_target()?;
+    arguments.overwrite.check([&arguments.to])?;
     let written = if arguments.weights.weights.is_some() {
         arguments.of_weights(registry)?
     } else {
@@ -83,19 +82,10 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
-    /// Refuses to replace an existing file without `--force`, and a file of a checkpoint at all.
-    fn check_target(&self) -> Result<(), CliError> {
-        output::refuse_existing(&self.to, self.force)?;
-        // A checkpoint with a replaced file is damaged, since its checksums no longer match.
-        if self.to.exists() && self.to.with_file_name("state.json").is_file() {
-            return Err(CliError::OutputExists { path: self.to.clone() });
-        }
-        Ok(())
-    }
-
     fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {
         let session = open(self.config.load(&[self.weights.flag()])?, registry)?;
-        let (exported, notices) = export_weights(&session, self.layout.into(), &self.to)?;
+        let existing = self.overwrite.existing();
+        let (exported, notices) = export_weights(&session, self.layout.into(), &self.to, existing)?;
         notices.iter().for_each(|notice| Notices::default().warning(notice));
         Ok(Written { exported, source: session.weights.unwrap_or_default(), step: None })
     }
@@ -106,7 +96,8 @@ impl ExportArguments {
         let (config, found) = self.config.load_with_checkpoint(path, &[], Checkpoint::find)?;
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
         let parts = registry.read(&config)?;
-        let exported = export(&parts.architecture, &found.checkpoint, self.layout.into(), &self.to)?;
+        let (layout, existing) = (self.layout.into(), self.overwrite.existing());
+        let exported = export(&parts.architecture, &found.checkpoint, layout, &self.to, existing)?;
         let step = Some(found.checkpoint.progress().step);
         Ok(Written { exported, source: found.checkpoint.path().to_owned(), step })
     }

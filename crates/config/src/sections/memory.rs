@@ -159,6 +159,13 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Notes settings that the devices have no use for.
+    pub(crate) fn note_idle(&self, section: &Section, devices: &[DeviceName]) {
+        if !devices.contains(&DeviceName::Cpu) {
+            section.has_no_effect("record", "a GPU's allocations are not recorded");
+        }
+    }
+
     /// Refuses settings that the devices do not support.
     pub(crate) fn check_devices(&self, section: &Section, devices: &[DeviceName]) -> Result<(), ConfigError> {
         if self.limit.is_some() && devices.iter().any(|device| *device != DeviceName::Cpu) {

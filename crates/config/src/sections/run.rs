@@ -41,6 +41,10 @@ impl Run {
         }
         let save_every = Interval::Epochs(1).read(section, "save_every", IntervalUnits::ProgressOrTime)?;
         let keep_last = section.integer("keep_last", 3, 1..)?;
+        if save_every == Interval::Never {
+            let because = "`run.save_every` is `never`, so a training saves once, when it ends";
+            section.has_no_effect("keep_last", because);
+        }
         let log_every = section.integer("log_every", 10, 1..)?;
         let histograms = || Interval::Never.read(section, "histograms", IntervalUnits::Progress);
         let tensorboard = section.boolean("tensorboard", true)?;

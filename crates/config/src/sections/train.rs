@@ -71,6 +71,9 @@ impl Train {
         {
             return Err(clash(patience, eval_every, &PATIENCE_NEEDS_EVALUATION));
         }
+        if train.eval_every == Interval::Never {
+            section.has_no_effect("eval_batch", "`train.eval_every` is `never`");
+        }
         Ok(train)
     }
 }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, files::create_fresh};
 use tar::Archive;
 
 use super::DownloadError;
@@ -54,7 +54,7 @@ impl Unpack<'_> {
         let folder = path.parent().unwrap_or(Path::new(""));
         fs::create_dir_all(folder).map_err(DownloadError::io("create", folder))?;
         let beside = PathBuf::from(format!("{}.part", path.display()));
-        let mut file = File::create(&beside).map_err(DownloadError::io("write", &beside))?;
+        let mut file = create_fresh(&beside).map_err(DownloadError::io("write", &beside))?;
         let limit = self.most_bytes;
         let copied = io::copy(&mut entry.take(limit.get().saturating_add(1)), &mut file)
             .map_err(DownloadError::io("unpack", self.archive))?;

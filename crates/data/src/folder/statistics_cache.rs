@@ -1,11 +1,13 @@
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     path::Path,
     process,
     sync::atomic::{AtomicU32, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use oomph_core::files::create_fresh;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -88,6 +90,6 @@ fn keep(path: &Path, kept: &CachedStatistics) -> io::Result<()> {
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let write = WRITES.fetch_add(1, Ordering::Relaxed);
     let beside = path.with_extension(format!("{}-{write}.partial", process::id()));
-    fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;
+    create_fresh(&beside)?.write_all(&serde_json::to_vec_pretty(kept)?)?;
     fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
 }

@@ -103,6 +103,10 @@ impl IdxPart {
             let problem = FormatProblem::Count { labels: labels.len(), images, images_file };
             return Err(at_size(&labels_file, problem));
         }
+        if images.dims.len() == 3 {
+            let because = format!("the images of `{}` have three dimensions", file_name(&images_file));
+            settings.section.has_no_effect("channel_order", because);
+        }
         let (shape, pixels) = planar(images, settings.layout);
         if shape.channels != settings.channels {
             let problem = FormatProblem::Channels { found: shape.channels, expected: settings.channels };

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
@@ -37,6 +37,9 @@ pub fn idx(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Confi
     Ok(Box::new(IdxSettings::read(section)?))
 }
 
+/// The keys that name files.
+const FILES: [&str; 4] = ["train_images", "train_labels", "test_images", "test_labels"];
+
 /// The settings that [`idx`] reads.
 pub(super) struct IdxSettings {
     pub(super) path: PathBuf,
@@ -51,6 +54,8 @@ pub(super) struct IdxSettings {
     pub(super) max_file_bytes: Bytes,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
+    /// The section, for what is known of it once the files are open.
+    pub(super) section: Section,
 }
 
 impl IdxSettings {
@@ -61,12 +66,18 @@ impl IdxSettings {
             &[("none", None), ("mnist", Some(&MNIST)), ("fashion-mnist", Some(&FASHION_MNIST))],
         )?;
         let download = section.boolean("download", false)?;
-        let files = [
-            section.optional_string("train_images")?,
-            section.optional_string("train_labels")?,
-            section.optional_string("test_images")?,
-            section.optional_string("test_labels")?,
-        ];
+        let [train_images, train_labels, test_images, test_labels] =
+            FILES.map(|key| section.optional_string(key));
+        let files = [train_images?, train_labels?, test_images?, test_labels?];
+        for (key, file) in FILES.into_iter().zip(&files) {
+            let is_within = |file: &String| {
+                let mut parts = Path::new(file).components();
+                !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+            };
+            if !file.as_ref().is_none_or(is_within) {
+                return Err(section.invalid(key, "the name of a file within `data.path`"));
+            }
+        }
         if download && name.is_none() {
             return Err(section.invalid("download", "`false`, or `name` to be set to the data to fetch"));
         }
@@ -93,6 +104,7 @@ impl IdxSettings {
             max_file_bytes: max_file_bytes(section)?,
             transform: TransformSettings::read(section, channels)?,
             on_corrupt: OnCorrupt::read(section)?,
+            section: section.clone(),
         })
     }
 }
@@ -119,6 +131,10 @@ mod tests {
             "path = 'x'\nclasses = 0",
             "path = 'x'\nfirst_label = 256",
             "path = 'x'\nchannel_order = 'middle'",
+            "path = 'x'\ntrain_images = '/etc/passwd'",
+            "path = 'x'\ntrain_labels = '../labels'",
+            "path = 'x'\ntest_images = ''",
+            "path = 'x'\ntest_labels = 'a/../../b'",
             "path = 'x'\nmax_file_bytes = 'much'",
             "path = 'x'\nchannels = 3\nmean = [0.5]\nstd = [0.5]",
         ] {

@@ -37,6 +37,7 @@ use crate::{
 /// A value of the wrong type or out of its range.
 pub fn synthetic(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     const MOST_SAMPLES: usize = 100_000_000;
+    section.has_no_effect("on_corrupt", "synthetic data has no files");
     let kinds: [(_, Kind); 3] = [("image", images), ("sequence", sequences), ("tokens", tokens)];
     let (spec, maker) = section.choice("kind", "image", &kinds)?(section)?;
     Ok(Box::new(SyntheticSettings {

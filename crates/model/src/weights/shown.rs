@@ -1,20 +1,14 @@
 //! Names from a file of weights, as messages show them.
 
+use oomph_core::printable;
+
 /// A name from a file as messages show it: one short line.
 pub(crate) fn shown(name: &str) -> String {
     const MOST: usize = 80;
-    let mut shown = String::new();
-    for character in name.chars().take(MOST) {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", printable(&name[..end])),
+        None => printable(name),
     }
-    if name.chars().nth(MOST).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 /// The first few names, and the number of the others.

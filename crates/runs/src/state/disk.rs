@@ -6,12 +6,14 @@ use std::{
     path::Path,
 };
 
+use oomph_core::files::create_fresh;
+
 use super::StateError;
 
-/// Writes a new file and flushes it to the disk.
+/// Writes a new file and flushes it to the disk. A link that has its name is removed and not followed.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let write = || {
-        let mut file = File::create(path)?;
+        let mut file = create_fresh(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
@@ -28,16 +30,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.tmp"));
     write_durably(&beside, bytes)?;
-    rename_durably(&beside, path)
-}
-
-/// Gives a file that was written beside its name that name, on the disk too.
-pub(crate) fn rename_durably(beside: &Path, path: &Path) -> Result<(), StateError> {
-    let rename = || {
-        File::open(beside)?.sync_all()?;
-        fs::rename(beside, path)
-    };
-    rename().map_err(StateError::io("write", path))?;
+    fs::rename(&beside, path).map_err(StateError::io("write", path))?;
     let folder =
         path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     folder.map_or(Ok(()), sync_directory)
@@ -53,4 +46,21 @@ pub(crate) fn replace_link(link: &Path, target: &str) -> Result<(), StateError> 
     std::os::unix::fs::symlink(target, &beside).map_err(StateError::io("write", &beside))?;
     fs::rename(&beside, link).map_err(StateError::io("write", link))?;
     link.parent().map_or(Ok(()), sync_directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("theirs"), "theirs").unwrap();
+        std::os::unix::fs::symlink(at("theirs"), at(".config.toml.tmp")).unwrap();
+        write_file(&at("config.toml"), b"ours").unwrap();
+        assert_eq!(fs::read(at("theirs")).unwrap(), b"theirs");
+        assert_eq!(fs::read(at("config.toml")).unwrap(), b"ours");
+        assert!(!at("config.toml").is_symlink());
+    }
 }

@@ -24,8 +24,12 @@ pub struct TrainProgress {
     pub cut: Option<EpochCut>,
     /// Whether a due evaluation has not finished.
     pub evaluation_due: bool,
-    /// Mean training loss at the last reading.
+    /// Mean training loss of the last line of metrics, or of the steps in `window`.
     pub loss: Option<f64>,
+    /// Sums over the steps since the last multiple of `run.log_every`. A resumed run adds to them, so its means are those of
+    /// a run without a stop. Missing in older checkpoints.
+    #[serde(default)]
+    pub window: StepSums,
     /// Loss of the last evaluation.
     pub eval_loss: Option<f64>,
     /// Accuracy of the last evaluation.
@@ -122,6 +126,29 @@ impl Manifest {
 /// The SHA-256 of `bytes`, in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Sums over some steps, for their means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepSums {
+    /// The sum of the samples' losses.
+    pub loss: f64,
+    /// The number of samples.
+    pub samples: usize,
+    /// The number of samples that were classified right, where that is counted.
+    pub correct: Option<f64>,
+}
+
+impl StepSums {
+    /// The mean loss; `None` without samples.
+    pub fn mean_loss(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.loss / self.samples as f64)
+    }
+
+    /// The share of samples that were classified right.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct.filter(|_| self.samples > 0).map(|correct| correct / self.samples as f64)
+    }
 }
 
 /// The best evaluation so far, and the number of evaluations since.

@@ -15,7 +15,7 @@ pub mod weight_file;
 pub use checkpoint::{About, Checkpoint, TrainState};
 pub use disk::write_file;
 pub use error::StateError;
-pub use manifest::{EarlyStopping, TrainProgress};
+pub use manifest::{EarlyStopping, StepSums, TrainProgress};
 pub use store::{CheckpointStore, FoundCheckpoint, Which};
 
 pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

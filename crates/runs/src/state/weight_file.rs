@@ -3,9 +3,11 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
+    io,
     path::Path,
 };
 
+use oomph_core::files::{Existing, write_beside};
 use oomph_data::SourceRecord;
 use oomph_engine::{
     HostTensor,
@@ -15,7 +17,7 @@ use oomph_engine::{
 use oomph_model::Named;
 use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
 
-use super::{StateError, disk::rename_durably};
+use super::StateError;
 
 /// Encodes tensors as a safetensors file. Errors name `path`.
 pub(super) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
@@ -51,26 +53,22 @@ pub enum WeightTensor<'a> {
 /// absent.
 ///
 /// # Errors
-/// Where the system refuses, or the library refuses the tensors.
+/// Where an existing file stays, the system refuses, or the library refuses the tensors.
 pub fn write(
     tensors: &BTreeMap<String, WeightTensor<'_>>,
     source: Option<&SourceRecord>,
     path: &Path,
+    existing: Existing,
 ) -> Result<(), StateError> {
     let source = source.map(|source| encode_source(source, path)).transpose()?;
     let metadata = Some(ordered(source));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = serialize_to_file(tensors.iter(), metadata, &beside)
-        .map_err(|error| match error {
-            SafeTensorError::IoError(error) => StateError::io("write", path)(error),
-            error => StateError::malformed(path, error),
+    write_beside(path, existing, |beside| {
+        serialize_to_file(tensors.iter(), metadata, beside).map_err(|error| match error {
+            SafeTensorError::IoError(error) => error,
+            error => io::Error::other(error),
         })
-        .and_then(|()| rename_durably(&beside, path));
-    written.inspect_err(|_| {
-        // Half a file is useless. If it cannot be removed either, the first error is reported.
-        let _ = std::fs::remove_file(&beside);
     })
+    .map_err(|error| StateError::io("write", path)(error.into()))
 }
 
 /// PyTorch's note and ours, in a map that iterates in this order: the library writes them in the map's order, and equal

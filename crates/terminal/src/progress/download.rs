@@ -1,7 +1,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::ProgressBar;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable};
 use oomph_data::OpenEvent;
 
 use super::{Style, bars::bar_style};
@@ -38,11 +38,15 @@ impl DownloadBar {
             }
             OpenEvent::Downloaded { bytes, path, .. } => {
                 Self::clear(&mut current);
-                Notices::default().line(format!("downloaded {} to {}", Bytes::new(bytes), path.display()));
+                Notices::default().line(format!(
+                    "downloaded {} to {}",
+                    Bytes::new(bytes),
+                    printable(path.display())
+                ));
             }
             OpenEvent::Unpacking { archive } => {
                 Self::clear(&mut current);
-                Notices::default().line(format!("unpacking {}", archive.display()));
+                Notices::default().line(format!("unpacking {}", printable(archive.display())));
             }
         }
     }
@@ -52,13 +56,13 @@ impl DownloadBar {
         if self.style == Style::Bars {
             let bar = ProgressBar::new(total).with_position(done).with_style(bar_style(BAR));
             bar.reset_eta();
-            return bar.with_prefix(url.rsplit('/').next().unwrap_or(url).to_owned());
+            return bar.with_prefix(printable(url.rsplit('/').next().unwrap_or(url)));
         }
         let rest = match done {
             0 => String::new(),
             done => format!(", {} already downloaded", Bytes::new(done)),
         };
-        Notices::default().line(format!("downloading {url} ({}{rest})", Bytes::new(total)));
+        Notices::default().line(format!("downloading {} ({}{rest})", printable(url), Bytes::new(total)));
         ProgressBar::hidden()
     }
 

@@ -1,3 +1,4 @@
+use oomph_core::printable;
 use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics};
 
 use crate::{
@@ -28,7 +29,7 @@ impl Lines {
             )),
             Event::Eval(metrics) => Notices::default().line(evaluated(metrics)),
             Event::Checkpoint(Saved { checkpoint, .. }) => {
-                Notices::default().line(format!("saved {}", checkpoint.display()));
+                Notices::default().line(format!("saved {}", printable(checkpoint.display())));
             }
             Event::Warning { message } => Notices::default().warning(message),
             Event::Adapted(adapted) => Notices::default().warning(adapted),

@@ -6,12 +6,12 @@ mod lines;
 mod probe;
 mod profile;
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 
 use oomph_runs::{Event, Observer, Tick};
 use oomph_trainer::{Stop, StopReason};
 
-use crate::notices::Notices;
+use crate::{notices::Notices, stream};
 
 use self::{bars::Bars, lines::Lines};
 pub use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
@@ -93,20 +93,12 @@ impl JsonLines {
         if self.failed.is_some() {
             return;
         }
-        if let Err(error) = written(event) {
+        if let Err(error) = stream::print_json(event) {
             // The reader is gone. The training stops and saves a checkpoint.
             self.failed = Some(error);
             self.stop.request(StopReason::Interrupt);
         }
     }
-}
-
-/// Writes an event to stdout as one line of JSON.
-fn written(event: &Event) -> io::Result<()> {
-    let line = serde_json::to_string(event)? + "\n";
-    let mut stdout = io::stdout();
-    stdout.write_all(line.as_bytes())?;
-    stdout.flush()
 }
 
 /// How a command shows progress.
@@ -126,7 +118,7 @@ impl Style {
     /// The style of a command with these options, on this terminal.
     pub fn choose(json: bool, quiet: bool) -> Self {
         // A dumb terminal cannot move the cursor up.
-        let draws = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let draws = stream::is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         match () {
             () if json => Self::Json,
             () if quiet => Self::Quiet,

@@ -1,4 +1,5 @@
 use indicatif::{MultiProgress, ProgressBar};
+use oomph_core::printable;
 
 use super::{Style, bars::bar_style};
 use crate::{echo, notices::Notices};
@@ -36,7 +37,7 @@ impl ProbeBar {
         bar.set_position(0);
         let of = self.processes.map(|processes| format!("/{processes}")).unwrap_or_default();
         bar.set_prefix(format!("{}{of}", done + 1));
-        bar.set_message(label.to_owned());
+        bar.set_message(printable(label));
     }
 
     /// Shows that the training is in this step.

@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
 };
 
+use oomph_core::is_unprintable;
 use serde::Serialize;
 
 /// The style sheet of all pages.
@@ -46,7 +47,7 @@ impl fmt::Display for Text<'_> {
             '"' => f.write_str("&quot;"),
             '\'' => f.write_str("&#39;"),
             // HTML cannot express these; a browser would show a replacement too.
-            control if control.is_control() && !control.is_whitespace() => f.write_str("\u{fffd}"),
+            control if is_unprintable(control) && !control.is_whitespace() => f.write_str("\u{fffd}"),
             other => fmt::Write::write_char(f, other),
         })
     }

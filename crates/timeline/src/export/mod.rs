@@ -9,14 +9,12 @@
 //! | [`json_lines`] | one object per line | `jq`, scripts |
 //! | [`chart`] | a page of bars that compares plans and runs | any browser, offline |
 //!
-//! Each of them writes the content of a [`Timeline`](crate::Timeline) and nothing else. [`write_file`] opens the file and
-//! writes it completely or not at all. Texts of the data are escaped: a tensor may be called `</script>`.
+//! Each of them writes the content of a [`Timeline`](crate::Timeline) and nothing else. Texts of the data are escaped: a tensor may be called `</script>`.
 
 mod align;
 mod chart;
 mod columns;
 mod document;
-mod file;
 mod header;
 mod html;
 mod json_lines;
@@ -30,7 +28,6 @@ mod svg;
 mod tests;
 
 pub use chart::{Comparison, ComparisonRow, chart};
-pub use file::write_file;
 pub use html::html;
 pub use json_lines::json_lines;
 pub use page::Page;

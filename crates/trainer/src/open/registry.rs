@@ -69,7 +69,10 @@ impl Registry {
                 let lean = config.memory.lean.then_some(kernels);
                 Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing, lean }))
             })
-            .with_task("regression", |_| Ok(Arc::new(Regression)))
+            .with_task("regression", |config| {
+                config.has_no_effect("train.label_smoothing", "regression has no classes");
+                Ok(Arc::new(Regression))
+            })
     }
 
     /// Adds a model, or replaces the one of that name. `read` reads `[model]`.

@@ -7,7 +7,7 @@ use oomph_advice::out_of_memory::OomContext;
 use oomph_engine::{exhausted, session::Session};
 use oomph_runs::{
     Quiet,
-    state::{Checkpoint, TrainProgress},
+    state::{Checkpoint, StepSums, TrainProgress},
 };
 
 use super::rank_command::{RankCommand, next_command, received_start};
@@ -76,7 +76,7 @@ impl<'a> Follower<'a> {
                     last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch))?
                 }
                 // Rank 0 has the same sums and reports a loss that is not finite.
-                RankCommand::Losses => drop(self.losses.read(replicas)?),
+                RankCommand::Losses => drop(self.losses.read(replicas, &mut StepSums::default())?),
                 RankCommand::Evaluate(most) => {
                     self.driver.evaluate(most, &mut Quiet, self.stop)?;
                 }

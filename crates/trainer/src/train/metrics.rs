@@ -1,32 +1,43 @@
 use oomph_config::{DeviceName, Interval};
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
-use oomph_runs::{DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics, state::TrainProgress};
+use oomph_runs::{
+    DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics,
+    state::{StepSums, TrainProgress},
+};
 
 use super::training::Training;
 use crate::{
     TrainError,
     cleanup::Moment,
-    progress::{Means, NonFinite},
+    progress::NonFinite,
     ranks::{RankCommand, command},
 };
 
 impl Training<'_> {
-    /// Reads the losses since the last reading, which waits for the device, and logs the metrics of the steps.
+    /// Reads the losses since the last reading, which waits for the device, and logs the metrics of the steps since the last
+    /// multiple of `run.log_every`: neither a stop nor a save nor an evaluation changes the means of a line.
     pub(super) fn log_steps(&mut self) -> Result<(), TrainError> {
-        let Some(means) = self.read_losses()? else { return Ok(()) };
+        self.read_losses()?;
+        let TrainProgress { step, window, .. } = self.progress;
+        if step.is_multiple_of(self.session.config.run.log_every) {
+            self.progress.window = StepSums::default();
+        }
+        let Some(loss) = window.mean_loss().filter(|_| self.log.last_line != Some(step)) else {
+            return Ok(());
+        };
+        self.log.last_line = Some(step);
         let memory = self.memory.gauge.look();
         if let Some(pools) = memory.pools {
             let (reserved, in_use) = (pools.reserved_bytes, pools.in_use_bytes);
             self.memory.cleaner.at(Moment::Logged { reserved, in_use });
         }
         let step_peak_bytes = self.memory.log.as_mut().and_then(|log| log.last_step(&self.driver.stepper));
-        let TrainProgress { step, .. } = self.progress;
         let metrics = StepMetrics {
             step,
             epoch: self.progress.last_epoch(),
-            loss: means.loss,
-            accuracy: means.accuracy,
+            loss,
+            accuracy: window.accuracy(),
             lr: self.driver.lr(step.saturating_sub(1)),
             loss_scale: self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
             skipped_steps: self.skipped_steps(),
@@ -41,17 +52,19 @@ impl Training<'_> {
         self.log.event(Event::Step(metrics))
     }
 
+    /// Adds the losses since the last reading to the sums in the window.
+    ///
     /// # Errors
     /// [`TrainError::NonFiniteLoss`]. Every save reads the losses first, so the results of such a loss are never saved.
-    fn read_losses(&mut self) -> Result<Option<Means>, TrainError> {
+    pub(super) fn read_losses(&mut self) -> Result<(), TrainError> {
         let replicas = &self.session.replicas;
         if !self.losses.is_empty() {
             command(replicas, RankCommand::Losses)?;
         }
-        match self.losses.read(replicas)? {
-            Ok(means) => {
-                self.progress.loss = means.map(|means| means.loss).or(self.progress.loss);
-                Ok(means)
+        match self.losses.read(replicas, &mut self.progress.window)? {
+            Ok(()) => {
+                self.progress.loss = self.progress.window.mean_loss().or(self.progress.loss);
+                Ok(())
             }
             Err(NonFinite { step, loss, lr }) => {
                 Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint: self.saves.last.clone() })

@@ -25,7 +25,8 @@ impl Training<'_> {
         let _phase = phase(Phase::Checkpoint);
         // The state on a failed device is not saved.
         device_failure::settle(&self.session.device)?;
-        self.log_steps()?;
+        // A line of metrics is not due here: where a run is saved or stopped must not show in its lines.
+        self.read_losses()?;
         if !self.saves.changed && !best {
             return Ok(());
         }

@@ -92,7 +92,7 @@ pub(super) fn start<'a>(
     let mut training = Training {
         session,
         stop,
-        log: RunLog { observer, run, event_file: None },
+        log: RunLog { observer, run, last_line: None, event_file: None },
         config: session.config.to_toml(),
         source: SourceRecord::of(session.source.as_ref()),
         driver: Driver::leading(session, stepper, progress.step),

@@ -42,6 +42,8 @@ pub(super) struct Training<'a> {
 pub(super) struct RunLog<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) run: RunDirectory,
+    /// The step of the last line of metrics.
+    pub(super) last_line: Option<usize>,
     /// The TensorBoard event file, if the configuration asks for it.
     pub(super) event_file: Option<EventFile>,
 }

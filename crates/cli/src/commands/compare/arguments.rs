@@ -8,7 +8,7 @@ use super::optimizer::Chosen;
 use crate::{
     configuration::{ConfigArguments, DeviceArguments, Flag},
     error::CliError,
-    output,
+    output::OverwriteArguments,
 };
 
 /// The warm-up and one more step, so that there is a median.
@@ -66,6 +66,8 @@ pub(crate) struct CompareArguments {
     /// Also write a page with bar charts to FILE
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) overwrite: OverwriteArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -99,10 +101,5 @@ impl CompareArguments {
                 settings.iter().map(|(key, value)| Flag { name: "--optimizers", key, value: Some(value) });
             self.load(&flags.collect::<Vec<_>>()).map(drop).map_err(|error| chosen.explain(error))
         })
-    }
-
-    /// Refuses a page that cannot be written, before minutes of training.
-    pub(super) fn check_page(&self) -> Result<(), CliError> {
-        self.html.as_deref().map_or(Ok(()), output::check_folder)
     }
 }

@@ -7,6 +7,7 @@ mod report;
 mod row;
 
 use oomph_config::{Config, DeviceName};
+use oomph_core::printable;
 use oomph_timeline::export;
 use oomph_trainer::{
     Registry,
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     check_alone(&base)?;
     registry.read(&base)?;
     arguments.check_optimizers(&base)?;
-    arguments.check_page()?;
+    arguments.overwrite.check(&arguments.html)?;
     let combinations = combinations(arguments, &base, registry);
     let (mut rows, stopped) = if arguments.plan_only {
         (combinations.into_iter().map(|combination| planned(combination, registry)).collect(), None)
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
     arguments.sort.apply(&mut rows);
     let report = Report::new(arguments, &base, rows);
     if let Some(path) = &arguments.html {
-        output::write_file(path, |file| export::chart(&page(&report), file))?;
+        output::write_file(path, arguments.overwrite.existing(), |file| export::chart(&page(&report), file))?;
     }
     if arguments.json {
         output::print_json(&report.json())?;
@@ -86,7 +87,7 @@ impl CompareArguments {
         let Some(error) = &row.error else { return };
         notices.warning(format!("{}: {error}", label(self, &row.values)));
         if let Some(hint) = &row.hint {
-            notices.line(format!("         {hint}"));
+            notices.line(format!("         {}", printable(hint)));
         }
     }
 }

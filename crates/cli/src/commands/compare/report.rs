@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use oomph_config::Config;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable};
 use oomph_timeline::export::{Comparison, ComparisonRow};
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ impl Report {
 
     /// The table with its head.
     pub(super) fn text(&self, page: Option<&Path>) -> String {
-        let page = page.map(|page| format!("\npage written to {}\n", page.display()));
+        let page = page.map(|page| format!("\npage written to {}\n", printable(page.display())));
         format!("{}\n\n{}{}", self.head(), self.table(), page.unwrap_or_default())
     }
 

@@ -7,6 +7,7 @@ use std::{env, fmt::Write as _, num::NonZeroUsize, panic::catch_unwind, path::Pa
 use clap::Args;
 use console::style;
 use oomph_config::DeviceName;
+use oomph_core::printable;
 use oomph_doctor::{
     Check, CheckState, GPU_BACKEND, HAS_CUDA, HAS_VULKAN,
     health::{self, Hardware},
@@ -23,7 +24,6 @@ use crate::{
     bug::{self, Bug},
     error::CliError,
     exit::Exit,
-    notices::printable,
     numbers::plural,
     output,
 };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use oomph_config::Value;
-use oomph_core::{Bytes, Split};
+use oomph_core::{Bytes, Split, printable};
 use oomph_engine::session::largest_train_batch;
 use oomph_trainer::Session;
 use serde::Serialize;
@@ -112,7 +112,7 @@ impl Report {
             text += &format!("\n{answer}\n");
         }
         if let Some(path) = &self.written {
-            text += &format!("written to {}\n", path.display());
+            text += &format!("written to {}\n", printable(path.display()));
         }
         text
     }

@@ -1,6 +1,6 @@
 use console::{Term, truncate_str};
 
-use crate::{echo, error::CliError};
+use crate::{echo, error::CliError, stream};
 
 /// Draws each report over the previous one on stdout.
 pub(super) struct Screen {
@@ -25,7 +25,7 @@ impl Screen {
     /// Draws a report, cut to the terminal: wrapped or scrolled lines could not be drawn over.
     pub(super) fn draw(&mut self, report: &str) -> Result<(), CliError> {
         let (rows, columns) = self.term.size();
-        let shown = fitting(report, usize::from(rows), usize::from(columns));
+        let shown = fitting(&stream::shown(report), usize::from(rows), usize::from(columns));
         // Erasing and drawing are one write, so that the terminal does not flicker.
         self.erase()?;
         self.lines = shown.lines().count();

@@ -3,10 +3,12 @@ use std::path::PathBuf;
 use clap::Args;
 use oomph_config::{Config, DeviceName};
 use oomph_memory::gpu::{GpuMemory, MultiGpu};
+use oomph_timeline::Timeline;
 
 use crate::{
     configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
     error::CliError,
+    output::{self, OverwriteArguments},
 };
 
 #[derive(Args, Debug)]
@@ -43,12 +45,20 @@ pub(crate) struct PlanArguments {
     /// Also write the same timeline as a picture to FILE
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) overwrite: OverwriteArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl PlanArguments {
+    /// Writes a timeline to the named files and returns their paths.
+    pub(super) fn write(&self, timeline: &Timeline) -> Result<Vec<PathBuf>, CliError> {
+        let files = [self.html.as_deref(), self.svg.as_deref()];
+        output::write_timeline(timeline, files, self.overwrite.existing())
+    }
+
     /// The configuration to plan, and the GPUs of `--gpu`: one per device, or none.
     ///
     /// If `--gpu` gives a number of GPUs, these are the devices. A single GPU stands for each configured device.

@@ -13,7 +13,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::{error::CliError, output::write_timeline};
+use crate::error::CliError;
 
 /// Plans of several batches, each the same for all devices; as JSON.
 #[derive(Debug, Serialize)]
@@ -183,12 +183,11 @@ impl Planner {
     }
 
     fn write_timeline(&self, arguments: &PlanArguments) -> Result<Vec<PathBuf>, CliError> {
-        let (html, svg) = (arguments.html.as_deref(), arguments.svg.as_deref());
-        if html.or(svg).is_none() {
+        if arguments.html.as_ref().or(arguments.svg.as_ref()).is_none() {
             return Ok(Vec::new());
         }
         let batch = arguments.batch.first().map_or(self.session.config.train.batch, |batch| *batch as usize);
-        write_timeline(&self.timeline(batch)?, html, svg)
+        arguments.write(&self.timeline(batch)?)
     }
 
     /// Settings that make the config's batch fit.

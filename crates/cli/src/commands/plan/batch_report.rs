@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable};
 use oomph_timeline::Category;
 
 use super::{
@@ -130,7 +130,7 @@ fn levers(plan: &BatchPlan) -> Option<String> {
 
 /// The timeline files, one a line.
 fn files(plan: &BatchPlan) -> Option<String> {
-    let written = |path: &PathBuf| format!("timeline written to {}\n", path.display());
+    let written = |path: &PathBuf| format!("timeline written to {}\n", printable(path.display()));
     let files: String = plan.text.files.iter().map(written).collect();
     (!files.is_empty()).then_some(files)
 }

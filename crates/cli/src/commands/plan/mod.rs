@@ -18,6 +18,7 @@ use crate::{error::CliError, exit::Exit, output};
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
+    arguments.overwrite.check(arguments.html.iter().chain(&arguments.svg))?;
     let (config, gpus) = arguments.load()?;
     let planner = Planner::new(open_to_plan(config, registry)?, gpus);
     if planner.session.has_uneven_devices() {

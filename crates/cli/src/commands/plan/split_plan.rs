@@ -15,7 +15,7 @@ use super::{
     arguments::PlanArguments,
     planner::{Planner, Rules},
 };
-use crate::{error::CliError, output};
+use crate::error::CliError;
 
 /// The plan of a model that is split over devices; as JSON.
 #[derive(Serialize)]
@@ -88,8 +88,7 @@ fn write_timeline(
     planned: &PlannedCut,
     arguments: &PlanArguments,
 ) -> Result<Option<(usize, Vec<PathBuf>)>, CliError> {
-    let (html, svg) = (arguments.html.as_deref(), arguments.svg.as_deref());
-    if html.or(svg).is_none() {
+    if arguments.html.as_ref().or(arguments.svg.as_ref()).is_none() {
         return Ok(None);
     }
     let share = |part: &PlannedPart| {
@@ -101,7 +100,7 @@ fn write_timeline(
     let Some((device, part)) = fullest else { return Ok(None) };
     let mut timeline = part.timeline.clone();
     timeline.device.clone_from(&planner.names[device]);
-    Ok(Some((device, output::write_timeline(&timeline, html, svg)?)))
+    Ok(Some((device, arguments.write(&timeline)?)))
 }
 
 fn split_plan(planner: &Planner, planned: &PlannedCut) -> SplitPlan {

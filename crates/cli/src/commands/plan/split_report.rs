@@ -1,6 +1,7 @@
 use std::{collections::HashSet, path::PathBuf};
 
 use oomph_config::{Balance, Cut};
+use oomph_core::printable;
 use oomph_parallel::diagram;
 use oomph_timeline::Category;
 
@@ -40,7 +41,9 @@ pub(super) fn report(planner: &Planner, split: &Split) -> String {
     let idle = format!("idle for about {} of forward and backward\n", percent(plan.idle_share));
     let advice = (plan.fits == Some(false)).then(|| advice(planner, plan));
     let files = files.as_ref().map(|(device, paths)| {
-        let written = |path: &PathBuf| format!("timeline of device {device} written to {}\n", path.display());
+        let written = |path: &PathBuf| {
+            format!("timeline of device {device} written to {}\n", printable(path.display()))
+        };
         paths.iter().map(written).collect()
     });
     let parts = [Some(head), Some(table(plan).to_string()), Some(format!("{drawn}\n{idle}")), advice, files];

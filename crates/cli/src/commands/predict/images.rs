@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable};
 use oomph_data::{ImageFiles, SampleError, SourceRecord, image_files};
 use oomph_trainer::{
     Registry, open_on,
@@ -14,12 +14,7 @@ use super::{
     arguments::{PredictArguments, TrainedModel},
     scores::Answer,
 };
-use crate::{
-    error::CliError,
-    exit::Exit,
-    notices::{Notices, printable},
-    output,
-};
+use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 /// The maximum width of the column of file names. Longer names shift only their own line.
 const WIDEST: usize = 60;
@@ -36,7 +31,7 @@ pub(super) fn run(
     let report = output::report_directory(config.name());
     let session = open_on(files.clone(), config, registry)?;
     let mut printer = Printer::new(arguments, &source, &files);
-    predict_images(&session, &files, &checkpoint, Some(report), |predicted| printer.print(predicted))?;
+    predict_images(&session, &files, &checkpoint, Some(report), |predicted| printer.show(predicted))?;
     let (unreadable, count) = (printer.unreadable, files.files().len());
     if unreadable > 0 {
         return Err(CliError::Unreadable { unreadable, count });
@@ -72,7 +67,7 @@ impl<'a> Printer<'a> {
         Self { arguments, source, files, width, unreadable: 0 }
     }
 
-    fn print(&mut self, Predicted { index, outputs }: Predicted) -> Result<(), CliError> {
+    fn show(&mut self, Predicted { index, outputs }: Predicted) -> Result<(), CliError> {
         let file = &self.files.files()[index];
         let outputs = match outputs {
             Ok(outputs) => outputs,
@@ -82,8 +77,8 @@ impl<'a> Printer<'a> {
         if self.arguments.json {
             return output::print_json(&Line::Prediction { file: file.display().to_string(), answer });
         }
-        let (name, width) = (printable(&file.display().to_string()), self.width);
-        output::print(&format!("{name:width$}  {}\n", printable(&answer.text())))
+        let (name, width) = (printable(file.display()), self.width);
+        output::print(&format!("{name:width$}  {}\n", printable(answer.text())))
     }
 
     fn print_unreadable(&mut self, file: &Path, error: &SampleError) -> Result<(), CliError> {

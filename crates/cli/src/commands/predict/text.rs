@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, printable_lines};
 use oomph_data::{Prompt, Vocabulary};
 use oomph_trainer::{
     Registry, open_on,
@@ -45,11 +45,11 @@ pub(super) fn run(
         if arguments.json {
             return Ok(());
         }
-        output::print(unshown.take().unwrap_or_default())?;
-        output::print(&text[shown..])
+        output::print(&printable_lines(unshown.take().unwrap_or_default()))?;
+        output::print(&printable_lines(&text[shown..]))
     })?;
     if !arguments.json {
-        output::print(unshown.take().unwrap_or_default())?;
+        output::print(&printable_lines(unshown.take().unwrap_or_default()))?;
         output::print("\n")?;
         return Ok(Exit::Success);
     }

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use oomph_core::files::Existing;
 use oomph_timeline::export::{self, Page};
 use oomph_trainer::profile::Profile;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use super::findings::largest;
 use crate::{
     error::CliError,
-    output::{write_file, write_svg},
+    output::{check_file, write_file},
 };
 
 /// Where a profile is written.
@@ -49,16 +50,16 @@ const EVENTS: &str = "timeline.jsonl";
 
 impl Destination {
     /// Refuses to overwrite files and creates the directories, before minutes of profiling.
-    pub(super) fn prepare(&self) -> Result<(), CliError> {
+    pub(super) fn prepare(&self, existing: Existing) -> Result<(), CliError> {
         match self {
             Self::Directory(path) => {
                 let names = [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| path.join(name));
-                names.iter().try_for_each(|path| refuse_existing(path))?;
+                names.iter().try_for_each(|path| check_file(path, existing))?;
                 create(path)
             }
             Self::Next(_) => create(Path::new(PROFILES)),
             Self::Named { html, svg } => html.iter().chain(svg).try_for_each(|path| {
-                refuse_existing(path)?;
+                check_file(path, existing)?;
                 // The parent of a bare file name is the empty path, which always exists.
                 create(path.parent().unwrap_or(path))
             }),
@@ -66,13 +67,13 @@ impl Destination {
     }
 
     /// Writes the measurement and the plan.
-    pub(super) fn write(&self, profile: &Profile) -> Result<Files, CliError> {
+    pub(super) fn write(&self, profile: &Profile, existing: Existing) -> Result<Files, CliError> {
         let directory = match self {
             Self::Named { html, svg } => {
-                // A file may have appeared during the profile.
-                html.iter().chain(svg).try_for_each(|path| refuse_existing(path))?;
-                html.iter().try_for_each(|path| write_page(profile, path))?;
-                svg.iter().try_for_each(|path| write_svg(&largest(profile).measured, path))?;
+                html.iter().try_for_each(|path| write_page(profile, path, existing))?;
+                let timeline = &largest(profile).measured;
+                svg.iter()
+                    .try_for_each(|path| write_file(path, existing, |out| export::svg(timeline, out)))?;
                 return Ok(Files { timeline: html.clone(), svg: svg.clone(), ..Files::default() });
             }
             Self::Next(name) => next(name)?,
@@ -83,10 +84,10 @@ impl Destination {
         let both: Vec<_> = profile.devices().flat_map(|device| [&device.measured, &device.planned]).collect();
         let [timeline, snapshot, trace, events] =
             [TIMELINE, SNAPSHOT, TRACE, EVENTS].map(|name| directory.join(name));
-        write_page(profile, &timeline)?;
-        write_file(&snapshot, |out| export::snapshot(&measured, out))?;
-        write_file(&trace, |out| export::perfetto(&both, out))?;
-        write_file(&events, |out| export::json_lines(&measured, out))?;
+        write_page(profile, &timeline, existing)?;
+        write_file(&snapshot, existing, |out| export::snapshot(&measured, out))?;
+        write_file(&trace, existing, |out| export::perfetto(&both, out))?;
+        write_file(&events, existing, |out| export::json_lines(&measured, out))?;
         let [timeline, snapshot, trace, events] = [timeline, snapshot, trace, events].map(Some);
         Ok(Files { timeline, svg: None, snapshot, trace, events })
     }
@@ -96,15 +97,11 @@ fn create(directory: &Path) -> Result<(), CliError> {
     fs::create_dir_all(directory).map_err(refused(directory))
 }
 
-fn refuse_existing(path: &Path) -> Result<(), CliError> {
-    if path.exists() { Err(CliError::OutputExists { path: path.to_owned() }) } else { Ok(()) }
-}
-
-fn write_page(profile: &Profile, path: &Path) -> Result<(), CliError> {
+fn write_page(profile: &Profile, path: &Path, existing: Existing) -> Result<(), CliError> {
     let first = Page::new(&profile.first.measured).with_overlay(&profile.first.planned);
     let page =
         profile.others.iter().fold(first, |page, device| page.and(&device.measured, Some(&device.planned)));
-    write_file(path, |out| export::html(&page, out))
+    write_file(path, existing, |out| export::html(&page, out))
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> CliError {

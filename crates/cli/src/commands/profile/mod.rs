@@ -22,7 +22,7 @@ use crate::{
     failure,
     notices::Notices,
     numbers::grouped,
-    output,
+    output::{self, OverwriteArguments},
     progress::{ProfileBar, Style},
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     svg: Option<PathBuf>,
     #[command(flatten)]
+    overwrite: OverwriteArguments,
+    #[command(flatten)]
     device: DeviceArguments,
     #[command(flatten)]
     strategy: StrategyArguments,
@@ -79,13 +81,14 @@ pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<E
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_) | DeviceName::Vulkan(_)]) {
         return arguments.on_device(&session);
     }
-    destination.prepare()?;
+    let existing = arguments.overwrite.existing();
+    destination.prepare(existing)?;
     let options = arguments.options(&session);
     let (style, warmup) = (Style::choose(arguments.json, arguments.quiet), options.warmup);
     let mut bar = ProfileBar::new(style, warmup, options.steps);
     let found = profile(&session, options, &mut bar)?;
     drop(bar);
-    let files = destination.write(&found)?;
+    let files = destination.write(&found, existing)?;
     warn(&found);
     let findings = Findings::new(&session, warmup, &found, &files);
     output::show(arguments.json, &findings, || report(&findings))?;

@@ -1,11 +1,8 @@
-use std::path::Path;
-
 use oomph_config::Value;
 use oomph_runs::{RunEvaluation, RunStatus, RunSummary};
 
 use super::{Difference, ValueRuns};
 use crate::{
-    notices::printable,
     numbers::{date, decimal, elapsed, grouped, percent, rate},
     table::{
         Column::{Left, Right},
@@ -62,9 +59,9 @@ fn cells(run: &RunSummary) -> [String; 11] {
     let steps = run.steps.map(|steps| format!("/{}", grouped(steps))).unwrap_or_default();
     let training = || run.loss.map_or_else(missing, |loss| format!("{} (train)", decimal(loss)));
     [
-        path(&run.run_dir),
-        printable(&run.model),
-        printable(&run.source),
+        run.run_dir.display().to_string(),
+        run.model.clone(),
+        run.source.clone(),
         status(run.status).to_owned(),
         format!("{}{steps}", grouped(run.step)),
         run.best.as_ref().map_or_else(missing, evaluation),
@@ -101,13 +98,9 @@ fn differing(differences: &[Difference]) -> String {
         for (index, ValueRuns { value, runs }) in values.iter().enumerate() {
             let key = if index == 0 { key.clone() } else { String::new() };
             let value = value.as_ref().map_or_else(|| "not set".to_owned(), Value::shown);
-            let runs: Vec<_> = runs.iter().map(|run| path(run)).collect();
+            let runs: Vec<_> = runs.iter().map(|run| run.display().to_string()).collect();
             table.row([key, value, runs.join(", ")]);
         }
     }
     table.to_string()
-}
-
-fn path(path: &Path) -> String {
-    printable(&path.display().to_string())
 }

@@ -1,3 +1,4 @@
+use oomph_core::printable;
 use oomph_runs::{Done, Ended};
 use oomph_trainer::{Session, steps, steps_per_epoch};
 
@@ -16,7 +17,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         Ended::Complete => None,
         Ended::EarlyStopping => Some("early stopping: the evaluation loss stopped improving".into()),
         Ended::Interrupted => Some("interrupted (SIGINT)".into()),
-        Ended::Terminated => Some("terminated (SIGTERM)".into()),
+        Ended::Terminated => Some("terminated (SIGTERM or SIGHUP)".into()),
     };
     let best = done.best_eval_loss.zip(done.best_step);
     let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
@@ -77,6 +78,9 @@ fn in_epochs(epochs: f64) -> String {
 pub(super) fn how_to_resume(done: &Done) -> Option<String> {
     let stopped = matches!(done.ended, Ended::Interrupted | Ended::Terminated);
     stopped.then(|| {
-        format!("checkpoint saved; `oomph train --resume {}` continues the run", done.run_dir.display())
+        format!(
+            "checkpoint saved; `oomph train --resume {}` continues the run",
+            printable(done.run_dir.display())
+        )
     })
 }

@@ -4,6 +4,8 @@ use clap::Args;
 use oomph_config::DeviceName;
 use oomph_trainer::device::first_gpu;
 
+use crate::output::OverwriteArguments;
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It runs a fixed list of small trainings on built-in data, each in its own process, and writes their
@@ -29,9 +31,8 @@ pub(crate) struct VerifyGpuArguments {
     /// The file to write
     #[arg(long, value_name = "FILE", default_value = "verify-gpu.json")]
     pub(super) out: PathBuf,
-    /// Overwrite an existing file
-    #[arg(long)]
-    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) overwrite: OverwriteArguments,
     /// Fewer trainings with fewer steps
     #[arg(long)]
     pub(super) quick: bool,

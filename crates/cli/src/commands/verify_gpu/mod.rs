@@ -31,8 +31,7 @@ use crate::{
 pub(crate) fn run(arguments: &VerifyGpuArguments, registry: &Registry) -> Result<Exit, CliError> {
     let device = arguments.device();
     find_device(device).map_err(SessionError::from)?;
-    output::refuse_existing(&arguments.out, arguments.force)?;
-    output::check_folder(&arguments.out)?;
+    arguments.overwrite.check([&arguments.out])?;
     let checks = GpuCheck::list(arguments.quick);
     let style = Style::choose(arguments.json, arguments.quiet);
     let bar = ProbeBar::new(style, Some(checks.len()));
@@ -41,9 +40,9 @@ pub(crate) fn run(arguments: &VerifyGpuArguments, registry: &Registry) -> Result
     let (rows, stopped) = run_all(&checks, &mut runner, style);
     drop(runner);
     let report = Report::new(arguments, rows, begun.elapsed().as_secs_f64(), stopped.is_some());
-    // A file may have appeared meanwhile.
-    output::refuse_existing(&arguments.out, arguments.force)?;
-    output::write_file(&arguments.out, |file| Ok(serde_json::to_writer_pretty(file, &report)?))?;
+    output::write_file(&arguments.out, arguments.overwrite.existing(), |file| {
+        Ok(serde_json::to_writer_pretty(file, &report)?)
+    })?;
     output::show(arguments.json, &report, || report.text(&arguments.out))?;
     let ended = if report.failed == 0 { Exit::Success } else { Exit::Failure };
     Ok(stopped.unwrap_or(ended))

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use oomph_core::printable;
 use oomph_doctor::GPU_BACKEND;
 use serde::Serialize;
 
@@ -10,7 +11,6 @@ use super::{
     row::{CheckRow, CheckVerdict},
 };
 use crate::{
-    notices::printable,
     numbers::{elapsed, percent, plural},
     table::{
         Column::{Left, Right},
@@ -73,7 +73,7 @@ impl Report {
                 row.training.clone().unwrap_or_default(),
                 row.verdict.text().to_owned(),
                 limit.unwrap_or_default(),
-                printable(&row.finding),
+                row.finding.clone(),
             ];
             table.marked(cells, [false, false, row.verdict == CheckVerdict::Fail, false, false]);
         }
@@ -84,7 +84,7 @@ impl Report {
         let sent = format!(
             "the results of {} are in {}: please send this file to the project, on its issue page",
             plural(self.checks.len(), "check"),
-            printable(&path.display().to_string())
+            printable(path.display())
         );
         format!("{table}\n{counts}{ended}\n{sent}\n")
     }
