@@ -6,6 +6,7 @@ mod doctor;
 mod evaluate;
 mod find_batch;
 mod find_batch_devices;
+mod forged;
 mod help;
 mod launchers;
 #[path = "../machine/limits.rs"]
@@ -21,6 +22,7 @@ mod predict;
 mod profile;
 mod profile_devices;
 mod reports;
+mod run_directory;
 mod runs;
 mod signals;
 mod support;
