@@ -149,7 +149,9 @@ impl RunDirectory {
         keep_last: usize,
     ) -> Result<SavedCheckpoint, RunError> {
         self.check()?;
-        Ok(self.checkpoints().save(state, about, keep_last)?)
+        let saved = self.checkpoints().save(state, about, keep_last);
+        // A directory that goes in the middle of a save is the cause of its error.
+        saved.map_err(|error| self.check().err().unwrap_or_else(|| error.into()))
     }
 
     /// Writes the resolved configuration and the environment.

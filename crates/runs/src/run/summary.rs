@@ -347,7 +347,7 @@ mod tests {
         let long = format!("{STARTED}{}", " ".repeat(3 << 20));
         match summary(&[STARTED, &long], "") {
             Err(RunError::Damaged { line: 2, reason, .. }) => {
-                assert_eq!(reason, "it is longer than 1.0 MiB");
+                assert_eq!(reason, "it is longer than 1.00 MiB");
             }
             other => panic!("{other:?}"),
         }

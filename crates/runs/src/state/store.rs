@@ -130,8 +130,9 @@ impl CheckpointStore {
         match Listing::read(&self.directory) {
             Ok(listing) => {
                 warnings.extend(self.move_links(&listing));
-                let removed = listing.removable(keep_last);
-                warnings.extend(removed.iter().filter_map(|name| remove(&self.directory, name)));
+                // Even if its manifest cannot be read back at this moment, the new checkpoint stays.
+                let removed = listing.removable(keep_last).into_iter().filter(|name| !path.ends_with(name));
+                warnings.extend(removed.filter_map(|name| remove(&self.directory, &name)));
             }
             Err(error) => warnings.push(error.to_string()),
         }
