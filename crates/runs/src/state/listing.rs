@@ -28,6 +28,12 @@ pub(super) struct Listed {
     is_linked: IsLinked,
 }
 
+/// A listing, and whether nothing changed while it was read.
+struct Reading {
+    listing: Listing,
+    is_settled: bool,
+}
+
 /// Which links point to a checkpoint. They decide between checkpoints of older versions, which do not number their saves.
 #[derive(Clone, Copy, Debug)]
 struct IsLinked {
@@ -37,35 +43,57 @@ struct IsLinked {
 
 impl Listing {
     /// Reads the manifests in the directory `checkpoints/` of a run. A missing directory has no checkpoints.
+    ///
+    /// A training may save and remove checkpoints at the same time. The reading starts again then.
     pub(super) fn read(directory: &Path) -> Result<Self, StateError> {
-        let mut listing = Self::default();
+        const MOST_READINGS: usize = 20;
+        let mut reading = Self::read_once(directory)?;
+        for _ in 1..MOST_READINGS {
+            if reading.is_settled {
+                break;
+            }
+            reading = Self::read_once(directory)?;
+        }
+        Ok(reading.listing)
+    }
+
+    fn read_once(directory: &Path) -> Result<Reading, StateError> {
+        let mut reading = Reading { listing: Self::default(), is_settled: true };
         if !directory.is_dir() {
-            return Ok(listing);
+            return Ok(reading);
         }
         let mut names = Vec::new();
         for name in entries(directory)? {
             match place(&name) {
                 Some(place) if directory.join(&name).is_dir() => names.push((place, name)),
-                Some(_) => listing.others.push(name),
+                Some(_) if directory.join(&name).symlink_metadata().is_ok() => {
+                    reading.listing.others.push(name)
+                }
+                Some(_) => reading.is_settled = false,
                 None => {}
             }
         }
         names.sort();
         let links = [LATEST, BEST].map(|link| linked(directory, link));
+        // The system may leave out an entry that is made while it lists the others.
+        let is_listed = |link: &String| names.iter().any(|(_, name)| name == link);
+        reading.is_settled &= links.iter().flatten().all(is_listed);
         let mut last_number = 0;
         for (place, name) in names {
             let [latest, best] = links.each_ref().map(|link| link.as_ref() == Some(&name));
+            let path = directory.join(&name);
+            let manifest = read_manifest(&path).ok();
+            reading.is_settled &= manifest.is_some() || path.exists();
             // A manifest that cannot be read has no number: the checkpoint counts as saved after those of earlier steps.
-            let manifest = read_manifest(&directory.join(&name)).ok();
             let save_number = manifest.as_ref().map_or(last_number, |manifest| manifest.save_number);
             last_number = save_number.max(last_number);
             // A checkpoint that cannot be read now may be readable later.
             let is_best = manifest.map_or(best, |Manifest { progress, .. }| progress.is_best());
             let is_linked = IsLinked { latest, best };
-            listing.checkpoints.push(Listed { name, place, save_number, is_best, is_linked });
+            reading.listing.checkpoints.push(Listed { name, place, save_number, is_best, is_linked });
         }
-        listing.checkpoints.sort_by_key(|it| (it.save_number, it.is_linked.latest, it.place));
-        Ok(listing)
+        reading.listing.checkpoints.sort_by_key(|it| (it.save_number, it.is_linked.latest, it.place));
+        Ok(reading)
     }
 
     /// The names, from the last save to the first.
