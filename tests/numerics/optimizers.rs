@@ -158,7 +158,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
         loss_scale: None,
         carried: Named::new(),
     };
-    store.save(&state, About { config: "", source: None }, false, 1).unwrap();
+    store.save(&state, About { config: "", source: None }, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer
 }
 

@@ -73,6 +73,16 @@ impl LossScale {
         self.skipped_steps
     }
 
+    /// Whether training can have come to this scale and this count. A checkpoint may have any numbers.
+    pub fn is_reachable(&self) -> bool {
+        // A power of two has an empty fraction.
+        const FRACTION: u32 = (1 << (f32::MANTISSA_DIGITS - 1)) - 1;
+        let is_power_of_two = self.scale.to_bits() & FRACTION == 0;
+        is_power_of_two
+            && (SMALLEST..=LARGEST).contains(&self.scale)
+            && self.good_steps < self.growth_interval
+    }
+
     /// Counts a step whose gradients were all finite, and doubles the loss scale when it is due.
     pub fn succeeded(&mut self) {
         self.good_steps += 1;
@@ -145,6 +155,16 @@ mod tests {
         let last = scale;
         assert!(!scale.overflowed());
         assert_eq!(scale, last);
+    }
+
+    #[test]
+    fn only_what_training_reaches_is_reachable() {
+        let default = LossScale::default();
+        assert!(default.is_reachable() && after(default, vec![true; 3999]).is_reachable());
+        for scale in [0.0, -65_536.0, 3.0, f32::NAN, f32::INFINITY, SMALLEST / 2.0, LARGEST * 2.0] {
+            assert!(!LossScale { scale, ..default }.is_reachable(), "{scale}");
+        }
+        assert!(!LossScale { good_steps: GROWTH_INTERVAL, ..default }.is_reachable());
     }
 
     #[test]

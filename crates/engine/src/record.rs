@@ -119,6 +119,33 @@ pub fn restored_carried(record: &Named<HostTensor>, device: &Device) -> Carried 
     record.iter().map(|(name, tensor)| (name.clone(), tensor.to_tensor(device))).collect()
 }
 
+/// Checks recorded carried state against `shapes`, those of the model for a batch of any size. Nothing may be carried
+/// either.
+///
+/// # Errors
+/// [`RecordError::Contradiction`] with the first state that does not fit.
+pub fn check_carried(record: &Named<HostTensor>, shapes: &Named<Vec<usize>>) -> Result<(), RecordError> {
+    let batch = record.values().next().and_then(|tensor| tensor.shape.first().copied());
+    let names: BTreeSet<_> = record.keys().chain(shapes.keys().filter(|_| !record.is_empty())).collect();
+    for name in names {
+        let found = record.get(name).map(|tensor| &tensor.shape);
+        let expected = shapes.get(name).zip(batch).map(|(shape, batch)| {
+            let mut shape = shape.clone();
+            shape.iter_mut().take(1).for_each(|first| *first = batch);
+            shape
+        });
+        if found != expected.as_ref() {
+            let shown = |shape: Option<&Vec<usize>>| shape.map_or("nothing".into(), |it| format!("{it:?}"));
+            return Err(RecordError::Contradiction {
+                name: name.clone(),
+                found: shown(found),
+                expected: shown(expected.as_ref()),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Copies recorded values into a model on `device`.
 ///
 /// # Errors
@@ -170,6 +197,16 @@ pub enum RecordError {
         /// The first parameter without state.
         parameter: String,
     },
+    /// A value of the record does not fit the model, or the steps done.
+    #[error("the checkpoint does not fit the model: for `{name}` it has {found}, expected {expected}")]
+    Contradiction {
+        /// The name of the value.
+        name: String,
+        /// The value, or its shape.
+        found: String,
+        /// The value that fits, or its shape.
+        expected: String,
+    },
     /// The elements of a tensor are not 32-bit floats.
     #[error("`{name}` is not a tensor of 32-bit floats")]
     NotFloats {
@@ -197,7 +234,7 @@ impl RecordError {
     /// A command or a setting that may fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Parameters { .. } | Self::OptimizerState { .. } => {
+            Self::Parameters { .. } | Self::OptimizerState { .. } | Self::Contradiction { .. } => {
                 Some("use `[model]` and `[optimizer]` of the `config.toml` in the checkpoint".into())
             }
             _ => None,
@@ -212,5 +249,35 @@ fn list(problems: &[String]) -> String {
     match problems.len().saturating_sub(SHOWN) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carried_state_of_another_shape_or_name_is_refused() {
+        let tensor =
+            |shape: &[usize]| HostTensor { shape: shape.to_vec(), values: vec![0.0; shape.iter().product()] };
+        let shapes: Named<Vec<usize>> = [("cell".into(), vec![1, 4]), ("hidden".into(), vec![1, 4])].into();
+        let checked = |states: &[(&str, &[usize])]| {
+            let states = states.iter().map(|(name, shape)| ((*name).to_owned(), tensor(shape)));
+            check_carried(&states.collect(), &shapes)
+        };
+        checked(&[]).expect("nothing is carried before the first step");
+        checked(&[("cell", &[7, 4]), ("hidden", &[7, 4])]).expect("a batch of 7");
+        for (name, states) in [
+            ("hidden", &[("cell", &[7, 4][..])][..]),
+            ("hidden", &[("cell", &[7, 4]), ("hidden", &[6, 4])]),
+            ("cell", &[("cell", &[]), ("hidden", &[7, 4])]),
+            ("cell", &[("cell", &[4, 7]), ("hidden", &[4, 4])]),
+            ("other", &[("cell", &[7, 4]), ("hidden", &[7, 4]), ("other", &[7, 4])]),
+        ] {
+            match checked(states) {
+                Err(RecordError::Contradiction { name: found, .. }) => assert_eq!(found, name),
+                other => panic!("{states:?}: {other:?}"),
+            }
+        }
     }
 }

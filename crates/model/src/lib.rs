@@ -64,5 +64,7 @@ pub use policy::Policy;
 pub use resnet::{Depth, ResNet, Stem, resnet, torchvision_name};
 pub use stage::Stage;
 pub use stages::Stages;
-pub use summary::{Summary, SummaryRow, blank_input, check_training, parameters_wanted, summarize};
+pub use summary::{
+    Summary, SummaryRow, blank_input, carried_shapes, check_training, parameters_wanted, summarize,
+};
 pub use trace::LayerKind;

@@ -7,7 +7,7 @@ use oomph_core::{Bytes, InputSpec, Key, SampleSpec};
 use serde::Serialize;
 
 use crate::{
-    AnyTensor, Architecture, DeviceError, Init, LayerKind, ModelError, Pass, Stages,
+    AnyTensor, Architecture, Carried, DeviceError, Init, LayerKind, ModelError, Named, Pass, Stages,
     multiply_adds::multiply_adds,
     trace::{Trace, TracedLayer, TracedScope},
     weights::{Wanted, wanted},
@@ -85,7 +85,7 @@ pub fn summarize(
     spec: &SampleSpec,
     batch: usize,
 ) -> Result<Summary, ModelError> {
-    let (Traced { model, trace, shapes }, graph) = record(architecture, spec, batch, Pass::eval())?;
+    let (Traced { model, trace, shapes, .. }, graph) = record(architecture, spec, batch, Pass::eval())?;
     Ok(assemble(architecture.name(), batch, &model, &trace, &shapes, &graph))
 }
 
@@ -110,12 +110,27 @@ pub fn parameters_wanted(architecture: &Architecture, spec: &SampleSpec) -> Resu
         .map(|(wanted, _)| wanted)
 }
 
+/// The shapes of the state that the model carries from one batch of `batch` samples to the next, without allocating it.
+///
+/// # Errors
+/// Those of [`summarize`].
+pub fn carried_shapes(
+    architecture: &Architecture,
+    spec: &SampleSpec,
+    batch: usize,
+) -> Result<Named<Vec<usize>>, ModelError> {
+    let pass = Pass::eval().with_carried(Carried::new());
+    Ok(record(architecture, spec, batch, pass)?.0.carried)
+}
+
 /// A traced forward.
 struct Traced {
     model: Stages,
     trace: Trace,
     /// The input shape of each stage, and the output shape of the last.
     shapes: Vec<Vec<usize>>,
+    /// The shapes of the carried state.
+    carried: Named<Vec<usize>>,
 }
 
 fn record(
@@ -136,9 +151,11 @@ fn record(
             activation = caught(&model, stage, activation, &mut pass)?;
             shapes.push(activation.dims());
         }
+        let carried = pass.take_carried().unwrap_or_default();
+        let carried = carried.tensors().iter().map(|(name, state)| (name.clone(), state.dims())).collect();
         // `trace` is set above, and nothing removes it.
         let trace = pass.trace.expect("the pass keeps its trace");
-        Ok(Traced { model, trace, shapes })
+        Ok(Traced { model, trace, shapes, carried })
     })
 }
 

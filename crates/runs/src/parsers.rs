@@ -36,6 +36,7 @@ pub fn example_state() -> Vec<u8> {
     let manifest = Manifest {
         format_version: FORMAT_VERSION,
         oomph_version: "0".to_owned(),
+        save_number: 1,
         progress: TrainProgress { step: 12, loss: Some(0.5), ..TrainProgress::default() },
         optimizer_scalars: BTreeMap::from([
             ("a.time".to_owned(), Scalar::Uint(12)),

@@ -1,4 +1,6 @@
-//! Checkpoints on disk: what is kept, what is passed over, what is refused.
+//! Checkpoints on disk: what they hold, what is skipped, what is refused.
+
+mod support;
 
 use std::{fs, path::Path};
 
@@ -7,58 +9,11 @@ use oomph_data::{
     ImageReader, SourceRecord,
     transform::{ImageShape, Statistics},
 };
-use oomph_engine::{
-    HostTensor,
-    loss_scale::LossScale,
-    record::{OptimizerRecord, Scalar},
+use oomph_runs::{
+    RunDirectory, RunError,
+    state::{About, Checkpoint, CheckpointStore, StateError, Which},
 };
-use oomph_model::Named;
-use oomph_runs::state::{About, Checkpoint, CheckpointStore, StateError, TrainProgress, TrainState, Which};
-
-fn state(step: usize) -> TrainState {
-    let tensor = HostTensor { shape: vec![2, 2], values: vec![step as f32, 0.1, -0.0, f32::MIN_POSITIVE] };
-    let tensors: Named<HostTensor> = [("layer.weight".to_owned(), tensor)].into();
-    TrainState {
-        progress: TrainProgress {
-            step,
-            epoch: 1,
-            batch: 3,
-            loss: Some(0.1 + 0.2),
-            ..TrainProgress::default()
-        },
-        model: tensors.clone(),
-        optimizer: OptimizerRecord {
-            tensors,
-            scalars: [
-                ("layer.weight.time".to_owned(), Scalar::Uint(step as u64)),
-                ("layer.weight.decay".to_owned(), Scalar::FloatBits(0.1f64.to_bits())),
-            ]
-            .into(),
-            ranks: [("layer.weight".to_owned(), 2)].into(),
-        },
-        loss_scale: (step == 9).then(LossScale::default),
-        carried: Named::new(),
-    }
-}
-
-fn about(config: &str) -> About<'_> {
-    About { config, source: None }
-}
-
-fn store(directory: &Path, steps: &[usize]) -> CheckpointStore {
-    let store = CheckpointStore::at(directory.join("checkpoints"));
-    for step in steps {
-        store.save(&state(*step), about("train = { batch = 4 }\n"), false, 3).unwrap();
-    }
-    store
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory.join("checkpoints")).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
+use support::{about, evaluated, names, state, store};
 
 /// Changes one byte in the middle of a file.
 fn damage(path: &Path) {
@@ -95,7 +50,7 @@ fn the_last_three_and_the_best_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let store = CheckpointStore::at(directory.path().join("checkpoints"));
     for step in 1..=6 {
-        store.save(&state(step), about(""), step == 2, 3).unwrap();
+        store.save(&evaluated(step, 2), about(""), 3).unwrap();
     }
     let kept = ["best", "latest", "step-00000002", "step-00000004", "step-00000005", "step-00000006"];
     assert_eq!(names(directory.path()), kept);
@@ -145,7 +100,7 @@ fn leftovers_of_a_crash_are_no_checkpoints_and_are_cleared() {
     fs::create_dir(&leftover).unwrap();
     fs::write(leftover.join("model.safetensors"), "half").unwrap();
     assert_eq!(store.newest().unwrap().unwrap().checkpoint.progress().step, 1);
-    store.save(&state(3), about(""), false, 3).unwrap();
+    store.save(&state(3), about(""), 3).unwrap();
     assert_eq!(names(directory.path()), ["latest", "step-00000001", "step-00000003"]);
 }
 
@@ -191,10 +146,44 @@ fn a_torn_line_of_metrics_is_cut_on_resume() {
     let directory = tempfile::tempdir().unwrap();
     let metrics = directory.path().join("metrics.jsonl");
     fs::write(&metrics, "{\"event\":\"started\"}\n{\"event\":\"st").unwrap();
-    let mut run = oomph_runs::RunDirectory::resume(directory.path()).unwrap();
+    let mut run = RunDirectory::resume(directory.path()).unwrap();
     run.log(&serde_json::json!({ "event": "started" })).unwrap();
     let text = fs::read_to_string(&metrics).unwrap();
     assert_eq!(text, "{\"event\":\"started\"}\n{\"event\":\"started\"}\n");
+}
+
+#[test]
+fn a_torn_line_longer_than_a_piece_is_cut_too() {
+    for (whole, torn) in
+        [("", 200_000), ("{}\n", 200_000), ("{}\n{}\n", 0), ("{}\n", 65_535), ("{}\n", 65_536)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let metrics = directory.path().join("metrics.jsonl");
+        fs::write(&metrics, format!("{whole}{}", "x".repeat(torn))).unwrap();
+        drop(RunDirectory::resume(directory.path()).unwrap());
+        assert_eq!(fs::read_to_string(&metrics).unwrap(), whole, "{torn}");
+    }
+}
+
+#[test]
+fn a_run_directory_that_was_removed_or_replaced_takes_no_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let refused = |run: &mut RunDirectory| {
+        let error = run.save(&state(2), about(""), 3).unwrap_err();
+        assert!(matches!(error, RunError::Removed { .. }), "{error}");
+        assert!(run.log(&"event").is_err());
+        error.to_string()
+    };
+    let mut run = RunDirectory::create(&path).unwrap();
+    run.save(&state(1), about(""), 3).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    assert!(refused(&mut run).contains("run` was removed or moved while the training ran"));
+    assert!(!path.exists());
+    let other = RunDirectory::create(&path).unwrap();
+    other.save(&state(1), about(""), 3).unwrap();
+    assert!(refused(&mut run).contains("run` was replaced while the training ran"));
+    assert_eq!(names(&path), ["latest", "step-00000001"]);
 }
 
 proptest::proptest! {
@@ -215,10 +204,10 @@ fn a_checkpoint_is_found_by_name_or_step() {
     assert!(matches!(store.get(Which::Latest), Err(StateError::NotACheckpoint { .. })));
     assert!(matches!(store.get(Which::Best), Err(StateError::NoBest { .. })));
     for step in [1, 2, 3] {
-        store.save(&state(step), about(""), step == 2, 3).unwrap();
+        store.save(&evaluated(step, 2), about(""), 3).unwrap();
     }
     // Saved once more, by a run that was resumed from before.
-    store.save(&state(3), about("# again"), false, 9).unwrap();
+    store.save(&state(3), about("# again"), 9).unwrap();
     let found = |which| store.get(which).unwrap().checkpoint;
     assert_eq!(found(Which::Best).progress().step, 2);
     assert_eq!(found(Which::Step(1)).progress().step, 1);
@@ -241,10 +230,10 @@ fn what_is_known_of_the_data_comes_back() {
         images: Some(ImageReader::new(shape, statistics)),
         level: None,
     };
-    let path = store.save(&state(1), About { config: "", source: Some(&source) }, false, 3).unwrap();
+    let path = store.save(&state(1), About { config: "", source: Some(&source) }, 3).unwrap().path;
     assert_eq!(Checkpoint::open(&path).unwrap().source().unwrap(), source);
     fs::write(path.join("source.json"), "{}").unwrap();
     assert!(matches!(Checkpoint::open(&path), Err(StateError::Checksum { .. })));
-    let without = store.save(&state(2), about(""), false, 3).unwrap();
+    let without = store.save(&state(2), about(""), 3).unwrap().path;
     assert!(matches!(Checkpoint::open(&without).unwrap().source(), Err(StateError::NoSource { .. })));
 }

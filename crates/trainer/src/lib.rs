@@ -49,6 +49,7 @@ pub mod predict;
 pub mod profile;
 mod progress;
 mod ranks;
+mod restore;
 mod resume;
 mod stop;
 mod tensor_log;

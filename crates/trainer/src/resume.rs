@@ -1,28 +1,15 @@
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use oomph_config::{Recompute, ScheduleKind};
-use oomph_core::{Phase, is_within, phase};
-use oomph_memory::{Account, charge};
+use oomph_core::is_within;
 
-use oomph_engine::{
-    exhausted,
-    record::{restore_model, restored_carried},
-    session::{EpochCut, Session},
-    step::Stepper,
-};
+use oomph_engine::session::Session;
 use oomph_runs::{
     RunDirectory,
-    state::{Checkpoint, FoundCheckpoint, StateError, TrainProgress},
+    state::{Checkpoint, FoundCheckpoint, StateError},
 };
 
-use crate::{
-    TrainError,
-    lr_schedule::steps_per_epoch,
-    open::{SessionError, off_device, rows_of, stepper_to_restore},
-};
+use crate::{TrainError, open::SessionError};
 
 /// Where a training starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,64 +139,4 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
             format!("`{}` was {before} in the checkpoint and is {after} now{what_of_it}", difference.key)
         })
         .collect())
-}
-
-/// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
-pub(crate) fn restored(
-    session: &Session,
-    checkpoint: &Checkpoint,
-) -> Result<(Stepper, TrainProgress), TrainError> {
-    let mut stepper = stepper_to_restore(session)?;
-    let _phase = phase(Phase::Init);
-    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
-    let mut state = charge(Account::Host, || checkpoint.state())?;
-    check_position(session, &state.progress)?;
-    let device = session.whole_model_device();
-    off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
-    stepper.place_model();
-    // Each part of a split model has its own device.
-    let mut devices = HashMap::new();
-    stepper.model.visit(&mut |info, parameter| {
-        devices.insert(info.name.to_owned(), parameter.device().inner());
-        // Parameters that are frozen now need no optimizer state any more.
-        if !info.trainable {
-            state.optimizer.ranks.remove(info.name);
-        }
-    });
-    let device_of = |parameter: &str| devices.get(parameter).unwrap_or(&device).clone();
-    off_device(session, || {
-        // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
-        // given, and the buffers of the record are the host's.
-        for tensor in state.optimizer.tensors.values_mut() {
-            tensor.values = tensor.values.as_slice().to_vec();
-        }
-        stepper.optimizer.restore(state.optimizer, device_of)
-    })?;
-    // A run that had another precision begins with a new loss scale.
-    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
-    let carried = restored_carried(&state.carried, &session.device);
-    stepper.place_carried(match session.replicas.is_alone() {
-        true => carried,
-        // Each rank carries the state of its own rows.
-        false => carried.rows(rows_of(session, session.replicas.rank(), session.replicas.world_size())),
-    });
-    exhausted::check()?;
-    Ok((stepper, state.progress))
-}
-
-/// Checks that a position within an epoch still means the same: epochs must be cut into the same batches.
-fn check_position(session: &Session, progress: &TrainProgress) -> Result<(), StateError> {
-    let TrainProgress { batch, batches_per_epoch: before, cut, .. } = *progress;
-    let now = steps_per_epoch(session);
-    if batch == 0 {
-        return Ok(());
-    }
-    if before != now {
-        return Err(StateError::EpochChanged { batch, before, now });
-    }
-    let now = EpochCut::of(session);
-    match cut.filter(|before| *before != now) {
-        Some(before) => Err(StateError::CutChanged { batch, before, now }),
-        None => Ok(()),
-    }
 }

@@ -2,6 +2,7 @@
 //! Adam in place by kernels of oomph.
 
 mod adafactor;
+mod check;
 mod group;
 mod in_place;
 mod lion;
@@ -18,6 +19,8 @@ use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, Kernels, Named, Stages};
 
 use crate::record::{HostTensor, OptimizerRecord, RecordError, Scalar};
+
+pub use check::check_record;
 
 use adafactor::Adafactor;
 use group::GroupRule;
@@ -147,6 +150,9 @@ impl Optimizer {
     ///
     /// # Errors
     /// [`RecordError::OptimizerState`] if the state of a parameter is incomplete, or belongs to another optimizer.
+    ///
+    /// # Panics
+    /// Burn panics on a record that [`check_record`] refuses.
     pub fn restore(
         &mut self,
         record: OptimizerRecord,

@@ -1,6 +1,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Seek, Write},
+    io::{self, ErrorKind, Seek, Write},
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -9,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use super::RunError;
-use crate::state::{CheckpointStore, StateError, write_file};
+use crate::state::{About, CheckpointStore, SavedCheckpoint, StateError, TrainState, write_file};
 
 const LOCK: &str = "lock";
 pub(super) const METRICS: &str = "metrics.jsonl";
@@ -22,8 +23,8 @@ pub(super) const CONFIG: &str = "config.toml";
 pub struct RunDirectory {
     path: PathBuf,
     metrics: File,
-    /// The lock. The system releases it when the process ends.
-    _lock: File,
+    /// The lock. The system releases it when the process ends. It also tells this directory from another at its path.
+    lock: File,
 }
 
 impl RunDirectory {
@@ -46,11 +47,15 @@ impl RunDirectory {
         let file = path.join(METRICS);
         let metrics = OpenOptions::new()
             .create(true)
+            .read(true)
             .append(true)
             .open(&file)
             .map_err(StateError::io("open", &file))?;
-        cut_torn_line(&file, &metrics).map_err(StateError::io("read", &file))?;
-        Ok(Self { path: path.to_owned(), metrics, _lock: lock })
+        cut_torn_line(&metrics).map_err(StateError::io("read", &file))?;
+        let run = Self { path: path.to_owned(), metrics, lock };
+        // Between opening and locking, another process may have replaced the directory.
+        run.check()?;
+        Ok(run)
     }
 
     /// Locks `runs/<name>` for a new run, or `runs/<name>-2` and so on where a run exists.
@@ -113,6 +118,42 @@ impl RunDirectory {
         CheckpointStore::at(self.path.join(CheckpointStore::DIRECTORY))
     }
 
+    /// Checks that the directory at the path is still the one that this process locked.
+    ///
+    /// # Errors
+    /// [`RunError::Removed`] where it was removed, moved or replaced.
+    pub fn check(&self) -> Result<(), RunError> {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let file = self.path.join(LOCK);
+        let ours = self.lock.metadata().map(identity).map_err(StateError::io("read", &file))?;
+        let path = || self.path.clone();
+        match fs::metadata(&file).map(identity) {
+            Ok(there) if there == ours => Ok(()),
+            Ok(_) => Err(RunError::Removed { path: path(), is_replaced: true }),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Err(RunError::Removed { path: path(), is_replaced: false })
+            }
+            // A file system that fails for a moment does not end a training between two saves.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Saves a checkpoint, as [`CheckpointStore::save`].
+    ///
+    /// # Errors
+    /// Where the system refuses, or the directory is no longer [the one that was locked](Self::check).
+    pub fn save(
+        &self,
+        state: &TrainState,
+        about: About<'_>,
+        keep_last: usize,
+    ) -> Result<SavedCheckpoint, RunError> {
+        self.check()?;
+        let saved = self.checkpoints().save(state, about, keep_last);
+        // A directory that goes in the middle of a save is the cause of its error.
+        saved.map_err(|error| self.check().err().unwrap_or_else(|| error.into()))
+    }
+
     /// Writes the resolved configuration and the environment.
     ///
     /// # Errors
@@ -127,8 +168,9 @@ impl RunDirectory {
     /// Appends a line to `metrics.jsonl`.
     ///
     /// # Errors
-    /// Where the system refuses.
+    /// Where the system refuses, or the directory is no longer [the one that was locked](Self::check).
     pub fn log(&mut self, event: &impl Serialize) -> Result<(), RunError> {
+        self.check()?;
         let path = self.path.join(METRICS);
         let mut append = || {
             let mut line = serde_json::to_vec(event)?;
@@ -140,10 +182,23 @@ impl RunDirectory {
 }
 
 /// Cuts off an incomplete last line, left by a full disk or a kill.
-fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
-    let bytes = fs::read(path)?;
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if whole < bytes.len() { metrics.set_len(whole as u64) } else { Ok(()) }
+///
+/// The log is read from its end, in pieces: it may be larger than memory.
+fn cut_torn_line(metrics: &File) -> io::Result<()> {
+    const PIECE: u64 = 64 * 1024;
+    let length = metrics.metadata()?.len();
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(PIECE);
+        let mut piece = vec![0; (end - start) as usize];
+        metrics.read_exact_at(&mut piece, start)?;
+        if let Some(newline) = piece.iter().rposition(|byte| *byte == b'\n') {
+            end = start + newline as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    if end < length { metrics.set_len(end) } else { Ok(()) }
 }
 
 /// Locks a file, with retries: [`RunDirectory::is_held`] takes a shared lock for a moment.

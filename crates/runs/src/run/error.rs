@@ -21,6 +21,18 @@ pub enum RunError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory of a training is no longer there.
+    #[error(
+        "run directory `{}` was {} while the training ran, so the training cannot save",
+        path.display(),
+        if *is_replaced { "replaced" } else { "removed or moved" }
+    )]
+    Removed {
+        /// The directory.
+        path: PathBuf,
+        /// Whether another directory is at the path.
+        is_replaced: bool,
+    },
     /// The directory holds no run.
     #[error("`{}` is not a run directory: it has no `config.toml`", path.display())]
     NotARun {
@@ -58,6 +70,12 @@ impl RunError {
                 "wait for that process, stop it, or name another directory with `--set run.directory=…`"
                     .into(),
             ),
+            Self::Removed { is_replaced: true, .. } => {
+                Some("train in a directory of its own with `--set run.directory=…`".into())
+            }
+            Self::Removed { is_replaced: false, .. } => {
+                Some("`oomph train --resume PATH` continues a run that was moved to `PATH`".into())
+            }
             Self::State(error) => error.hint(),
             Self::Config(error) => error.hint(),
             Self::NotARun { .. } | Self::Damaged { .. } => None,

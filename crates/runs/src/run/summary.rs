@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -14,6 +14,9 @@ use super::{
     directory::{CONFIG, METRICS, RunDirectory},
 };
 use crate::{event::Ended, state::StateError};
+
+/// The longest line of a log that is read. oomph writes shorter ones; another could be as long as memory.
+const MOST_LINE_BYTES: u64 = 1 << 20;
 
 /// A run, read from its directory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -198,7 +201,12 @@ impl LogReader {
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            lines.read_until(b'\n', &mut line).map_err(refused())?;
+            lines.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line).map_err(refused())?;
+            if line.len() as u64 == MOST_LINE_BYTES && !line.ends_with(b"\n") {
+                let (path, column) = (path.to_owned(), line.len());
+                let reason = format!("it is longer than {}", Bytes::new(MOST_LINE_BYTES));
+                return Err(RunError::Damaged { path, line: number, column, reason });
+            }
             // A last line without an end is incomplete.
             if line.pop() != Some(b'\n') {
                 break;
@@ -332,6 +340,17 @@ mod tests {
         assert_eq!((run.status, run.error.as_deref()), (RunStatus::Failed, Some("the disk is full")));
         let run = summary(&[STARTED, error, STARTED], "").expect("a run");
         assert_eq!((run.status, run.error), (RunStatus::Killed, None));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_read_into_memory() {
+        let long = format!("{STARTED}{}", " ".repeat(3 << 20));
+        match summary(&[STARTED, &long], "") {
+            Err(RunError::Damaged { line: 2, reason, .. }) => {
+                assert_eq!(reason, "it is longer than 1.00 MiB");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 use std::{
     collections::BTreeMap,
-    fs,
-    io::ErrorKind,
+    fs::{self, File},
+    io::{self, ErrorKind},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use oomph_data::{Source, SourceRecord};
@@ -52,10 +54,13 @@ pub struct About<'a> {
 }
 
 /// A checkpoint on disk. All its files are present and verified.
+///
+/// Its files stay open: a training that removes the checkpoint takes nothing away from its readers.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     path: PathBuf,
     manifest: Manifest,
+    files: BTreeMap<String, Arc<File>>,
 }
 
 impl Checkpoint {
@@ -64,17 +69,24 @@ impl Checkpoint {
     /// # Errors
     /// Where a file is missing, damaged or has another format.
     pub fn open(path: &Path) -> Result<Self, StateError> {
-        let manifest = Manifest::decode(&read_file(path, STATE)?, &path.join(STATE))?;
-        let checkpoint = Self { path: path.to_owned(), manifest };
+        let mut checkpoint =
+            Self { path: path.to_owned(), manifest: read_manifest(path)?, files: BTreeMap::new() };
         let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
-        for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others) {
+        for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others.collect::<Vec<_>>()) {
+            checkpoint.files.insert(name.to_owned(), Arc::new(open_file(path, name)?));
             checkpoint.read(name)?;
         }
         Ok(checkpoint)
     }
 
-    /// Writes a checkpoint into the new directory `path` and flushes it to the disk.
-    pub(crate) fn write(path: &Path, state: &TrainState, about: About<'_>) -> Result<(), StateError> {
+    /// Writes a checkpoint into the new directory `path` and flushes it to the disk. `save_number` is the number of the save
+    /// within the run.
+    pub(crate) fn write(
+        path: &Path,
+        state: &TrainState,
+        about: About<'_>,
+        save_number: u64,
+    ) -> Result<(), StateError> {
         fs::create_dir(path).map_err(StateError::io("create", path))?;
         let mut files = BTreeMap::new();
         let mut put = |name: &str, bytes: &[u8]| {
@@ -93,6 +105,7 @@ impl Checkpoint {
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             oomph_version: env!("CARGO_PKG_VERSION").to_owned(),
+            save_number,
             progress: state.progress.clone(),
             optimizer_scalars: state.optimizer.scalars.clone(),
             optimizer_ranks: state.optimizer.ranks.clone(),
@@ -197,8 +210,11 @@ impl Checkpoint {
 
     /// Reads a file and verifies its checksum.
     fn read(&self, name: &str) -> Result<Vec<u8>, StateError> {
-        let expected = self.manifest.files.get(name).ok_or_else(|| missing(&self.path, name))?;
-        let bytes = read_file(&self.path, name)?;
+        let (expected, file) = match (self.manifest.files.get(name), self.files.get(name)) {
+            (Some(expected), Some(file)) => (expected, file),
+            _ => return Err(missing(&self.path, name)),
+        };
+        let bytes = read_whole(file).map_err(StateError::io("read", self.path.join(name)))?;
         if sha256(&bytes) != *expected {
             return Err(StateError::Checksum { path: self.path.join(name) });
         }
@@ -210,12 +226,34 @@ impl Checkpoint {
     }
 }
 
-fn read_file(checkpoint: &Path, name: &str) -> Result<Vec<u8>, StateError> {
+/// Reads and verifies `state.json` of the checkpoint in a directory.
+pub(super) fn read_manifest(checkpoint: &Path) -> Result<Manifest, StateError> {
+    let path = checkpoint.join(STATE);
+    let bytes = read_whole(&open_file(checkpoint, STATE)?).map_err(StateError::io("read", &path))?;
+    Manifest::decode(&bytes, &path)
+}
+
+fn open_file(checkpoint: &Path, name: &str) -> Result<File, StateError> {
     let path = checkpoint.join(name);
-    fs::read(&path).map_err(|error| match error.kind() {
+    // Checked before opening: opening a pipe waits for its writer.
+    let open = || match fs::metadata(&path)?.is_file() {
+        true => File::open(&path),
+        false => Err(io::Error::other("it is not a file")),
+    };
+    open().map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(checkpoint, name),
-        _ => StateError::io("read", path)(error),
+        _ => StateError::io("read", &path)(error),
     })
+}
+
+/// Reads from the start, so that copies of the handle may read at the same time.
+fn read_whole(file: &File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length)?;
+    bytes.resize(length, 0);
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
 }
 
 fn missing(checkpoint: &Path, file: &str) -> StateError {

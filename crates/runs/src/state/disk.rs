@@ -37,7 +37,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
 }
 
 /// Makes `link` a symbolic link to `target`, replacing the one that is there in one step.
-pub(crate) fn replace_link(link: &Path, target: &str) -> Result<(), StateError> {
+pub(crate) fn replace_link(link: &Path, target: &Path) -> Result<(), StateError> {
     let name = link.file_name().unwrap_or_default().to_string_lossy();
     let beside = link.with_file_name(format!(".{name}.tmp"));
     if beside.symlink_metadata().is_ok() {

@@ -76,6 +76,18 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
+    /// A value of a checkpoint contradicts its other values.
+    #[error("`{}` contradicts itself: `{field}` is {found}, expected {expected}", path.display())]
+    Contradiction {
+        /// The file.
+        path: PathBuf,
+        /// The place of the value in the file.
+        field: &'static str,
+        /// The value.
+        found: String,
+        /// What the other values allow.
+        expected: String,
+    },
     /// A checkpoint of another format.
     #[error("checkpoint `{}` has format version {found}; this version of oomph reads {known}", checkpoint.display())]
     Version {
@@ -163,7 +175,10 @@ impl StateError {
             Self::EpochChanged { .. } | Self::CutChanged { .. } => {
                 "restore the earlier settings, or resume from a checkpoint at the end of an epoch"
             }
-            Self::Checksum { .. } | Self::MissingFile { .. } | Self::Malformed { .. } => {
+            Self::Checksum { .. }
+            | Self::MissingFile { .. }
+            | Self::Malformed { .. }
+            | Self::Contradiction { .. } => {
                 "name the run directory instead of the checkpoint: its newest readable checkpoint is used"
             }
             Self::NoSource { .. } => {

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::StateError;
+use super::{
+    StateError,
+    consistency::{Contradiction, check},
+};
 
 /// How far a training has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +61,12 @@ impl TrainProgress {
         self.epoch + usize::from(self.batch > 0)
     }
 
+    /// Whether the last step was evaluated, and no evaluation before was better.
+    pub fn is_best(&self) -> bool {
+        let EarlyStopping { best_step, without_improvement, .. } = self.early_stopping;
+        best_step == Some(self.step) && without_improvement == 0
+    }
+
     /// Whether an interval of epochs or steps ends here.
     pub fn ends(&self, interval: Interval) -> bool {
         match interval {
@@ -76,6 +85,9 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 pub(crate) struct Manifest {
     pub(crate) format_version: u32,
     pub(crate) oomph_version: String,
+    /// The number of the save within the run, from 1. 0 in older checkpoints, which have none.
+    #[serde(default)]
+    pub(crate) save_number: u64,
     pub(crate) progress: TrainProgress,
     pub(crate) optimizer_scalars: BTreeMap<String, Scalar>,
     pub(crate) optimizer_ranks: BTreeMap<String, usize>,
@@ -119,7 +131,15 @@ impl Manifest {
             let checkpoint = path.parent().unwrap_or(path).to_owned();
             return Err(StateError::Version { checkpoint, found, known: FORMAT_VERSION });
         }
-        serde_json::from_str(sealed.state.get()).map_err(|error| StateError::malformed(path, error))
+        let manifest: Self =
+            serde_json::from_str(sealed.state.get()).map_err(|error| StateError::malformed(path, error))?;
+        check(&manifest).map_err(|Contradiction { field, found, expected }| StateError::Contradiction {
+            path: path.to_owned(),
+            field,
+            found,
+            expected,
+        })?;
+        Ok(manifest)
     }
 }
 

@@ -3,11 +3,14 @@
 //! A checkpoint is a directory with `model.safetensors`, `optimizer.safetensors`, the resolved `config.toml`,
 //! `source.json` (the record of the data that predictions need) and `state.json`, which holds the progress and the
 //! SHA-256 of all files, its own included. A checkpoint is written under a temporary name, flushed to disk and renamed.
-//! Only then `latest` moves. A crash at any moment leaves the checkpoint before, and readers verify every file.
+//! Only then `best` and `latest` move. A crash at any moment leaves the checkpoint before, and readers verify every file.
 
 mod checkpoint;
+mod cleaning;
+mod consistency;
 mod disk;
 mod error;
+mod listing;
 mod manifest;
 mod store;
 pub mod weight_file;
@@ -16,6 +19,6 @@ pub use checkpoint::{About, Checkpoint, TrainState};
 pub use disk::write_file;
 pub use error::StateError;
 pub use manifest::{EarlyStopping, StepSums, TrainProgress};
-pub use store::{CheckpointStore, FoundCheckpoint, Which};
+pub use store::{CheckpointStore, FoundCheckpoint, SavedCheckpoint, Which};
 
 pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

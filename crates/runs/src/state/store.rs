@@ -1,22 +1,23 @@
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use super::{
     About, Checkpoint, StateError, TrainState,
     checkpoint::{DIRECTORY, STATE},
+    cleaning::{WRITING, clear_leftovers, remove},
     disk::{replace_link, sync_directory},
+    listing::{BEST, LATEST, Listed, Listing, names_of},
 };
 
-const LATEST: &str = "latest";
-const BEST: &str = "best";
-const PREFIX: &str = "step-";
-/// Prefixes of directories that are being written or removed. The next save clears the leftovers of a crash.
-const WRITING: &str = ".writing-";
-const REMOVING: &str = ".removing-";
+/// How often a search starts again because a training removed the checkpoint that it was about to open.
+const MOST_SEARCHES: usize = 20;
 
 /// The checkpoints of a run, in its directory `checkpoints`: `step-00000120` …, and the links `latest` and `best`.
+///
+/// The manifests of the checkpoints say which is the latest and which the best. The links are for people and other
+/// programs. They follow at each save, and where a training starts.
 #[derive(Clone, Debug)]
 pub struct CheckpointStore {
     directory: PathBuf,
@@ -42,6 +43,15 @@ pub struct FoundCheckpoint {
     pub skipped: Vec<StateError>,
 }
 
+/// A checkpoint that was saved.
+#[derive(Debug)]
+pub struct SavedCheckpoint {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What the system refused after the checkpoint was complete, such as the removal of an old one.
+    pub warnings: Vec<String>,
+}
+
 impl FoundCheckpoint {
     /// A warning for each skipped checkpoint.
     pub fn warnings(&self) -> Vec<String> {
@@ -52,11 +62,26 @@ impl FoundCheckpoint {
 impl Checkpoint {
     /// Finds the checkpoint at `path`: a checkpoint directory, or the newest readable checkpoint of a run directory.
     ///
+    /// A link such as `latest` is resolved once: all files are those of one checkpoint, even if a training moves the link.
+    ///
     /// # Errors
     /// Where there is no checkpoint, or it is damaged.
     pub fn find(path: &Path) -> Result<FoundCheckpoint, StateError> {
-        if path.join(STATE).is_file() {
-            return Ok(FoundCheckpoint { checkpoint: Self::open(path)?, skipped: Vec::new() });
+        let mut place = followed(path);
+        let mut found = Self::open(&place);
+        for _ in 1..MOST_SEARCHES {
+            let now = followed(path);
+            if found.is_ok() || now == place {
+                break;
+            }
+            // A training moved the link, and removed the checkpoint that it pointed to.
+            found = Self::open(&now);
+            place = now;
+        }
+        match found {
+            Ok(checkpoint) => return Ok(FoundCheckpoint { checkpoint, skipped: Vec::new() }),
+            Err(error) if place.join(STATE).exists() => return Err(error),
+            Err(_) => {}
         }
         let store = path.join(DIRECTORY);
         let found = if store.is_dir() { CheckpointStore::at(store).newest()? } else { None };
@@ -73,35 +98,61 @@ impl CheckpointStore {
         Self { directory: directory.into() }
     }
 
-    /// Saves a checkpoint, moves the link `latest` (and with `best` the link `best`), and removes all checkpoints but the
-    /// last `keep_last` and the best.
+    /// Saves a checkpoint, moves the links `best` and `latest`, and removes all checkpoints but the last `keep_last` and the
+    /// best.
     ///
     /// # Errors
-    /// Where the disk is full or the system refuses. The earlier checkpoints stay untouched then.
+    /// Where the disk is full or the system refuses. The earlier checkpoints stay untouched then. Once the checkpoint is
+    /// complete, nothing is an error any more.
     pub fn save(
         &self,
         state: &TrainState,
         about: About<'_>,
-        best: bool,
         keep_last: usize,
-    ) -> Result<PathBuf, StateError> {
-        fs::create_dir_all(&self.directory).map_err(StateError::io("create", &self.directory))?;
-        self.clear_leftovers()?;
-        let name = self.free_name(state.progress.step);
-        let (writing, path) = (self.directory.join(format!("{WRITING}{name}")), self.directory.join(&name));
-        if let Err(error) = Checkpoint::write(&writing, state, about) {
+    ) -> Result<SavedCheckpoint, StateError> {
+        // The run directory itself is not made again: if it is gone, the checkpoint must not begin another.
+        match fs::create_dir(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StateError::io("create", &self.directory)(error));
+            }
+            _ => {}
+        }
+        let mut warnings = clear_leftovers(&self.directory)?;
+        let number = Listing::read(&self.directory)?.next_number();
+        let (writing, path) = self.free_places(state.progress.step);
+        if let Err(error) = Checkpoint::write(&writing, state, about, number) {
             // The disk may be full, so the half-written checkpoint is removed. The first error is reported.
             let _ = fs::remove_dir_all(&writing);
             return Err(error);
         }
         fs::rename(&writing, &path).map_err(StateError::io("write", &path))?;
         sync_directory(&self.directory)?;
-        replace_link(&self.directory.join(LATEST), &name)?;
-        if best {
-            replace_link(&self.directory.join(BEST), &name)?;
+        match Listing::read(&self.directory) {
+            Ok(listing) => {
+                warnings.extend(self.move_links(&listing));
+                // Even if its manifest cannot be read back at this moment, the new checkpoint stays.
+                let removed = listing.removable(keep_last).into_iter().filter(|name| !path.ends_with(name));
+                warnings.extend(removed.filter_map(|name| remove(&self.directory, &name)));
+            }
+            Err(error) => warnings.push(error.to_string()),
         }
-        self.prune(keep_last)?;
-        Ok(path)
+        Ok(SavedCheckpoint { path, warnings })
+    }
+
+    /// Clears what a crash left, and moves the links to the checkpoints that they are for. Returns a warning for each thing
+    /// that the system refuses.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub fn recover(&self) -> Result<Vec<String>, StateError> {
+        let mut warnings = clear_leftovers(&self.directory)?;
+        let listing = Listing::read(&self.directory)?;
+        warnings.extend(self.move_links(&listing));
+        warnings.extend(listing.others.iter().map(|name| {
+            let path = self.directory.join(name);
+            format!("`{}` is named like a checkpoint, but is not a directory; it is ignored", path.display())
+        }));
+        Ok(warnings)
     }
 
     /// Opens one of the checkpoints.
@@ -110,131 +161,104 @@ impl CheckpointStore {
     /// Where it is absent or damaged.
     pub fn get(&self, which: Which) -> Result<FoundCheckpoint, StateError> {
         let directory = || self.directory.clone();
-        let name = match which {
+        let name = |found: Option<&Listed>| found.map(|it| vec![it.name.clone()]);
+        let opened = match which {
             Which::Latest => {
                 let found = self.newest()?;
                 let run = self.directory.parent().unwrap_or(&self.directory);
                 return found.ok_or_else(|| StateError::NotACheckpoint { path: run.to_owned() });
             }
-            Which::Best => self.linked(BEST).ok_or_else(|| StateError::NoBest { directory: directory() })?,
-            Which::Step(step) => {
-                let names = self.names()?;
-                let of_step = |name: &&String| order(name).is_some_and(|(found, _)| found == step);
-                let mut known: Vec<_> = names.iter().filter_map(|name| Some(order(name)?.0)).collect();
-                known.dedup();
-                let newest = names.iter().rfind(of_step).cloned();
-                newest.ok_or_else(|| StateError::NoStep { directory: directory(), step, known })?
-            }
+            Which::Best => self.open_first(|listing| {
+                name(listing.best()).ok_or_else(|| StateError::NoBest { directory: directory() })
+            })?,
+            Which::Step(step) => self.open_first(|listing| {
+                name(listing.of_step(step)).ok_or_else(|| StateError::NoStep {
+                    directory: directory(),
+                    step,
+                    known: listing.steps(),
+                })
+            })?,
         };
-        Ok(FoundCheckpoint { checkpoint: Checkpoint::open(&self.directory.join(name))?, skipped: Vec::new() })
+        opened.map_err(|mut skipped| {
+            // One checkpoint was to be opened, and has one error.
+            skipped.pop().unwrap_or_else(|| StateError::NoBest { directory: directory() })
+        })
     }
 
-    /// Opens the newest readable checkpoint: `latest`, or an earlier one where `latest` is damaged. `None` without
+    /// Opens the newest readable checkpoint: the last save, or an earlier one where that is damaged. `None` without
     /// checkpoints.
     ///
     /// # Errors
     /// Where there are checkpoints, but none is readable.
     pub fn newest(&self) -> Result<Option<FoundCheckpoint>, StateError> {
-        let mut names = self.names()?;
-        names.reverse();
-        if let Some(latest) = self.linked(LATEST) {
-            names.sort_by_key(|name| *name != latest);
-        }
-        let mut skipped = Vec::new();
-        for name in &names {
-            match Checkpoint::open(&self.directory.join(name)) {
-                Ok(checkpoint) => return Ok(Some(FoundCheckpoint { checkpoint, skipped })),
-                Err(error) => skipped.push(error),
+        match self.open_first(|listing| Ok(listing.newest_first()))? {
+            Ok(found) => Ok(Some(found)),
+            Err(skipped) => {
+                let count = skipped.len();
+                let Some(newest) = skipped.into_iter().next().map(Box::new) else { return Ok(None) };
+                Err(StateError::NoneReadable { directory: self.directory.clone(), count, newest })
             }
         }
-        match skipped.into_iter().next() {
-            None => Ok(None),
-            Some(newest) => Err(StateError::NoneReadable {
-                directory: self.directory.clone(),
-                count: names.len(),
-                newest: Box::new(newest),
-            }),
-        }
     }
 
-    /// Names of complete checkpoints, oldest first. A complete checkpoint has its final name.
-    fn names(&self) -> Result<Vec<String>, StateError> {
-        if !self.directory.is_dir() {
-            return Ok(Vec::new());
-        }
-        let mut names = self.entries()?;
-        names.retain(|name| order(name).is_some());
-        names.sort_by_key(|name| order(name));
-        Ok(names)
-    }
-
-    fn entries(&self) -> Result<Vec<String>, StateError> {
-        let refused = || StateError::io("read", &self.directory);
-        fs::read_dir(&self.directory)
-            .map_err(refused())?
-            .map(|entry| Ok(entry.map_err(refused())?.file_name().to_string_lossy().into_owned()))
-            .collect()
-    }
-
-    /// The name that a link points to.
-    fn linked(&self, link: &str) -> Option<String> {
-        let target = fs::read_link(self.directory.join(link)).ok()?;
-        Some(target.file_name()?.to_string_lossy().into_owned())
-    }
-
-    /// `step-00000120`, or `step-00000120.2` … where a run that was resumed from earlier saves the step again.
-    fn free_name(&self, step: usize) -> String {
-        let first = format!("{PREFIX}{step:08}");
-        let later = (2usize..).map(|number| format!("{first}.{number}"));
-        let mut names = std::iter::once(first.clone()).chain(later);
-        // The iterator is endless, so one of the names is free.
-        names.find(|name| !self.directory.join(name).exists()).unwrap_or(first)
-    }
-
-    fn prune(&self, keep_last: usize) -> Result<(), StateError> {
-        let kept = [self.linked(LATEST), self.linked(BEST)];
-        let mut names = self.names()?;
-        // Names order checkpoints of the same time.
-        names.sort_by_key(|name| {
-            let written = self.directory.join(name).metadata().and_then(|data| data.modified());
-            (written.ok(), order(name))
-        });
-        let removable = names.len().saturating_sub(keep_last);
-        for name in names.into_iter().take(removable) {
-            if !kept.iter().flatten().any(|kept| *kept == name) {
-                self.remove(&name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Renames before removing, so a crash leaves no half of a checkpoint under a final name.
-    fn remove(&self, name: &str) -> Result<(), StateError> {
-        let (path, removing) = (self.directory.join(name), self.directory.join(format!("{REMOVING}{name}")));
-        fs::rename(&path, &removing).map_err(StateError::io("remove", &path))?;
-        fs::remove_dir_all(&removing).map_err(StateError::io("remove", &removing))
-    }
-
-    /// Removes the half-written and half-removed checkpoints of a crash.
-    pub fn clear_leftovers(&self) -> Result<(), StateError> {
-        if !self.directory.is_dir() {
-            return Ok(());
-        }
-        for name in self.entries()? {
-            if name.starts_with(WRITING) || name.starts_with(REMOVING) {
+    /// Opens the first readable of the checkpoints that `choose` names. The inner error has the errors of all.
+    ///
+    /// A training may remove a checkpoint between the listing and the opening. Its newer ones are complete then, so the
+    /// search starts again.
+    fn open_first(
+        &self,
+        choose: impl Fn(&Listing) -> Result<Vec<String>, StateError>,
+    ) -> Result<Result<FoundCheckpoint, Vec<StateError>>, StateError> {
+        let mut searches = 0;
+        'search: loop {
+            searches += 1;
+            let mut skipped = Vec::new();
+            for name in choose(&Listing::read(&self.directory)?)? {
                 let path = self.directory.join(name);
-                fs::remove_dir_all(&path).map_err(StateError::io("remove", &path))?;
+                match Checkpoint::open(&path) {
+                    Ok(checkpoint) => return Ok(Ok(FoundCheckpoint { checkpoint, skipped })),
+                    Err(_) if searches < MOST_SEARCHES && !path.exists() => continue 'search,
+                    Err(error) => skipped.push(error),
+                }
             }
+            return Ok(Err(skipped));
         }
-        Ok(())
+    }
+
+    /// Moves the links to the checkpoints that they are for. A warning says which link the system refuses to move; readers
+    /// of checkpoints do not need the links.
+    fn move_links(&self, listing: &Listing) -> Vec<String> {
+        let move_link = |link: &str, target: Option<&Listed>| {
+            let (path, target) = (self.directory.join(link), Path::new(&target?.name));
+            if fs::read_link(&path).is_ok_and(|there| there == target) {
+                return None;
+            }
+            let error = replace_link(&path, target).err()?;
+            Some(format!("`{}` does not point to `{}`: {error}", path.display(), target.display()))
+        };
+        [move_link(BEST, listing.best()), move_link(LATEST, listing.latest())].into_iter().flatten().collect()
+    }
+
+    /// Where a checkpoint of a step is written, and where it is moved once it is complete. Nothing is at either place.
+    fn free_places(&self, step: usize) -> (PathBuf, PathBuf) {
+        let places = names_of(step)
+            .map(|name| (self.directory.join(format!("{WRITING}{name}")), self.directory.join(name)));
+        let is_free = |path: &Path| path.symlink_metadata().is_err();
+        let mut free = places.filter(|(writing, path)| is_free(writing) && is_free(path));
+        free.next().unwrap_or_default()
     }
 }
 
-/// The step and the number in a checkpoint's name.
-fn order(name: &str) -> Option<(usize, usize)> {
-    let rest = name.strip_prefix(PREFIX)?;
-    match rest.split_once('.') {
-        Some((step, number)) => Some((step.parse().ok()?, number.parse().ok()?)),
-        None => Some((rest.parse().ok()?, 1)),
+/// The path that a link points to, or the path itself.
+fn followed(path: &Path) -> PathBuf {
+    /// More links after one another are a cycle.
+    const MOST_LINKS: usize = 8;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => break,
+        }
     }
+    path
 }

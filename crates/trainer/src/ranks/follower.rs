@@ -19,7 +19,7 @@ use crate::{
     memory_log::MemoryLog,
     open::new_stepper,
     progress::LossAccumulator,
-    resume::restored,
+    restore::restored,
     tensor_log::TensorLog,
 };
 

@@ -46,7 +46,8 @@ impl Training<'_> {
             seen: self.memory.log.as_ref().and_then(|log| log.seen_on(on, error)),
             reserved_bytes: self.memory.gauge.reserved_bytes,
             run: Some((self.log.run.path().to_owned(), self.keep(error))),
-            directory: Some(self.log.run.path().join(REPORT)),
+            // Another training may be at the path by now.
+            directory: self.log.run.check().is_ok().then(|| self.log.run.path().join(REPORT)),
             ..OomContext::default()
         }
     }
@@ -66,7 +67,7 @@ impl Training<'_> {
         }
         // The step's crossing of the limit is known. Saving may cross the limit again.
         oomph_memory::take_crossing();
-        let saved = self.save(false);
+        let saved = self.save();
         match (&self.saves.last, saved) {
             (Some(checkpoint), _) if !self.saves.changed => {
                 Kept::LastStep { step: self.saves.step, checkpoint: checkpoint.clone() }

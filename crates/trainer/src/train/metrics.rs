@@ -92,7 +92,7 @@ impl Training<'_> {
         }
         let Some(evaluation) = evaluation? else {
             // Stopped before its end: `evaluation_due` stays set, and the resumed run evaluates.
-            self.save(false)?;
+            self.save()?;
             return Ok(self.stop.reason().map(Ended::from));
         };
         self.warn_of(&evaluation.skipped)?;
@@ -114,7 +114,7 @@ impl Training<'_> {
             eval_seconds: evaluation.seconds,
         }))?;
         if best && self.session.config.run.save_every != Interval::Never {
-            self.save(true)?;
+            self.save()?;
         }
         self.clock.stopwatch.resume();
         let over = self.progress.early_stopping.is_over(train.patience);
@@ -123,9 +123,7 @@ impl Training<'_> {
 
     /// Saves the last state and reports the end.
     pub(super) fn finish(mut self, ended: Ended) -> Result<Done, TrainError> {
-        // Without a save since the best evaluation, the last state may be the best.
-        let best = self.saves.changed && self.progress.early_stopping.best_step == Some(self.progress.step);
-        self.save(best)?;
+        self.save()?;
         command(&self.session.replicas, RankCommand::End)?;
         let progress = self.progress.clone();
         let checkpoint = self.saves.last.take().unwrap_or_default();

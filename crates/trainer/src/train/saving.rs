@@ -1,4 +1,4 @@
-use std::{path::PathBuf, time::Instant};
+use std::time::Instant;
 
 use oomph_core::{Phase, phase};
 use oomph_memory::{Account, charge};
@@ -10,7 +10,7 @@ use oomph_engine::{
 };
 use oomph_runs::{
     Event, Saved,
-    state::{About, TrainState},
+    state::{About, SavedCheckpoint, TrainState},
 };
 
 use super::training::Training;
@@ -21,23 +21,26 @@ use crate::{
 
 impl Training<'_> {
     /// Saves a checkpoint, unless the state is unchanged since the last one.
-    pub(super) fn save(&mut self, best: bool) -> Result<(), TrainError> {
+    ///
+    /// # Errors
+    /// Also where nothing is to be saved, but the run directory is gone with the checkpoints before.
+    pub(super) fn save(&mut self) -> Result<(), TrainError> {
         let _phase = phase(Phase::Checkpoint);
         // The state on a failed device is not saved.
         device_failure::settle(&self.session.device)?;
         // A line of metrics is not due here: where a run is saved or stopped must not show in its lines.
         self.read_losses()?;
-        if !self.saves.changed && !best {
-            return Ok(());
+        if !self.saves.changed {
+            return Ok(self.log.run.check()?);
         }
         self.clock.stopwatch.pause();
         let start = Instant::now();
         self.progress.seconds = self.clock.earlier_seconds + self.clock.started.elapsed().as_secs_f64();
-        let path = charge(Account::Host, || -> Result<PathBuf, TrainError> {
+        let SavedCheckpoint { path, warnings } = charge(Account::Host, || {
             let state = self.state()?;
             let keep_last = self.session.config.run.keep_last;
             let about = About { config: &self.config, source: Some(&self.source) };
-            Ok(self.log.run.checkpoints().save(&state, about, best, keep_last)?)
+            Ok::<_, TrainError>(self.log.run.save(&state, about, keep_last)?)
         })?;
         self.saves.at = Instant::now();
         self.saves.changed = false;
@@ -48,8 +51,19 @@ impl Training<'_> {
             checkpoint: path,
             save_seconds: start.elapsed().as_secs_f64(),
         }))?;
+        self.warn_of_disk(warnings)?;
         self.clock.stopwatch.resume();
         Ok(exhausted::check()?)
+    }
+
+    /// Warns of what the system refused, once for each.
+    pub(super) fn warn_of_disk(&mut self, warnings: Vec<String>) -> Result<(), TrainError> {
+        for warning in warnings {
+            if self.saves.warned.insert(warning.clone()) {
+                self.log.warn(warning)?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies the state to the host.

@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use oomph_advice::{
     check_training, describe_policy,
@@ -33,7 +33,8 @@ use crate::{
     open::{check_weights, new_stepper},
     progress::{LossAccumulator, Stopwatch},
     ranks::broadcast_start,
-    resume::{StartPoint, restored},
+    restore::restored,
+    resume::StartPoint,
     tensor_log::TensorLog,
 };
 
@@ -107,6 +108,7 @@ pub(super) fn start<'a>(
             step: progress.step,
             at: Instant::now(),
             changed: checkpoint.is_none(),
+            warned: HashSet::new(),
         },
         progress,
         skipped: Skipped::default(),
@@ -137,8 +139,8 @@ fn report(
     notices: Vec<String>,
 ) -> Result<(), TrainError> {
     let session = training.session;
-    // Leftovers of a crash may fill the disk.
-    training.log.run.checkpoints().clear_leftovers()?;
+    // Leftovers of a crash may fill the disk, and its links may be wrong.
+    let of_disk = charge(Account::Host, || training.log.run.checkpoints().recover())?;
     let file = weights.as_ref().map(|weights| WeightsFile { path: &weights.path, sha256: &weights.sha256 });
     training.log.run.describe(&training.config, &environment(&session.device_names(), file))?;
     if session.config.run.tensorboard {
@@ -146,6 +148,7 @@ fn report(
         training.log.event_file = Some(charge(Account::Host, || EventFile::create(path, step))?);
     }
     training.log.event(Event::Started(started(training, checkpoint)))?;
+    training.warn_of_disk(of_disk)?;
     let model = &training.driver.stepper.model;
     let of_weights = match weights {
         Some(weights) => weights.notices,

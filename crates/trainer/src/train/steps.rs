@@ -96,7 +96,7 @@ impl Training<'_> {
         let never = config.train.eval_every == Interval::Never;
         self.progress.evaluation_due = !never && (last || self.is_due(config.train.eval_every));
         if let Some(reason) = self.stop.reason() {
-            self.save(false)?;
+            self.save()?;
             return Ok(Some(reason.into()));
         }
         if self.progress.evaluation_due
@@ -105,7 +105,7 @@ impl Training<'_> {
             return Ok(Some(ended));
         }
         if self.stop.take_save() || self.is_due(config.run.save_every) {
-            self.save(false)?;
+            self.save()?;
         }
         if self.stop.take_timeline() {
             self.show_timeline()?;
@@ -135,6 +135,7 @@ impl Training<'_> {
 
     /// Writes the timeline that was asked for.
     fn show_timeline(&mut self) -> Result<(), TrainError> {
+        self.log.run.check()?;
         let name = format!("memory-{:09}.html", self.progress.step);
         let page = |log: &MemoryLog| charge(Account::Host, || log.write_page(self.log.run.path(), &name));
         let message = match self.memory.log.as_ref().map(page).transpose() {

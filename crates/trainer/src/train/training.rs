@@ -81,6 +81,8 @@ pub(super) struct Saves {
     pub(super) at: Instant,
     /// Whether the state changed since the last checkpoint.
     pub(super) changed: bool,
+    /// Warnings of the disk that were given.
+    pub(super) warned: HashSet<String>,
 }
 
 impl Saves {

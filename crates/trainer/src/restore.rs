@@ -1,0 +1,94 @@
+use std::collections::{BTreeMap, HashMap};
+
+use oomph_core::{Phase, phase};
+use oomph_engine::{
+    exhausted,
+    optimizer::check_record,
+    record::{check_carried, restore_model, restored_carried},
+    session::{EpochCut, Session},
+    step::Stepper,
+};
+use oomph_memory::{Account, charge};
+use oomph_model::carried_shapes;
+use oomph_runs::state::{Checkpoint, StateError, TrainProgress, TrainState};
+
+use crate::{
+    TrainError,
+    lr_schedule::steps_per_epoch,
+    open::{off_device, rows_of, stepper_to_restore},
+};
+
+/// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
+pub(crate) fn restored(
+    session: &Session,
+    checkpoint: &Checkpoint,
+) -> Result<(Stepper, TrainProgress), TrainError> {
+    let mut stepper = stepper_to_restore(session)?;
+    let _phase = phase(Phase::Init);
+    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
+    let mut state = charge(Account::Host, || checkpoint.state())?;
+    charge(Account::Host, || check(session, &stepper, &state))?;
+    let device = session.whole_model_device();
+    off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
+    stepper.place_model();
+    // Each part of a split model has its own device.
+    let mut devices = HashMap::new();
+    stepper.model.visit(&mut |info, parameter| {
+        devices.insert(info.name.to_owned(), parameter.device().inner());
+        // Parameters that are frozen now need no optimizer state any more.
+        if !info.trainable {
+            state.optimizer.ranks.remove(info.name);
+        }
+    });
+    let device_of = |parameter: &str| devices.get(parameter).unwrap_or(&device).clone();
+    off_device(session, || {
+        // Copied into memory of the current account, one at a time: on the CPU the optimizer keeps the buffers that it is
+        // given, and the buffers of the record are the host's.
+        for tensor in state.optimizer.tensors.values_mut() {
+            tensor.values = tensor.values.as_slice().to_vec();
+        }
+        stepper.optimizer.restore(state.optimizer, device_of)
+    })?;
+    // A run that had another precision begins with a new loss scale.
+    stepper.loss_scale = stepper.loss_scale.map(|new| state.loss_scale.unwrap_or(new));
+    let carried = restored_carried(&state.carried, &session.device);
+    stepper.place_carried(match session.replicas.is_alone() {
+        true => carried,
+        // Each rank carries the state of its own rows.
+        false => carried.rows(rows_of(session, session.replicas.rank(), session.replicas.world_size())),
+    });
+    exhausted::check()?;
+    Ok((stepper, state.progress))
+}
+
+/// Checks all that is read from a checkpoint against the session, before any of it is used. The parameters are checked where
+/// they are restored.
+fn check(session: &Session, stepper: &Stepper, state: &TrainState) -> Result<(), TrainError> {
+    check_position(session, &state.progress)?;
+    let mut shapes = BTreeMap::new();
+    stepper.model.visit(&mut |info, parameter| drop(shapes.insert(info.name.to_owned(), parameter.dims())));
+    check_record(&state.optimizer, &shapes, state.progress.step)?;
+    // Other data carries nothing, so nothing of the checkpoint is used.
+    if stepper.carried.is_some() {
+        let shapes = carried_shapes(&session.architecture, session.spec(), 1)?;
+        check_carried(&state.carried, &shapes)?;
+    }
+    Ok(())
+}
+
+/// Checks that a position within an epoch still means the same: epochs must be cut into the same batches.
+fn check_position(session: &Session, progress: &TrainProgress) -> Result<(), StateError> {
+    let TrainProgress { batch, batches_per_epoch: before, cut, .. } = *progress;
+    let now = steps_per_epoch(session);
+    if batch == 0 {
+        return Ok(());
+    }
+    if before != now {
+        return Err(StateError::EpochChanged { batch, before, now });
+    }
+    let now = EpochCut::of(session);
+    match cut.filter(|before| *before != now) {
+        Some(before) => Err(StateError::CutChanged { batch, before, now }),
+        None => Ok(()),
+    }
+}
