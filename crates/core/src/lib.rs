@@ -6,6 +6,7 @@
 //! - [`ExecutionPoint`]: the phase and scope a thread is in; [`scope`] names a part of a model in every report.
 //! - [`Account`]: the account of an allocation, host or device; [`charge`] sets it.
 //! - [`on_device`]: chooses the CPU device that a thread works for.
+//! - [`open_file`]: opens a file of the user without waiting; pipes and devices are refused.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -21,12 +22,13 @@
 //! # Ok::<(), oomph_core::ParseBytesError>(())
 //! ```
 //!
-//! It knows nothing of Burn, files or configuration.
+//! It knows nothing of Burn, the contents of files or configuration.
 
 mod account;
 mod bytes;
 mod execution_point;
 mod generator;
+mod open;
 mod sample;
 
 pub use account::{
@@ -39,4 +41,5 @@ pub use execution_point::{
     shared_point_of, watch_points,
 };
 pub use generator::{Generator, Key, StreamPosition};
+pub use open::{NotAFile, open_file, open_file_with, read_file, read_text};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use oomph_core::{open_file, open_file_with, read_file, read_text};
 use serde::Serialize;
 
 use super::RunError;
@@ -44,10 +45,7 @@ impl RunDirectory {
         fs::create_dir_all(path).map_err(StateError::io("create", path))?;
         let lock = lock(path)?;
         let file = path.join(METRICS);
-        let metrics = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&file)
+        let metrics = open_file_with(OpenOptions::new().create(true).append(true), &file)
             .map_err(StateError::io("open", &file))?;
         cut_torn_line(&file, &metrics).map_err(StateError::io("read", &file))?;
         Ok(Self { path: path.to_owned(), metrics, _lock: lock })
@@ -98,7 +96,7 @@ impl RunDirectory {
 
     /// Whether a process trains in the directory `path`.
     pub fn is_held(path: &Path) -> bool {
-        let lock = File::open(path.join(LOCK));
+        let lock = open_file(&path.join(LOCK));
         // A shared lock succeeds unless a run holds the exclusive one. Closing the file releases it.
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
@@ -141,7 +139,7 @@ impl RunDirectory {
 
 /// Cuts off an incomplete last line, left by a full disk or a kill.
 fn cut_torn_line(path: &Path, metrics: &File) -> io::Result<()> {
-    let bytes = fs::read(path)?;
+    let bytes = read_file(path)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     if whole < bytes.len() { metrics.set_len(whole as u64) } else { Ok(()) }
 }
@@ -161,17 +159,12 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
 fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join(LOCK);
     let mut options = OpenOptions::new();
-    let mut file = options
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(&path)
+    let mut file = open_file_with(options.create(true).truncate(false).read(true).write(true), &path)
         .map_err(StateError::io("open", &path))?;
     match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let holder = fs::read_to_string(&path).ok().filter(|text| !text.is_empty());
+            let holder = read_text(&path).ok().filter(|text| !text.is_empty());
             let holder = holder.map_or("another process".into(), |id| format!("process {}", id.trim()));
             return Err(RunError::InUse { path: directory.to_owned(), holder });
         }
