@@ -5,6 +5,7 @@ use std::{
 
 use oomph_config::{Recompute, ScheduleKind};
 use oomph_core::{Phase, is_within, phase};
+use oomph_data::SourceRecord;
 use oomph_memory::{Account, charge};
 
 use oomph_engine::{
@@ -40,6 +41,8 @@ pub enum Resume {
 pub(crate) struct StartPoint {
     pub(crate) run: RunDirectory,
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// The record of the data, for checkpoints.
+    pub(crate) source: SourceRecord,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -66,10 +69,12 @@ impl StartPoint {
             .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
             .collect();
         warnings.extend(frozen_in_vain(session));
+        let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
                 warnings.extend(found.warnings());
                 warnings.extend(changes(session, &found.checkpoint)?);
+                warnings.extend(data_changes(session, &source, &found.checkpoint)?);
             }
             None if *resume == Resume::No => {}
             None => {
@@ -77,7 +82,7 @@ impl StartPoint {
                 warnings.push(format!("nothing was saved in `{path}` yet: starting fresh"));
             }
         }
-        Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), warnings })
+        Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), source, warnings })
     }
 }
 
@@ -140,6 +145,18 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
         .collect())
 }
 
+/// Warns of data that changed since the checkpoint.
+fn data_changes(
+    session: &Session,
+    now: &SourceRecord,
+    checkpoint: &Checkpoint,
+) -> Result<impl Iterator<Item = String>, StateError> {
+    let before = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
+    let changes =
+        before.map(|before| [before.other_data(now), before.other_statistics(session.source.as_ref())]);
+    Ok(changes.into_iter().flatten().flatten())
+}
+
 /// Makes a stepper and restores the state of a checkpoint into it. Returns the progress of the checkpoint too.
 pub(crate) fn restored(
     session: &Session,
@@ -147,7 +164,7 @@ pub(crate) fn restored(
 ) -> Result<(Stepper, TrainProgress), TrainError> {
     let mut stepper = stepper_to_restore(session)?;
     let _phase = phase(Phase::Init);
-    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
+    charge(Account::Host, || checkpoint.check_source(session.source.as_ref()))?;
     let mut state = charge(Account::Host, || checkpoint.state())?;
     check_position(session, &state.progress)?;
     let device = session.whole_model_device();

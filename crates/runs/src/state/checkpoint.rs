@@ -150,17 +150,27 @@ impl Checkpoint {
         self.has(SOURCE)
     }
 
-    /// Checks that `source` has the classes of the training, in the same order. A checkpoint without a record of its classes
-    /// passes.
+    /// Checks that `source` has the classes and columns of the training, in the same order. A checkpoint without a record of
+    /// them passes.
     ///
     /// # Errors
-    /// [`StateError::ClassesChanged`] with the first class that differs.
-    pub fn check_classes(&self, source: &dyn Source) -> Result<(), StateError> {
+    /// [`StateError::ClassesChanged`] or [`StateError::ColumnsChanged`] with the first that differs.
+    pub fn check_source(&self, source: &dyn Source) -> Result<(), StateError> {
         if !self.has_source() {
             return Ok(());
         }
-        match self.source()?.first_other_class(source) {
-            Some(class) => Err(StateError::ClassesChanged { checkpoint: self.path.clone(), class }),
+        let record = self.source()?;
+        let checkpoint = || self.path.clone();
+        if let Some(class) = record.first_other_class(source) {
+            return Err(StateError::ClassesChanged { checkpoint: checkpoint(), class });
+        }
+        match record.first_other_column(source) {
+            // Only records with columns have another one.
+            Some(column) => Err(StateError::ColumnsChanged {
+                checkpoint: checkpoint(),
+                column,
+                columns: record.columns.map_or_else(Vec::new, |columns| columns.inputs),
+            }),
             None => Ok(()),
         }
     }
@@ -212,7 +222,7 @@ impl Checkpoint {
 
 fn read_file(checkpoint: &Path, name: &str) -> Result<Vec<u8>, StateError> {
     let path = checkpoint.join(name);
-    fs::read(&path).map_err(|error| match error.kind() {
+    oomph_core::read_file(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(checkpoint, name),
         _ => StateError::io("read", path)(error),
     })
