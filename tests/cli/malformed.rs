@@ -1,6 +1,6 @@
 //! Error messages for malformed input. Each file in `snapshots/` holds the messages and exit codes of one group of mistakes.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::{
     photos::{cats_and_dogs, jpeg, truncated},
@@ -286,4 +286,37 @@ fn checkpoints() {
             .after(trained),
         ],
     );
+}
+
+/// Opening a pipe blocks until it has a writer, so a hang is the failure of this test.
+#[test]
+fn pipes_are_refused_wherever_a_file_is_expected() {
+    let pipe = |folder: &Folder, path: &str| {
+        let _ = fs::remove_file(folder.at(path));
+        let made = Command::new("mkfifo").arg(folder.at(path)).status().expect("mkfifo starts");
+        assert!(made.success());
+    };
+    let trained = |path: &'static str| {
+        move |folder: &Folder| {
+            folder.train(&[]).success();
+            pipe(folder, path);
+        }
+    };
+    let evaluate = &["evaluate", "--checkpoint", "run/checkpoints/latest"];
+    check(
+        "malformed_pipes",
+        &[
+            Case::new("a config", &["train", "--config", "x.toml"])
+                .after(move |folder| pipe(folder, "x.toml")),
+            Case::train("weights", &["--set", "model.weights=w"]).after(move |folder| pipe(folder, "w")),
+            Case::train("weights that are a device", &["--set", "model.weights=/dev/zero"]),
+            Case::train("the log", &["--resume"]).after(trained("run/metrics.jsonl")),
+            Case::train("the lock", &["--resume"]).after(trained("run/lock")),
+            Case::new("the state", evaluate).after(trained("run/checkpoints/latest/state.json")),
+            Case::new("the model", evaluate).after(trained("run/checkpoints/latest/model.safetensors")),
+        ],
+    );
+    let folder = Folder::new();
+    trained("run/lock")(&folder);
+    folder.oomph(&["runs", "run"]).success();
 }

@@ -12,6 +12,7 @@ mod functions;
 #[path = "../../tools/src/gpu/kernels/grid.rs"]
 mod grid;
 mod measured;
+mod opening;
 mod repository;
 mod shape;
 mod tokens;

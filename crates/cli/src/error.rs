@@ -162,12 +162,13 @@ impl CliError {
             Self::UnsupportedInput { .. } => {
                 Some("`oomph predict` supports models that were trained on images or text".into())
             }
+            // The only thread of a command that starts before the compute threads.
+            Self::Signals(_) => Some("raise the limit of processes, `ulimit -u`; `oomph doctor` shows it".into()),
             Self::Folder { .. } => Some("name a folder of run directories, or a run directory".into()),
             Self::File { .. }
             | Self::Unreadable { .. }
             | Self::Interrupted
             | Self::EventsUnread(_)
-            | Self::Signals(_)
             | Self::Output(_) => None,
         }
     }

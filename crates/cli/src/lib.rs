@@ -48,6 +48,7 @@ use crate::{arguments::Arguments, error::CliError, exit::Exit};
 /// SIGUSR1 and SIGUSR2.
 pub fn run(registry: Registry) -> ExitCode {
     bug::record_panics();
+    signals::survive_file_limit();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {

@@ -1,13 +1,21 @@
-use std::{fs, thread};
+use std::{fs, sync::Arc, thread};
 
 use oomph_trainer::{Stop, StopReason};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
+    flag,
     iterator::Signals,
     low_level,
 };
 
 use crate::{echo, error::CliError, exit::Exit, notices::Notices};
+
+/// Turns the signal of the limit of file sizes (`ulimit -f`) into an error of the write. Without a handler it ends the
+/// process, and leaves incomplete files.
+pub(crate) fn survive_file_limit() {
+    // A handler that does nothing. It can only be refused for signals that no process may handle.
+    let _ = flag::register(libc::SIGXFSZ, Arc::default());
+}
 
 /// Calls `handle` with each of these signals from now on, in a thread of its own.
 pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) -> Result<(), CliError> {

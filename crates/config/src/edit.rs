@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_core::files::{create_fresh, unfinished};
+use oomph_core::{
+    files::{create_fresh, unfinished},
+    open_file_with,
+};
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::{error::ConfigError, file::ConfigFile, value::Value};
@@ -47,7 +50,7 @@ impl ConfigFile {
     pub fn check_writable(&self) -> Result<(), ConfigError> {
         let path = self.path().ok_or_else(|| ConfigError::NoFile { name: self.place() })?;
         let check = || {
-            fs::OpenOptions::new().append(true).open(path)?;
+            open_file_with(fs::OpenOptions::new().append(true), path)?;
             // A new file beside it will replace it.
             let beside = unfinished(&fs::canonicalize(path)?);
             create_fresh(&beside)?;

@@ -1,12 +1,11 @@
 //! Config files: finding and reading them.
 
 use std::{
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, open_file};
 
 use crate::{error::ConfigError, origin::Origin};
 
@@ -88,7 +87,7 @@ impl ConfigFile {
         }
         let failed = |source| ConfigError::Read { path: path.to_owned(), source };
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(failed)?;
+        let file = open_file(path).map_err(failed)?;
         let read = file.take(MAX_SIZE.get() + 1).read_to_end(&mut bytes).map_err(failed)?;
         if read as u64 > MAX_SIZE.get() {
             return Err(ConfigError::TooLarge { path: path.to_owned(), limit: MAX_SIZE });

@@ -8,6 +8,7 @@
 //! - [`on_device`]: chooses the CPU device that a thread works for.
 //! - [`files`]: files that are complete or absent, and never in the place of something else.
 //! - [`printable()`]: a text from outside as a terminal may show it.
+//! - [`open_file`]: opens a file of the user without waiting; pipes and devices are refused.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -23,13 +24,14 @@
 //! # Ok::<(), oomph_core::ParseBytesError>(())
 //! ```
 //!
-//! It knows nothing of Burn or configuration.
+//! It knows nothing of Burn, the contents of files or configuration.
 
 mod account;
 mod bytes;
 mod execution_point;
 pub mod files;
 mod generator;
+mod open;
 mod printable;
 mod sample;
 
@@ -43,5 +45,6 @@ pub use execution_point::{
     shared_point_of, watch_points,
 };
 pub use generator::{Generator, Key, StreamPosition};
+pub use open::{NotAFile, open_file, open_file_with, read_file, read_text};
 pub use printable::{is_unprintable, printable, printable_lines};
 pub use sample::{InputSpec, Mode, SampleSpec, Split, TargetSpec};

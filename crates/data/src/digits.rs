@@ -50,10 +50,10 @@ struct DigitsSettings {
 }
 
 impl OpenSource for DigitsSettings {
-    fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let names = (0..CLASSES).map(|class| class.to_string()).collect();
         let classes = Classes { count: CLASSES, names: Some(names) };
-        let mut images = MemoryImages::new(load(), SHAPE, WHITE, classes, &self.transform);
+        let mut images = MemoryImages::new(load(), SHAPE, WHITE, classes, &self.transform, context);
         if self.is_rows {
             images.spec.input = InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width };
         }

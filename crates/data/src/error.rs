@@ -36,12 +36,6 @@ pub enum DataError {
         /// Its path.
         path: PathBuf,
     },
-    /// A file was expected.
-    #[error("`{}` is not a file", path.display())]
-    NotAFile {
-        /// Its path.
-        path: PathBuf,
-    },
     /// A folder lacks a file of the data.
     #[error("`{}` has no file `{expected}`", folder.display())]
     NoFile {
@@ -279,7 +273,6 @@ impl DataError {
             Self::Download(error) => return error.hint(),
             Self::TooFewRows { .. } => "lower `data.steps` or `data.horizon`, or change `data.held_out`",
             Self::Io { .. }
-            | Self::NotAFile { .. }
             | Self::NothingReadable { .. }
             | Self::TokenOutOfRange { .. }
             | Self::Panicked { .. }
@@ -298,6 +291,9 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
              rows"
         }
         FormatProblem::TooLarge { .. } => "raise the limit with `--set data.max_file_bytes=…`",
+        FormatProblem::TooManyRows { .. } => {
+            "choose fewer columns with `data.columns`, or cut the file; `oomph doctor` shows the memory"
+        }
         FormatProblem::NoColumn { .. } | FormatProblem::SameName { .. } => {
             "`data.columns` and `data.targets` use the names in the first row of the file"
         }

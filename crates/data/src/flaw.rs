@@ -1,6 +1,6 @@
 use std::{io, path::PathBuf};
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, grouped};
 
 /// A data file that violates its format, with the byte of the violation.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +140,20 @@ pub enum FormatProblem {
         found: usize,
         /// The number of columns.
         expected: usize,
+    },
+    /// A row that is longer than any row of a table.
+    #[error("a row is longer than {limit}")]
+    LongRow {
+        /// The longest row.
+        limit: Bytes,
+    },
+    /// Rows whose numbers do not fit into memory.
+    #[error("the first {} rows take more than the {limit} of memory that are free", grouped(*rows as u64))]
+    TooManyRows {
+        /// The rows that were read.
+        rows: usize,
+        /// The free memory.
+        limit: Bytes,
     },
     /// A field that is not a number.
     #[error("line {line}: `{column}` is `{text}`; expected a finite number")]

@@ -41,6 +41,11 @@ impl ImageReader {
         Self { max_file_bytes, resize, ..self }
     }
 
+    /// The statistics of the training images.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
     /// The size of the inputs.
     pub fn shape(&self) -> ImageShape {
         self.shape

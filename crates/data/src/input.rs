@@ -1,11 +1,10 @@
 use std::{
-    fs::{self, File},
     io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
 use flate2::bufread::MultiGzDecoder;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, open_file};
 
 use crate::{DataError, Flaw, FormatProblem};
 
@@ -156,14 +155,10 @@ pub(crate) fn read_file<T>(
     read: impl FnOnce(Input<'_>) -> Result<T, Flaw>,
 ) -> Result<T, DataError> {
     let refused = |source| DataError::Io { path: path.to_owned(), source };
-    // Checked before opening, since opening a pipe blocks until there is a writer.
-    let metadata = fs::metadata(path).map_err(refused)?;
-    if !metadata.is_file() {
-        return Err(DataError::NotAFile { path: path.to_owned() });
-    }
-    let file = File::open(path).map_err(refused)?;
+    let file = open_file(path).map_err(refused)?;
+    let file_bytes = file.metadata().map_err(refused)?.len();
     let in_file = |flaw: Flaw| DataError::Format(flaw.in_file(path));
-    let input = Input::new(file, metadata.len(), limit).map_err(in_file)?;
+    let input = Input::new(file, file_bytes, limit).map_err(in_file)?;
     read(input).map_err(in_file)
 }
 

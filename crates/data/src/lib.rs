@@ -52,6 +52,7 @@
 
 mod batch;
 mod cifar10;
+mod digest;
 mod digits;
 pub mod download;
 mod error;
@@ -86,7 +87,7 @@ pub use image_files::ImageFiles;
 pub use image_reader::ImageReader;
 pub use loader::Loader;
 pub use options::{LoaderOptions, OnCorrupt};
-pub use record::{OtherClass, SourceRecord};
+pub use record::{Columns, DataDigest, OtherClass, SourceRecord};
 pub use sample_order::{LastBatch, SampleOrder};
 pub use series::csv;
 pub use source::{OpenContext, OpenEvent, OpenObserver, OpenSource, Sample, Source, Target, Values};

@@ -3,9 +3,10 @@ use std::{collections::BTreeMap, path::Path};
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
-    Flaw, FormatProblem, ImageReader, OnCorrupt, Sample, SampleError, Source, Target, Values,
+    Flaw, FormatProblem, ImageReader, OnCorrupt, OpenContext, Sample, SampleError, Source, Target, Values,
+    digest::Digest,
     source::Parts,
-    transform::{ImageShape, ImageTransform, PixelSums, TransformSettings},
+    transform::{ImageShape, ImageTransform, PixelSums, Statistics, TransformSettings},
 };
 
 /// Images in memory, in the layout of their file: the first at byte `first`, the next ones every `stride` bytes.
@@ -90,8 +91,7 @@ pub(crate) struct MemoryImages {
     parts: Parts<ImagePart>,
     shape: ImageShape,
     transform: ImageTransform,
-    /// `None` unless images have 1 or 3 channels, as image files have.
-    reader: Option<ImageReader>,
+    reader: ImageReader,
 }
 
 /// The classes of images.
@@ -108,9 +108,10 @@ impl MemoryImages {
         white: u8,
         classes: Classes,
         settings: &TransformSettings,
+        context: &OpenContext,
     ) -> Self {
         let train = &parts.train;
-        let statistics = settings.normalize.known().unwrap_or_else(|| {
+        let statistics = context.known(&settings.normalize, shape.channels).unwrap_or_else(|| {
             let mut sums = PixelSums::new(shape);
             let usable = (0..train.len()).filter(|index| !train.unusable.contains_key(index));
             usable.for_each(|index| sums.add(train.pixels(index, shape)));
@@ -120,7 +121,7 @@ impl MemoryImages {
             spec: SampleSpec { input: shape.into(), target: TargetSpec::Class { count: classes.count } },
             class_names: classes.names,
             transform: ImageTransform::new(shape, settings, &statistics, white),
-            reader: matches!(shape.channels, 1 | 3).then(|| ImageReader::new(shape, statistics)),
+            reader: ImageReader::new(shape, statistics),
             parts,
             shape,
         }
@@ -137,7 +138,21 @@ impl Source for MemoryImages {
     }
 
     fn image_reader(&self) -> Option<ImageReader> {
-        self.reader.clone()
+        // As image files have.
+        matches!(self.shape.channels, 1 | 3).then(|| self.reader.clone())
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.reader.statistics().clone())
+    }
+
+    fn digest(&self) -> Option<String> {
+        let mut digest = Digest::new();
+        for part in [&self.parts.train, &self.parts.test] {
+            digest.add(&part.classes);
+            part.blocks.iter().for_each(|block| digest.add(&block.bytes));
+        }
+        Some(digest.finish())
     }
 
     fn len(&self, split: Split) -> usize {

@@ -48,7 +48,8 @@ pub fn cifar10_names(bytes: &[u8]) -> Result<(), Flaw> {
 
 /// All columns of a CSV file, skipping or refusing wrong rows.
 pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
-    let wanted = CsvSelection { columns: &[], delimiter: b',', on_corrupt: on_corrupt(skip) };
+    let wanted =
+        CsvSelection { columns: &[], delimiter: b',', on_corrupt: on_corrupt(skip), most_bytes: None };
     let table = CsvTable::read(input(bytes)?, wanted)?;
     (0..table.rows()).for_each(|row| drop(table.row(row)));
     Ok(())

@@ -1,14 +1,14 @@
 use std::fmt;
 
-use oomph_core::SampleSpec;
+use oomph_core::{SampleSpec, Split, grouped};
 use serde::{Deserialize, Serialize};
 
-use crate::{ImageReader, Level, Source, Vocabulary};
+use crate::{ImageReader, Level, Source, Vocabulary, transform::Statistics};
 
-/// A class or token whose name changed.
+/// A class, token or column whose name changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherClass {
-    /// `class` or `token`.
+    /// `class`, `token`, or the kind of a column.
     pub what: &'static str,
     /// Its index, from 0.
     pub index: usize,
@@ -27,7 +27,28 @@ impl fmt::Display for OtherClass {
     }
 }
 
-/// The facts about a source that a trained model needs for predictions without the data.
+/// The columns of a table that samples are made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Columns {
+    /// The columns of the inputs, in order.
+    pub inputs: Vec<String>,
+    /// The columns of the targets, in order.
+    pub targets: Vec<String>,
+}
+
+/// How much data there was, and which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataDigest {
+    /// Samples to train on.
+    pub train_samples: usize,
+    /// Samples held out.
+    pub held_out_samples: usize,
+    /// The digest of [`Source::digest`], if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// The facts about a source that a trained model needs for predictions without the data, and that tell other data apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceRecord {
     /// The shape of every sample.
@@ -41,6 +62,15 @@ pub struct SourceRecord {
     /// The kind of tokens, if samples are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// The statistics that normalised the inputs; empty ones if nothing did. Missing in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<Statistics>,
+    /// The columns, if samples are rows of a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Columns>,
+    /// Which data it was. Missing in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<DataDigest>,
 }
 
 impl SourceRecord {
@@ -54,20 +84,94 @@ impl SourceRecord {
             class_names: source.class_names().map(<[String]>::to_vec),
             images: source.image_reader(),
             level: source.level(),
+            statistics: source.statistics(),
+            columns: source.columns(),
+            digest: Some(DataDigest {
+                train_samples: source.len(Split::Train),
+                held_out_samples: source.len(Split::Test),
+                sha256: source.digest(),
+            }),
         }
+    }
+
+    /// The statistics that normalised the inputs, if they are known.
+    pub fn trained_statistics(&self) -> Option<&Statistics> {
+        // Older records of images have them in the reader alone.
+        self.statistics.as_ref().or_else(|| self.images.as_ref().map(ImageReader::statistics))
+    }
+
+    /// The first index at which the columns of this record and `source` differ. `None` if all are the same, or if one of the
+    /// two has no columns.
+    pub fn first_other_column(&self, source: &dyn Source) -> Option<OtherClass> {
+        let (before, now) = (self.columns.as_ref()?, source.columns()?);
+        let kinds =
+            [("input column", &before.inputs, &now.inputs), ("target column", &before.targets, &now.targets)];
+        kinds.into_iter().find_map(|(what, before, now)| {
+            first_other(before, now).map(|other| OtherClass { what, ..other })
+        })
+    }
+
+    /// A sentence if `source` normalises by other statistics than these.
+    pub fn other_statistics(&self, source: &dyn Source) -> Option<String> {
+        let (before, now) = (self.trained_statistics()?, source.statistics()?);
+        let index = (0..before.mean.len().max(now.mean.len()).max(1))
+            .find(|&index| before.of(index) != now.of(index))?;
+        let name = self.columns.as_ref().and_then(|columns| columns.name(index));
+        let name = name.map_or_else(|| format!("channel {index}"), |name| format!("column `{name}`"));
+        Some(format!(
+            "{name} was normalised by {} in the training, and is normalised by {} now",
+            before.shown(index),
+            now.shown(index)
+        ))
+    }
+
+    /// A sentence if `now` is the record of other data.
+    pub fn other_data(&self, now: &Self) -> Option<String> {
+        let (before, now) = (self.digest.as_ref()?, now.digest.as_ref()?);
+        let samples = |digest: &DataDigest| [digest.train_samples, digest.held_out_samples];
+        if samples(before) != samples(now) {
+            let [train, held_out] = samples(before).map(|count| grouped(count as u64));
+            let [train_now, held_out_now] = samples(now).map(|count| grouped(count as u64));
+            return Some(format!(
+                "the data changed since the checkpoint: it had {train} samples to train on and {held_out} held out, and \
+                 has {train_now} and {held_out_now} now"
+            ));
+        }
+        let is_other = before.sha256.is_some() && now.sha256.is_some() && before.sha256 != now.sha256;
+        is_other.then(|| {
+            "the data changed since the checkpoint: it has as many samples with other contents".to_owned()
+        })
     }
 
     /// The first index at which the names of the classes or tokens of this record and `source` differ. `None` if all are
     /// the same, or if one of the two has no names.
     pub fn first_other_class(&self, source: &dyn Source) -> Option<OtherClass> {
         let (before, now) = (self.class_names.as_ref()?, source.class_names()?);
-        let index = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index))?;
         let what = if source.level().is_some() { "token" } else { "class" };
-        Some(OtherClass { what, index, before: before.get(index).cloned(), now: now.get(index).cloned() })
+        first_other(before, now).map(|class| OtherClass { what, ..class })
     }
 
     /// The tokens of a text model; `None` for other models.
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         Some(Vocabulary::new(self.level?, self.class_names.clone()?))
+    }
+}
+
+/// The first index at which two lists of names differ.
+fn first_other(before: &[String], now: &[String]) -> Option<OtherClass> {
+    let index = (0..before.len().max(now.len())).find(|index| before.get(*index) != now.get(*index))?;
+    Some(OtherClass {
+        what: "class",
+        index,
+        before: before.get(index).cloned(),
+        now: now.get(index).cloned(),
+    })
+}
+
+impl Columns {
+    /// The names of all columns: the inputs, then those that are targets only.
+    fn name(&self, index: usize) -> Option<&str> {
+        let more = self.targets.iter().filter(|name| !self.inputs.contains(name));
+        self.inputs.iter().chain(more).nth(index).map(String::as_str)
     }
 }

@@ -6,7 +6,10 @@ use std::{
 
 use oomph_core::{Bytes, Key, SampleSpec, Split};
 
-use crate::{DataError, ImageReader, Level, SampleError};
+use crate::{
+    Columns, DataError, ImageReader, Level, SampleError, SourceRecord,
+    transform::{Normalize, Statistics},
+};
 
 /// A set of samples in two parts: training and held-out.
 ///
@@ -30,6 +33,24 @@ pub trait Source: Send + Sync {
     /// The kind of tokens if samples are text; [`class_names`](Self::class_names) lists the tokens. Checkpoints save it, so
     /// that a trained model continues a text without the data.
     fn level(&self) -> Option<Level> {
+        None
+    }
+
+    /// The mean and standard deviation of each channel or column that normalise the inputs; empty ones if nothing does,
+    /// `None` if that is not known. Checkpoints save them, so that an evaluation on other data normalises as the training
+    /// did.
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
+
+    /// The names of the columns, if samples are rows of a table. Checkpoints save them.
+    fn columns(&self) -> Option<Columns> {
+        None
+    }
+
+    /// A digest of the data: of its values where they are in memory, else of the list of its files. `None` if it has none.
+    /// Checkpoints save it, so that a resumed training tells that its data changed.
+    fn digest(&self) -> Option<String> {
         None
     }
 
@@ -98,7 +119,10 @@ pub struct OpenContext {
     pub cache_dir: PathBuf,
     /// The seed of the run.
     pub seed: u64,
+    /// The memory that the data may take; `None` if it is not known.
+    pub free_bytes: Option<Bytes>,
     observer: Option<Arc<OpenObserver>>,
+    record: Option<Arc<SourceRecord>>,
 }
 
 /// The receiver of events while data is opened.
@@ -107,13 +131,36 @@ pub type OpenObserver = dyn Fn(&OpenEvent<'_>) + Send + Sync;
 impl OpenContext {
     /// A context without an observer.
     pub fn new(cache_dir: impl Into<PathBuf>, seed: u64) -> Self {
-        Self { cache_dir: cache_dir.into(), seed, observer: None }
+        Self { cache_dir: cache_dir.into(), seed, free_bytes: None, observer: None, record: None }
     }
 
     /// The context with an observer.
     #[must_use]
     pub fn with_observer(self, observer: Arc<OpenObserver>) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The context of data for a trained model. Where the settings leave statistics and columns to the data, the recorded
+    /// ones hold.
+    #[must_use]
+    pub fn with_record(self, record: SourceRecord) -> Self {
+        Self { record: Some(Arc::new(record)), ..self }
+    }
+
+    /// The statistics to normalise `count` channels by; `None` for those of the training images.
+    pub(crate) fn known(&self, normalize: &Normalize, count: usize) -> Option<Statistics> {
+        normalize.known().or_else(|| self.recorded_statistics(count))
+    }
+
+    /// The recorded statistics of `count` channels or columns.
+    pub(crate) fn recorded_statistics(&self, count: usize) -> Option<Statistics> {
+        let statistics = self.record.as_ref()?.trained_statistics()?;
+        statistics.is_of(count).then(|| statistics.clone())
+    }
+
+    /// The recorded columns.
+    pub(crate) fn recorded_columns(&self) -> Option<&Columns> {
+        self.record.as_ref()?.columns.as_ref()
     }
 
     /// Sends an event to the observer, if there is one.

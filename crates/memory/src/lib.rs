@@ -34,6 +34,7 @@ pub mod gpu;
 pub mod leak;
 mod limit;
 mod machine;
+mod process_limit;
 pub mod processes;
 mod reading;
 pub mod record;
@@ -46,6 +47,7 @@ pub use machine::{
     DefaultLimit, LimitReason, MachineInfo, default_limit, default_limit_from, machine, meminfo_field,
 };
 pub use oomph_core::{Account, charge};
+pub use process_limit::ProcessLimit;
 pub use reading::{Reading, is_installed, read, read_device, restart_peak};
 pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,

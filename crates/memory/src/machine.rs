@@ -2,7 +2,7 @@ use std::{fmt, fs, path::Path, thread};
 
 use oomph_core::Bytes;
 
-use crate::{cgroup, reading::read};
+use crate::{cgroup, process_limit, reading::read};
 
 /// The part of the machine that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub struct MachineInfo {
 pub fn machine() -> MachineInfo {
     let total = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemTotal:"));
     let limits = cgroup::levels(file).into_iter().map(|level| level.limit_bytes);
+    let limits = limits.chain(process_limit::memory_limit(&file));
     let processor = file(Path::new("/proc/cpuinfo")).and_then(|text| model_name(&text));
     MachineInfo {
         processor: processor.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
@@ -38,13 +39,15 @@ pub struct DefaultLimit {
     pub reserve_bytes: Bytes,
 }
 
-/// The origin of a limit: the scarcer of the two.
+/// The origin of a limit: the scarcest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReason {
     /// The machine's available memory.
     Machine,
     /// The rest of the limit of a container's or job's cgroup.
     Cgroup,
+    /// The rest of this process's limit of addresses or data: `ulimit -v`, `ulimit -d`.
+    AddressSpace,
 }
 
 impl fmt::Display for LimitReason {
@@ -52,6 +55,7 @@ impl fmt::Display for LimitReason {
         f.pad(match self {
             Self::Machine => "available memory",
             Self::Cgroup => "cgroup limit",
+            Self::AddressSpace => "limit of `ulimit -v` or `-d`",
         })
     }
 }
@@ -68,7 +72,8 @@ const RESERVE_PART: u64 = 20;
 const LEAST_RESERVE: u64 = 256 << 20;
 
 /// The default limit of the CPU device: the bytes it holds now, plus the memory that the machine and the cgroups leave,
-/// minus a reserve. `None` if the free memory is unknown.
+/// minus a reserve. `None` if the free memory is unknown. Limits of this process (`ulimit -v`) count like free
+/// memory.
 ///
 /// The reserve is 5 %, at least 256 MiB. The program itself and the loader's batches share the memory, allocators hold
 /// some per cent more than requested, and a machine without free memory swaps or kills the process before an allocation
@@ -83,8 +88,13 @@ pub fn default_limit_from(
     in_use_bytes: Bytes,
 ) -> Option<DefaultLimit> {
     let machine = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemAvailable:"));
+    let process = process_limit::memory_left(&file);
     let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
-    let known = [(machine, LimitReason::Machine), (cgroup, LimitReason::Cgroup)];
+    let known = [
+        (machine, LimitReason::Machine),
+        (cgroup, LimitReason::Cgroup),
+        (process, LimitReason::AddressSpace),
+    ];
     let known = known.into_iter().filter_map(|(left, reason)| Some((left?, reason)));
     let (left, reason) = known.min_by_key(|(left, _)| *left)?;
     let reserve = (left / RESERVE_PART).max(LEAST_RESERVE).min(left);
@@ -145,6 +155,16 @@ mod tests {
         );
         assert_eq!(with(Some(1 << 20), Some(9 * GIB)).map(|it| it.1), Some(LimitReason::Machine));
         assert_eq!(with(None, Some(GIB)), Some((0, LimitReason::Cgroup, 0)));
+        let limited = |path: &Path| match path.to_str()? {
+            MEMINFO => Some(format!("MemAvailable: {} kB\n", 20 << 20)),
+            "/proc/self/limits" => {
+                Some("Max address space         3221225472           unlimited            bytes\n".into())
+            }
+            "/proc/self/status" => Some("VmSize: 1048576 kB\n".to_owned()),
+            _ => None,
+        };
+        let limit = default_limit_from(limited, Bytes::default()).unwrap();
+        assert_eq!((limit.bytes.get(), limit.reason), (2 * GIB - mib_256, LimitReason::AddressSpace));
         assert_eq!(with(None, None), None);
     }
 

@@ -1,4 +1,4 @@
-use std::{num::NonZeroUsize, thread::available_parallelism};
+use std::{error::Error, num::NonZeroUsize, thread::available_parallelism};
 
 use oomph_core::{Account, MOST_DEVICES, at_point, charge, charge_thread, current_point, device_thread};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -33,18 +33,39 @@ pub enum ThreadsError {
     },
 }
 
+impl ThreadsError {
+    /// A remedy, if there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Start { .. } => Some(
+                "raise the limit of processes (`ulimit -u`, or `pids.max` of the container), or end other processes; \
+                 `oomph doctor` shows the limits",
+            ),
+            Self::Running { .. } | Self::Device { .. } => None,
+        }
+    }
+}
+
 /// Starts the compute threads of the CPU device (rayon's global pool), charged to [`Account::Device`]: `count` threads, or
 /// one per core. On a thread of a [pool](ComputePool) it starts none.
 ///
 /// # Errors
-/// If they already run with another number.
+/// If they already run with another number, or the system starts no more threads.
 pub fn compute_threads(count: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
     let asked = count.map_or(0, NonZeroUsize::get);
     let pool = ThreadPoolBuilder::new()
         .num_threads(asked)
         .thread_name(|index| format!("oomph-compute-{index}"))
         .start_handler(|_| charge_thread(Account::Device));
-    let is_built = rayon::current_thread_index().is_none() && pool.build_global().is_ok();
+    let is_built = rayon::current_thread_index().is_none()
+        && match pool.build_global() {
+            // Only an error of the system has a source. Without threads, asking for their number would panic.
+            Err(reason) if reason.source().is_some() => {
+                let threads = count.unwrap_or_else(|| threads_per_device(NonZeroUsize::MIN)).get();
+                return Err(ThreadsError::Start { device: 0, threads, reason });
+            }
+            built => built.is_ok(),
+        };
     let running = rayon::current_num_threads();
     if !is_built && asked != 0 && asked != running {
         return Err(ThreadsError::Running { running, asked });

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
 use oomph_data::{
-    ImageReader, SourceRecord,
+    Columns, DataDigest, ImageReader, SourceRecord,
     transform::{ImageShape, Statistics},
 };
 use oomph_runs::{
@@ -227,8 +227,11 @@ fn what_is_known_of_the_data_comes_back() {
     let source = SourceRecord {
         spec: SampleSpec { input, target: TargetSpec::Class { count: 2 } },
         class_names: Some(vec!["cat".to_owned(), "dog".to_owned()]),
-        images: Some(ImageReader::new(shape, statistics)),
+        images: Some(ImageReader::new(shape, statistics.clone())),
         level: None,
+        statistics: Some(statistics),
+        columns: Some(Columns { inputs: vec!["a".to_owned()], targets: vec!["b".to_owned()] }),
+        digest: Some(DataDigest { train_samples: 3, held_out_samples: 1, sha256: Some("ab".to_owned()) }),
     };
     let path = store.save(&state(1), About { config: "", source: Some(&source) }, 3).unwrap().path;
     assert_eq!(Checkpoint::open(&path).unwrap().source().unwrap(), source);

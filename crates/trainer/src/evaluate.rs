@@ -1,14 +1,15 @@
 use std::{path::PathBuf, time::Instant};
 
 use burn::tensor::Tensor;
+use oomph_config::Config;
 use oomph_core::{Phase, phase};
-use oomph_data::{Batch, SampleError};
+use oomph_data::{Batch, SampleError, SourceRecord};
 use oomph_memory::{
     Account, charge,
     record::{StepKind, track},
     restart_peak,
 };
-use oomph_model::{AnyTensor, Carried, Pass, Stages};
+use oomph_model::{AnyTensor, Carried, Pass, Stages, weights::WeightFile};
 use oomph_timeline::TrackKind;
 
 use oomph_advice::{
@@ -24,15 +25,18 @@ use oomph_engine::{
     task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
-use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
+use oomph_runs::{
+    Event, Observer, Tick,
+    state::{Checkpoint, StateError},
+};
 
 use crate::{
-    Stop, StopReason, TrainError,
+    Registry, Stop, StopReason, TrainError,
     batches::{eval_loader, next_batch},
     cleanup::{Cleaner, Moment},
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
-    open::{model_of_weights, off_device, open_layout},
+    open::{model_of_weights, off_device, open_layout, open_trained},
     progress::read_all,
 };
 
@@ -53,6 +57,30 @@ pub struct Evaluation {
     pub seconds: f64,
 }
 
+/// Opens a session to evaluate the model of a checkpoint, or else that of `model.weights`. Statistics and columns that the
+/// configuration leaves to the data are those of the training, as far as they are recorded.
+///
+/// # Errors
+/// The errors of [`open`](crate::open()), and where the record of the data cannot be read.
+pub fn open_to_evaluate(
+    checkpoint: Option<&Checkpoint>,
+    config: Config,
+    registry: &Registry,
+) -> Result<Session, TrainError> {
+    let record = checkpoint.map(record_of).transpose()?;
+    let session = open_trained(config, registry, |components| match (record, &components.weights) {
+        (Some(record), _) => Ok(record),
+        (None, Some(path)) => Ok(WeightFile::open(path)?.note(SourceRecord::NOTE)?),
+        (None, None) => Ok(None),
+    });
+    Ok(session?)
+}
+
+/// The record of the data of a checkpoint, if it has one.
+fn record_of(checkpoint: &Checkpoint) -> Result<Option<SourceRecord>, StateError> {
+    if checkpoint.has_source() { checkpoint.source().map(Some) } else { Ok(None) }
+}
+
 /// Evaluates the session's model with the parameters of a checkpoint. `None` where `stop` ended the evaluation early.
 ///
 /// An out-of-memory error has a report, written to the directory `report` if that is given.
@@ -66,6 +94,14 @@ pub fn evaluate_checkpoint(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
+    charge(Account::Host, || -> Result<_, TrainError> {
+        let record = record_of(checkpoint)?;
+        let other = record.and_then(|record| record.other_statistics(session.source.as_ref()));
+        if let Some(message) = other {
+            observer.event(&Event::Warning { message });
+        }
+        Ok(())
+    })?;
     with_restored(session, checkpoint, report, |model| evaluate(session, model, observer, stop))
 }
 
@@ -103,7 +139,7 @@ pub(crate) fn with_restored<T>(
     work: impl FnOnce(&Stages) -> Result<T, TrainError>,
 ) -> Result<T, TrainError> {
     let restored = || -> Result<_, TrainError> {
-        checkpoint.check_classes(session.source.as_ref())?;
+        checkpoint.check_source(session.source.as_ref())?;
         // The file is read first, so its memory is free again when the model is made.
         let record = charge(Account::Host, || checkpoint.model())?;
         let mut model = session.build()?;

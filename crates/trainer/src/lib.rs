@@ -57,7 +57,7 @@ mod train;
 
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
-pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights};
+pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 pub use lr_schedule::{LrSchedule, lr_schedule, steps, steps_per_epoch};
 pub use oomph_engine::session::Session;
 pub use open::{

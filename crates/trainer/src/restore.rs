@@ -25,7 +25,7 @@ pub(crate) fn restored(
 ) -> Result<(Stepper, TrainProgress), TrainError> {
     let mut stepper = stepper_to_restore(session)?;
     let _phase = phase(Phase::Init);
-    charge(Account::Host, || checkpoint.check_classes(session.source.as_ref()))?;
+    charge(Account::Host, || checkpoint.check_source(session.source.as_ref()))?;
     let mut state = charge(Account::Host, || checkpoint.state())?;
     charge(Account::Host, || check(session, &stepper, &state))?;
     let device = session.whole_model_device();

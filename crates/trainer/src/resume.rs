@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use oomph_config::{Recompute, ScheduleKind};
 use oomph_core::is_within;
+use oomph_data::SourceRecord;
 
 use oomph_engine::session::Session;
 use oomph_runs::{
@@ -27,6 +28,8 @@ pub enum Resume {
 pub(crate) struct StartPoint {
     pub(crate) run: RunDirectory,
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// The record of the data, for checkpoints.
+    pub(crate) source: SourceRecord,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -56,10 +59,12 @@ impl StartPoint {
         let idle = config.idle().into_iter();
         warnings.extend(idle.map(|idle| format!("`{}` has no effect: {}", idle.setting.key, idle.because)));
         warnings.extend(frozen_in_vain(session));
+        let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
                 warnings.extend(found.warnings());
                 warnings.extend(changes(session, &found.checkpoint)?);
+                warnings.extend(data_changes(session, &source, &found.checkpoint)?);
             }
             None if *resume == Resume::No => {}
             None => {
@@ -67,7 +72,7 @@ impl StartPoint {
                 warnings.push(format!("nothing was saved in `{path}` yet: starting fresh"));
             }
         }
-        Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), warnings })
+        Ok(Self { run, checkpoint: found.map(|found| found.checkpoint), source, warnings })
     }
 }
 
@@ -139,4 +144,16 @@ fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, Tr
             format!("`{}` was {before} in the checkpoint and is {after} now{what_of_it}", difference.key)
         })
         .collect())
+}
+
+/// Warns of data that changed since the checkpoint.
+fn data_changes(
+    session: &Session,
+    now: &SourceRecord,
+    checkpoint: &Checkpoint,
+) -> Result<impl Iterator<Item = String>, StateError> {
+    let before = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
+    let changes =
+        before.map(|before| [before.other_data(now), before.other_statistics(session.source.as_ref())]);
+    Ok(changes.into_iter().flatten().flatten())
 }

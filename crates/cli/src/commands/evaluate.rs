@@ -6,7 +6,7 @@ use clap::Args;
 use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_runs::state::{Checkpoint, FoundCheckpoint};
-use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights, open};
+use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 use serde::Serialize;
 
 use crate::{
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
         progress.warn(warning);
     }
     let checkpoint = found.map(|found| found.checkpoint);
-    let session = open(config, registry)?;
+    let session = open_to_evaluate(checkpoint.as_ref(), config, registry)?;
     // The config of every run has the same file name, so the run directory names the report.
     let run = checkpoint.as_ref().and_then(Checkpoint::run_directory);
     let name = run.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());

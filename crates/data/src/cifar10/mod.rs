@@ -132,7 +132,7 @@ impl OpenSource for Cifar10Settings {
         };
         let classes = Classes { count: CLASSES, names: self.class_names(&folder)? };
         let parts = Parts { train: self.part(&folder, &TRAIN)?, test: self.part(&folder, &[TEST])? };
-        Ok(Arc::new(MemoryImages::new(parts, SHAPE, u8::MAX, classes, &self.transform)))
+        Ok(Arc::new(MemoryImages::new(parts, SHAPE, u8::MAX, classes, &self.transform, context)))
     }
 }
 

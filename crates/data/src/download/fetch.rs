@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use oomph_core::{open_file, open_file_with};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -33,7 +34,8 @@ pub fn download(remote: &Remote, target: &Path, tell: &dyn Fn(&OpenEvent<'_>)) -
     let folder = target.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder).map_err(DownloadError::io("create", folder))?;
     let path = part_path(target);
-    let part = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+    let mut options = OpenOptions::new();
+    let part = open_file_with(options.create(true).truncate(false).read(true).write(true), &path);
     let mut part = PartFile { file: part.map_err(DownloadError::io("write", &path))?, path };
     match part.file.try_lock() {
         Ok(()) => {}
@@ -151,7 +153,7 @@ fn verify_existing(remote: &Remote, target: &Path) -> Result<(), DownloadError> 
 /// The SHA-256 of a file, in hex.
 fn sha256(path: &Path) -> Result<String, DownloadError> {
     let mut hash = Sha256::new();
-    let hashed = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
+    let hashed = open_file(path).and_then(|mut file| io::copy(&mut file, &mut hash));
     hashed.map_err(DownloadError::io("read", path))?;
     Ok(format!("{:x}", hash.finalize()))
 }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
-use oomph_core::{Bytes, files::create_fresh};
+use oomph_core::{Bytes, files::create_fresh, open_file};
 use tar::Archive;
 
 use super::DownloadError;
@@ -29,7 +29,7 @@ impl Unpack<'_> {
     /// A file that is missing or too large, an unreadable archive, or a disk that cannot be written.
     pub fn files(&self, wanted: &[String], folder: &Path) -> Result<(), DownloadError> {
         let unreadable = |error| DownloadError::io("unpack", self.archive)(error);
-        let packed = File::open(self.archive).map_err(unreadable)?;
+        let packed = open_file(self.archive).map_err(unreadable)?;
         let most = self.most_bytes.get().saturating_mul(100);
         let mut archive = Archive::new(GzDecoder::new(BufReader::new(packed)).take(most));
         let mut missing: Vec<_> = wanted.iter().collect();
@@ -56,7 +56,10 @@ impl Unpack<'_> {
         let beside = PathBuf::from(format!("{}.part", path.display()));
         let mut file = create_fresh(&beside).map_err(DownloadError::io("write", &beside))?;
         let limit = self.most_bytes;
-        let copied = io::copy(&mut entry.take(limit.get().saturating_add(1)), &mut file)
+        let copied = io::copy(&mut entry.take(limit.get().saturating_add(1)), &mut file);
+        // The incomplete file is useless. If it cannot be removed either, the first error is reported.
+        let copied = copied
+            .inspect_err(|_| drop(fs::remove_file(&beside)))
             .map_err(DownloadError::io("unpack", self.archive))?;
         if copied > limit.get() {
             fs::remove_file(&beside).map_err(DownloadError::io("remove", &beside))?;

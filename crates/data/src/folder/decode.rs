@@ -1,5 +1,4 @@
 use std::{
-    fs::{self, File},
     io::{self, Cursor, Read},
     panic::{self, UnwindSafe},
     path::Path,
@@ -9,7 +8,7 @@ use image::{
     DynamicImage, ImageBuffer, ImageError, ImageFormat, ImageReader, Limits, Pixel,
     imageops::{self, FilterType},
 };
-use oomph_core::Bytes;
+use oomph_core::{Bytes, open_file};
 use serde::{Deserialize, Serialize};
 
 use super::jpeg;
@@ -42,8 +41,6 @@ pub(crate) enum Resize {
 pub(crate) enum DecodeError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("it is not a file")]
-    NotAFile,
     #[error("the file is empty")]
     Empty,
     #[error("the file has {size}, more than `data.max_file_bytes` of {limit}")]
@@ -75,16 +72,13 @@ impl Decoder {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, DecodeError> {
-        // Checked before opening, since opening a pipe blocks until there is a writer.
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() {
-            return Err(DecodeError::NotAFile);
-        }
+        let file = open_file(path)?;
+        let length = file.metadata()?.len();
         let limit = self.max_file_bytes;
-        let mut bytes = Vec::with_capacity(metadata.len().min(limit.get()) as usize);
+        let mut bytes = Vec::with_capacity(length.min(limit.get()) as usize);
         // The file may grow after its size was read.
-        File::open(path)?.take(limit.get().saturating_add(1)).read_to_end(&mut bytes)?;
-        match Bytes::new(metadata.len().max(bytes.len() as u64)) {
+        file.take(limit.get().saturating_add(1)).read_to_end(&mut bytes)?;
+        match Bytes::new(length.max(bytes.len() as u64)) {
             size if size > limit => Err(DecodeError::TooLarge { size, limit }),
             size if size == Bytes::default() => Err(DecodeError::Empty),
             _ => Ok(bytes),

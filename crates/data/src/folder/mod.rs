@@ -16,8 +16,9 @@ pub use self::{files::image_files, settings::folder};
 use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
 use crate::{
     DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    digest::Digest,
     source::Parts,
-    transform::{ImageShape, ImageTransform},
+    transform::{ImageShape, ImageTransform, Statistics},
 };
 
 impl OpenSource for FolderSettings {
@@ -29,7 +30,7 @@ impl OpenSource for FolderSettings {
         };
         let train = FolderImages::new(listing.train, shape, self);
         let test = FolderImages::new(listing.test, shape, self);
-        let statistics = match self.transform.normalize.known() {
+        let statistics = match context.known(&self.transform.normalize, shape.channels) {
             Some(statistics) => statistics,
             None => statistics_cache::recall_or_compute(&train, shape, self, context)?,
         };
@@ -97,6 +98,18 @@ impl Source for Folder {
 
     fn image_reader(&self) -> Option<ImageReader> {
         Some(self.reader.clone())
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.reader.statistics().clone())
+    }
+
+    fn digest(&self) -> Option<String> {
+        let mut digest = Digest::new();
+        for FolderImages { part, .. } in [&self.parts.train, &self.parts.test] {
+            (0..part.len()).for_each(|index| digest.add(part.name(index).as_bytes()));
+        }
+        Some(digest.finish())
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {

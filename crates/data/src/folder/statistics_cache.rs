@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use oomph_core::files::create_fresh;
+use oomph_core::{files::create_fresh, read_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -74,7 +74,7 @@ fn nanoseconds_since_1970(time: SystemTime) -> i128 {
 }
 
 fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics> {
-    let kept: CachedStatistics = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let kept: CachedStatistics = serde_json::from_slice(&read_file(path).ok()?).ok()?;
     let Statistics { mean, std } = &kept.statistics;
     let valid = kept.fingerprint == fingerprint
         && mean.len() == channels
@@ -90,6 +90,7 @@ fn keep(path: &Path, kept: &CachedStatistics) -> io::Result<()> {
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let write = WRITES.fetch_add(1, Ordering::Relaxed);
     let beside = path.with_extension(format!("{}-{write}.partial", process::id()));
-    create_fresh(&beside)?.write_all(&serde_json::to_vec_pretty(kept)?)?;
-    fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
+    let kept = serde_json::to_vec_pretty(kept)?;
+    let written = create_fresh(&beside).and_then(|mut file| file.write_all(&kept));
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
 }

@@ -45,7 +45,14 @@ impl OpenSource for IdxSettings {
         let test = test.labelled(self, classes, Some(shape))?;
         let train = train.labelled(self, classes, None)?;
         let classes = Classes { count: classes, names };
-        Ok(Arc::new(MemoryImages::new(Parts { train, test }, shape, u8::MAX, classes, &self.transform)))
+        Ok(Arc::new(MemoryImages::new(
+            Parts { train, test },
+            shape,
+            u8::MAX,
+            classes,
+            &self.transform,
+            context,
+        )))
     }
 }
 

@@ -1,11 +1,14 @@
 use std::collections::BTreeMap;
 
 use csv::{ByteRecord, ReaderBuilder};
+use oomph_core::Bytes;
 
 use crate::{
     Flaw, FormatProblem, OnCorrupt,
+    digest::{Digest, little_endian},
     flaw::shortened,
     input::{Input, buffer},
+    series::row_reader::RowReader,
 };
 
 /// Some columns of a CSV file, as numbers.
@@ -13,8 +16,10 @@ use crate::{
 pub(crate) struct CsvTable {
     /// The names of the columns.
     pub(crate) names: Vec<String>,
-    /// For each row the place of its numbers, counted in readable rows, or its problem.
-    rows: Vec<Result<usize, BadRow>>,
+    /// The number of rows, unreadable ones included.
+    rows: usize,
+    /// The unreadable rows, in order.
+    bad: Vec<(usize, BadRow)>,
     /// The numbers of the readable rows.
     values: Vec<f32>,
 }
@@ -36,34 +41,46 @@ pub(crate) struct CsvSelection<'a> {
     pub(crate) delimiter: u8,
     /// Whether a row that cannot be read is an error.
     pub(crate) on_corrupt: OnCorrupt,
+    /// The bytes that the table may take; `None` without a bound.
+    pub(crate) most_bytes: Option<Bytes>,
 }
+
+/// Bytes of the orders of samples: those of two epochs, since batches are loaded ahead.
+const ORDER_BYTES: usize = 2 * size_of::<usize>();
 
 impl CsvTable {
     /// Reads a CSV file ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)) whose first row names the columns.
     ///
     /// # Errors
-    /// A column that is missing or ambiguous, no rows, and with [`OnCorrupt::Fail`] a row with another number of fields
-    /// than the header or a field that is not a finite number.
+    /// A column that is missing or ambiguous, no rows, rows that are too long or take too much memory, and with
+    /// [`OnCorrupt::Fail`] a row with another number of fields than the header or a field that is not a finite number.
     pub(crate) fn read(input: Input<'_>, wanted: CsvSelection<'_>) -> Result<Self, Flaw> {
+        let (buffer, rows) = (buffer(input.file_bytes()), RowReader::new(input));
+        let left = rows.left();
         let mut reader = ReaderBuilder::new()
             .delimiter(wanted.delimiter)
             .has_headers(false)
             // Rows of another length are reported below, with their line.
             .flexible(true)
-            .buffer_capacity(buffer(input.file_bytes()))
-            .from_reader(input);
+            .buffer_capacity(buffer)
+            .from_reader(rows);
         let mut record = ByteRecord::new();
-        if !reader.read_byte_record(&mut record).map_err(unreadable)? {
+        let mut next = |record: &mut ByteRecord| {
+            left.renew();
+            reader.read_byte_record(record).map_err(unreadable)
+        };
+        if !next(&mut record)? {
             return Err(Flaw::new(0u64, FormatProblem::Nothing { what: "header" }));
         }
         let header = header(&record)?;
         let places = places(&header, wanted.columns)?;
         let names = places.iter().map(|&place| header[place].clone()).collect();
-        let mut table = Self { names, rows: Vec::new(), values: Vec::new() };
-        while reader.read_byte_record(&mut record).map_err(unreadable)? {
-            table.push(&record, &header, &places, wanted.on_corrupt)?;
+        let mut table = Self { names, rows: 0, bad: Vec::new(), values: Vec::new() };
+        while next(&mut record)? {
+            table.push(&record, &header, &places, wanted)?;
         }
-        match table.rows.len() {
+        table.values.shrink_to_fit();
+        match table.rows {
             0 => Err(Flaw::new(reader.position().byte(), FormatProblem::Nothing { what: "rows" })),
             _ => Ok(table),
         }
@@ -74,41 +91,59 @@ impl CsvTable {
         record: &ByteRecord,
         header: &[String],
         places: &[usize],
-        on_corrupt: OnCorrupt,
+        wanted: CsvSelection<'_>,
     ) -> Result<(), Flaw> {
         let (byte, line) = record.position().map_or((0, 0), |place| (place.byte(), place.line()));
+        self.grow(wanted.most_bytes).map_err(|problem| Flaw::new(byte, problem))?;
         let (found, expected) = (record.len(), header.len());
         let start = self.values.len();
-        let bad = |problem: FormatProblem, column: Option<u32>| match on_corrupt {
+        let bad = |problem: FormatProblem, column: Option<u32>| match wanted.on_corrupt {
             OnCorrupt::Fail => Err(Flaw::new(byte, problem)),
             OnCorrupt::Skip => Ok(BadRow { byte, line, column }),
         };
+        let row = self.rows;
+        self.rows += 1;
         if found != expected {
-            let bad = bad(FormatProblem::Fields { line, found, expected }, None)?;
-            self.rows.push(Err(bad));
+            self.bad.push((row, bad(FormatProblem::Fields { line, found, expected }, None)?));
             return Ok(());
         }
         for (column, &place) in (0u32..).zip(places) {
             let field = record.get(place).unwrap_or_default();
-            match number(field) {
-                Some(value) => self.values.push(value),
-                None => {
-                    let name = shortened(&header[place]);
-                    let text = shortened(&String::from_utf8_lossy(&field[..field.len().min(200)]));
-                    let bad = bad(FormatProblem::NotANumber { line, column: name, text }, Some(column))?;
-                    self.values.truncate(start);
-                    self.rows.push(Err(bad));
-                    return Ok(());
-                }
-            }
+            let Some(value) = number(field) else {
+                let name = shortened(&header[place]);
+                let text = shortened(&String::from_utf8_lossy(&field[..field.len().min(200)]));
+                self.values.truncate(start);
+                let bad = bad(FormatProblem::NotANumber { line, column: name, text }, Some(column))?;
+                self.bad.push((row, bad));
+                return Ok(());
+            };
+            self.values.push(value);
         }
-        self.rows.push(Ok(start / places.len().max(1)));
+        Ok(())
+    }
+
+    /// Makes room for one more row, within the bytes that the table may take.
+    fn grow(&mut self, most_bytes: Option<Bytes>) -> Result<(), FormatProblem> {
+        let width = self.names.len();
+        let is_full =
+            self.values.capacity() - self.values.len() < width || self.bad.capacity() == self.bad.len();
+        if !is_full {
+            return Ok(());
+        }
+        // A vector doubles when it grows.
+        let doubled = self.bytes() * 2 + width * size_of::<f32>();
+        let needed = (doubled + self.rows * ORDER_BYTES) as u64;
+        if let Some(limit) = most_bytes.filter(|limit| needed > limit.get()) {
+            return Err(FormatProblem::TooManyRows { rows: self.rows, limit });
+        }
+        self.values.reserve(width);
+        self.bad.reserve(1);
         Ok(())
     }
 
     /// The number of rows, unreadable ones included.
     pub(crate) fn rows(&self) -> usize {
-        self.rows.len()
+        self.rows
     }
 
     /// The numbers of a row.
@@ -117,17 +152,30 @@ impl CsvTable {
     /// The problem of an unreadable row.
     pub(crate) fn row(&self, row: usize) -> Result<&[f32], String> {
         let width = self.names.len();
-        match self.rows[row] {
-            Ok(place) => Ok(&self.values[place * width..][..width]),
-            Err(BadRow { byte, line, column }) => {
+        let before = match self.bad.binary_search_by_key(&row, |(bad, _)| *bad) {
+            Err(before) => before,
+            Ok(found) => {
+                let BadRow { byte, line, column } = self.bad[found].1;
                 let name = |column: u32| shortened(&self.names[column as usize]);
                 let problem = match column {
                     Some(column) => format!("`{}` is not a finite number", name(column)),
                     None => "the row has a different number of fields than the header".to_owned(),
                 };
-                Err(format!("line {line} (byte {byte}): {problem}"))
+                return Err(format!("line {line} (byte {byte}): {problem}"));
             }
+        };
+        Ok(&self.values[(row - before) * width..][..width])
+    }
+
+    /// A digest of the columns' names, of the numbers, and of the places of unreadable rows.
+    pub(crate) fn digest(&self) -> String {
+        let mut digest = Digest::new();
+        self.names.iter().for_each(|name| digest.add(name.as_bytes()));
+        self.bad.iter().for_each(|(row, _)| digest.add(&(*row as u64).to_le_bytes()));
+        for values in self.values.chunks(1 << 14) {
+            digest.add(&little_endian(values.iter().map(|value| value.to_le_bytes())));
         }
+        digest.finish()
     }
 
     /// Changes the numbers of all readable rows.
@@ -141,7 +189,7 @@ impl CsvTable {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.values.capacity() * size_of::<f32>() + self.rows.capacity() * size_of::<Result<usize, BadRow>>()
+        self.values.capacity() * size_of::<f32>() + self.bad.capacity() * size_of::<(usize, BadRow)>()
     }
 }
 
@@ -190,7 +238,6 @@ fn unreadable(error: csv::Error) -> Flaw {
 
 #[cfg(test)]
 mod tests {
-    use oomph_core::Bytes;
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
@@ -198,7 +245,10 @@ mod tests {
     fn read(text: &[u8], columns: &[&str], on_corrupt: OnCorrupt) -> Result<CsvTable, Flaw> {
         let columns: Vec<_> = columns.iter().map(|name| (*name).to_owned()).collect();
         let input = Input::new(text, text.len() as u64, Bytes::mib(1))?;
-        CsvTable::read(input, CsvSelection { columns: &columns, delimiter: b',', on_corrupt })
+        CsvTable::read(
+            input,
+            CsvSelection { columns: &columns, delimiter: b',', on_corrupt, most_bytes: None },
+        )
     }
 
     const SERIES: &[u8] = b"\xef\xbb\xbfday, temp ,\"rain\"\n1,20.5,0\n2,21e0,1.5\n3,-4,2\n";
@@ -238,6 +288,35 @@ mod tests {
         assert_eq!((table.row(0), table.row(3)), (Ok(&[2.0][..]), Ok(&[8.0][..])));
         assert_eq!(table.row(1), Err("line 3 (byte 8): `b` is not a finite number".to_owned()));
         assert!(table.row(2).is_err_and(|reason| reason.contains("a different number of fields")));
+    }
+
+    #[test]
+    fn the_memory_of_rows_is_bounded_and_few_bytes_a_number() {
+        let text = "a\n".to_owned() + &"1\n".repeat(100_000);
+        let input = || Input::new(text.as_bytes(), text.len() as u64, Bytes::mib(1)).expect("small");
+        let wanted = |most| CsvSelection {
+            columns: &[],
+            delimiter: b',',
+            on_corrupt: OnCorrupt::Fail,
+            most_bytes: Some(Bytes::new(most)),
+        };
+        let table = CsvTable::read(input(), wanted(4 << 20)).expect("it fits");
+        assert!(table.bytes() < 100_000 * 5, "{}", table.bytes());
+        let flaw = CsvTable::read(input(), wanted(100 << 10)).expect_err("it does not fit");
+        assert!(
+            flaw.to_string().contains("rows take more than the 100 KiB of memory that are free"),
+            "{flaw}"
+        );
+    }
+
+    #[test]
+    fn a_row_that_never_ends_is_refused() {
+        let text = "a\n1\n".to_owned() + &"2".repeat(20 << 20);
+        let input = Input::new(text.as_bytes(), text.len() as u64, Bytes::mib(100)).expect("small");
+        let wanted =
+            CsvSelection { columns: &[], delimiter: b',', on_corrupt: OnCorrupt::Skip, most_bytes: None };
+        let flaw = CsvTable::read(input, wanted).expect_err("a long row");
+        assert!(flaw.to_string().contains("a row is longer than 16.0 MiB"), "{flaw}");
     }
 
     proptest! {

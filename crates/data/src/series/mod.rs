@@ -1,4 +1,5 @@
 mod csv_table;
+mod row_reader;
 mod settings;
 
 use std::{ops::Range, sync::Arc};
@@ -9,18 +10,31 @@ pub(crate) use self::csv_table::{CsvSelection, CsvTable};
 use self::settings::CsvSettings;
 pub use self::settings::csv;
 use crate::{
-    DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
-    input::read_file, memory_images::file_name, source::Parts,
+    Columns, DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target,
+    Values, input::read_file, memory_images::file_name, source::Parts, transform::Statistics,
 };
 
 impl OpenSource for CsvSettings {
-    fn open(&self, _: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+    fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
+        match context.recorded_columns() {
+            Some(recorded) => self.with_columns_of(recorded).open_with(context),
+            None => self.open_with(context),
+        }
+    }
+}
+
+impl CsvSettings {
+    fn open_with(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         if !self.path.exists() {
             return Err(DataError::NoSeries { path: self.path.clone() });
         }
         let columns = self.all_columns();
-        let wanted =
-            CsvSelection { columns: &columns, delimiter: self.delimiter, on_corrupt: self.on_corrupt };
+        let wanted = CsvSelection {
+            columns: &columns,
+            delimiter: self.delimiter,
+            on_corrupt: self.on_corrupt,
+            most_bytes: context.free_bytes,
+        };
         let mut table = read_file(&self.path, self.max_file_bytes, |input| CsvTable::read(input, wanted))?;
         let inputs = if self.columns.is_empty() { table.names.len() } else { self.columns.len() };
         let place = |name: &String| {
@@ -31,16 +45,28 @@ impl OpenSource for CsvSettings {
         let targets: Vec<_> = self.targets.iter().map(place).collect::<Result<_, _>>()?;
         let targets = if targets.is_empty() { (0..inputs).collect() } else { targets };
         let parts = self.parts(table.rows())?;
-        if self.normalize {
-            let scales = scales(&table, &parts.train);
-            table.map(|column, value| ((f64::from(value) - scales[column].0) / scales[column].1) as f32);
-        }
+        let digest = table.digest();
+        let statistics = match self.normalize {
+            true => context
+                .recorded_statistics(table.names.len())
+                .unwrap_or_else(|| statistics(&table, &parts.train)),
+            false => Statistics::default(),
+        };
+        table.map(|column, value| match statistics.of(column) {
+            Some((mean, std)) => ((f64::from(value) - mean) / std) as f32,
+            None => value,
+        });
+        let named = |columns: &[usize]| columns.iter().map(|&column| table.names[column].clone()).collect();
+        let columns = Columns { inputs: table.names[..inputs].to_vec(), targets: named(&targets) };
         Ok(Arc::new(Series {
             spec: SampleSpec {
                 input: InputSpec::Sequence { steps: self.steps, features: inputs },
                 target: TargetSpec::Values { features: targets.len() },
             },
             file: file_name(&self.path),
+            statistics,
+            columns,
+            digest,
             table,
             parts,
             steps: self.steps,
@@ -72,6 +98,11 @@ impl CsvSettings {
 struct Series {
     spec: SampleSpec,
     file: String,
+    /// Mean and standard deviation of each column of the table.
+    statistics: Statistics,
+    columns: Columns,
+    /// The digest of the numbers before normalisation.
+    digest: String,
     table: CsvTable,
     /// The rows of each part.
     parts: Parts<Range<usize>>,
@@ -92,7 +123,7 @@ impl Series {
 }
 
 /// Mean and standard deviation of each column over the readable rows. A constant column gets standard deviation 1.
-fn scales(table: &CsvTable, rows: &Range<usize>) -> Vec<(f64, f64)> {
+fn statistics(table: &CsvTable, rows: &Range<usize>) -> Statistics {
     let readable = || rows.clone().filter_map(|row| table.row(row).ok());
     let count = readable().count().max(1) as f64;
     let mean = |of: &dyn Fn(&[f32]) -> f64| readable().map(of).sum::<f64>() / count;
@@ -101,7 +132,8 @@ fn scales(table: &CsvTable, rows: &Range<usize>) -> Vec<(f64, f64)> {
         let std = mean(&|row| (f64::from(row[column]) - center).powi(2)).sqrt();
         (center, if std > 0.0 && std.is_finite() { std } else { 1.0 })
     };
-    (0..table.names.len()).map(scale).collect()
+    let (mean, std) = (0..table.names.len()).map(scale).unzip();
+    Statistics { mean, std }
 }
 
 impl Source for Series {
@@ -112,6 +144,18 @@ impl Source for Series {
     fn len(&self, split: Split) -> usize {
         let window = self.steps + self.horizon;
         (self.parts.of(split).len() + 1).saturating_sub(window)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
+    }
+
+    fn columns(&self) -> Option<Columns> {
+        Some(self.columns.clone())
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(self.digest.clone())
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {

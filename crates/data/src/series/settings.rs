@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use crate::{OnCorrupt, OpenSource, options::max_file_bytes};
+use crate::{Columns, OnCorrupt, OpenSource, options::max_file_bytes};
 
 /// Reads the settings of a time series in a CSV file, for regression: the input is a window of rows, the target is a later
 /// row.
@@ -33,6 +33,7 @@ pub fn csv(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Confi
 }
 
 /// The settings that [`csv`] reads.
+#[derive(Clone)]
 pub(super) struct CsvSettings {
     pub(super) path: PathBuf,
     pub(super) columns: Vec<String>,
@@ -75,6 +76,20 @@ impl CsvSettings {
             max_file_bytes: max_file_bytes(section)?,
             on_corrupt: OnCorrupt::read(section)?,
         })
+    }
+
+    /// The settings, with the recorded columns where the config names none.
+    pub(super) fn with_columns_of(&self, recorded: &Columns) -> Self {
+        let or = |own: &[String], recorded: &[String]| if own.is_empty() { recorded } else { own }.to_vec();
+        Self {
+            targets: match (self.columns.is_empty(), self.targets.is_empty()) {
+                // Without targets of their own, the named columns are the targets.
+                (false, true) => Vec::new(),
+                _ => or(&self.targets, &recorded.targets),
+            },
+            columns: or(&self.columns, &recorded.inputs),
+            ..self.clone()
+        }
     }
 
     /// The columns to read, inputs first; empty for all.

@@ -15,7 +15,9 @@ pub use self::{
     vocabulary::{Level, Vocabulary, VocabularyProblem},
 };
 use crate::{
-    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values, download::download,
+    DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    digest::{Digest, little_endian},
+    download::download,
     source::Parts,
 };
 
@@ -103,6 +105,16 @@ impl Source for TextSource {
 
     fn is_continuous(&self) -> bool {
         self.carry
+    }
+
+    fn digest(&self) -> Option<String> {
+        let mut digest = Digest::new();
+        for tokens in [&self.parts.train, &self.parts.test] {
+            tokens
+                .chunks(1 << 14)
+                .for_each(|piece| digest.add(&little_endian(piece.iter().map(|it| it.to_le_bytes()))));
+        }
+        Some(digest.finish())
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {

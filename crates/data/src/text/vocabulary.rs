@@ -173,9 +173,6 @@ pub enum VocabularyProblem {
     /// The system cannot read it.
     #[error("the file cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is a folder, a pipe or a device.
-    #[error("it is not a file")]
-    NotAFile,
     /// It has another format.
     #[error("the file is neither JSON nor safetensors")]
     Unknown,

@@ -1,10 +1,6 @@
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::Read,
-    path::Path,
-};
+use std::{collections::HashSet, io::Read, path::Path};
 
+use oomph_core::open_file;
 use serde::Deserialize;
 
 use super::{
@@ -30,12 +26,9 @@ struct Metadata {
 /// JSON. Of weights only the header is read.
 pub(super) fn read(path: &Path, level: Level) -> Result<Vocabulary, DataError> {
     let read = || -> Result<Vocabulary, VocabularyProblem> {
-        // Checked before opening, since opening a pipe blocks until there is a writer.
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() {
-            return Err(VocabularyProblem::NotAFile);
-        }
-        parse(File::open(path)?, metadata.len(), level)
+        let file = open_file(path)?;
+        let length = file.metadata()?.len();
+        parse(file, length, level)
     };
     read().map_err(|problem| DataError::Vocabulary { path: path.to_owned(), problem })
 }
@@ -109,7 +102,16 @@ mod tests {
             target: TargetSpec::Tokens { steps: 4, vocabulary: 3 },
         };
         let class_names = Some(["<unk>", "b", "a"].map(str::to_owned).to_vec());
-        serde_json::to_string(&SourceRecord { spec, class_names, images: None, level }).expect("it is JSON")
+        let known = SourceRecord {
+            spec,
+            class_names,
+            images: None,
+            level,
+            statistics: None,
+            columns: None,
+            digest: None,
+        };
+        serde_json::to_string(&known).expect("it is JSON")
     }
 
     fn weights(header: &str) -> Vec<u8> {

@@ -14,6 +14,27 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Mean and standard deviation of a channel.
+    pub(crate) fn of(&self, channel: usize) -> Option<(f64, f64)> {
+        Some((*self.mean.get(channel)?, *self.std.get(channel)?))
+    }
+
+    /// Mean and standard deviation of a channel, as messages show them.
+    pub(crate) fn shown(&self, channel: usize) -> String {
+        match self.of(channel) {
+            Some((mean, std)) => format!("mean {mean:.6} and standard deviation {std:.6}"),
+            None => "nothing".to_owned(),
+        }
+    }
+
+    /// Whether these can normalise `count` channels or columns.
+    pub(crate) fn is_of(&self, count: usize) -> bool {
+        let Self { mean, std } = self;
+        let is_usable =
+            mean.iter().all(|mean| mean.is_finite()) && std.iter().all(|&std| std.is_finite() && std > 0.0);
+        is_usable && mean.len() == std.len() && (mean.is_empty() || mean.len() == count)
+    }
+
     /// The value of each byte of a channel; the byte `white` is 1 before normalisation.
     pub(super) fn table(&self, channel: usize, white: u8) -> [f32; 256] {
         let mean = self.mean.get(channel).copied().unwrap_or(0.0);

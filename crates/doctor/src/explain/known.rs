@@ -355,6 +355,8 @@ pub(super) const KNOWN: &[Known] = &[
             &["Resource temporarily unavailable", "thread"],
             &["failed to spawn thread"],
             &["WouldBlock", "thread"],
+            // The panic of rayon whose threads could not be started.
+            &["The global thread pool has not been initialized"],
         ],
         "the system cannot start another thread: the limit of processes (`ulimit -u`) or of the container (`pids.max`) \
          is reached",
@@ -374,6 +376,11 @@ pub(super) const KNOWN: &[Known] = &[
         &[&["Disk quota exceeded"], &["QuotaExceeded"]],
         "this user's disk quota is used up",
         "free space, or write to another disk with `run.directory`",
+    ),
+    known(
+        &[&["File too large (os error 27)"]],
+        "a file would exceed the largest size: that of this process (`ulimit -f`) or of the file system",
+        "raise the limit: `ulimit -f unlimited`; `oomph doctor` shows it",
     ),
     // What only follows from another failure stands last.
     known(

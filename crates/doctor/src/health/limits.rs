@@ -3,7 +3,7 @@ use std::path::Path;
 use oomph_core::Bytes;
 
 use crate::check::Check;
-use oomph_memory::{cgroup, processes::Procfs};
+use oomph_memory::{ProcessLimit as Limit, cgroup, processes::Procfs};
 
 /// Checks the limits of this process (`ulimit`). `cores` is the number of cores it may run on. `for_gpu` says whether it is
 /// to use a GPU.
@@ -18,43 +18,28 @@ pub fn limits(procfs: &Procfs, cores: usize, for_gpu: bool) -> Vec<Check> {
     vec![
         open_files(&limit("Max open files")),
         processes(&limit("Max processes"), pids_left(procfs), cores),
-        address_space(limit("Max address space").tighter(limit("Max data size")), total, for_gpu),
+        address_space(tighter(limit("Max address space"), limit("Max data size")), total, for_gpu),
         locked_memory(&limit("Max locked memory"), has_infiniband),
         file_size(&limit("Max file size")),
     ]
 }
 
-/// The soft limit, which applies, and the hard limit, up to which the user may raise it. `None` means no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Limit {
-    soft: Option<u64>,
-    hard: Option<u64>,
+/// The limit that is reached first.
+fn tighter(one: Limit, other: Limit) -> Limit {
+    match (one.soft, other.soft) {
+        (Some(own), Some(others)) if others < own => other,
+        (None, Some(_)) => other,
+        _ => one,
+    }
 }
 
-impl Limit {
-    /// Reads `Max open files    1024    524288    files`. Names contain spaces, so columns count from after the name.
-    fn read(text: &str, name: &str) -> Self {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        let mut words = line.split_whitespace().map(|word| word.parse().ok());
-        Self { soft: words.next().flatten(), hard: words.next().flatten() }
-    }
-
-    fn tighter(self, other: Self) -> Self {
-        match (self.soft, other.soft) {
-            (Some(own), Some(others)) if others < own => other,
-            (None, Some(_)) => other,
-            _ => self,
+/// The hint to raise a limit.
+fn raise(limit: &Limit, flag: char, to: u64) -> String {
+    match limit.hard {
+        Some(hard) if hard < to => {
+            format!("the hard limit is {hard}; an administrator or an option of the container raises it")
         }
-    }
-
-    /// The hint to raise it.
-    fn hint(&self, flag: char, to: u64) -> String {
-        match self.hard {
-            Some(hard) if hard < to => {
-                format!("the hard limit is {hard}; an administrator or an option of the container raises it")
-            }
-            _ => format!("run `ulimit -{flag} {to}` before oomph"),
-        }
+        _ => format!("run `ulimit -{flag} {to}` before oomph"),
     }
 }
 
@@ -65,12 +50,12 @@ fn open_files(limit: &Limit) -> Check {
         Some(files) if files < 128 => Check::problem(
             NAME,
             format!("at most {files}, too few for CUDA and the loader"),
-            limit.hint('n', 4096),
+            raise(limit, 'n', 4096),
         ),
         Some(files) if files < 1024 => Check::warning(
             NAME,
             format!("at most {files}; NCCL and shells expect 1024"),
-            limit.hint('n', 4096),
+            raise(limit, 'n', 4096),
         ),
         Some(files) => Check::ok(NAME, format!("at most {files}")),
         None => Check::ok(NAME, "no limit"),
@@ -93,7 +78,7 @@ fn processes(limit: &Limit, left: Option<u64>, cores: usize) -> Check {
         Some(threads) if threads < 2 * needed => Check::warning(
             NAME,
             format!("at most {threads} processes and threads of this user; a training takes up to {needed}"),
-            limit.hint('u', 4096.max(4 * needed)),
+            raise(limit, 'u', 4096.max(4 * needed)),
         ),
         Some(threads) => Check::ok(NAME, format!("at most {threads} processes and threads of this user")),
         None => Check::ok(NAME, "no limit"),
@@ -111,7 +96,11 @@ fn address_space(limit: Limit, total: Bytes, for_gpu: bool) -> Check {
         return Check::warning(NAME, finding, hint);
     }
     if bytes < total {
-        return Check::warning(NAME, format!("at most {bytes}, less than the machine's {total}"), hint);
+        return Check::warning(
+            NAME,
+            format!("at most {bytes}, less than the machine's {total}; a training on the CPU ends before it"),
+            hint,
+        );
     }
     Check::ok(NAME, format!("at most {bytes}"))
 }
@@ -134,7 +123,7 @@ fn file_size(limit: &Limit) -> Check {
     match limit.soft.map(Bytes::new) {
         Some(bytes) if bytes < Bytes::mib(4 << 10) => Check::warning(
             NAME,
-            format!("at most {bytes}; a larger checkpoint ends the program"),
+            format!("at most {bytes}; a larger checkpoint cannot be saved"),
             "run `ulimit -f unlimited` before oomph",
         ),
         Some(bytes) => Check::ok(NAME, format!("at most {bytes}")),
@@ -231,7 +220,10 @@ mod tests {
         assert_eq!(of("34359738368 unlimited", true).state, CheckState::Warning);
         assert_eq!(
             state_and_finding(&of("8589934592 unlimited", false)),
-            (CheckState::Warning, "at most 8.00 GiB, less than the machine's 16.0 GiB")
+            (
+                CheckState::Warning,
+                "at most 8.00 GiB, less than the machine's 16.0 GiB; a training on the CPU ends before it"
+            )
         );
     }
 

@@ -1,14 +1,15 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    fs::File,
     path::{Path, PathBuf},
 };
 
+use oomph_core::open_file;
 use serde::de::DeserializeOwned;
 
 use super::{
     error::{FormatError, WeightsError},
+    header::check_name,
     pytorch, safetensors,
     source::{FileBytes, ReadAt},
     stored::Stored,
@@ -70,7 +71,7 @@ impl WeightFile {
     /// The file is missing, or holds no weights.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let refused = |source| WeightsError::Io { path: path.to_owned(), source };
-        let bytes = File::open(path).and_then(FileBytes::new).map_err(refused)?;
+        let bytes = open_file(path).and_then(FileBytes::new).map_err(refused)?;
         let contents = index(&bytes).map_err(|problem| match problem {
             FormatError::Io(source) => refused(source),
             problem => WeightsError::Format { path: path.to_owned(), problem },
@@ -148,11 +149,14 @@ fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     // At most `HEAD`.
     let mut head = vec![0; bytes.len().min(HEAD) as usize];
     bytes.read_at(0, &mut head)?;
-    let of_pytorch = |tensors| Contents { tensors, ..Contents::default() };
+    let of_pytorch = |tensors: BTreeMap<String, Stored>| -> Result<_, FormatError> {
+        tensors.keys().try_for_each(|name| check_name(name))?;
+        Ok(Contents { tensors, ..Contents::default() })
+    };
     match head.as_slice() {
         [] => Err(FormatError::Empty),
-        [b'P', b'K', 3, 4, ..] => pytorch::index_archive(bytes).map(of_pytorch),
-        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).map(of_pytorch),
+        [b'P', b'K', 3, 4, ..] => pytorch::index_archive(bytes).and_then(of_pytorch),
+        head if pytorch::is_legacy(head) => pytorch::index_legacy(bytes).and_then(of_pytorch),
         head if safetensors::is_safetensors(head, bytes.len()) => safetensors::index(bytes),
         head if head.ends_with(b"ustar") => Err(FormatError::Tar),
         [0x80, 2..=5, ..] => Err(FormatError::BarePickle),

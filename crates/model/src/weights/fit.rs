@@ -156,7 +156,9 @@ fn longer_prefix(tensors: &InFile<'_>, prefix: &str) -> Option<String> {
     let first = tensors.keys().next()?;
     let (part, _) = first.get(prefix.len()..)?.split_once('.')?;
     let longer = format!("{prefix}{part}.");
-    tensors.keys().all(|name| name.starts_with(&longer)).then_some(longer)
+    // The names are in order, so all have the prefix that the first and the last one have.
+    let last = tensors.keys().next_back()?;
+    (first.starts_with(&longer) && last.starts_with(&longer)).then_some(longer)
 }
 
 /// The comparison of the model's parameters with the file's tensors.

@@ -8,6 +8,7 @@ mod element;
 mod error;
 mod file;
 mod fit;
+mod header;
 mod load;
 mod pytorch;
 mod safetensors;

@@ -6,6 +6,7 @@ use super::{
     element::Element,
     error::FormatError,
     file::Contents,
+    header::check_entries,
     source::{ReadAt, array},
     stored::Stored,
 };
@@ -33,6 +34,7 @@ pub(super) fn index(bytes: &dyn ReadAt) -> Result<Contents, FormatError> {
     // At most the file's bytes, by the check above.
     let mut header = vec![0; length as usize];
     bytes.read_at(LENGTH_BYTES, &mut header)?;
+    check_entries(&header)?;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|source| FormatError::Header { source })?;
     drop(header);

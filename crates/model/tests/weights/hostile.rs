@@ -164,3 +164,22 @@ fn what_a_pickle_may_make_is_bounded() {
         let _ = read_bytes(&bytes);
     }
 }
+
+/// A safetensors file of tensors without elements, by these names.
+fn empty_tensors(names: impl Iterator<Item = String>) -> Vec<u8> {
+    let entry = |name: String| format!(r#""{name}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}"#);
+    let header = format!("{{{}}}", names.map(entry).collect::<Vec<_>>().join(","));
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()
+}
+
+#[test]
+fn names_and_numbers_of_tensors_are_bounded() {
+    assert_eq!(
+        message(&empty_tensors(std::iter::once("a.".repeat(600) + "x"))),
+        "byte 0: more than 1024 bytes in the name of a tensor"
+    );
+    let many = empty_tensors((0..200_000).map(|index| format!("t{index}")));
+    assert_eq!(message(&many), "byte 0: more than 131072 tensors");
+    let parts = |count: usize| std::iter::once("a.".repeat(count) + "x");
+    assert_eq!(read_bytes(&empty_tensors(parts(500))).unwrap(), 0);
+}

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use oomph_core::{open_file, open_file_with, read_text};
 use serde::Serialize;
 
 use super::RunError;
@@ -45,11 +46,7 @@ impl RunDirectory {
         fs::create_dir_all(path).map_err(StateError::io("create", path))?;
         let lock = lock(path)?;
         let file = path.join(METRICS);
-        let metrics = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(&file)
+        let metrics = open_file_with(OpenOptions::new().create(true).read(true).append(true), &file)
             .map_err(StateError::io("open", &file))?;
         cut_torn_line(&metrics).map_err(StateError::io("read", &file))?;
         let run = Self { path: path.to_owned(), metrics, lock };
@@ -103,7 +100,7 @@ impl RunDirectory {
 
     /// Whether a process trains in the directory `path`.
     pub fn is_held(path: &Path) -> bool {
-        let lock = File::open(path.join(LOCK));
+        let lock = open_file(&path.join(LOCK));
         // A shared lock succeeds unless a run holds the exclusive one. Closing the file releases it.
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
@@ -216,17 +213,12 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
 fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join(LOCK);
     let mut options = OpenOptions::new();
-    let mut file = options
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(&path)
+    let mut file = open_file_with(options.create(true).truncate(false).read(true).write(true), &path)
         .map_err(StateError::io("open", &path))?;
     match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let holder = fs::read_to_string(&path).ok().filter(|text| !text.is_empty());
+            let holder = read_text(&path).ok().filter(|text| !text.is_empty());
             let holder = holder.map_or("another process".into(), |id| format!("process {}", id.trim()));
             return Err(RunError::InUse { path: directory.to_owned(), holder });
         }

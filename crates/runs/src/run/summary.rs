@@ -1,12 +1,11 @@
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
 use oomph_config::Value;
-use oomph_core::Bytes;
+use oomph_core::{Bytes, open_file, read_file, read_text};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -133,7 +132,7 @@ impl RunSummary {
         if !RunDirectory::is_run(path) {
             return Err(RunError::NotARun { path: path.to_owned() });
         }
-        let text = fs::read_to_string(&file).map_err(StateError::io("read", &file))?;
+        let text = read_text(&file).map_err(StateError::io("read", &file))?;
         let config = oomph_config::values(&file.display().to_string(), &text)?;
         let named = |key: &str| config.get(key).map_or_else(String::new, Value::shown);
         let mut read = LogReader::default();
@@ -163,7 +162,7 @@ impl RunSummary {
 /// When the last process of the run in a directory started, by its `environment.json`.
 fn started(path: &Path) -> Option<u64> {
     let file = path.join("environment.json");
-    let text = file.is_file().then(|| fs::read(file).ok())??;
+    let text = read_file(&file).ok()?;
     serde_json::from_slice::<serde_json::Value>(&text).ok()?["started_unix_seconds"].as_u64()
 }
 
@@ -193,11 +192,7 @@ struct LogReader {
 impl LogReader {
     fn file(&mut self, path: &Path) -> Result<(), RunError> {
         let refused = || StateError::io("read", path);
-        // Checked before opening: opening a pipe blocks.
-        if !fs::metadata(path).map_err(refused())?.is_file() {
-            return Err(refused()(io::Error::other("it is not a file")).into());
-        }
-        let mut lines = BufReader::new(File::open(path).map_err(refused())?);
+        let mut lines = BufReader::new(open_file(path).map_err(refused())?);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -270,6 +265,8 @@ impl LogReader {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const STARTED: &str = r#"{"event":"started","steps":6,"first_step":0,"metered":true}"#;

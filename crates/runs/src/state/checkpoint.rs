@@ -163,17 +163,27 @@ impl Checkpoint {
         self.has(SOURCE)
     }
 
-    /// Checks that `source` has the classes of the training, in the same order. A checkpoint without a record of its classes
-    /// passes.
+    /// Checks that `source` has the classes and columns of the training, in the same order. A checkpoint without a record of
+    /// them passes.
     ///
     /// # Errors
-    /// [`StateError::ClassesChanged`] with the first class that differs.
-    pub fn check_classes(&self, source: &dyn Source) -> Result<(), StateError> {
+    /// [`StateError::ClassesChanged`] or [`StateError::ColumnsChanged`] with the first that differs.
+    pub fn check_source(&self, source: &dyn Source) -> Result<(), StateError> {
         if !self.has_source() {
             return Ok(());
         }
-        match self.source()?.first_other_class(source) {
-            Some(class) => Err(StateError::ClassesChanged { checkpoint: self.path.clone(), class }),
+        let record = self.source()?;
+        let checkpoint = || self.path.clone();
+        if let Some(class) = record.first_other_class(source) {
+            return Err(StateError::ClassesChanged { checkpoint: checkpoint(), class });
+        }
+        match record.first_other_column(source) {
+            // Only records with columns have another one.
+            Some(column) => Err(StateError::ColumnsChanged {
+                checkpoint: checkpoint(),
+                column,
+                columns: record.columns.map_or_else(Vec::new, |columns| columns.inputs),
+            }),
             None => Ok(()),
         }
     }
@@ -235,12 +245,7 @@ pub(super) fn read_manifest(checkpoint: &Path) -> Result<Manifest, StateError> {
 
 fn open_file(checkpoint: &Path, name: &str) -> Result<File, StateError> {
     let path = checkpoint.join(name);
-    // Checked before opening: opening a pipe waits for its writer.
-    let open = || match fs::metadata(&path)?.is_file() {
-        true => File::open(&path),
-        false => Err(io::Error::other("it is not a file")),
-    };
-    open().map_err(|error| match error.kind() {
+    oomph_core::open_file(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(checkpoint, name),
         _ => StateError::io("read", &path)(error),
     })

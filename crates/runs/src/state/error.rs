@@ -139,6 +139,16 @@ pub enum StateError {
         /// The first class that differs.
         class: OtherClass,
     },
+    /// The data has other columns than the model was trained on, or has them in another order.
+    #[error("the data is not what checkpoint `{}` was trained on: {column}", checkpoint.display())]
+    ColumnsChanged {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The first column that differs.
+        column: OtherClass,
+        /// The input columns of the training.
+        columns: Vec<String>,
+    },
     /// Between recorded tensors and the model or optimizer.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -171,6 +181,13 @@ impl StateError {
             Self::ClassesChanged { .. } => {
                 "use the data of the training, since the order of the classes matters, or start a new run with \
                  `model.weights`"
+            }
+            Self::ColumnsChanged { columns, .. } => {
+                let columns: Vec<_> = columns.iter().map(|name| format!("{name:?}")).collect();
+                return Some(format!(
+                    "name the columns of the training with `--set data.columns='[{}]'`",
+                    columns.join(", ")
+                ));
             }
             Self::EpochChanged { .. } | Self::CutChanged { .. } => {
                 "restore the earlier settings, or resume from a checkpoint at the end of an epoch"

@@ -2,7 +2,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use oomph_config::Config;
 use oomph_core::SampleSpec;
-use oomph_data::{DataError, LoaderOptions, OpenContext, OpenObserver, OpenSource, Source};
+use oomph_data::{DataError, LoaderOptions, OpenContext, OpenObserver, OpenSource, Source, SourceRecord};
 use oomph_engine::session::check_names;
 use oomph_model::{Architecture, Summary, summarize};
 
@@ -28,11 +28,24 @@ impl Components {
     /// # Errors
     /// Data that is missing or not laid out as expected.
     pub fn open_source(&self, config: &Config) -> Result<Arc<dyn Source>, DataError> {
-        let context = OpenContext::new(cache_dir(), config.train.seed);
-        self.reader.open(&match &self.observer {
-            Some(observer) => context.with_observer(observer.clone()),
-            None => context,
-        })
+        self.open_source_as(None, config)
+    }
+
+    /// Opens the data for a model that was trained on the recorded data. Otherwise as [`open_source`](Self::open_source).
+    pub(crate) fn open_source_as(
+        &self,
+        record: Option<SourceRecord>,
+        config: &Config,
+    ) -> Result<Arc<dyn Source>, DataError> {
+        let mut context = OpenContext::new(cache_dir(), config.train.seed);
+        context.free_bytes = oomph_memory::default_limit().map(|limit| limit.bytes);
+        if let Some(observer) = &self.observer {
+            context = context.with_observer(observer.clone());
+        }
+        if let Some(record) = record {
+            context = context.with_record(record);
+        }
+        self.reader.open(&context)
     }
 
     /// Summarizes the model for a batch of such samples, and checks `model.freeze`.

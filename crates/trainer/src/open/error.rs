@@ -61,7 +61,7 @@ impl SessionError {
                 "is the config file the same on all machines, and each started with the same arguments?"
                     .into(),
             ),
-            Self::Threads(_) => None,
+            Self::Threads(error) => error.hint().map(str::to_owned),
         }
     }
 }

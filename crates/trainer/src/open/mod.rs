@@ -17,5 +17,5 @@ pub use session::{default_limit, open, open_on, open_to_plan};
 pub use weights::{LoadedWeights, check_weights, initial_model};
 
 pub(crate) use layout::{off_device, own_pool, stepper_to_restore};
-pub(crate) use session::{are_different_gpus, rank_session, rows_of};
+pub(crate) use session::{are_different_gpus, open_trained, rank_session, rows_of};
 pub(crate) use weights::model_of_weights;

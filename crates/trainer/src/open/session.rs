@@ -3,12 +3,12 @@ use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 use burn::tensor::Device;
 use oomph_config::{Config, DeviceName, Recompute};
 use oomph_core::Bytes;
-use oomph_data::{DataError, Source};
+use oomph_data::{Source, SourceRecord};
 use oomph_engine::{
     ranks::Replicas,
     session::{Session, SplitCache, check_names, cpus, threads_of_each},
 };
-use oomph_memory::{DefaultLimit, ThreadsError};
+use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
 
 use super::{Components, Registry, SessionError};
 use crate::{
@@ -22,7 +22,20 @@ use crate::{
 /// # Errors
 /// The first error, with its place in the configuration if there is one.
 pub fn open(config: Config, registry: &Registry) -> Result<Session, SessionError> {
-    opened(config, registry, Components::open_source)
+    opened(config, registry, |components, config| Ok(components.open_source(config)?))
+}
+
+/// Opens a session for a trained model. `record` finds the record of its data: statistics and columns that the configuration
+/// leaves to the data are those of the record.
+///
+/// # Errors
+/// The errors of [`open`], and those of `record`.
+pub(crate) fn open_trained(
+    config: Config,
+    registry: &Registry,
+    record: impl FnOnce(&Components) -> Result<Option<SourceRecord>, SessionError>,
+) -> Result<Session, SessionError> {
+    opened(config, registry, |components, config| Ok(components.open_source_as(record(components)?, config)?))
 }
 
 /// Opens a session on `source` instead of the configured data, for predictions. The configured data is not opened.
@@ -43,13 +56,13 @@ pub fn open_on(
 /// The errors of [`open`] that are not about the device.
 pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Session, SessionError> {
     let device = |config: &Config| Ok((Device::flex(), config.memory.limit.into_iter().collect()));
-    assemble(config, registry, device, Components::open_source)
+    assemble(config, registry, device, |components, config| Ok(components.open_source(config)?))
 }
 
 fn opened(
     config: Config,
     registry: &Registry,
-    source: impl FnOnce(&Components, &Config) -> Result<Arc<dyn Source>, DataError>,
+    source: impl FnOnce(&Components, &Config) -> Result<Arc<dyn Source>, SessionError>,
 ) -> Result<Session, SessionError> {
     let device = |config: &Config| -> Result<_, SessionError> {
         start_threads(config)?;
@@ -67,7 +80,7 @@ fn assemble(
     config: Config,
     registry: &Registry,
     device: impl FnOnce(&Config) -> Result<(Device, Vec<Bytes>), SessionError>,
-    source: impl FnOnce(&Components, &Config) -> Result<Arc<dyn Source>, DataError>,
+    source: impl FnOnce(&Components, &Config) -> Result<Arc<dyn Source>, SessionError>,
 ) -> Result<Session, SessionError> {
     let components = registry.read(&config)?;
     let (device, limits) = device(&config)?;
@@ -104,9 +117,9 @@ fn assemble(
 /// Starts the compute threads. Without `device.threads`, threads that already run are fine.
 fn start_threads(config: &Config) -> Result<(), ThreadsError> {
     let started = oomph_memory::compute_threads(threads_of_each(config).and_then(NonZeroUsize::new));
-    match config.device.threads {
-        Some(_) => started.map(drop),
-        None => Ok(()),
+    match started {
+        Err(ThreadsError::Running { .. }) if config.device.threads.is_none() => Ok(()),
+        started => started.map(drop),
     }
 }
 
@@ -117,13 +130,22 @@ pub fn default_limit(config: &Config) -> Option<DefaultLimit> {
     Some(DefaultLimit { bytes: part(bytes), reason, reserve_bytes: part(reserve_bytes) })
 }
 
+/// The limit of each CPU device. Above what `ulimit -v` leaves, an allocation would end the process, so a larger
+/// `memory.limit` is lowered to that.
+fn cpu_limit(config: &Config) -> Option<Bytes> {
+    let default = default_limit(config);
+    match (config.memory.limit, default) {
+        (Some(asked), Some(most)) if most.reason == LimitReason::AddressSpace => Some(asked.min(most.bytes)),
+        (asked, default) => asked.or(default.map(|default| default.bytes)),
+    }
+}
+
 /// The limit of each device; empty unless all are known. The limit of a GPU is its free memory. The meter checks the limit
 /// of the CPU devices from now on.
 fn limits(config: &Config) -> Vec<Bytes> {
     let devices = &config.device.devices;
     let has_cpu = devices.contains(&DeviceName::Cpu);
-    let of_cpu =
-        if has_cpu { config.memory.limit.or_else(|| Some(default_limit(config)?.bytes)) } else { None };
+    let of_cpu = if has_cpu { cpu_limit(config) } else { None };
     if has_cpu {
         oomph_memory::set_limit(of_cpu);
     }

@@ -1,12 +1,11 @@
 //! The weights that a new model starts from: `model.weights`.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use oomph_core::{Account, charge};
+use oomph_core::{Account, charge, open_file};
 use oomph_data::SourceRecord;
 use oomph_model::{
     Stages, parameters_wanted,
@@ -100,7 +99,7 @@ fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFi
 /// The SHA-256 of a file, read in pieces: the file may be larger than the free memory.
 fn sha256_of(path: &Path) -> io::Result<String> {
     const PIECE: usize = 1 << 16;
-    let mut file = File::open(path)?;
+    let mut file = open_file(path)?;
     let mut piece = vec![0; PIECE];
     let mut digest = Sha256::new();
     loop {

@@ -6,7 +6,6 @@ use oomph_advice::{
     planning::{PlanOptions, PlannedCut, PlannedPart, check_parts, micro_batch, plan},
 };
 use oomph_core::{Bytes, Split};
-use oomph_data::SourceRecord;
 use oomph_engine::session::{EpochCut, Session, backend};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
@@ -69,7 +68,7 @@ pub(super) fn start<'a>(
 ) -> Result<Training<'a>, TrainError> {
     // The plan's allocations are the host's.
     let (planned_peak_bytes, cut, start) = charge(Account::Host, || prepare(session, options))?;
-    let StartPoint { run, checkpoint, warnings: mut notices } = start;
+    let StartPoint { run, checkpoint, source, warnings: mut notices } = start;
     notices.extend(warnings::of_layout(session, cut.as_ref()));
     drop(cut);
     // The recording begins before the other ranks make their models.
@@ -95,7 +94,7 @@ pub(super) fn start<'a>(
         stop,
         log: RunLog { observer, run, last_line: None, event_file: None },
         config: session.config.to_toml(),
-        source: SourceRecord::of(session.source.as_ref()),
+        source,
         driver: Driver::leading(session, stepper, progress.step),
         losses: LossAccumulator::default(),
         clock: TrainClock {
@@ -156,6 +155,7 @@ fn report(
         None => Vec::new(),
     };
     let others = warnings::frozen_but_trained(model).into_iter().chain(warnings::without_nccl(session));
+    let others = others.chain(warnings::lowered_limit(session));
     for message in notices.into_iter().chain(of_weights).chain(others) {
         training.log.warn(message)?;
     }

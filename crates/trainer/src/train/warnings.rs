@@ -48,6 +48,13 @@ pub(super) fn over_limit(session: &Session, planned: Bytes) -> Option<String> {
     Some(format!("a step will need {planned}, more than the limit of {limit}: `oomph plan` shows what fits"))
 }
 
+/// `memory.limit` is larger than what the limits of the process leave.
+pub(super) fn lowered_limit(session: &Session) -> Option<String> {
+    let asked = session.config.memory.limit?;
+    let limit = session.limit_bytes.filter(|limit| *limit < asked)?;
+    Some(format!("`memory.limit` of {asked} is lowered to {limit}: `ulimit -v` or `-d` leaves no more"))
+}
+
 /// All steps of the run are done.
 pub(super) fn already_done(session: &Session, done: usize) -> Option<String> {
     let steps = steps(session);

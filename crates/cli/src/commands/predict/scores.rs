@@ -76,7 +76,15 @@ mod tests {
     fn source(target: TargetSpec, class_names: Option<&[&str]>) -> SourceRecord {
         let spec = SampleSpec { input: InputSpec::Vector { features: 1 }, target };
         let class_names = class_names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        SourceRecord { spec, class_names, images: None, level: None }
+        SourceRecord {
+            spec,
+            class_names,
+            images: None,
+            level: None,
+            statistics: None,
+            columns: None,
+            digest: None,
+        }
     }
 
     #[test]
