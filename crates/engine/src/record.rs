@@ -125,11 +125,11 @@ pub fn restored_carried(record: &Named<HostTensor>, device: &Device) -> Carried 
 /// # Errors
 /// [`RecordError::Contradiction`] with the first state that does not fit.
 pub fn check_carried(record: &Named<HostTensor>, shapes: &Named<Vec<usize>>) -> Result<(), RecordError> {
-    let batch = record.values().next().and_then(|tensor| tensor.shape.first().copied());
+    let batch = record.values().find_map(|tensor| tensor.shape.first().copied()).unwrap_or(1);
     let names: BTreeSet<_> = record.keys().chain(shapes.keys().filter(|_| !record.is_empty())).collect();
     for name in names {
         let found = record.get(name).map(|tensor| &tensor.shape);
-        let expected = shapes.get(name).zip(batch).map(|(shape, batch)| {
+        let expected = shapes.get(name).map(|shape| {
             let mut shape = shape.clone();
             shape.iter_mut().take(1).for_each(|first| *first = batch);
             shape

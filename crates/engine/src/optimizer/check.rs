@@ -16,11 +16,11 @@ pub fn check_record(
 ) -> Result<(), RecordError> {
     for (parameter, rank) in &record.ranks {
         let expected = shapes.get(parameter).map(Vec::len);
-        expect(parameter, *rank, expected, "dimensions")?;
+        expect(parameter, "rank ", *rank, expected)?;
     }
     for (leaf, tensor) in &record.tensors {
         let expected = parameter_of(leaf, shapes).map(|(shape, field)| shape_of_state(shape, field));
-        expect(leaf, &tensor.shape, expected.as_ref(), "")?;
+        expect(leaf, "", &tensor.shape, expected.as_ref())?;
     }
     for (leaf, scalar) in &record.scalars {
         let count = match *scalar {
@@ -33,7 +33,7 @@ pub fn check_record(
             return Err(RecordError::Contradiction {
                 name: leaf.clone(),
                 found: count.to_string(),
-                expected: format!("at most {steps}, the steps of the training"),
+                expected: format!("0 to {steps}, the steps of the training"),
             });
         }
     }
@@ -42,14 +42,14 @@ pub fn check_record(
 
 fn expect<T: PartialEq + std::fmt::Debug>(
     name: &str,
+    kind: &str,
     found: T,
     expected: Option<T>,
-    unit: &str,
 ) -> Result<(), RecordError> {
     if expected.as_ref() == Some(&found) {
         return Ok(());
     }
-    let shown = |value: T| format!("{value:?} {unit}").trim_end().to_owned();
+    let shown = |value: T| format!("{kind}{value:?}");
     Err(RecordError::Contradiction {
         name: name.to_owned(),
         found: shown(found),
