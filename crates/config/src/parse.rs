@@ -128,7 +128,7 @@ fn bad_key(key: &str, origin: &Origin) -> ConfigError {
 
 /// The parser's message, which may have several lines, as one.
 fn joined(message: &str) -> String {
-    printable(&message.lines().map(str::trim).collect::<Vec<_>>().join(", "))
+    printable(message.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }
 
 /// The byte offsets at which lines start.

@@ -1,5 +1,5 @@
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, BufReader, Read},
     path::{Path, PathBuf},
 };

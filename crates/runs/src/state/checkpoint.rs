@@ -181,7 +181,7 @@ impl Checkpoint {
             // Only records with columns have another one.
             Some(column) => Err(StateError::ColumnsChanged {
                 checkpoint: checkpoint(),
-                column,
+                column: Box::new(column),
                 columns: record.columns.map_or_else(Vec::new, |columns| columns.inputs),
             }),
             None => Ok(()),

@@ -145,7 +145,7 @@ pub enum StateError {
         /// The checkpoint.
         checkpoint: PathBuf,
         /// The first column that differs.
-        column: OtherClass,
+        column: Box<OtherClass>,
         /// The input columns of the training.
         columns: Vec<String>,
     },
