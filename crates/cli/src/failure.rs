@@ -14,7 +14,7 @@ use crate::{error::CliError, output, stream};
 pub(crate) fn report(error: &CliError, json: bool) {
     let (message, causes, out_of_memory) = (error.to_string(), causes(error), error.out_of_memory());
     let mut text = format!("{} {}", style("error:").for_stderr().red().bold(), printable(&message));
-    for cause in causes.iter().map(|cause| printable(cause)) {
+    for cause in causes.iter().map(printable) {
         let _ = write!(text, "\n  caused by: {cause}"); // Writing to a string cannot fail.
     }
     // The deepest cause is the most specific one. A report replaces the explanation.

@@ -73,6 +73,8 @@ impl Unpack<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use flate2::{Compression, write::GzEncoder};
     use tar::{Builder, EntryType, Header};
 

@@ -117,14 +117,14 @@ mod tests {
     fn each_value_that_does_not_fit_is_named() {
         type Change = fn(&mut OptimizerRecord);
         let changes: [(&str, Change); 8] = [
-            ("a", |record| drop(record.ranks.insert("a".into(), 99))),
-            ("c", |record| drop(record.ranks.insert("c".into(), 2))),
-            ("a.rows", |record| drop(record.tensors.insert("a.rows".into(), tensor(&[2])))),
-            ("a.columns", |record| drop(record.tensors.insert("a.columns".into(), tensor(&[3, 1])))),
-            ("a.x", |record| drop(record.tensors.insert("a.x".into(), tensor(&[3, 2])))),
-            ("c.x", |record| drop(record.tensors.insert("c.x".into(), tensor(&[2, 3])))),
-            ("a.time", |record| drop(record.scalars.insert("a.time".into(), Scalar::Uint(u64::MAX)))),
-            ("a.time", |record| drop(record.scalars.insert("a.time".into(), Scalar::Int(-1)))),
+            ("a", |record| record.ranks.extend([("a".into(), 99)])),
+            ("c", |record| record.ranks.extend([("c".into(), 2)])),
+            ("a.rows", |record| record.tensors.extend([("a.rows".into(), tensor(&[2]))])),
+            ("a.columns", |record| record.tensors.extend([("a.columns".into(), tensor(&[3, 1]))])),
+            ("a.x", |record| record.tensors.extend([("a.x".into(), tensor(&[3, 2]))])),
+            ("c.x", |record| record.tensors.extend([("c.x".into(), tensor(&[2, 3]))])),
+            ("a.time", |record| record.scalars.extend([("a.time".into(), Scalar::Uint(u64::MAX))])),
+            ("a.time", |record| record.scalars.extend([("a.time".into(), Scalar::Int(-1))])),
         ];
         for (named, change) in changes {
             match checked(change) {
