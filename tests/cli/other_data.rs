@@ -69,7 +69,7 @@ fn an_evaluation_normalises_photos_as_the_training_did() {
     let folder = Folder::new();
     cats_and_dogs(&folder);
     folder.oomph(&["train", "--config", "photos.toml"]).success();
-    folder.oomph(&["export", "--checkpoint", "run", "--to", "w.safetensors"]).success();
+    folder.oomph(&["export", "run", "--to", "w.safetensors"]).success();
     let before = loss(&folder, &["--checkpoint", "run"]);
     for (seed, path) in ["cat/1", "cat/2", "cat/3", "dog/1", "dog/2", "dog/3"].iter().enumerate() {
         folder.write(&format!("photos/train/{path}.jpg"), jpeg(seed as u8 + 100));

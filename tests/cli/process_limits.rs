@@ -54,8 +54,7 @@ fn an_export_above_the_limit_of_file_sizes_leaves_nothing() {
     let folder = Folder::new();
     folder.train(&["--set", "model.hidden=32"]).success();
     let before = names(&folder, ".");
-    let answer =
-        limited(&folder, &[], FILE_SIZE, &["export", "--checkpoint", "run", "--to", "w.safetensors"]);
+    let answer = limited(&folder, &[], FILE_SIZE, &["export", "run", "--to", "w.safetensors"]);
     assert_eq!(answer.code, Some(1), "{answer}");
     assert!(answer.stderr.contains("cannot write `w.safetensors`\n  caused by: File too large"), "{answer}");
     assert_eq!(names(&folder, "."), before);
@@ -64,7 +63,7 @@ fn an_export_above_the_limit_of_file_sizes_leaves_nothing() {
 #[test]
 fn a_limit_of_addresses_is_a_memory_limit() {
     let folder = Folder::new();
-    let train = ["train", "--config", "tiny.toml", "--set", "model.hidden=2048"];
+    let train = ["train", "--config", "tiny.toml", "--set", "model.hidden=4096"];
     for more in [&[][..], &["--memory-limit", "20GiB"]] {
         let answer = limited(&folder, &[], "-v 700000", &[&train[..], more].concat());
         assert_eq!(answer.code, Some(75), "{answer}");

@@ -67,7 +67,10 @@ impl Folder {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+        self.prepared(Command::new(env!("CARGO_BIN_EXE_oomph")), arguments)
+    }
+
+    fn prepared(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.args(arguments).current_dir(self.path()).env("XDG_CACHE_HOME", self.at("cache"));
         for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_BACKTRACE"] {
             command.env_remove(variable);
@@ -93,7 +96,10 @@ impl Folder {
     /// The same with another config and more arguments.
     pub(crate) fn start_long_of(&self, config: &str, more: &[&str]) -> Running {
         let arguments = ["train", "--config", config, "--set", "train.steps=10000000", "--json"];
-        let command = &mut self.command(&[&arguments, more].concat());
+        // Under `nohup`, which may have started the tests, the binary would inherit that SIGHUP is ignored.
+        let mut start = Command::new("env");
+        start.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_oomph")]);
+        let mut command = self.prepared(start, &[&arguments, more].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
