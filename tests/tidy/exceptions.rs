@@ -82,7 +82,7 @@ const EXCEPTIONS: &[Exception] = &[
         "AllocatorSim",
         "the state of one allocator: what is live, what it recorded, and the pools beside it",
     ),
-    exception("opened files", "crates/core/src/open.rs", "*", "the one place that opens files"),
+    exception("opened files", "crates/core/src/files.rs", "*", "opens files that it has created"),
     exception("opened files", "crates/doctor/src/health/hardware.rs", "File::options", "opens device files"),
     exception(
         "opened files",

@@ -1,5 +1,6 @@
-use std::{fs, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
+use oomph_memory::processes::Procfs;
 use oomph_trainer::{Stop, StopReason};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
@@ -25,14 +26,6 @@ pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) 
     spawned.map(drop).map_err(CliError::Signals)
 }
 
-/// Whether this process was started with a signal ignored, as `nohup` does with SIGHUP.
-fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
-}
-
 /// Handles the signals of a training from now on.
 ///
 /// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGHUP stops it too, unless
@@ -41,7 +34,7 @@ fn is_ignored(signal: i32) -> bool {
 pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
     let stop = stop.clone();
     let mut signals = vec![SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
-    if !is_ignored(SIGHUP) {
+    if !Procfs::system().ignores(SIGHUP) {
         signals.push(SIGHUP);
     }
     handle(&signals, move |signal| {

@@ -7,8 +7,9 @@ use std::{
 
 use crate::RustFile;
 
-/// Ignored by git, or not part of this repository.
-const IGNORED: [&str; 4] = ["target", "runs", "profiles", "shared"];
+/// Folders from the root that git ignores, or that are not part of this repository.
+const IGNORED: [&str; 6] =
+    ["target", "runs", "profiles", "out-of-memory", "shared", "tests/downstream/target"];
 /// Hidden folders of this repository; all others belong to other programs.
 const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 
@@ -77,17 +78,19 @@ impl Tree {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries.flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let from_root = path.strip_prefix(&self.root).unwrap_or(&path);
             // Links are not followed: their targets are either in the tree themselves or not part of it.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let is_ours =
-                    if name.starts_with('.') { HIDDEN.contains(&&*name) } else { !IGNORED.contains(&&*name) };
+                let is_ours = match name.starts_with('.') {
+                    true => HIDDEN.contains(&&*name),
+                    false => !IGNORED.iter().any(|ignored| from_root == Path::new(ignored)),
+                };
                 if is_ours {
                     self.walk(&path, ending, found);
                 }
             } else if name.ends_with(ending)
                 && let Ok(text) = fs::read_to_string(&path)
             {
-                let from_root = path.strip_prefix(&self.root).unwrap_or(&path);
                 found.push((from_root.display().to_string(), text));
             }
         }

@@ -116,6 +116,14 @@ impl Procfs {
         process.session == process.pid && groups.lines().any(|line| line.ends_with(".service"))
     }
 
+    /// Whether this process was started with a signal ignored, as `nohup` does with SIGHUP.
+    pub fn ignores(&self, signal: i32) -> bool {
+        let status = self.read("proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        ignored.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
+    }
+
     fn command(&self, pid: u32) -> Option<Vec<String>> {
         let bytes = fs::read(self.path(format!("proc/{pid}/cmdline"))).ok()?;
         let text = String::from_utf8_lossy(&bytes);
