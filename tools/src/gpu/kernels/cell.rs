@@ -59,7 +59,8 @@ impl Cell<'_> {
             cuda: self.toolkit.version.to_owned(),
             ..Findings::default()
         };
-        for training in trainings {
+        let trainings = trainings.iter().filter(|training| training.is_for(self.card.capability));
+        for training in trainings.clone() {
             let before = findings.problems.len();
             self.train(training, &folder, &mut findings)?;
             for problem in &findings.problems[before..] {
@@ -74,7 +75,7 @@ impl Cell<'_> {
         eprintln!(
             "{name}: {} of {} trainings, {} kernels, {} of them not compiled",
             findings.trainings,
-            trainings.len(),
+            trainings.count(),
             findings.kernels,
             findings.not_compiled
         );

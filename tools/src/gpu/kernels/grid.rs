@@ -90,6 +90,11 @@ impl Training {
         format!("{} {}", self.config, self.settings[ALWAYS.len()..].join(" "))
     }
 
+    /// Whether cards of this compute capability compute it: oomph refuses bf16 before 8.0.
+    pub(crate) fn is_for(&self, capability: (i32, i32)) -> bool {
+        capability >= (8, 0) || !self.settings.iter().any(|setting| setting == "memory.precision=bf16")
+    }
+
     /// The cards that it needs.
     pub(crate) fn cards(&self) -> usize {
         if TWO_DEVICES.contains(&self.config.as_str()) { 2 } else { 1 }
