@@ -245,13 +245,13 @@ fn a_step_that_is_over_the_limit_in_its_optimizer_is_done() {
     assert!(matches!(kept, Some(Kept::LastStep { step: 1, .. })), "{kept:?}");
 }
 
-/// Takes memory of the device while a checkpoint is written.
+/// Takes memory of the device while a checkpoint is told.
 #[derive(Default)]
 struct Hoard(Rc<RefCell<Vec<Vec<f32>>>>);
 
 impl Observer for Hoard {
     fn event(&mut self, event: &Event) {
-        if matches!(event, Event::Step(metrics) if metrics.step == 3) {
+        if matches!(event, Event::Checkpoint(saved) if saved.step == 3) {
             let limit = Bytes::new(oomph::memory::read().in_use_bytes.get() + 1000);
             oomph::memory::set_limit(Some(limit));
             charge(Account::Device, || self.0.borrow_mut().push(vec![0.0; 1 << 20]));
@@ -263,9 +263,7 @@ impl Observer for Hoard {
 fn a_checkpoint_that_is_over_the_limit_is_complete() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    // The line of metrics of step 3 comes right before its checkpoint.
-    let mut session = session(&LSTM.replace("batch = 256", "batch = 16"), directory.path());
-    session.config.run.log_every = 3;
+    let session = session(&LSTM.replace("batch = 256", "batch = 16"), directory.path());
     let error = out_of_memory(train_within(&session, None, &mut Hoard::default()));
     assert_eq!((error.phase, error.step), (Phase::Checkpoint, Some(3)), "{error}");
     let report = error.report.as_ref().unwrap();

@@ -59,7 +59,7 @@ impl Cell<'_> {
             cuda: self.toolkit.version.to_owned(),
             ..Findings::default()
         };
-        let trainings = trainings.iter().filter(|training| training.is_for(self.card.capability));
+        let trainings = trainings.iter().filter(|training| training.is_for(self.card));
         for training in trainings.clone() {
             let before = findings.problems.len();
             self.train(training, &folder, &mut findings)?;

@@ -1,6 +1,8 @@
 //! The trainings whose kernels are compiled: every config in each precision, and every lever and optimizer that launches
 //! kernels of its own.
 
+use oomph_cuda_sim::card::Card;
+
 /// A training of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Training {
@@ -90,9 +92,9 @@ impl Training {
         format!("{} {}", self.config, self.settings[ALWAYS.len()..].join(" "))
     }
 
-    /// Whether cards of this compute capability compute it: oomph refuses bf16 before 8.0.
-    pub(crate) fn is_for(&self, capability: (i32, i32)) -> bool {
-        capability >= (8, 0) || !self.settings.iter().any(|setting| setting == "memory.precision=bf16")
+    /// Whether a card can compute it: oomph refuses bf16 before compute capability 8.0.
+    pub(crate) fn is_for(&self, card: &Card) -> bool {
+        card.capability >= (8, 0) || !self.settings.iter().any(|setting| setting == "memory.precision=bf16")
     }
 
     /// The cards that it needs.
