@@ -1,8 +1,6 @@
 //! The trainings whose kernels are compiled: every config in each precision, and every lever and optimizer that launches
 //! kernels of its own.
 
-use oomph_cuda_sim::card::Card;
-
 /// A training of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Training {
@@ -92,9 +90,9 @@ impl Training {
         format!("{} {}", self.config, self.settings[ALWAYS.len()..].join(" "))
     }
 
-    /// Whether a card can compute it: oomph refuses bf16 before compute capability 8.0.
-    pub(crate) fn is_for(&self, card: &Card) -> bool {
-        card.capability >= (8, 0) || !self.settings.iter().any(|setting| setting == "memory.precision=bf16")
+    /// Whether it computes in bf16.
+    pub(crate) fn needs_bf16(&self) -> bool {
+        self.settings.iter().any(|setting| setting == "memory.precision=bf16")
     }
 
     /// The cards that it needs.
