@@ -22,7 +22,7 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Writes a value to stdout as one line of JSON.
 ///
 /// # Errors
-/// As [`print`]; also where the value is not JSON.
+/// As [`print()`]; also where the value is not JSON.
 pub fn print_json(value: &impl Serialize) -> io::Result<()> {
     print(&(json(value)? + "\n"))
 }
