@@ -25,10 +25,7 @@ use oomph_engine::{
     task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
-use oomph_runs::{
-    Event, Observer, Tick,
-    state::{Checkpoint, StateError},
-};
+use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
 
 use crate::{
     Registry, Stop, StopReason, TrainError,
@@ -67,18 +64,13 @@ pub fn open_to_evaluate(
     config: Config,
     registry: &Registry,
 ) -> Result<Session, TrainError> {
-    let record = checkpoint.map(record_of).transpose()?;
+    let record = checkpoint.map(Checkpoint::recorded_source).transpose()?;
     let session = open_trained(config, registry, |components| match (record, &components.weights) {
         (Some(record), _) => Ok(record),
         (None, Some(path)) => Ok(WeightFile::open(path)?.note(SourceRecord::NOTE)?),
         (None, None) => Ok(None),
     });
     Ok(session?)
-}
-
-/// The record of the data of a checkpoint, if it has one.
-fn record_of(checkpoint: &Checkpoint) -> Result<Option<SourceRecord>, StateError> {
-    if checkpoint.has_source() { checkpoint.source().map(Some) } else { Ok(None) }
 }
 
 /// Evaluates the session's model with the parameters of a checkpoint. `None` where `stop` ended the evaluation early.
@@ -95,7 +87,7 @@ pub fn evaluate_checkpoint(
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
     charge(Account::Host, || -> Result<_, TrainError> {
-        let record = record_of(checkpoint)?;
+        let record = checkpoint.recorded_source()?;
         let other = record.and_then(|record| record.other_statistics(session.source.as_ref()));
         if let Some(message) = other {
             observer.event(&Event::Warning { message });

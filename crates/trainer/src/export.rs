@@ -57,7 +57,7 @@ pub fn export(
     existing: Existing,
 ) -> Result<Exported, StateError> {
     charge(Account::Host, || {
-        let source = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
+        let source = checkpoint.recorded_source()?;
         let steps = checkpoint.progress().step;
         write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path, existing)
     })

@@ -152,7 +152,7 @@ fn data_changes(
     now: &SourceRecord,
     checkpoint: &Checkpoint,
 ) -> Result<impl Iterator<Item = String>, StateError> {
-    let before = if checkpoint.has_source() { Some(checkpoint.source()?) } else { None };
+    let before = checkpoint.recorded_source()?;
     let changes =
         before.map(|before| [before.other_data(now), before.other_statistics(session.source.as_ref())]);
     Ok(changes.into_iter().flatten().flatten())

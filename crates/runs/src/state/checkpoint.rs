@@ -151,16 +151,19 @@ impl Checkpoint {
     /// # Errors
     /// Where the checkpoint has no record, or the file was damaged after the checkpoint was opened.
     pub fn source(&self) -> Result<SourceRecord, StateError> {
-        if !self.has_source() {
-            return Err(StateError::NoSource { checkpoint: self.path.clone() });
-        }
-        serde_json::from_slice(&self.read(SOURCE)?)
-            .map_err(|error| StateError::malformed(self.path.join(SOURCE), error))
+        self.recorded_source()?.ok_or_else(|| StateError::NoSource { checkpoint: self.path.clone() })
     }
 
-    /// Whether it has a record of the data. Older checkpoints have none.
-    pub fn has_source(&self) -> bool {
-        self.has(SOURCE)
+    /// The record of the data. `None` in older checkpoints.
+    ///
+    /// # Errors
+    /// Where the file was damaged after the checkpoint was opened.
+    pub fn recorded_source(&self) -> Result<Option<SourceRecord>, StateError> {
+        if !self.has(SOURCE) {
+            return Ok(None);
+        }
+        let record = serde_json::from_slice(&self.read(SOURCE)?);
+        record.map(Some).map_err(|error| StateError::malformed(self.path.join(SOURCE), error))
     }
 
     /// Checks that `source` has the classes and columns of the training, in the same order. A checkpoint without a record of
@@ -169,10 +172,7 @@ impl Checkpoint {
     /// # Errors
     /// [`StateError::ClassesChanged`] or [`StateError::ColumnsChanged`] with the first that differs.
     pub fn check_source(&self, source: &dyn Source) -> Result<(), StateError> {
-        if !self.has_source() {
-            return Ok(());
-        }
-        let record = self.source()?;
+        let Some(record) = self.recorded_source()? else { return Ok(()) };
         let checkpoint = || self.path.clone();
         if let Some(class) = record.first_other_class(source) {
             return Err(StateError::ClassesChanged { checkpoint: checkpoint(), class });

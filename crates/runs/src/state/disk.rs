@@ -31,6 +31,11 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let beside = path.with_file_name(format!(".{name}.tmp"));
     write_durably(&beside, bytes)?;
     fs::rename(&beside, path).map_err(StateError::io("write", path))?;
+    sync_entry(path)
+}
+
+/// Flushes the entry of a file in its directory to the disk: a rename lasts only then.
+pub(crate) fn sync_entry(path: &Path) -> Result<(), StateError> {
     let folder =
         path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     folder.map_or(Ok(()), sync_directory)
@@ -45,7 +50,7 @@ pub(crate) fn replace_link(link: &Path, target: &Path) -> Result<(), StateError>
     }
     std::os::unix::fs::symlink(target, &beside).map_err(StateError::io("write", &beside))?;
     fs::rename(&beside, link).map_err(StateError::io("write", link))?;
-    link.parent().map_or(Ok(()), sync_directory)
+    sync_entry(link)
 }
 
 #[cfg(test)]

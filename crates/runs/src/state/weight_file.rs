@@ -17,7 +17,7 @@ use oomph_engine::{
 use oomph_model::Named;
 use safetensors::{Dtype, SafeTensorError, View, serialize_to_file};
 
-use super::StateError;
+use super::{StateError, disk::sync_entry};
 
 /// Encodes tensors as a safetensors file. Errors name `path`.
 pub(super) fn encode(tensors: &Named<HostTensor>, path: &Path) -> Result<Vec<u8>, StateError> {
@@ -68,7 +68,8 @@ pub fn write(
             error => io::Error::other(error),
         })
     })
-    .map_err(|error| StateError::io("write", path)(error.into()))
+    .map_err(|error| StateError::io("write", path)(error.into()))?;
+    sync_entry(path)
 }
 
 /// PyTorch's note and ours, in a map that iterates in this order: the library writes them in the map's order, and equal
