@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn only_files_are_opened_and_nothing_is_waited_for() {
-        let folder = std::env::temp_dir().join(format!("oomph-open-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
         let pipe = folder.join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(refusal(&pipe), "it is a pipe; expected a file");
         let error = open_file_with(OpenOptions::new().create(true).append(true), &pipe).expect_err("a pipe");
         assert!(error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()), "{error}");
-        assert_eq!(refusal(&folder), "it is a directory; expected a file");
+        assert_eq!(refusal(folder), "it is a directory; expected a file");
         assert_eq!(refusal("/dev/zero".as_ref()), "it is a device; expected a file");
         let error = open_file(&folder.join("gone")).expect_err("nothing");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
@@ -125,6 +125,5 @@ mod tests {
         io::Write::write_all(&mut created, b"bytes").expect("written");
         std::os::unix::fs::symlink(&file, folder.join("link")).expect("a link");
         assert_eq!(read_file(&folder.join("link")).expect("a file"), b"bytes");
-        fs::remove_dir_all(folder).expect("removed");
     }
 }

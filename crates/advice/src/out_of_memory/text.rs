@@ -38,6 +38,12 @@ impl Display for OutOfMemoryReport {
 }
 
 impl OutOfMemoryReport {
+    /// The bytes of the parameters, if they alone exceed the limit.
+    fn too_large_parameters(&self) -> Option<Bytes> {
+        let parameters = self.in_use.of(Category::Parameters);
+        self.limit_bytes.filter(|limit| parameters > *limit).map(|_| parameters)
+    }
+
     fn head(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let limit = self.limit_bytes.map(|limit| format!(" with {limit}")).unwrap_or_default();
         let [title, device] = [&self.title, &self.device].map(printable);
@@ -102,13 +108,9 @@ impl OutOfMemoryReport {
             );
         }
         if self.levers.is_empty() {
-            let parameters = self.in_use.of(Category::Parameters);
-            return match self.limit_bytes {
-                Some(limit) if parameters > limit => {
-                    writeln!(f, "\nno setting makes it fit: the parameters alone take {parameters}")
-                }
-                _ => Ok(()),
-            };
+            return self.too_large_parameters().map_or(Ok(()), |parameters| {
+                writeln!(f, "\nno setting makes it fit: the parameters alone take {parameters}")
+            });
         }
         let (keeping, changing): (Vec<_>, Vec<_>) =
             self.levers.iter().partition(|advice| advice.keeps_mathematics);
@@ -198,9 +200,7 @@ impl OutOfMemory {
                 return Some("`oomph profile` shows the memory that is not in the plan".to_owned());
             }
             // Keep 1 % free for the planner's error.
-            let is_too_large =
-                report.limit_bytes.is_some_and(|limit| report.in_use.of(Category::Parameters) > limit);
-            let without_levers = is_too_large.then_some(report.planned_peak_bytes);
+            let without_levers = report.too_large_parameters().map(|_| report.planned_peak_bytes);
             let needed = report.least.as_ref().map(|least| least.planned_peak_bytes).or(without_levers)?;
             let needed = Bytes::new((needed.get() as f64 * 1.01).ceil() as u64);
             Some(format!("use a device with at least {needed}, a smaller model or smaller samples"))

@@ -75,13 +75,10 @@ fn nanoseconds_since_1970(time: SystemTime) -> i128 {
 
 fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics> {
     let kept: CachedStatistics = serde_json::from_slice(&read_file(path).ok()?).ok()?;
-    let Statistics { mean, std } = &kept.statistics;
-    let valid = kept.fingerprint == fingerprint
-        && mean.len() == channels
-        && std.len() == channels
-        && mean.iter().all(|mean| mean.is_finite())
-        && std.iter().all(|&std| std.is_finite() && std > 0.0);
-    valid.then_some(kept.statistics)
+    let statistics = &kept.statistics;
+    let is_valid =
+        kept.fingerprint == fingerprint && statistics.mean.len() == channels && statistics.is_of(channels);
+    is_valid.then_some(kept.statistics)
 }
 
 /// Writes to another name and renames, so that no reader sees an incomplete file.
