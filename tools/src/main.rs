@@ -9,7 +9,6 @@ mod find_batch_truth;
 mod gpu;
 mod kill_saves;
 mod lever_cost;
-mod measured;
 mod meter_cost;
 mod parallel_cost;
 mod pipeline_bubble;
@@ -20,6 +19,8 @@ mod vulkan;
 mod weights_logits;
 
 use std::{env, error::Error, process::ExitCode};
+
+use oomph_tree::measured;
 
 oomph_memory::install_meter!();
 

@@ -3,7 +3,7 @@
 //! - [`Tree`]: the files of the repository. [`RustFile`]: one of them, parsed.
 //! - [`CrateSource`]: the modules, imports, types and signatures of a crate; it finds cycles of files.
 //! - [`Figures`]: sizes of all crates as a table.
-//! - [`tables`]: measured tables and headline figures in the documents.
+//! - [`tables`]: measured tables and headline figures in the documents. [`measured`]: how tools write them.
 //!
 //! ```
 //! use oomph_tree::{CrateSource, Tree};
@@ -18,6 +18,7 @@ mod crate_source;
 mod figures;
 mod files;
 mod imports;
+pub mod measured;
 mod rust_file;
 pub mod tables;
 

@@ -1,37 +1,45 @@
 //! Where and when a table was measured, and saving it for the documents.
+//!
+//! A tool prints a [`Measured`] table row by row; with `--save` it writes the table into `docs/tables/`.
 
-use std::{error::Error, fs, process::Command, thread};
+use std::{fs, io, process::Command, thread};
 
-use oomph_tree::{Tree, tables::Table};
+use crate::{Tree, tables::Table};
 
 /// The arguments without `--save`, and whether they had it.
-pub(crate) fn without_save(arguments: &[String]) -> (Vec<String>, bool) {
+pub fn without_save(arguments: &[String]) -> (Vec<String>, bool) {
     let others: Vec<_> = arguments.iter().filter(|argument| *argument != "--save").cloned().collect();
     let is_saved = others.len() < arguments.len();
     (others, is_saved)
 }
 
 /// A measured table, printed row by row.
-pub(crate) struct Measured {
-    pub(crate) data: Table,
+#[derive(Debug)]
+pub struct Measured {
+    /// The table.
+    pub data: Table,
     is_saved: bool,
 }
 
 impl Measured {
     /// Prints the head of a table that `cargo xtask {tool} --save` writes. Titles are as in [`Table::new`].
-    pub(crate) fn begin(tool: &str, is_saved: bool, titles: &[&str]) -> Self {
+    pub fn begin(tool: &str, is_saved: bool, titles: &[&str]) -> Self {
         let data = Table::new(format!("cargo xtask {tool} --save"), titles);
         println!("{}", data.head());
         Self { data, is_saved }
     }
 
     /// Adds a row and prints it.
-    pub(crate) fn add(&mut self, row: Vec<String>) {
+    pub fn add(&mut self, row: Vec<String>) {
         println!("{}", self.data.add(row));
     }
 
     /// With `--save`, writes `docs/tables/{name}.json`, with this machine and today's date.
-    pub(crate) fn end(mut self, name: &str) -> Result<(), Box<dyn Error>> {
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or there is no program `date`.
+    pub fn end(mut self, name: &str) -> io::Result<()> {
         if !self.is_saved {
             return Ok(());
         }
@@ -44,7 +52,7 @@ impl Measured {
 }
 
 /// The median; the upper one of an even number.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -62,7 +70,7 @@ fn machine() -> String {
     format!("{cores} cores of {model}{vectors}{cache}")
 }
 
-fn today() -> Result<String, Box<dyn Error>> {
+fn today() -> io::Result<String> {
     let output = Command::new("date").args(["-u", "+%F"]).output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,0 +1,177 @@
+//! Starting the program, and what it answered.
+
+use std::{
+    ffi::OsStr,
+    io::{self, Read},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::{self, sleep},
+    time::{Duration, Instant},
+};
+
+/// A command line of the program, with its answer.
+#[derive(Debug)]
+pub struct Program {
+    command: Command,
+    limit: Duration,
+}
+
+/// What the program answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// How it ended; `None` if it was still running at the limit, and was killed.
+    pub status: Option<ExitStatus>,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+    /// How long it ran.
+    pub wall: Duration,
+}
+
+/// The longest time that a command may take, unless told otherwise: a command that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(300);
+
+impl Program {
+    /// `program` in a folder, without the variables of this process that change its words, and with one thread.
+    pub fn new(program: &Path, folder: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.current_dir(folder).stdin(Stdio::null()).env("XDG_CACHE_HOME", folder.join("cache"));
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_BACKTRACE"] {
+            command.env_remove(variable);
+        }
+        // Cases run side by side, one a core.
+        command.env("RAYON_NUM_THREADS", "1");
+        Self { command, limit: LIMIT }
+    }
+
+    /// Adds arguments.
+    pub fn arguments<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets how long it may run.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The command, for what is set rarely.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Starts it with its output piped.
+    ///
+    /// # Errors
+    /// If the system does not start it.
+    pub fn start(mut self) -> io::Result<Child> {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
+
+    /// Runs it to its end, or to the limit.
+    ///
+    /// # Errors
+    /// If the system does not start it.
+    pub fn run(self) -> io::Result<Answer> {
+        let limit = self.limit;
+        Answer::of(self.start()?, limit)
+    }
+}
+
+impl Answer {
+    /// Reads what a child writes until it ends; kills it at the limit.
+    ///
+    /// # Errors
+    /// If the system cannot wait for it.
+    pub fn of(mut child: Child, limit: Duration) -> io::Result<Self> {
+        let start = Instant::now();
+        let reading = |stream: Option<Box<dyn Read + Send>>| {
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What was read before an error is kept; a child that was killed closes its streams.
+                let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
+                bytes
+            })
+        };
+        let stdout = reading(child.stdout.take().map(|stream| Box::new(stream) as _));
+        let stderr = reading(child.stderr.take().map(|stream| Box::new(stream) as _));
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break Some(status),
+                None if start.elapsed() > limit => {
+                    child.kill()?;
+                    child.wait()?;
+                    break None;
+                }
+                // Most commands take 20 to 300 ms.
+                None => sleep(Duration::from_millis(2)),
+            }
+        };
+        let joined = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        Ok(Self { status, stdout: joined(stdout), stderr: joined(stderr), wall: start.elapsed() })
+    }
+
+    /// The exit code; `None` if a signal ended it, or the limit.
+    pub fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
+    /// Whether it ended with exit code 0.
+    pub fn is_success(&self) -> bool {
+        self.code() == Some(0)
+    }
+
+    /// Standard error as text.
+    pub fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// What no answer may be, whatever was asked: a hang, a panic, a death by a signal, an exit code without its meaning,
+    /// an error without a word, or raw control characters.
+    pub fn harm(&self) -> Option<String> {
+        let Some(status) = self.status else {
+            return Some(format!("hangs: no end within {} s", self.wall.as_secs()));
+        };
+        if let Some(signal) = status.signal() {
+            return Some(format!("signal {signal} ended it: {}", self.last_words()));
+        }
+        let errors = self.errors();
+        if errors.contains("panicked at")
+            || errors.contains("this is a bug")
+            || errors.contains("RUST_BACKTRACE")
+        {
+            return Some(format!("panics: {}", self.last_words()));
+        }
+        let code = status.code().unwrap_or(-1);
+        if ![0, 1, 2, 75, 130, 143].contains(&code) {
+            return Some(format!("exit code {code} has no meaning: {}", self.last_words()));
+        }
+        // Doctor and find-batch end with a report and without a word on standard error.
+        if code == 1 && !errors.contains("error") && self.stdout.is_empty() {
+            return Some("ends with 1 and says nothing".into());
+        }
+        let raw = [&self.stdout, &self.stderr].into_iter().find_map(|bytes| raw_control(bytes));
+        raw.map(|at| format!("a raw control character reaches the terminal: {at}"))
+    }
+
+    /// The end of standard error, on one line.
+    pub fn last_words(&self) -> String {
+        const MOST: usize = 400;
+        let errors = oomph_core::printable(self.errors().trim());
+        let start = errors.char_indices().rev().nth(MOST).map_or(0, |(at, _)| at);
+        errors[start..].to_owned()
+    }
+}
+
+/// The surroundings of the first character that a terminal would obey.
+fn raw_control(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let is_raw = |character: char| oomph_core::is_unprintable(character) && !matches!(character, '\n' | '\t');
+    let at = text.find(is_raw)?;
+    let (before, after) = text.split_at(at);
+    let before: String = before.chars().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect();
+    Some(oomph_core::printable(before + &after.chars().take(30).collect::<String>()))
+}
