@@ -21,14 +21,22 @@ pub fn check_training(session: &Session) -> Result<(), PlanError> {
     if config.train.eval_every != Interval::Never {
         check_batches(session, Split::Test, eval_order(session).batches(), eval_batch(session))?;
     }
+    check_micro_batch(session, micro_batch(session))
+}
+
+/// Checks that the model can be trained on a micro-batch, and on the smaller ones that it leaves of a batch and of the last
+/// batch of an epoch.
+///
+/// # Errors
+/// [`PlanError::Rest`], [`PlanError::Uneven`], or the error of the model.
+pub(crate) fn check_micro_batch(session: &Session, micro_batch: usize) -> Result<(), PlanError> {
     let check = |batch| oomph_model::check_training(&session.architecture, session.spec(), batch);
-    check_even_micro_batches(session)?;
-    let micro_batch = micro_batch(session);
-    check(micro_batch).map_err(|source| match config.device.devices.len() > 1 {
+    check_even_micro_batches(session, micro_batch)?;
+    check(micro_batch).map_err(|source| match session.config.device.devices.len() > 1 {
         true => PlanError::Rest { samples: micro_batch, leaves: Leaves::Devices, source },
         false => source.into(),
     })?;
-    for (rest, leaves) in rests(session) {
+    for (rest, leaves) in rests(session, micro_batch) {
         check(rest).map_err(|source| PlanError::Rest { samples: rest, leaves, source })?;
     }
     Ok(())
@@ -58,14 +66,13 @@ fn check_batches(session: &Session, split: Split, batches: usize, batch: usize) 
 }
 
 /// Replicas share statistics in every micro-batch, so all must have the same number of micro-batches.
-fn check_even_micro_batches(session: &Session) -> Result<(), PlanError> {
+fn check_even_micro_batches(session: &Session, micro_batch: usize) -> Result<(), PlanError> {
     let world = session.world_size();
     match &session.config.device.sharing {
         Sharing::Ddp(ddp) if ddp.sync_batch_norm && world > 1 => {}
         _ => return Ok(()),
     }
-    let (batch, order, micro_batch) =
-        (session.config.train.batch, train_order(session), micro_batch(session));
+    let (batch, order) = (session.config.train.batch, train_order(session));
     let whole = (order.len() >= batch).then_some(batch);
     for samples in [whole, Some(order.len() % batch).filter(|rest| *rest > 0)].into_iter().flatten() {
         let [most, least] = [samples.div_ceil(world), samples / world];
@@ -77,8 +84,8 @@ fn check_even_micro_batches(session: &Session) -> Result<(), PlanError> {
 }
 
 /// The sizes of the smaller last micro-batches: of every batch, and of the last batch of an epoch.
-fn rests(session: &Session) -> Vec<(usize, Leaves)> {
-    let (whole, micro_batch) = (session.config.train.batch, micro_batch(session));
+fn rests(session: &Session, micro_batch: usize) -> Vec<(usize, Leaves)> {
+    let whole = session.config.train.batch;
     let last = train_order(session).len() % whole;
     if let Some(scatter) = session.scatter() {
         let mut rests = Vec::new();

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use oomph_config::ConfigError;
-use oomph_core::{Bytes, Split};
+use oomph_core::Split;
 use oomph_engine::EngineError;
 use oomph_model::ModelError;
 use oomph_parallel::CutError;
@@ -23,18 +23,6 @@ pub enum PlanError {
     /// The plan exceeds the limit by more than the planner's error.
     #[error(transparent)]
     OutOfMemory(#[from] Box<OutOfMemory>),
-    /// One of several devices cannot hold its stages.
-    #[error("device {index} (`{device}`) needs {planned_peak_bytes}, more than its limit of {limit_bytes}")]
-    TooLarge {
-        /// The number of the device, from 0.
-        index: usize,
-        /// The name of the device.
-        device: String,
-        /// The planned peak.
-        planned_peak_bytes: Bytes,
-        /// The limit.
-        limit_bytes: Bytes,
-    },
     /// A stage shares the parameters of another stage, so both must be on one device.
     #[error("`{borrower}` shares parameters with `{lender}`, so the model cannot be split over devices")]
     SharedParameters {
@@ -122,9 +110,6 @@ impl PlanError {
                 Some(format!("name at most {stages} devices, or train replicas with `device.strategy=ddp`"))
             }
             Self::Cut(_) => None,
-            Self::TooLarge { .. } => {
-                Some("`oomph plan` shows the memory of each device and the settings that make it fit".into())
-            }
             Self::SharedParameters { .. } => {
                 Some("set `model.tied=false`, or train replicas with `device.strategy=ddp`".into())
             }

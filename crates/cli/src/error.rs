@@ -189,10 +189,7 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Train(error) if error.out_of_memory().is_some() => Exit::OutOfMemory,
-            Self::Train(TrainError::Plan(PlanError::TooLarge { .. }))
-            | Self::Restart { .. }
-            | Self::DoesNotFit { .. }
-            | Self::NothingFits { .. } => Exit::OutOfMemory,
+            Self::Restart { .. } | Self::DoesNotFit { .. } | Self::NothingFits { .. } => Exit::OutOfMemory,
             #[cfg(feature = "mpi")]
             Self::Rank { source, .. } => source.exit(),
             _ => Exit::Failure,

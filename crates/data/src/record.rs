@@ -1,7 +1,7 @@
 use std::fmt;
 
-use oomph_core::{SampleSpec, Split, grouped};
-use serde::{Deserialize, Serialize};
+use oomph_core::{InputSpec, SampleSpec, Split, grouped};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{ImageReader, Level, Source, Vocabulary, transform::Statistics};
 
@@ -49,7 +49,11 @@ pub struct DataDigest {
 }
 
 /// The facts about a source that a trained model needs for predictions without the data, and that tell other data apart.
+///
+/// A record that is read contradicts neither itself nor what a model can be given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+// Serde's functions for the fields get other names, so that reading can check the whole.
+#[serde(remote = "Self")]
 pub struct SourceRecord {
     /// The shape of every sample.
     pub spec: SampleSpec,
@@ -73,6 +77,20 @@ pub struct SourceRecord {
     pub digest: Option<DataDigest>,
 }
 
+impl Serialize for SourceRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SourceRecord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = Self::deserialize(deserializer)?;
+        record.check().map_err(D::Error::custom)?;
+        Ok(record)
+    }
+}
+
 impl SourceRecord {
     /// The key of this record, as JSON, in files of weights.
     pub const NOTE: &str = "oomph.source";
@@ -92,6 +110,33 @@ impl SourceRecord {
                 sha256: source.digest(),
             }),
         }
+    }
+
+    /// Checks the values against each other. The error names the first that is impossible.
+    fn check(&self) -> Result<(), String> {
+        let expect = |is_met: bool, field: &str, expected: &str| {
+            if is_met {
+                Ok(())
+            } else {
+                Err(format!("`{field}` has an impossible value: expected {expected}"))
+            }
+        };
+        let of_reader = self.images.as_ref().map(ImageReader::statistics);
+        for (field, statistics) in
+            [("statistics", self.statistics.as_ref()), ("images.statistics", of_reader)]
+        {
+            let is_usable = statistics.is_none_or(|statistics| statistics.is_of(statistics.mean.len()));
+            expect(is_usable, field, "as many means as standard deviations above 0")?;
+        }
+        if let Some(reader) = &self.images {
+            let is_of_spec = InputSpec::from(reader.shape()) == self.spec.input;
+            expect(is_of_spec, "images.shape", &format!("the {} of `spec`", self.spec.input))?;
+        }
+        let outputs = self.spec.target.outputs();
+        let named = self.class_names.as_ref().map_or(0, Vec::len);
+        expect(named <= outputs, "class_names", &format!("at most {outputs}, one for each output"))?;
+        let is_possible = self.spec.input.shape().iter().all(|size| *size > 0) && outputs > 0;
+        expect(is_possible, "spec", "at least 1 for each size")
     }
 
     /// The statistics that normalised the inputs, if they are known.

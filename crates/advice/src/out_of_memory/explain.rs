@@ -4,7 +4,7 @@ use oomph_config::OnOom;
 use oomph_core::{Bytes, Phase, is_within};
 use oomph_engine::{
     device_failure,
-    exhausted::{Exhausted, Shortage},
+    exhausted::Shortage,
     session::{Session, backend, bytes_of_smallest},
 };
 use oomph_memory::{Account, charge};
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::PlanError,
-    planning::{PlanOptions, plan, plan_cut, planned_peak},
+    planning::{PlanOptions, plan_cut, planned_peak},
     varied::varied,
 };
 
@@ -69,28 +69,6 @@ fn planned_on(session: &Session, subject: Subject, device: usize) -> Result<Time
         Some(part) => Ok(part.timeline),
         None => subject.plan(session, options),
     }
-}
-
-/// Plans the session's training, and refuses it if the planned peak exceeds the limit by more than the planner's error.
-/// Writes the report into `directory`, if one is given. Returns the planned peak.
-///
-/// # Errors
-/// [`PlanError::OutOfMemory`] with its report, and the errors of [`plan`].
-pub fn check_plan(session: &Session, directory: Option<PathBuf>) -> Result<Bytes, PlanError> {
-    let planned = plan(session, PlanOptions::default())?;
-    let peak = planned.peak();
-    let planned_peak_bytes = peak.categories.total();
-    let Some(limit_bytes) = session.limit_bytes else { return Ok(planned_peak_bytes) };
-    let at_least = planned.needed_bytes().get() as f64 * (1.0 - backend(session).error());
-    if at_least <= limit_bytes.get() as f64 {
-        return Ok(planned_peak_bytes);
-    }
-    let (phase, stage) = planned.place_of(peak.event);
-    let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).unwrap_or_default();
-    let shortage = Shortage::Planned { planned_peak_bytes, limit_bytes };
-    let mut error = OutOfMemory::from(Exhausted::new(shortage, phase, stage.to_owned()));
-    explain(session, &mut error, OomContext { directory, ..OomContext::default() });
-    Err(Box::new(error).into())
 }
 
 /// A session that was changed so that its plan fits.
@@ -167,7 +145,7 @@ fn report(
     let Advised { levers, least } = advise_on(subject, session, available_bytes, backend(session));
     OutOfMemoryReport {
         message: error.to_string(),
-        title: planned.title.clone(),
+        title: title(session, planned, device),
         device: planned.device.clone(),
         phase: error.phase,
         scope: error.scope.clone(),
@@ -185,6 +163,12 @@ fn report(
         // The run and the files are added when they are known.
         ..OutOfMemoryReport::default()
     }
+}
+
+/// The title of the plan; it names the device where devices differ.
+fn title(session: &Session, planned: &Timeline, device: usize) -> String {
+    let differ = session.is_split() || session.scatter().is_some();
+    if differ { format!("{} · device {device}", planned.title) } else { planned.title.clone() }
 }
 
 /// The first of the last events above the limit, or else the highest of them, with the bytes in use.

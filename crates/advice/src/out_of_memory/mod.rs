@@ -1,6 +1,7 @@
 //! The out-of-memory report: the allocation that failed, the memory in use, and the settings that make it fit.
 
 mod advisor;
+mod check;
 mod explain;
 mod levers;
 mod process_memory;
@@ -9,6 +10,7 @@ mod text;
 mod write;
 
 pub use advisor::{Advised, Subject, advise};
-pub use explain::{Adaptation, OomContext, adapt, check_plan, explain};
+pub use check::PlannedTraining;
+pub use explain::{Adaptation, OomContext, adapt, explain};
 pub use process_memory::{OtherProcess, ProcessMemory, free_bytes};
 pub use report::{Advice, Kept, OutOfMemory, OutOfMemoryReport, ReportFiles};

@@ -11,6 +11,7 @@ use oomph_engine::{
         stage_output_bytes,
     },
 };
+use oomph_memory::{Account, charge};
 use oomph_plan::{Backend, forward_costs};
 use oomph_timeline::{Category, SpanKind, Timeline};
 
@@ -19,7 +20,7 @@ use super::{
     options::{PlanOptions, fits},
     splitter::Splitter,
 };
-use crate::error::PlanError;
+use crate::{check::check_micro_batch, error::PlanError};
 
 /// How the session's steps are split: as configured, or as `auto` chooses.
 ///
@@ -37,7 +38,8 @@ pub fn choose(session: &Session, key: SplitKey) -> Result<StepSplit, PlanError> 
         return Ok(known);
     }
     let chooser = Chooser { session, batch: key.batch, backend: key.backend, limit_bytes };
-    let split = chooser.choose(fixed)?;
+    // Ranks choose on threads that work for a device.
+    let split = charge(Account::Host, || chooser.choose(fixed))?;
     session.splits.insert(key, split.clone());
     Ok(split)
 }
@@ -120,16 +122,28 @@ impl<'a> Chooser<'a> {
     fn largest_micro_batch(&self, whole: usize, recompute: &[bool]) -> Option<usize> {
         let smaller = micro_batches(self.batch).filter(|size| *size < whole);
         let sizes: Vec<usize> = once(whole).chain(smaller).collect();
-        first_that_fits(&sizes, |size| {
+        let first = first_that_fits(&sizes, |size| {
             // The model may refuse a micro-batch, for example one whose rest is one sample.
             self.splitter(size, recompute).peak_of_fullest().is_ok_and(|peak| self.fits(peak))
-        })
+        })?;
+        sizes.into_iter().skip_while(|size| *size > first).find(|size| self.divides(*size))
     }
 
-    /// The smallest micro-batch that the model can be trained on.
+    /// The smallest micro-batch that the model can be trained on. Batch normalisation cannot be trained on one value per
+    /// channel.
     fn smallest(&self, whole: usize) -> usize {
-        // Batch normalisation cannot be trained on one value per channel.
-        if self.splitter(1, &self.all(false)).peak_of_fullest().is_ok() { 1 } else { 2.min(whole) }
+        let is_possible = |size: &usize| {
+            self.divides(*size) && self.splitter(*size, &self.all(false)).peak_of_fullest().is_ok()
+        };
+        (1..whole).find(is_possible).unwrap_or(whole)
+    }
+
+    /// Whether the model can be trained on what a micro-batch leaves of every batch, and of the last one of an epoch.
+    fn divides(&self, micro_batch: usize) -> bool {
+        let session = self.session;
+        // Other batches than the configured one are planned by themselves: they have no epoch.
+        let is_configured = self.batch == session.share_of(session.config.train.batch);
+        !is_configured || check_micro_batch(session, micro_batch).is_ok()
     }
 
     /// The stages whose recompute makes every device fit in the least time; all stages if no other choice fits. The

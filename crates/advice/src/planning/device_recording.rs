@@ -56,8 +56,7 @@ impl DeviceWork {
             stages: 0..session.stages.len(),
             recompute,
             batch,
-            // The second micro-batch has the gradients of the first. Later ones repeat the second.
-            sizes: sizes(batch, micro_batch, 2),
+            sizes: sizes(batch, micro_batch, different(session)),
             steps: STEPS,
             eval_batches: 1,
             eval_batch,
@@ -84,6 +83,12 @@ impl DeviceWork {
     fn largest_micro_batch(&self) -> usize {
         self.sizes.iter().map(|samples| self.role.rows(*samples).len()).max().unwrap_or(1).max(1)
     }
+}
+
+/// How many whole micro-batches differ in what they hold; later ones repeat the last. The second has the gradients of the
+/// first. Where replicas sum gradients, buckets leave during the last one, so that one between has the most.
+fn different(session: &Session) -> usize {
+    if session.world_size() > 1 { 3 } else { 2 }
 }
 
 /// The sizes of the micro-batches of a batch: at most `most_whole` whole ones, and the smaller last one.

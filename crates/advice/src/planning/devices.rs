@@ -132,25 +132,6 @@ pub fn planned_sum(session: &Session) -> Result<Bytes, PlanError> {
     }
 }
 
-/// As [`plan_cut`] without options. If `refuses`, it also checks that every device can hold its model part.
-///
-/// # Errors
-/// The errors of [`plan_cut`], and [`PlanError::TooLarge`] if `refuses` and a device cannot hold its model part.
-pub fn check_parts(session: &Session, refuses: bool) -> Result<Option<PlannedCut>, PlanError> {
-    let Some(cut) = plan_cut(session, PlanOptions::default())? else { return Ok(None) };
-    for (index, part) in cut.parts.iter().enumerate().filter(|_| refuses) {
-        let planned_peak_bytes = part.needed_bytes();
-        let at_least = planned_peak_bytes.get() as f64 * (1.0 - backend(session).error());
-        if let Some(limit_bytes) = part.limit_bytes
-            && at_least > limit_bytes.get() as f64
-        {
-            let device = part.device.clone();
-            return Err(PlanError::TooLarge { index, device, planned_peak_bytes, limit_bytes });
-        }
-    }
-    Ok(Some(cut))
-}
-
 /// The stages of each device that the session's model is split over.
 ///
 /// # Errors

@@ -13,9 +13,7 @@ mod splitter;
 pub use choice::{choose, describe_policy, eval_batch, micro_batch, micro_batch_of};
 pub use device_recording::STEPS;
 pub(crate) use devices::usual_splits;
-pub use devices::{
-    PlannedCut, PlannedPart, check_parts, plan_cut, plan_parts, planned_peak, planned_sum, split_stages,
-};
+pub use devices::{PlannedCut, PlannedPart, plan_cut, plan_parts, planned_peak, planned_sum, split_stages};
 pub use largest::{LargestBatch, largest_batch};
 pub use one_device::{plan, plan_evaluation, plan_replicas, seconds_per_sample, slowdown};
 pub use options::{PlanOptions, check_shares, fits};

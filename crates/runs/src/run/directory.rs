@@ -1,7 +1,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Seek, Write},
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -10,8 +10,11 @@ use std::{
 use oomph_core::{open_file, open_file_with, read_text};
 use serde::Serialize;
 
-use super::RunError;
-use crate::state::{About, CheckpointStore, SavedCheckpoint, StateError, TrainState, write_file};
+use super::{
+    RunError,
+    log_lines::{Line, LineState, LogLines},
+};
+use crate::state::{About, Checkpoint, CheckpointStore, SavedCheckpoint, StateError, TrainState, write_file};
 
 const LOCK: &str = "lock";
 pub(super) const METRICS: &str = "metrics.jsonl";
@@ -41,14 +44,17 @@ impl RunDirectory {
     /// Locks `path` to continue its run, or for a new run if it has none.
     ///
     /// # Errors
-    /// Where another process holds it.
+    /// Where another process holds it, or it is a checkpoint.
     pub fn resume(path: &Path) -> Result<Self, RunError> {
+        if Checkpoint::is_at(path) {
+            return Err(RunError::IsCheckpoint { path: path.to_owned() });
+        }
         fs::create_dir_all(path).map_err(StateError::io("create", path))?;
         let lock = lock(path)?;
         let file = path.join(METRICS);
         let metrics = open_file_with(OpenOptions::new().create(true).read(true).append(true), &file)
             .map_err(StateError::io("open", &file))?;
-        cut_torn_line(&metrics).map_err(StateError::io("read", &file))?;
+        cut_lost_lines(&metrics).map_err(StateError::io("read", &file))?;
         let run = Self { path: path.to_owned(), metrics, lock };
         // Between opening and locking, another process may have replaced the directory.
         run.check()?;
@@ -95,7 +101,8 @@ impl RunDirectory {
 
     /// Whether a run has begun in the directory `path`.
     pub fn is_run(path: &Path) -> bool {
-        path.join(CONFIG).is_file()
+        // A checkpoint has a configuration too.
+        path.join(CONFIG).is_file() && !Checkpoint::is_at(path)
     }
 
     /// Whether a process trains in the directory `path`.
@@ -178,24 +185,18 @@ impl RunDirectory {
     }
 }
 
-/// Cuts off an incomplete last line, left by a full disk or a kill.
-///
-/// The log is read from its end, in pieces: it may be larger than memory.
-fn cut_torn_line(metrics: &File) -> io::Result<()> {
-    const PIECE: u64 = 64 * 1024;
-    let length = metrics.metadata()?.len();
-    let mut end = length;
-    while end > 0 {
-        let start = end.saturating_sub(PIECE);
-        let mut piece = vec![0; (end - start) as usize];
-        metrics.read_exact_at(&mut piece, start)?;
-        if let Some(newline) = piece.iter().rposition(|byte| *byte == b'\n') {
-            end = start + newline as u64 + 1;
-            break;
-        }
-        end = start;
+/// Cuts off what a kill, a full disk or a loss of power left at the end: an incomplete line, or lines that are
+/// [lost](LineState::Lost).
+fn cut_lost_lines(metrics: &File) -> io::Result<()> {
+    let mut lines = LogLines::new(metrics);
+    let mut cut = None;
+    while let Some(Line { start, state, .. }) = lines.next()? {
+        cut = match state {
+            LineState::Torn | LineState::Lost => cut.or(Some(start)),
+            LineState::Whole | LineState::TooLong => None,
+        };
     }
-    if end < length { metrics.set_len(end) } else { Ok(()) }
+    cut.map_or(Ok(()), |cut| metrics.set_len(cut))
 }
 
 /// Locks a file, with retries: [`RunDirectory::is_held`] takes a shared lock for a moment.

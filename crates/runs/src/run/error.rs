@@ -21,6 +21,12 @@ pub enum RunError {
         /// The directory.
         path: PathBuf,
     },
+    /// A run directory may not be a checkpoint, of this run or of another.
+    #[error("`{}` is a checkpoint: a run directory must be another", path.display())]
+    IsCheckpoint {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory of a training is no longer there.
     #[error(
         "run directory `{}` was {} while the training ran, so the training cannot save",
@@ -66,6 +72,10 @@ impl RunError {
             Self::Exists { .. } => {
                 Some("use `--resume` to continue it, or `--set run.directory=…` to name another".into())
             }
+            Self::IsCheckpoint { .. } => Some(
+                "name the run directory with `--set run.directory=…`, and the checkpoint with `--resume`"
+                    .into(),
+            ),
             Self::InUse { .. } => Some(
                 "wait for that process, stop it, or name another directory with `--set run.directory=…`"
                     .into(),

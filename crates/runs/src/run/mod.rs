@@ -2,6 +2,7 @@
 
 mod directory;
 mod error;
+mod log_lines;
 mod summary;
 
 pub use directory::RunDirectory;

@@ -1,6 +1,5 @@
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -11,11 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     RunError,
     directory::{CONFIG, METRICS, RunDirectory},
+    log_lines::{Line, LineState, LogLines, MOST_LINE_BYTES},
 };
 use crate::{event::Ended, state::StateError};
-
-/// The longest line of a log that is read. oomph writes shorter ones; another could be as long as memory.
-const MOST_LINE_BYTES: u64 = 1 << 20;
 
 /// A run, read from its directory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -192,22 +189,23 @@ struct LogReader {
 impl LogReader {
     fn file(&mut self, path: &Path) -> Result<(), RunError> {
         let refused = || StateError::io("read", path);
-        let mut lines = BufReader::new(open_file(path).map_err(refused())?);
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            lines.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line).map_err(refused())?;
-            if line.len() as u64 == MOST_LINE_BYTES && !line.ends_with(b"\n") {
-                let (path, column) = (path.to_owned(), line.len());
-                let reason = format!("it is longer than {}", Bytes::new(MOST_LINE_BYTES));
-                return Err(RunError::Damaged { path, line: number, column, reason });
+        let mut lines = LogLines::new(open_file(path).map_err(refused())?);
+        let mut number = 0;
+        while let Some(Line { bytes, state, .. }) = lines.next().map_err(refused())? {
+            number += 1;
+            match state {
+                LineState::Torn | LineState::Lost => {}
+                LineState::TooLong => {
+                    let reason = format!("it is longer than {}", Bytes::new(MOST_LINE_BYTES));
+                    let (path, column) = (path.to_owned(), bytes.len());
+                    return Err(RunError::Damaged { path, line: number, column, reason });
+                }
+                LineState::Whole => {
+                    let read =
+                        serde_json::from_slice(&bytes).map_err(|error| damaged(path, number, &error))?;
+                    self.line(read);
+                }
             }
-            // A last line without an end is incomplete.
-            if line.pop() != Some(b'\n') {
-                break;
-            }
-            let read = serde_json::from_slice(&line).map_err(|error| damaged(path, number, &error))?;
-            self.line(read);
         }
         Ok(())
     }
@@ -348,6 +346,13 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_a_loss_of_power_left_as_zeros_is_not_counted() {
+        let lines = [STARTED, &step(2, 70), "\0\0\0", &step(3, 99), STARTED, &step(1, 80)];
+        let run = summary(&lines, "\0\0").expect("a run");
+        assert_eq!((run.step, run.peak_in_use_bytes), (1, Some(Bytes::new(80))));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{self, Write},
     path::Path,
 };
 
@@ -22,7 +22,16 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError>
 
 /// Flushes the entries of a directory to the disk.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StateError> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(StateError::io("flush", path))
+    let flushed = File::open(path).and_then(|directory| directory.sync_all());
+    flushed
+        .or_else(|error| if is_without_flush(&error) { Ok(()) } else { Err(error) })
+        .map_err(StateError::io("flush", path))
+}
+
+/// Whether a file system refuses to flush directories at all, as some that cross a network do. Their renames are ordered by
+/// the server.
+fn is_without_flush(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| [libc::EINVAL, libc::EBADF].contains(&code))
 }
 
 /// Writes a file under another name and renames it: readers see the old contents or the new.

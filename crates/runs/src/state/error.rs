@@ -76,8 +76,8 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
-    /// A value of a checkpoint contradicts its other values.
-    #[error("`{}` contradicts itself: `{field}` is {found}, expected {expected}", path.display())]
+    /// A value of a checkpoint is impossible beside its other values.
+    #[error("`{}` has an impossible value: `{field}` is {found}, expected {expected}", path.display())]
     Contradiction {
         /// The file.
         path: PathBuf,

@@ -158,6 +158,11 @@ fn linked(directory: &Path, link: &str) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
+/// Whether a name is that of a checkpoint.
+pub(super) fn is_name(name: &str) -> bool {
+    place(name).is_some()
+}
+
 /// The step and the number in a checkpoint's name.
 fn place(name: &str) -> Option<(usize, usize)> {
     let rest = name.strip_prefix(PREFIX)?;

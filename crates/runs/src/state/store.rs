@@ -8,7 +8,7 @@ use super::{
     checkpoint::{DIRECTORY, STATE},
     cleaning::{WRITING, clear_leftovers, remove},
     disk::{replace_link, sync_directory},
-    listing::{BEST, LATEST, Listed, Listing, names_of},
+    listing::{BEST, LATEST, Listed, Listing, is_name, names_of},
 };
 
 /// How often a search starts again because a training removed the checkpoint that it was about to open.
@@ -60,6 +60,17 @@ impl FoundCheckpoint {
 }
 
 impl Checkpoint {
+    /// Whether the directory `path` is a checkpoint, whole or damaged: it has a manifest, or its place and name are those of a
+    /// checkpoint. Nothing else may be written there.
+    pub fn is_at(path: &Path) -> bool {
+        let named = |path: &Path| {
+            let is_in_store = path.parent().is_some_and(|store| store.ends_with(DIRECTORY));
+            is_in_store && path.file_name().is_some_and(|name| is_name(&name.to_string_lossy()))
+        };
+        // A link such as `latest` leads to a checkpoint.
+        path.join(STATE).exists() || path.canonicalize().is_ok_and(|path| path.is_dir() && named(&path))
+    }
+
     /// Finds the checkpoint at `path`: a checkpoint directory, or the newest readable checkpoint of a run directory.
     ///
     /// A link such as `latest` is resolved once: all files are those of one checkpoint, even if a training moves the link.

@@ -1,11 +1,7 @@
 use std::{collections::HashSet, time::Instant};
 
-use oomph_advice::{
-    check_training, describe_policy,
-    out_of_memory::check_plan,
-    planning::{PlanOptions, PlannedCut, PlannedPart, check_parts, micro_batch, plan},
-};
-use oomph_core::{Bytes, Split};
+use oomph_advice::{check_training, describe_policy, out_of_memory::PlannedTraining, planning::micro_batch};
+use oomph_core::Split;
 use oomph_engine::session::{EpochCut, Session, backend};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
@@ -38,24 +34,16 @@ use crate::{
 };
 
 /// Plans the training and finds where it starts. Whatever can be refused is refused here, before there is a run directory.
-/// Returns the planned peak, the plan of a split model, and the start.
-fn prepare(
-    session: &Session,
-    options: &TrainOptions,
-) -> Result<(Bytes, Option<PlannedCut>, StartPoint), TrainError> {
+fn prepare(session: &Session, options: &TrainOptions) -> Result<(PlannedTraining, StartPoint), TrainError> {
     check_training(session)?;
     if options.resume == Resume::No {
         check_weights(session)?;
     }
-    let cut = check_parts(session, !options.skip_plan_check)?;
-    let planned_peak_bytes = if let Some(cut) = &cut {
-        cut.parts.iter().map(PlannedPart::planned_peak_bytes).max().unwrap_or_default()
-    } else if options.skip_plan_check {
-        plan(session, PlanOptions::default())?.peak().categories.total()
-    } else {
-        check_plan(session, options.report.clone())?
+    let planned = match options.skip_plan_check {
+        true => PlannedTraining::new(session)?,
+        false => PlannedTraining::checked(session, options.report.clone())?,
     };
-    Ok((planned_peak_bytes, cut, StartPoint::find(session, &options.resume)?))
+    Ok((planned, StartPoint::find(session, &options.resume)?))
 }
 
 /// Starts a training: takes the run directory, makes or restores the model, and reports the run.
@@ -67,8 +55,9 @@ pub(super) fn start<'a>(
     tensors: TensorLog,
 ) -> Result<Training<'a>, TrainError> {
     // The plan's allocations are the host's.
-    let (planned_peak_bytes, cut, start) = charge(Account::Host, || prepare(session, options))?;
+    let (planned, start) = charge(Account::Host, || prepare(session, options))?;
     let StartPoint { run, checkpoint, source, warnings: mut notices } = start;
+    let PlannedTraining { peak_bytes: planned_peak_bytes, cut } = planned;
     notices.extend(warnings::of_layout(session, cut.as_ref()));
     drop(cut);
     // The recording begins before the other ranks make their models.
