@@ -26,6 +26,7 @@ mod failure;
 mod output;
 mod probe;
 mod ranks;
+mod refusal;
 mod signals;
 mod verdict;
 
@@ -49,6 +50,7 @@ use crate::{arguments::Arguments, error::CliError, exit::Exit};
 pub fn run(registry: Registry) -> ExitCode {
     bug::record_panics();
     signals::survive_file_limit();
+    refusal::explain_aborts();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {
