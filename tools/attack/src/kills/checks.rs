@@ -85,10 +85,12 @@ pub(super) fn as_oomph_reads(
     let (checkpoints, _) = run_files::checkpoints(&run)?;
     let Some(newest) = newest(&checkpoints) else { return Ok(problems) };
     let rows: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-    if !listed.is_success() || rows["runs"][0]["step"].as_u64() < Some(newest.step()) {
+    // What `runs` shows is that of the events, which come after the saves.
+    let (row, step) = (&rows["runs"][0], newest.step());
+    let is_listed = row["status"] == "killed" && row["step"].as_u64() <= Some(step);
+    if !listed.is_success() || !is_listed || rows["passed_over"].as_array().is_some_and(|it| !it.is_empty()) {
         problems.push(format!(
-            "`runs` does not list the run at step {}: {}",
-            newest.step(),
+            "`runs` does not list the run at step {step} as killed: {row} {}",
             listed.last_words()
         ));
     }
