@@ -30,6 +30,13 @@ pub struct Answer {
     pub wall: Duration,
 }
 
+/// What reads the output of a child while it runs, since a full pipe would stop it.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    stdout: thread::JoinHandle<Vec<u8>>,
+    stderr: thread::JoinHandle<Vec<u8>>,
+}
+
 /// The longest time that a command may take, unless told otherwise: a command that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -81,13 +88,9 @@ impl Program {
     }
 }
 
-impl Answer {
-    /// Reads what a child writes until it ends; kills it at the limit.
-    ///
-    /// # Errors
-    /// If the system cannot wait for it.
-    pub fn of(mut child: Child, limit: Duration) -> io::Result<Self> {
-        let start = Instant::now();
+impl Streams {
+    /// Takes the streams of a child.
+    pub(crate) fn of(child: &mut Child) -> Self {
         let reading = |stream: Option<Box<dyn Read + Send>>| {
             thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -97,7 +100,24 @@ impl Answer {
             })
         };
         let stdout = reading(child.stdout.take().map(|stream| Box::new(stream) as _));
-        let stderr = reading(child.stderr.take().map(|stream| Box::new(stream) as _));
+        Self { stdout, stderr: reading(child.stderr.take().map(|stream| Box::new(stream) as _)) }
+    }
+
+    /// Standard output and standard error, when both have ended.
+    pub(crate) fn read(self) -> (Vec<u8>, Vec<u8>) {
+        let joined = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        (joined(self.stdout), joined(self.stderr))
+    }
+}
+
+impl Answer {
+    /// Reads what a child writes until it ends; kills it at the limit.
+    ///
+    /// # Errors
+    /// If the system cannot wait for it.
+    pub fn of(mut child: Child, limit: Duration) -> io::Result<Self> {
+        let start = Instant::now();
+        let streams = Streams::of(&mut child);
         let status = loop {
             match child.try_wait()? {
                 Some(status) => break Some(status),
@@ -110,8 +130,8 @@ impl Answer {
                 None => sleep(Duration::from_millis(2)),
             }
         };
-        let joined = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
-        Ok(Self { status, stdout: joined(stdout), stderr: joined(stderr), wall: start.elapsed() })
+        let (stdout, stderr) = streams.read();
+        Ok(Self { status, stdout, stderr, wall: start.elapsed() })
     }
 
     /// The exit code; `None` if a signal ended it, or the limit.

@@ -23,6 +23,7 @@ mod ranks;
 mod readers;
 mod recipe;
 mod run_files;
+mod trace;
 
 pub use answer::{Answer, Program};
 pub use arena::{Arena, Case, Folder};
