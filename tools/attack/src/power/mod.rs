@@ -34,12 +34,12 @@ pub(crate) fn run(arena: &Arena) -> Result<Outcome, Error> {
     let mut outcome = Outcome {
         titles: vec![
             "sequence",
-            "operations:",
-            "points:",
-            "states:",
-            "distinct states:",
-            "resumed by oomph:",
-            "harms:",
+            ">operations",
+            ">points",
+            ">states",
+            ">distinct states",
+            ">resumed by oomph",
+            ">harms",
         ],
         ..Outcome::default()
     };

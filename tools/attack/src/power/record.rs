@@ -29,9 +29,31 @@ pub(super) struct Recording {
 }
 
 const CALLS: [&str; 25] = [
-    "open", "openat", "creat", "write", "pwrite64", "writev", "fsync", "fdatasync", "truncate", "ftruncate",
-    "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "link", "linkat",
-    "symlink", "symlinkat", "fallocate", "copy_file_range", "sendfile",
+    "open",
+    "openat",
+    "creat",
+    "write",
+    "pwrite64",
+    "writev",
+    "fsync",
+    "fdatasync",
+    "truncate",
+    "ftruncate",
+    "rename",
+    "renameat",
+    "renameat2",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
+    "unlink",
+    "unlinkat",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "fallocate",
+    "copy_file_range",
+    "sendfile",
 ];
 
 /// Follows a program.
@@ -76,7 +98,9 @@ pub(super) fn record(program: Program, root: &Path, reported_before: u64) -> Res
     let there = everything(&there);
     // A call that the recorder does not understand shows here.
     if let Some(path) = there.keys().chain(after.keys()).find(|path| there.get(*path) != after.get(*path)) {
-        return Err(format!("the recording does not lead to what is on the disk: `{}`", path.display()).into());
+        return Err(
+            format!("the recording does not lead to what is on the disk: `{}`", path.display()).into()
+        );
     }
     Ok(Recording { before, reported_before, operations: recorder.operations, after })
 }
@@ -217,7 +241,8 @@ impl Recorder {
     /// The number of the save that a line of the log reports.
     fn reported(&self, path: Option<&Path>, bytes: &[u8]) -> Option<u64> {
         path.filter(|path| path.ends_with("metrics.jsonl"))?;
-        let event: Value = serde_json::from_slice(bytes).ok().filter(|it: &Value| it["event"] == "checkpoint")?;
+        let event: Value =
+            serde_json::from_slice(bytes).ok().filter(|it: &Value| it["event"] == "checkpoint")?;
         let state = self.root.join(event["checkpoint"].as_str()?).join("state.json");
         let state: Value = serde_json::from_slice(self.disk.bytes(self.at(&state)?)).ok()?;
         state["state"]["save_number"].as_u64()
@@ -233,7 +258,10 @@ impl Recorder {
         if exchanges {
             return Err(format!("`{old}` changes places with another, which the model does not know").into());
         }
-        self.push(Operation::Change(Change { directory: from, names: vec![(old, None), (new, Some(inode))] }));
+        self.push(Operation::Change(Change {
+            directory: from,
+            names: vec![(old, None), (new, Some(inode))],
+        }));
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ pub(super) const STEPS: usize = 8;
 const TRAIN: &[&str] = &["train", "--config", "c.toml"];
 const HALF: &[&str] = &["train", "--config", "c.toml", "--set", "train.steps=4"];
 const RESUME: &[&str] = &["train", "--config", "c.toml", "--resume"];
-const REWIND: &[&str] = &["train", "--config", "c.toml", "--resume", "run/checkpoints/step-00000002"];
+const REWIND: &[&str] = &["train", "--config", "c.toml", "--resume", "run/checkpoints/step-00000004"];
 const EXPORT: &[&str] = &["export", "run", "--to", "out.safetensors"];
 const EXPORT_OTHER: &[&str] = &["export", "run", "--to", "out.safetensors", "--layout", "oomph"];
 const EXPORT_OVER: &[&str] = &["export", "run", "--to", "out.safetensors", "--force"];
@@ -74,7 +74,7 @@ pub(super) const SEQUENCES: [Sequence; 11] = [
     Sequence { eval_every: 1, save_every: 100, ..training("save the best", "lstm", 10) },
     training("prune", "lstm", 1),
     Sequence { before: &[HALF], command: RESUME, ..training("resume", "lstm", 1) },
-    Sequence { before: &[TRAIN], command: REWIND, ..training("resume from earlier", "lstm", 3) },
+    Sequence { before: &[TRAIN], command: REWIND, ..training("resume from earlier", "lstm", 4) },
     file("export", "out.safetensors", true, &[TRAIN], EXPORT),
     file("export over another", "out.safetensors", true, &[TRAIN, EXPORT_OTHER], EXPORT_OVER),
     file("page", "page.html", false, &[], PLAN),
@@ -91,8 +91,7 @@ impl Sequence {
     fn config(&self, keep_last: usize) -> Result<String, Error> {
         let Self { eval_every, save_every, .. } = self;
         let train = format!("steps = {STEPS}, eval_every = '{eval_every} steps'");
-        let run =
-            format!("save_every = '{save_every} steps', keep_last = {keep_last}, log_every = 1");
+        let run = format!("save_every = '{save_every} steps', keep_last = {keep_last}, log_every = 1");
         Ok(self.recipe()?.config(&train, &run))
     }
 

@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_file_that_shrank_keeps_earlier_bytes() {
-        let shrunk: Vec<_> = [&b"12345"[..], b"", b"67"].iter().map(|bytes| Arc::new(bytes.to_vec())).collect();
+        let shrunk: Vec<_> =
+            [&b"12345"[..], b"", b"67"].iter().map(|bytes| Arc::new(bytes.to_vec())).collect();
         assert_eq!(survived(&shrunk, Survival::Zeros), b"12");
         assert_eq!(survived(&shrunk, Survival::Everything), b"67");
     }
