@@ -23,6 +23,8 @@ mod ranks;
 mod readers;
 mod recipe;
 mod run_files;
+mod tally;
+mod trees;
 
 pub use answer::{Answer, Program};
 pub use arena::{Arena, Case, Folder};

@@ -1,5 +1,8 @@
 //! The attack `hostile`: gives broken data, configs, weights and command lines to every command.
 
+pub(crate) mod formats;
+pub(crate) mod mutate;
+
 use crate::{Arena, Error, Outcome};
 
 /// Runs the attack.
