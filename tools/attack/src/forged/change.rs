@@ -68,7 +68,7 @@ pub(crate) fn make(kind: &str, random: &mut Generator, folder: &Path) -> Result<
     }
     let names = tensors.names();
     let name = names[random.below(names.len())].clone();
-    let (tensors, about) = change_tensor(random, tensors, name);
+    let (tensors, about) = change_tensor(random, tensors, &name);
     let made = of_file(file, &tensors.encode(), about)?;
     Ok(made.map(|change| Change { names: [change.names, vec![format!("`{name}")]].concat(), ..change }))
 }
