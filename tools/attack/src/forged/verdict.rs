@@ -50,6 +50,8 @@ pub(crate) fn harm_of(answer: &Answer, change: &Change) -> Option<String> {
     let error = errors.split("\n\nhint:").next().unwrap_or_default();
     let is_named = change.names.iter().any(|name| error.contains(name.as_str()))
         || error.contains(CHECKPOINT)
+        // It then names the tensor.
+        || error.contains("error: the checkpoint ") && error.contains('`')
         || ["model.", "data.", "train.", "optimizer.", "schedule.", "memory.", "device.", "run."]
             .iter()
             .any(|section| error.contains(&format!("`{section}")));

@@ -216,6 +216,57 @@ fn damage_lines(random: &mut Generator, lines: &mut Vec<Vec<u8>>) -> String {
     }
 }
 
+/// Fields that stand for others in a table.
+const FIELDS: &[&str] = &[
+    "",
+    "nan",
+    "inf",
+    "-inf",
+    "1e308",
+    "1e39",
+    "1e-46",
+    "x",
+    "\"",
+    "\"a\nb\"",
+    "0x1",
+    "1,2",
+    "1;2",
+    " 1",
+    "\t",
+    "\0",
+    "\u{feff}",
+    "-0",
+    "9999999999999999999999",
+    "\\u0000",
+    "\"\\ud800\"",
+    "[]",
+    "null",
+    "day",
+    "\u{202e}",
+    "\r",
+];
+
+/// A valid text of fields with one to three damages, and these in words.
+pub(crate) fn table(random: &mut Generator, valid: &[u8]) -> (Vec<u8>, String) {
+    let mut lines: Vec<Vec<u8>> = valid.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let mut abouts = Vec::new();
+    for _ in 0..=random.below(2) {
+        // Heads are damaged as often as all the rest.
+        let at = if random.chance(0.4) { 0 } else { random.below(lines.len()) };
+        let mut fields: Vec<Vec<u8>> = lines[at].split(|byte| *byte == b',').map(<[u8]>::to_vec).collect();
+        let place = random.below(fields.len());
+        let field = FIELDS[random.below(FIELDS.len())];
+        match random.below(4) {
+            0 => fields.insert(place, field.into()),
+            1 => drop(fields.remove(place)),
+            _ => fields[place] = field.into(),
+        }
+        abouts.push(format!("field {} of line {}: {}", place + 1, at + 1, field.escape_debug()));
+        lines[at] = fields.join(&b',');
+    }
+    (lines.join(&b'\n'), abouts.join(", "))
+}
+
 /// A line that is long or deep.
 fn long_line(random: &mut Generator) -> (&'static str, Vec<u8>) {
     const MANY: usize = 100_000;
