@@ -76,7 +76,7 @@ const WORDS: &[&str] = &[
 /// A command line with one or two damages, and the words that are damaged.
 pub(crate) fn damaged(random: &mut Generator) -> Line {
     let mut words = commands::any(random);
-    for _ in 0..=random.below(2) {
+    for _ in 0..=usize::from(random.chance(0.3)) {
         damage(random, &mut words);
     }
     // The default configurations are large, and `resnet.toml` in the folder is small.

@@ -50,7 +50,7 @@ pub(crate) fn of(random: &mut Generator, reads: Reads, source: &Source) -> Line 
             0..4 => train(&[]),
             4 => train(&["--json", "--set", "data.on_corrupt=skip"]),
             5 => line(&["evaluate", "--checkpoint", "run"], &[]),
-            6 => line(&["predict", "--run", "run"], source.predicts),
+            6 if !source.predicts.is_empty() => line(&["predict", "--run", "run"], source.predicts),
             7 => line(&["plan", "--batch", "2"], &config),
             _ => line(&["profile", "--warmup", "0", "--steps", "1", "--html", OUTPUT], &config),
         },
@@ -74,7 +74,9 @@ pub(crate) fn of(random: &mut Generator, reads: Reads, source: &Source) -> Line 
                 &[],
             ),
             3 => line(&["evaluate", "--checkpoint", "run/checkpoints/step-00000002"], &[]),
-            4 => line(&["predict", "--run", "run", "--checkpoint", "best"], source.predicts),
+            4 if !source.predicts.is_empty() => {
+                line(&["predict", "--run", "run", "--checkpoint", "best"], source.predicts)
+            }
             5 => line(&["export", "run", "--to", OUTPUT], &[]),
             6 => line(&["runs", "run"], &[]),
             _ => line(&["runs", ".", "--json"], &[]),
@@ -207,7 +209,7 @@ pub(crate) fn any(random: &mut Generator) -> Vec<OsString> {
     let (command, flags) = FLAGS[random.below(FLAGS.len())];
     let mut words = vec![OsString::from(command)];
     for (flag, value) in flags {
-        if random.chance(0.4) {
+        if random.chance(0.25) {
             words.push((*flag).into());
             words.extend(value.map(OsString::from));
         }

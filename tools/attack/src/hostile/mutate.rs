@@ -68,6 +68,9 @@ fn damage(random: &mut Generator, bytes: &mut Vec<u8>) -> String {
     }
 }
 
+/// How many of the values are numbers, which come first.
+const NUMBERS: usize = 34;
+
 /// Values that stand for others in a text.
 pub(crate) const VALUES: &[&str] = &[
     "0",
@@ -204,9 +207,14 @@ fn damage_lines(random: &mut Generator, lines: &mut Vec<Vec<u8>>) -> String {
             format!("line {number} more: {what}")
         }
         _ => {
-            let value = VALUES[random.below(VALUES.len())];
             let line = &mut lines[at];
-            match line.windows(2).position(|window| window == b"= ") {
+            let equals = line.windows(2).position(|window| window == b"= ");
+            let value = equals.map_or(&[][..], |equals| &line[equals + 2..]);
+            // A number in the place of a number comes further than one in the place of a text.
+            let is_number = value.first().is_some_and(u8::is_ascii_digit);
+            let known = if is_number && random.chance(0.7) { NUMBERS } else { VALUES.len() };
+            let value = VALUES[random.below(known)];
+            match equals {
                 Some(equals) => line.truncate(equals + 2),
                 None => line.extend(b" = "),
             }

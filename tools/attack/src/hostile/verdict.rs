@@ -54,16 +54,16 @@ pub(crate) fn harm(
 fn harm_of_words(answer: &Answer, names: &[String]) -> Option<String> {
     let errors = answer.errors();
     // Doctor and find-batch end with a report.
-    let Some((_, error)) = errors.split_once("error: ") else {
+    if !errors.contains("error: ") {
         let is_event = String::from_utf8_lossy(&answer.stdout).contains("\"event\":\"error\"");
         let is_report = errors.is_empty() && !answer.stdout.is_empty();
         return (!is_event && !is_report).then(|| format!("no line `error: …`: {}", answer.last_words()));
-    };
+    }
     if errors.contains("stack backtrace") {
         return Some(format!("a backtrace: {}", answer.last_words()));
     }
     // What a hint names need not be what is wrong.
-    let error = error.split("\n\nhint:").next().unwrap_or_default();
+    let error = errors.split("\n\nhint:").next().unwrap_or_default();
     let sections = ["model.", "data.", "train.", "optimizer.", "schedule.", "memory.", "device.", "run."];
     let is_named = names.iter().any(|name| error.contains(name.as_str()))
         || error.contains("--")

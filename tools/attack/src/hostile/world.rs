@@ -10,9 +10,9 @@ pub(crate) struct Source {
     pub(crate) name: &'static str,
     /// Its section `[model]` and `[data]`, a key a line.
     config: &'static str,
-    /// Its files, and whether a damage may be in them.
+    /// Its files.
     pub(crate) files: &'static [&'static str],
-    /// What `predict` is given.
+    /// What `predict` is given; nothing if the model is one that cannot predict.
     pub(crate) predicts: &'static [&'static str],
 }
 
@@ -60,8 +60,8 @@ pub(crate) const SOURCES: [Source; 8] = [
         ],
         predicts: &["data/test"],
     },
-    Source { name: "csv", config: SERIES, files: &["series.csv"], predicts: &["image.png"] },
-    Source { name: "csv.gz", config: SERIES, files: &["series.csv.gz"], predicts: &["image.png"] },
+    Source { name: "csv", config: SERIES, files: &["series.csv"], predicts: &[] },
+    Source { name: "csv.gz", config: SERIES, files: &["series.csv.gz"], predicts: &[] },
     Source {
         name: "text",
         config: "[model]\nname = \"lstm-lm\"\nhidden = 4\n[data]\nworkers = 0\nsource = \"text\"\npath = \"text.txt\"\nsteps = 8\n",
