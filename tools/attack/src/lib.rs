@@ -23,7 +23,9 @@ mod ranks;
 mod readers;
 mod recipe;
 mod run_files;
+mod tally;
 mod trace;
+mod trees;
 
 pub use answer::{Answer, Program};
 pub use arena::{Arena, Case, Folder};
