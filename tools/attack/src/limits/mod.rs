@@ -1,7 +1,7 @@
 //! The attack `limits`: trains under limits of memory that plans say fit, and below them.
 //!
-//! A case draws a training. It is planned and trained without a limit; then within limits that it fits by plan, that it
-//! does not fit, that it runs out of, and that it may adapt to. Every fourth case limits the process instead.
+//! A case draws a training. It is planned and trained without a limit; then within two limits of these: one that it fits
+//! by plan, that it does not fit, that it runs out of, and that it may adapt to. Every fourth case limits the process instead.
 
 mod process;
 mod program;
@@ -17,6 +17,9 @@ use crate::{Arena, Case, Error, Outcome};
 
 /// One case in so many is about limits of the process.
 const PROCESS: usize = 4;
+
+/// So many kinds of limits are tried on a training.
+const KINDS: usize = 2;
 
 /// Runs the attack.
 pub(crate) fn run(arena: &Arena) -> Result<Outcome, Error> {
@@ -63,7 +66,11 @@ fn one(arena: &Arena, mut case: Case, kinds: &[Kind]) -> Result<(Vec<Finding>, V
     }
     let strategy = shortage::strategy_of(case.number);
     let training = Training::draw(&mut case.random, strategy);
-    let mut findings = shortage::attack(arena, &training, kinds, &mut case.random)?;
+    // Two of them a case leave time for more trainings.
+    let mut kinds = kinds.to_vec();
+    case.random.shuffle(&mut kinds);
+    kinds.truncate(KINDS);
+    let mut findings = shortage::attack(arena, &training, &kinds, &mut case.random)?;
     findings.iter_mut().for_each(|finding| place(finding, &case, arena.seed, &training.config));
     Ok((findings, Vec::new()))
 }
