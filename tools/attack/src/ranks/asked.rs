@@ -6,7 +6,7 @@ use super::{
     Attack, Trouble, Verdict, Verdicts,
     job::{Job, LONGEST},
     lost::any_moment,
-    training::{LIMIT, STEPS, Training, ended, success, without_panic},
+    training::{LIMIT, STEPS, Training, ended, success, without_panic, words},
 };
 use crate::{Answer, Case};
 
@@ -31,7 +31,7 @@ pub(super) fn rank(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         // Rank 0 decides. It looks whether others were asked where all evaluate.
         let may_end = answer.is_success() || answer.code() == code;
         if !may_end || answer.errors().contains("error") {
-            let words = format!("it ends with {}: {}", ended(&answer), answer.last_words());
+            let words = format!("it ends with {}: {}", ended(&answer), words(&answer));
             return Err(Trouble::Harm(words));
         }
         saved(&training, done.as_ref(), &answer)?;
@@ -69,7 +69,7 @@ pub(super) fn launcher(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
 
 /// Ends a job early; another number of ranks goes on.
 pub(super) fn other_number(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
-    let training = Training::random(attack, case)?;
+    let training = Training::steady(attack, case)?;
     let others: Vec<_> = (1..=4).filter(|ranks| *ranks != training.ranks).collect();
     let others = others[case.random.below(others.len())];
     let mut job: Job = training.start()?;

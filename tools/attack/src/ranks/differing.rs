@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::{
     Attack, Goal, Trouble, Verdict, Verdicts,
     job::{Job, LONGEST},
-    training::{LIMIT, SAVE, STEPS, Training, ended, success, without_panic},
+    training::{LIMIT, SAVE, STEPS, Training, ended, success, without_panic, words},
 };
 use crate::{Answer, Case, Folder};
 
@@ -67,7 +67,7 @@ pub(super) fn rank(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         let answer = Job::launch(folder.path(), all)?.ends_within(LONGEST)?;
         refused(&answer, other)?;
         if let Some(run) = ["run", "elsewhere/run"].iter().find(|run| folder.at(run).exists()) {
-            return Err(Trouble::Harm(format!("`{run}` was made: {}", answer.last_words())));
+            return Err(Trouble::Harm(format!("`{run}` was made: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), Goal::Nothing))
     };
@@ -140,17 +140,17 @@ fn weights(attack: &Attack<'_>, folder: &Folder, config: &str, other: Option<Oth
 /// Checks that a job was refused, with words for what differs.
 fn refused(answer: &Answer, other: Other) -> Result<(), Trouble> {
     without_panic(answer, &[])?;
-    let words = match other {
+    let named = match other {
         Other::Value(key, _) => key,
         Other::Number | Other::Samples => "data",
         Other::Weight => "weights",
         Other::Program => "mpi",
     };
     let errors = answer.errors();
-    if answer.code() == Some(1) && errors.contains("error") && errors.contains(words) {
+    if answer.code() == Some(1) && errors.contains("error") && errors.contains(named) {
         return Ok(());
     }
-    Err(Trouble::harm(format!("it ends with {}, not by `{words}`: {}", ended(answer), answer.last_words())))
+    Err(Trouble::harm(format!("it ends with {}, not by `{named}`: {}", ended(answer), words(&answer))))
 }
 
 /// Starts a second job, or a lone process, in the run directory of a job that trains: it must be refused.
@@ -175,7 +175,7 @@ pub(super) fn second(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         ranks.for_each(|rank| _ = job.signal(rank, libc::SIGCONT));
         without_panic(&other, &[])?;
         if other.code() != Some(1) || !other.errors().contains("error") || !other.errors().contains("run") {
-            let words = format!("the second ends with {}: {}", ended(&other), other.last_words());
+            let words = format!("the second ends with {}: {}", ended(&other), words(&other));
             return Err(Trouble::Harm(words));
         }
         let answer = job.ends_within(LONGEST)?;

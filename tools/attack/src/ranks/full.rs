@@ -6,7 +6,7 @@ use super::{
     Attack, Goal, Trouble, Verdict, Verdicts,
     job::{Job, LONGEST},
     system::{Disk, Limit, address_space, limit},
-    training::{LIMIT, STEPS, Training, ended, success, without_panic},
+    training::{LIMIT, STEPS, Training, ended, success, without_panic, words},
 };
 use crate::{Answer, Case};
 
@@ -58,7 +58,7 @@ pub(super) fn file(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         }
         failed(&answer, "File too large")?;
         if rank > 0 {
-            return Err(Trouble::Harm(format!("it writes files: {}", answer.last_words())));
+            return Err(Trouble::Harm(format!("it writes files: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
@@ -94,7 +94,7 @@ pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         let is_named = errors.contains("memory allocation of") || errors.contains("error");
         without_panic(&answer, &[libc::SIGABRT])?;
         if !is_named {
-            return Err(Trouble::Harm(format!("nothing names memory: {}", answer.last_words())));
+            return Err(Trouble::Harm(format!("nothing names memory: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
@@ -120,6 +120,6 @@ fn failed(answer: &Answer, reason: &str) -> Result<(), Trouble> {
     if answer.code() == Some(1) && errors.contains("error") && names_file && errors.contains(reason) {
         return Ok(());
     }
-    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), answer.last_words());
+    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(&answer));
     Err(Trouble::Harm(words))
 }

@@ -9,7 +9,7 @@ use super::{
     Attack, Goal, Trouble, Verdict, Verdicts,
     job::LONGEST,
     lost::any_moment,
-    training::{LIMIT, STEPS, Training, ended, success, without_panic},
+    training::{LIMIT, STEPS, Training, ended, success, without_panic, words},
 };
 use crate::Case;
 
@@ -66,10 +66,10 @@ pub(super) fn hung(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         let named = format!("rank {rank} on `");
         let says = [&*named, "did not join", "device.timeout"];
         if let Some(silent) = says.into_iter().find(|text| !errors.contains(text)) {
-            return Err(Trouble::Harm(format!("it does not say `{silent}`: {}", answer.last_words())));
+            return Err(Trouble::Harm(format!("it does not say `{silent}`: {}", words(&answer))));
         }
         if answer.code() != Some(1) {
-            return Err(Trouble::Harm(format!("it ends with {}: {}", ended(&answer), answer.last_words())));
+            return Err(Trouble::Harm(format!("it ends with {}: {}", ended(&answer), words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };

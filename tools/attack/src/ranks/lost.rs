@@ -5,7 +5,7 @@ use std::{thread::sleep, time::Duration};
 use super::{
     Attack, Trouble, Verdict, Verdicts,
     job::Job,
-    training::{LIMIT, SAVE, STEPS, Training, ended, without_panic},
+    training::{LIMIT, SAVE, STEPS, Training, ended, without_panic, words},
 };
 use crate::Case;
 
@@ -41,7 +41,7 @@ pub(super) fn resuming(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     job.signal(0, libc::SIGTERM);
     let answer = job.ends_within(LIMIT).map_err(|trouble| trouble.of(&training.described()))?;
     if answer.code() != Some(143) {
-        let words = format!("SIGTERM ends it with {}: {}", ended(&answer), answer.last_words());
+        let words = format!("SIGTERM ends it with {}: {}", ended(&answer), words(&answer));
         return Err(Trouble::Harm(words).of(&training.described()));
     }
     let job = training.resume(training.ranks)?;
@@ -72,7 +72,7 @@ pub(super) fn any_moment(job: &mut Job, case: &mut Case) -> Result<String, Troub
         sleep(Duration::from_millis(wait as u64));
         return Ok(format!("{wait} ms after the start"));
     }
-    let (step, wait) = (1 + case.random.below(STEPS - 1), case.random.below(5000));
+    let (step, wait) = (1 + case.random.below(STEPS * 3 / 4), case.random.below(5000));
     job.wait_for_step(step)?;
     sleep(Duration::from_micros(wait as u64));
     Ok(format!("{wait} µs after step {step}"))
@@ -90,12 +90,12 @@ fn killed(training: &Training<'_>, job: Job, case: &mut Case, moment: &str) -> V
         }
         without_panic(&answer, &[libc::SIGKILL])?;
         if !was_sent {
-            let words = format!("it ended with {} by itself: {}", ended(&answer), answer.last_words());
+            let words = format!("it ended with {} by itself: {}", ended(&answer), words(&answer));
             return Err(Trouble::Harm(words));
         }
         let errors = answer.errors();
         if !(errors.contains(&format!("process rank {rank} with PID")) && errors.contains("signal 9")) {
-            let words = format!("nothing names the rank that was killed: {}", answer.last_words());
+            let words = format!("nothing names the rank that was killed: {}", words(&answer));
             return Err(Trouble::Harm(words));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))

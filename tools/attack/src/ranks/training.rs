@@ -42,8 +42,23 @@ impl<'a> Training<'a> {
 
     /// A random training with this `device.timeout` in seconds.
     pub(super) fn limited(attack: &'a Attack<'a>, case: &mut Case, timeout: u64) -> Result<Self, Trouble> {
-        let alone: Vec<_> = RECIPES.iter().filter(|recipe| !recipe.is_shared).collect();
-        let recipe = alone[case.random.below(alone.len())];
+        Self::one_of(attack, case, timeout, |recipe| !recipe.is_shared)
+    }
+
+    /// A random training that other numbers of ranks train to the same tensors, up to rounding: without few bits in a
+    /// number, and without an optimizer that divides small gradients by their size.
+    pub(super) fn steady(attack: &'a Attack<'a>, case: &mut Case) -> Result<Self, Trouble> {
+        Self::one_of(attack, case, 60, |recipe| ["lstm", "language", "resnet"].contains(&recipe.name))
+    }
+
+    fn one_of(
+        attack: &'a Attack<'a>,
+        case: &mut Case,
+        timeout: u64,
+        is_fit: impl Fn(&Recipe) -> bool,
+    ) -> Result<Self, Trouble> {
+        let fit: Vec<_> = RECIPES.iter().filter(|recipe| is_fit(recipe)).collect();
+        let recipe = fit[case.random.below(fit.len())];
         let ranks = 2 + case.random.below(3);
         let training = Self { attack, folder: attack.arena.folder()?, recipe, ranks, place: "" };
         training.folder.write("job.toml", training.config(timeout))?;
@@ -53,7 +68,13 @@ impl<'a> Training<'a> {
     fn config(&self, timeout: u64) -> String {
         let train = format!("steps = {STEPS}, seed = 5, eval_every = '25 steps'");
         let run = format!("save_every = '{SAVE} steps', log_every = 1, keep_last = 3");
-        self.recipe.config(&train, &run) + &format!("device.timeout = {timeout}\n")
+        let config = self.recipe.config(&train, &run) + &format!("device.timeout = {timeout}\n");
+        if !config.contains("resnet") {
+            return config;
+        }
+        // A ResNet cannot train on the single sample that a rank may have of an epoch's last batch. Other numbers of
+        // ranks train the same only with the statistics of all.
+        config.replace("workers = 0", "workers = 0, last_batch = 'drop'") + "device.sync_batch_norm = true\n"
     }
 
     /// Puts the run directory into a folder.
@@ -203,7 +224,7 @@ pub(super) fn success(answer: &Answer) -> Result<(), Trouble> {
     if answer.is_success() && !answer.errors().contains("error") {
         return Ok(());
     }
-    Err(Trouble::harm(format!("it ends with {}: {}", ended(answer), answer.last_words())))
+    Err(Trouble::harm(format!("it ends with {}: {}", ended(answer), words(&answer))))
 }
 
 /// Checks that no rank panicked, and that none was ended by another signal than those that the case sent.
@@ -212,14 +233,34 @@ pub(super) fn without_panic(answer: &Answer, sent: &[i32]) -> Result<(), Trouble
     let is_panic = |text: &&str| errors.contains(*text);
     if let Some(text) = ["panicked at", "this is a bug", "RUST_BACKTRACE"].iter().find(|text| is_panic(text))
     {
-        return Err(Trouble::harm(format!("it says `{text}`: {}", answer.last_words())));
+        return Err(Trouble::harm(format!("it says `{text}`: {}", words(&answer))));
     }
     let signals = errors.split("exited on signal ").skip(1);
     let signals = signals.filter_map(|rest| rest.split(' ').next()?.parse::<i32>().ok());
     match signals.into_iter().find(|signal| !sent.contains(signal)) {
-        Some(signal) => Err(Trouble::harm(format!("signal {signal} ended a rank: {}", answer.last_words()))),
+        Some(signal) => Err(Trouble::harm(format!("signal {signal} ended a rank: {}", words(&answer)))),
         None => Ok(()),
     }
+}
+
+/// What the ranks said, without what Open MPI prints about it, on one line.
+pub(super) fn words(answer: &Answer) -> String {
+    const MOST: usize = 500;
+    const NOTES: [&str; 8] = [
+        "-----",
+        "MPI_ABORT was invoked",
+        "with errorcode",
+        "NOTE: invoking",
+        "You may or may not",
+        "exactly when Open MPI",
+        "Primary job  terminated",
+        "a non-zero exit code",
+    ];
+    let errors = answer.errors();
+    let is_note = |line: &&str| line.trim().is_empty() || NOTES.iter().any(|note| line.starts_with(note));
+    let lines: Vec<_> = errors.lines().filter(|line| !is_note(line)).collect();
+    let text = oomph_core::printable(lines.join("\n"));
+    text.chars().take(MOST).collect()
 }
 
 /// How a job ended, in a word.
