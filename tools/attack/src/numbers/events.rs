@@ -28,7 +28,8 @@ fn event(record: &[u8]) -> Result<(), String> {
 /// A value with its tag: one number, or a histogram.
 fn value(entry: &[u8]) -> Result<(), String> {
     let fields_of_value = fields(entry)?;
-    let of = |number: u64| fields_of_value.iter().find(|(found, _)| *found == number).map(|(_, bytes)| *bytes);
+    let of =
+        |number: u64| fields_of_value.iter().find(|(found, _)| *found == number).map(|(_, bytes)| *bytes);
     let tag = String::from_utf8_lossy(of(1).unwrap_or_default()).into_owned();
     if let Some(bytes) = of(2).and_then(|bytes| bytes.first_chunk()) {
         let value = f32::from_le_bytes(*bytes);

@@ -32,7 +32,12 @@ pub(super) fn bytes_of(value: &str) -> Result<[u8; 4], Error> {
 }
 
 /// Puts a value of 32 bits into the `element`th element of a tensor, or into all; elements beyond the last begin again.
-pub(super) fn put(file: &mut [u8], tensor: &Tensor, element: Option<usize>, value: &str) -> Result<(), Error> {
+pub(super) fn put(
+    file: &mut [u8],
+    tensor: &Tensor,
+    element: Option<usize>,
+    value: &str,
+) -> Result<(), Error> {
     let value = bytes_of(value)?;
     let (elements, _) = file[tensor.bytes.clone()].as_chunks_mut::<4>();
     let count = elements.len().max(1);

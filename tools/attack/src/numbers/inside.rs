@@ -1,11 +1,6 @@
 //! Cases with the program `poisoned`: a value is put into a training from within.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-    sync::OnceLock,
-};
+use std::{collections::BTreeMap, fs, path::Path, sync::OnceLock};
 
 use oomph_core::Generator;
 
@@ -78,7 +73,13 @@ fn tried(
         }
         Ok(left.end)
     });
-    let what = format!("case {}, seed {}: `{}` with POISON='{}'", case.number, arena.seed, recipe.name, poison.variable());
+    let what = format!(
+        "case {}, seed {}: `{}` with POISON='{}'",
+        case.number,
+        arena.seed,
+        recipe.name,
+        poison.variable()
+    );
     Ok(Some(Seen::of(poison.place, judged, &what)))
 }
 
@@ -115,9 +116,16 @@ fn reference<'a>(
     let left = verdict::judge(&answer, folder.path(), None)
         .map_err(|problem| format!("`{}` does not train without a poison: {problem}", recipe.name))?;
     if left.checkpoints.len() as u64 != STEPS {
-        return Err(format!("`{}` saved {} of {STEPS} steps: {}", recipe.name, left.checkpoints.len(), answer.errors()).into());
+        return Err(format!(
+            "`{}` saved {} of {STEPS} steps: {}",
+            recipe.name,
+            left.checkpoints.len(),
+            answer.errors()
+        )
+        .into());
     }
-    let trained = left.checkpoints.iter().map(|checkpoint| (checkpoint.step(), digests(checkpoint))).collect();
+    let trained =
+        left.checkpoints.iter().map(|checkpoint| (checkpoint.step(), digests(checkpoint))).collect();
     // Another thread may have been faster, with the same bytes.
     Ok(cell.get_or_init(|| trained))
 }
@@ -146,6 +154,13 @@ fn judge(
         if step < first || poison.named_step().is_some_and(|right| right != step) {
             return Err(format!("the error names step {step}: {}", answer.last_words()));
         }
+        let right = poison.named();
+        if left.named_step.is_some()
+            && error_is_of_parameter(answer)
+            && right.is_some_and(|it| left.named != it)
+        {
+            return Err(format!("the error names `{}`: {}", left.named, answer.last_words()));
+        }
         if poison.place == "held-out" {
             return Err(format!("a held-out sample ends the training: {}", answer.last_words()));
         }
@@ -158,16 +173,28 @@ fn judge(
     Ok(left)
 }
 
+/// Whether the error is about a parameter and not about a loss.
+fn error_is_of_parameter(answer: &Answer) -> bool {
+    answer.errors().contains(" made ")
+}
+
 /// Compares a checkpoint with that of the same step of the training without a poison.
 fn same(checkpoint: &Checkpoint, reference: &Trained, when: &str) -> Result<(), String> {
-    let expected = reference.get(&checkpoint.step()).ok_or_else(|| format!("step {} is too far", checkpoint.step()))?;
+    let expected =
+        reference.get(&checkpoint.step()).ok_or_else(|| format!("step {} is too far", checkpoint.step()))?;
     let found = digests(checkpoint);
     let differs = expected.keys().chain(found.keys()).find(|file| expected.get(*file) != found.get(*file));
     differs.map_or(Ok(()), |file| Err(format!("{when}, `{file}` of step {} differs", checkpoint.step())))
 }
 
 /// Resumes from the last checkpoint before the poison, without it: the end must be that of the training without a poison.
-fn resumed(arena: &Arena, folder: &Folder, left: &Left, poison: &Poison, reference: &Trained) -> Result<(), String> {
+fn resumed(
+    arena: &Arena,
+    folder: &Folder,
+    left: &Left,
+    poison: &Poison,
+    reference: &Trained,
+) -> Result<(), String> {
     let is_clean = |checkpoint: &&Checkpoint| checkpoint.step() <= poison.clean_until();
     let from = left.checkpoints.iter().rev().find(is_clean);
     if from.is_none() && !left.checkpoints.is_empty() {

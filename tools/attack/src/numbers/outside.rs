@@ -1,6 +1,10 @@
 //! Cases with oomph as it is: files and settings that hold numbers that are not finite, or make them.
 
-use std::{fs, path::Path, sync::OnceLock};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use oomph_core::Generator;
 use serde_json::{Value, json};
@@ -17,7 +21,8 @@ use crate::{
 };
 
 /// The places, in the order of the table.
-pub(super) const PLACES: [&str; 5] = ["weights file", "series", "settings", "resumed tensor", "resumed scale"];
+pub(super) const PLACES: [&str; 5] =
+    ["weights file", "series", "settings", "resumed tensor", "resumed scale"];
 
 /// Trainings of the recipes that cases start from.
 #[derive(Debug, Default)]
@@ -45,13 +50,30 @@ pub(super) fn run(arena: &Arena, bases: &Bases, place: &'static str, case: Case)
 type Tried = (String, Result<End, String>);
 
 /// Trains with `words` in the folder, and judges what is left.
-fn train(arena: &Arena, folder: &Folder, words: &[&str], spared: Option<&Path>) -> Result<Result<End, String>, Error> {
+fn train(arena: &Arena, folder: &Folder, words: &[&str]) -> Result<Result<End, String>, Error> {
     let words = ["train", "--config", CONFIG].into_iter().chain(words.iter().copied());
     let answer = arena.oomph(folder.path()).arguments(words).run()?;
+    Ok(verdict::judge(&answer, folder.path(), None).map(|left| left.end))
+}
+
+/// Resumes a forged checkpoint, by its path or as the newest of its run. If it `is_broken`, it holds numbers that are not
+/// finite, and no error may call it good.
+fn resume(
+    arena: &Arena,
+    folder: &Folder,
+    forged: &Path,
+    is_broken: bool,
+    random: &mut Generator,
+) -> Result<Result<End, String>, Error> {
+    let path = forged.to_string_lossy();
+    let mut words = vec!["train", "--config", CONFIG, "--set", STEPS, "--resume"];
+    words.extend(random.chance(0.5).then_some(&*path));
+    let answer = arena.oomph(folder.path()).arguments(words).run()?;
+    // What was forged stays as it is.
+    let spared = is_broken.then_some(forged);
     Ok(verdict::judge(&answer, folder.path(), spared).and_then(|left| {
         let newest = left.checkpoints.last().map(|checkpoint| &*checkpoint.path);
-        let blames_none = left.named_step.is_none();
-        if left.end == End::Named && spared.is_some() && newest == spared && !blames_none {
+        if left.end == End::Named && left.named_step.is_some() && is_broken && newest == Some(forged) {
             return Err(format!("the error calls the forged checkpoint good: {}", answer.last_words()));
         }
         Ok(left.end)
@@ -105,7 +127,7 @@ fn weights(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator
     folder.write("weights.safetensors", forge::converted(&file, dtype, &tensor.name, bytes)?)?;
     folder.write(CONFIG, config(&RECIPES[at]))?;
     let what = format!("`{}` from weights in {dtype} whose `{}` has {value}", RECIPES[at].name, tensor.name);
-    let end = train(arena, folder, &["--set", "model.weights=weights.safetensors", "--set", STEPS], None)?;
+    let end = train(arena, folder, &["--set", "model.weights=weights.safetensors", "--set", STEPS])?;
     let end = end.and_then(|end| match end {
         End::Named => Ok(end),
         _ => Err("such weights are trained".to_owned()),
@@ -116,7 +138,19 @@ fn weights(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator
 /// A time series with a value in one field.
 fn series(arena: &Arena, _: &Bases, folder: &Folder, random: &mut Generator) -> Result<Tried, Error> {
     const VALUES: [&str; 14] = [
-        "nan", "NaN", "inf", "-inf", "Infinity", "1e39", "-1e400", "3e38", "-3e38", "1e38", "1e20", "1e-45", "1e-400",
+        "nan",
+        "NaN",
+        "inf",
+        "-inf",
+        "Infinity",
+        "1e39",
+        "-1e400",
+        "3e38",
+        "-3e38",
+        "1e38",
+        "1e20",
+        "1e-45",
+        "1e-400",
         "340282356779733661637539395458142568448",
     ];
     const ROWS: usize = 60;
@@ -141,9 +175,10 @@ fn series(arena: &Arena, _: &Bases, folder: &Folder, random: &mut Generator) -> 
              batch = 8, steps = 8 }}\nrun = {{ directory = 'run', save_every = '1 step', log_every = 3 }}\n"
         ),
     )?;
-    let what =
-        format!("a series with {value} in row {row}, column {column} (`{normalize}`, `{skip}`, `{optimizer}`)");
-    Ok((what, train(arena, folder, &[], None)?))
+    let what = format!(
+        "a series with {value} in row {row}, column {column} (`{normalize}`, `{skip}`, `{optimizer}`)"
+    );
+    Ok((what, train(arena, folder, &[])?))
 }
 
 /// Settings that let a training diverge.
@@ -172,29 +207,30 @@ fn settings(arena: &Arena, _: &Bases, folder: &Folder, random: &mut Generator) -
         _ => setting,
     };
     let what = format!("`{}` with {optimizer} {setting}", recipe.name);
-    Ok((what, train(arena, folder, &["--set", &optimizer, "--set", setting, "--set", STEPS], None)?))
+    Ok((what, train(arena, folder, &["--set", &optimizer, "--set", setting, "--set", STEPS])?))
 }
 
-/// A copy of a base whose newest checkpoint can be forged, and that checkpoint.
-fn copied(arena: &Arena, bases: &Bases, at: usize, folder: &Folder) -> Result<run_files::Checkpoint, Error> {
+/// A copy of a base, and the path of its newest checkpoint, which can be forged.
+fn copied(arena: &Arena, bases: &Bases, at: usize, folder: &Folder) -> Result<PathBuf, Error> {
     forge::copy(base(arena, bases, at)?.path(), folder.path())?;
-    Ok(run_files::linked(&folder.at("run"), "latest")?)
+    let newest = run_files::linked(&folder.at("run"), "latest")?;
+    Ok(folder.at(format!("run/checkpoints/step-{:08}", newest.step())))
 }
 
 /// A resumed checkpoint with a value in one of its tensors.
 fn tensor(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator) -> Result<Tried, Error> {
     const VALUES: [&str; 6] = ["nan", "inf", "-inf", "3e38", "-3e38", "1e20"];
+    const FILES: [&str; 3] = ["model.safetensors", "optimizer.safetensors", "carried.safetensors"];
     let at = random.below(RECIPES.len());
-    let checkpoint = copied(arena, bases, at, folder)?;
-    let path = fs::canonicalize(&checkpoint.path)?;
-    let files: Vec<_> = checkpoint.trained().into_iter().map(|(file, _)| file.clone()).collect();
-    let name = one_of(&files, random);
-    let mut file = fs::read(path.join(name))?;
-    let tensors = finite::listed(&file)?;
-    if tensors.is_empty() {
-        // Plain SGD has no state.
-        return settings(arena, bases, &arena.folder()?, random);
+    let path = copied(arena, bases, at, folder)?;
+    // Plain SGD has no state, and few models carry one.
+    let mut name = *one_of(&FILES, random);
+    let mut file = fs::read(path.join(name)).unwrap_or_default();
+    if finite::listed(&file).unwrap_or_default().is_empty() {
+        name = FILES[0];
+        file = fs::read(path.join(name))?;
     }
+    let tensors = finite::listed(&file)?;
     let tensor = one_of(&tensors, random);
     let value = *one_of(&VALUES, random);
     let element = (!random.chance(0.3)).then(|| random.below(1 << 20));
@@ -202,10 +238,12 @@ fn tensor(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator)
     fs::write(path.join(name), file)?;
     forge::seal(&path, |_| {})?;
     let extent = if element.is_some() { "one element" } else { "all elements" };
-    let what =
-        format!("`{}` resumed from a {name} whose `{}` has {value} in {extent}", RECIPES[at].name, tensor.name);
-    let spared = folder.at("run/checkpoints").join(path.file_name().unwrap_or_default());
-    Ok((what, train(arena, folder, &["--set", STEPS, "--resume"], Some(&spared))?))
+    let what = format!(
+        "`{}` resumed from a {name} whose `{}` has {value} in {extent}",
+        RECIPES[at].name, tensor.name
+    );
+    let is_broken = ["nan", "inf", "-inf"].contains(&value);
+    Ok((what, resume(arena, folder, &path, is_broken, random)?))
 }
 
 /// A resumed checkpoint of fp16 with another loss scale.
@@ -229,13 +267,13 @@ fn scale(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator) 
         json!("NaN"),
     ];
     let at = RECIPES.iter().position(|recipe| recipe.name == "fp16").ok_or("no recipe is called `fp16`")?;
-    let path = copied(arena, bases, at, folder)?.path;
+    let path = copied(arena, bases, at, folder)?;
     let (scale, good) = (one_of(&scales, random), random.below(2000));
     forge::seal(&path, |state| {
         state["loss_scale"]["scale"] = scale.clone();
         state["loss_scale"]["good_steps"] = json!(good);
     })?;
-    let spared = folder.at("run/checkpoints").join(fs::canonicalize(&path)?.file_name().unwrap_or_default());
     let what = format!("fp16 resumed with a loss scale of {scale} and {good} good steps");
-    Ok((what, train(arena, folder, &["--set", STEPS, "--resume"], Some(&spared))?))
+    // The tensors are finite. A scale that is none stays in a checkpoint that cannot be read.
+    Ok((what, resume(arena, folder, &path, true, random)?))
 }

@@ -108,4 +108,13 @@ impl Poison {
         let is_bad = ["nan", "inf", "-inf"].contains(&self.value);
         (self.place == "loss" && is_bad).then_some(self.step + 1)
     }
+
+    /// The parameter that an error must name, where nothing else can be broken.
+    pub(super) fn named(&self) -> Option<&'static str> {
+        match self.place {
+            "mean" => Some("norm.norm.running_mean"),
+            "variance" => Some("norm.norm.running_var"),
+            _ => None,
+        }
+    }
 }

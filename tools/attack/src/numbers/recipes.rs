@@ -53,11 +53,17 @@ pub(super) const POISON_RECIPES: [PoisonRecipe; 26] = [
     recipe("clip-value", "optimizer = { name = 'sgd', lr = 0.01, momentum = 0.9, clip_value = 1.0 }\n"),
     recipe("clip-norm", "optimizer = { name = 'adam', clip_norm = 1.0 }\n"),
     recipe("one-cycle", "optimizer = { name = 'adam' }\nschedule = { name = 'one-cycle' }\n"),
-    PoisonRecipe { skips: true, ..recipe("fp16", "memory = { precision = 'fp16' }\noptimizer = { name = 'adam' }\n") },
+    PoisonRecipe {
+        skips: true,
+        ..recipe("fp16", "memory = { precision = 'fp16' }\noptimizer = { name = 'adam' }\n")
+    },
     PoisonRecipe {
         skips: true,
         has_classes: true,
-        ..recipe("fp16-classes", "memory = { precision = 'fp16', micro_batch = 4 }\noptimizer = { lr = 0.01 }\n")
+        ..recipe(
+            "fp16-classes",
+            "memory = { precision = 'fp16', micro_batch = 4 }\noptimizer = { lr = 0.01 }\n",
+        )
     },
     recipe("bf16", "memory = { precision = 'bf16' }\noptimizer = { name = 'adamw' }\n"),
     recipe("recompute", "memory = { recompute = 'stages', micro_batch = 2 }\noptimizer = { lr = 0.01 }\n"),

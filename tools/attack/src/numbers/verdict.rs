@@ -41,7 +41,11 @@ pub(super) fn judge(answer: &Answer, folder: &Path, spared: Option<&Path>) -> Re
         return Err(harm);
     }
     if let Some(problem) = finite::first_in_run(&run, spared) {
-        return Err(format!("not finite on disk: {problem} (exit code {:?}: {})", answer.code(), answer.last_words()));
+        return Err(format!(
+            "not finite on disk: {problem} (exit code {:?}: {})",
+            answer.code(),
+            answer.last_words()
+        ));
     }
     let (checkpoints, damaged) = run_files::checkpoints(&run).map_err(|error| error.to_string())?;
     if let Some(problem) = damaged.first() {
@@ -76,7 +80,15 @@ fn refused(answer: &Answer, folder: &Path, checkpoints: Vec<Checkpoint>) -> Resu
         .iter()
         .find_map(|before| error.split_once(before)?.1.split(' ').next()?.parse().ok());
     let named = error.split('`').nth(1).unwrap_or_default().to_owned();
-    let says_what = ["infinite", "not a number", "not finite", "NaN", "inf", "finite number"];
+    let says_what = [
+        "infinite or not a number",
+        " is NaN",
+        " is inf",
+        " is -inf",
+        "finite number",
+        "`loss_scale",
+        "invalid type",
+    ];
     if !says_what.iter().any(|words| error.contains(words)) {
         return Err(format!("the error does not say what is not finite: {}", answer.last_words()));
     }
@@ -90,18 +102,22 @@ fn refused(answer: &Answer, folder: &Path, checkpoints: Vec<Checkpoint>) -> Resu
 
 /// The checkpoint that an error of a step names must be the newest, and whole.
 fn kept(error: &str, folder: &Path, checkpoints: &[Checkpoint]) -> Result<(), String> {
-    let named = error.split_once("the last good checkpoint is `").and_then(|(_, rest)| rest.split('`').next());
+    let named =
+        error.split_once("the last good checkpoint is `").and_then(|(_, rest)| rest.split('`').next());
     match (named, checkpoints.last()) {
         (Some(named), newest) => {
             let path: PathBuf = folder.join(named);
-            let whole = Checkpoint::read(&path).map_err(|problem| format!("the last good checkpoint: {problem}"))?;
+            let whole =
+                Checkpoint::read(&path).map_err(|problem| format!("the last good checkpoint: {problem}"))?;
             match newest {
                 Some(newest) if newest.step() == whole.step() => Ok(()),
                 _ => Err(format!("`{named}` is not the newest checkpoint")),
             }
         }
         (None, None) if error.contains("no checkpoint was saved before it") => Ok(()),
-        (None, _) => Err(format!("the error names no checkpoint, and {} are there: {error}", checkpoints.len())),
+        (None, _) => {
+            Err(format!("the error names no checkpoint, and {} are there: {error}", checkpoints.len()))
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use oomph::{
-    ConfigError, DataError, Generator, InputSpec, Key, OpenContext, OpenSource, Sample, SampleError, SampleSpec,
-    Section, Source, Split, Target, TargetSpec, Values,
+    ConfigError, DataError, Generator, InputSpec, Key, OpenContext, OpenSource, Sample, SampleError,
+    SampleSpec, Section, Source, Split, Target, TargetSpec, Values,
 };
 
 use crate::poison::Poison;

@@ -113,7 +113,9 @@ fn carried(output: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> 
         None => output,
     };
     let mut state = autodiff::inner(output.clone()).mul_scalar(0.5);
-    if pass.mode() == Mode::Train && let Some(poison) = Poison::of_pass("carried", "", pass) {
+    if pass.mode() == Mode::Train
+        && let Some(poison) = Poison::of_pass("carried", "", pass)
+    {
         let value = poison.tensor(state.dims(), &state.device());
         state = state + value;
     }

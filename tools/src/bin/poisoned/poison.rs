@@ -51,7 +51,8 @@ impl Poison {
 
     /// The poison of `place`, if it is for this stage and this pass.
     pub(crate) fn of_pass(place: &str, stage: &str, pass: &Pass) -> Option<&'static Self> {
-        Self::at(place).filter(|poison| (stage.is_empty() || poison.stage == stage) && poison.is_of(pass.key()))
+        Self::at(place)
+            .filter(|poison| (stage.is_empty() || poison.stage == stage) && poison.is_of(pass.key()))
     }
 
     /// The poison of `place`, if it is for this sample.
@@ -95,9 +96,10 @@ impl Poison {
         let of_device = |device| match device {
             0 => [run.with(self.step); 2],
             // A rank of its own, or a replica of one process.
-            _ => {
-                [run.with_name("rank").with(device).with(self.step), run.with(self.step).with_name("rank").with(device)]
-            }
+            _ => [
+                run.with_name("rank").with(device).with(self.step),
+                run.with(self.step).with_name("rank").with(device),
+            ],
         };
         devices.flat_map(of_device).any(|device| (0..micro_batches).any(|index| device.with(index) == key))
     }
