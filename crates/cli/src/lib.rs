@@ -24,6 +24,8 @@ mod error;
 mod exit;
 mod failure;
 mod output;
+#[doc(hidden)]
+pub mod parsers;
 mod probe;
 mod ranks;
 mod refusal;

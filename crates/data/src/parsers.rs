@@ -7,6 +7,7 @@ use oomph_core::Bytes;
 use crate::{
     Flaw, OnCorrupt,
     cifar10::{self, CLASSES},
+    folder::{decode_statistics, pixels},
     idx::{Content, Idx},
     input::Input,
     memory_images::{ImagePart, LabelRule},
@@ -58,6 +59,16 @@ pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
 /// A text, plain or gzip.
 pub fn text(bytes: &[u8]) -> Result<(), Flaw> {
     corpus::decode(input(bytes)?).map(drop)
+}
+
+/// A JPEG or PNG; whether it has pixels.
+pub fn image(bytes: &[u8]) -> bool {
+    pixels(bytes).is_ok()
+}
+
+/// A file of the cache with the statistics of images of three channels.
+pub fn statistics(bytes: &[u8]) -> bool {
+    decode_statistics(bytes, "fingerprint", 3).is_some()
 }
 
 /// A file with a vocabulary.

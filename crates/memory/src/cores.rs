@@ -4,9 +4,12 @@ use std::{fmt, str::FromStr, thread::available_parallelism};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores(Vec<usize>);
 
+/// The most cores of a list: no kernel has more. A range is written in a few digits, and takes memory for each core.
+const MOST: usize = 8192;
+
 /// The error of [`Cores::from_str`]: the text is no list of cores.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a list of cores such as `0-3,8`")]
+#[error("`{text}` is not a list of at most {MOST} cores such as `0-3,8`")]
 pub struct ParseCoresError {
     text: String,
 }
@@ -55,7 +58,12 @@ impl FromStr for Cores {
         let mut cores = Vec::new();
         for range in text.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            cores.extend(number(first)?..=number(last)?);
+            let range = number(first)?..=number(last)?;
+            let more = range.end().saturating_sub(*range.start());
+            if more >= MOST - cores.len() {
+                return Err(refused());
+            }
+            cores.extend(range);
         }
         Ok(Self(cores))
     }
@@ -81,6 +89,14 @@ mod tests {
         assert_eq!(cores("0-3,8,10-11").to_string(), "0,1,2,3,8,10,11");
         assert_eq!(cores(&cores("0-3,8").to_string()), cores("0-3,8"));
         for text in ["", "a", "1-", "-1", "1,,2"] {
+            assert!(text.parse::<Cores>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_beyond_all_machines_is_refused_before_it_takes_memory() {
+        assert_eq!(cores("0-8191").count(), MOST);
+        for text in ["0-8192", "0-8191,8192", "0-18446744073709551615", "5,1-9000000000"] {
             assert!(text.parse::<Cores>().is_err(), "{text}");
         }
     }

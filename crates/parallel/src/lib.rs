@@ -27,6 +27,8 @@ mod buckets;
 mod cut;
 mod diagram;
 pub mod group;
+#[doc(hidden)]
+pub mod parsers;
 mod pipeline_order;
 mod pipeline_trace;
 mod shares;

@@ -1,4 +1,4 @@
-//! The parsers of checkpoint files, over bytes in memory. For `cargo xtask fuzz-parsers`, not part of the interface.
+//! The parsers of the files of runs, over bytes in memory. For `cargo xtask fuzz-parsers`, not part of the interface.
 //!
 //! Their errors are bytes that they refuse.
 
@@ -10,7 +10,11 @@ use oomph_engine::{
     tensor_file,
 };
 
-use crate::state::{FORMAT_VERSION, Manifest, StateError, TrainProgress, sha256};
+use crate::{
+    RunError, RunStatus,
+    run::{read_log, started_in},
+    state::{FORMAT_VERSION, Manifest, StateError, TrainProgress, place, sha256},
+};
 
 /// The file name in error messages.
 const NAME: &str = "memory";
@@ -23,6 +27,21 @@ pub fn state(bytes: &[u8]) -> Result<(), StateError> {
 /// The tensors of a checkpoint.
 pub fn tensors(bytes: &[u8]) -> Result<(), RecordError> {
     tensor_file::decode(bytes).map(drop)
+}
+
+/// `metrics.jsonl`.
+pub fn log(bytes: &[u8]) -> Result<RunStatus, RunError> {
+    read_log(bytes)
+}
+
+/// `environment.json`: the time that a run lists.
+pub fn environment(bytes: &[u8]) -> Option<u64> {
+    started_in(bytes)
+}
+
+/// The name of a checkpoint's directory: its step and number.
+pub fn checkpoint_name(name: &str) -> Option<(usize, usize)> {
+    place(name)
 }
 
 /// `state.json` around a state, with the checksum that it has.
@@ -81,6 +100,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
             prop_assert!(state(&bytes).is_err() && state(&sealed(&bytes)).is_err());
             let _ = tensors(&bytes);
+            let _ = (log(&bytes), environment(&bytes));
         }
 
         #[test]

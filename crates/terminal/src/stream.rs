@@ -86,9 +86,12 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 /// The length of the style at the start of a text, as `console` and `clap` write them: `ESC [ 31 m`.
 fn style_length(text: &str) -> Option<usize> {
     const BEGIN: &str = "\u{1b}[";
-    let (number, _) = text.strip_prefix(BEGIN)?.split_once('m')?;
+    let rest = text.strip_prefix(BEGIN)?;
+    // The number has two digits at most, so that a text of many beginnings is not searched to its end for each.
+    let end = rest.bytes().take(3).position(|byte| byte == b'm')?;
+    let number = &rest[..end];
     // Normal, bold, dim, italic, underlined, and the colours of letters: none of them hides a text.
-    let is_number = number.len() <= 2 && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     let is_harmless = matches!(number.parse::<u8>(), Ok(0..=4 | 30..=37 | 39 | 90..=97));
     (is_number && is_harmless).then(|| BEGIN.len() + number.len() + 1)
 }
@@ -110,6 +113,15 @@ mod tests {
         ] {
             assert_eq!(shown(text), expected);
         }
+    }
+
+    #[test]
+    fn a_text_of_many_beginnings_is_shown_at_once() {
+        let text = "\u{1b}[".repeat(1 << 18);
+        let start = std::time::Instant::now();
+        assert_eq!(shown(&text).len(), text.len() / 2 * "\\u{1b}[".len());
+        // It took half a minute when each was searched to the end.
+        assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     }
 
     #[test]

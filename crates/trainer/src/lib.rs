@@ -45,6 +45,8 @@ mod lr_schedule;
 pub mod measure;
 mod memory_log;
 mod open;
+#[doc(hidden)]
+pub mod parsers;
 pub mod predict;
 pub mod profile;
 mod progress;

@@ -13,7 +13,7 @@ use super::profiled::Profiled;
 
 /// The request to a child.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// The name of the configuration, for messages.
     pub(super) name: String,
     /// The resolved configuration as TOML.
@@ -49,7 +49,7 @@ pub(crate) enum Work {
 /// A message of a child. Errors have the format of every command with `--json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Message {
+pub(crate) enum Message {
     Planned(Planned),
     Step {
         step: usize,

@@ -9,7 +9,7 @@
 
 mod child;
 pub(crate) mod failure;
-mod message;
+pub(crate) mod message;
 mod profiled;
 
 use std::{

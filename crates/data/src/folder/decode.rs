@@ -112,6 +112,12 @@ impl Decoder {
     }
 }
 
+/// The pixels of an image file in memory, in a size of 8 by 8. For fuzz tests.
+pub(crate) fn pixels(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let decoder = Decoder { max_file_bytes: MAX_FILE_BYTES, resize: Resize::Bilinear };
+    guarded(|| decoder.pixels(bytes, ImageShape { channels: 3, height: 8, width: 8 }))
+}
+
 /// Runs the decoder. A panic of the decoder becomes an error, so that no file can end a run.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError> + UnwindSafe) -> Result<T, DecodeError> {
     panic::catch_unwind(decode).unwrap_or(Err(DecodeError::Panicked))

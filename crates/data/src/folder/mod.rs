@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
-pub(crate) use self::decode::{Decoder, MAX_FILE_BYTES, Resize};
+pub(crate) use self::{
+    decode::{Decoder, MAX_FILE_BYTES, Resize, pixels},
+    statistics_cache::decode as decode_statistics,
+};
 pub use self::{files::image_files, settings::folder};
 use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
 use crate::{

@@ -74,7 +74,12 @@ fn nanoseconds_since_1970(time: SystemTime) -> i128 {
 }
 
 fn recall(path: &Path, fingerprint: &str, channels: usize) -> Option<Statistics> {
-    let kept: CachedStatistics = serde_json::from_slice(&read_file(path).ok()?).ok()?;
+    decode(&read_file(path).ok()?, fingerprint, channels)
+}
+
+/// The statistics in the bytes of a file of the cache, if they are of these images.
+pub(crate) fn decode(bytes: &[u8], fingerprint: &str, channels: usize) -> Option<Statistics> {
+    let kept: CachedStatistics = serde_json::from_slice(bytes).ok()?;
     let statistics = &kept.statistics;
     let is_valid =
         kept.fingerprint == fingerprint && statistics.mean.len() == channels && statistics.is_of(channels);

@@ -40,6 +40,7 @@ mod mpi;
 mod pending;
 mod sum;
 mod threads;
+pub(crate) mod wire;
 
 pub use agree::{Refusal, agree};
 pub use collectives::{Alone, Group};

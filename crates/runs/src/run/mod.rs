@@ -8,6 +8,7 @@ mod summary;
 pub use directory::RunDirectory;
 pub use error::RunError;
 pub use summary::{RunEvaluation, RunStatus, RunSummary};
+pub(crate) use summary::{read_log, started_in};
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -158,9 +159,20 @@ impl RunSummary {
 
 /// When the last process of the run in a directory started, by its `environment.json`.
 fn started(path: &Path) -> Option<u64> {
-    let file = path.join("environment.json");
-    let text = read_file(&file).ok()?;
-    serde_json::from_slice::<serde_json::Value>(&text).ok()?["started_unix_seconds"].as_u64()
+    started_in(&read_file(&path.join("environment.json")).ok()?)
+}
+
+/// The same from the bytes of `environment.json`.
+pub(crate) fn started_in(environment: &[u8]) -> Option<u64> {
+    serde_json::from_slice::<serde_json::Value>(environment).ok()?["started_unix_seconds"].as_u64()
+}
+
+/// Reads the bytes of a log, for fuzz tests.
+pub(crate) fn read_log(log: &[u8]) -> Result<RunStatus, RunError> {
+    let mut read = LogReader::default();
+    read.lines(log, Path::new("memory"))?;
+    let _ = (read.best(), read.evaluations.last());
+    Ok(read.status(false))
 }
 
 fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
@@ -188,8 +200,13 @@ struct LogReader {
 
 impl LogReader {
     fn file(&mut self, path: &Path) -> Result<(), RunError> {
+        let file = open_file(path).map_err(StateError::io("read", path))?;
+        self.lines(file, path)
+    }
+
+    fn lines(&mut self, log: impl Read, path: &Path) -> Result<(), RunError> {
         let refused = || StateError::io("read", path);
-        let mut lines = LogLines::new(open_file(path).map_err(refused())?);
+        let mut lines = LogLines::new(log);
         let mut number = 0;
         while let Some(Line { bytes, state, .. }) = lines.next().map_err(refused())? {
             number += 1;

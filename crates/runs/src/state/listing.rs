@@ -164,7 +164,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// The step and the number in a checkpoint's name.
-fn place(name: &str) -> Option<(usize, usize)> {
+pub(crate) fn place(name: &str) -> Option<(usize, usize)> {
     let rest = name.strip_prefix(PREFIX)?;
     match rest.split_once('.') {
         Some((step, number)) => Some((step.parse().ok()?, number.parse().ok()?)),

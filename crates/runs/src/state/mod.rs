@@ -21,4 +21,5 @@ pub use error::StateError;
 pub use manifest::{EarlyStopping, StepSums, TrainProgress};
 pub use store::{CheckpointStore, FoundCheckpoint, SavedCheckpoint, Which};
 
+pub(crate) use listing::place;
 pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

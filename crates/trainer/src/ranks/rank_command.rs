@@ -39,7 +39,7 @@ impl RankCommand {
     }
 
     /// `None` for the commands of another version of oomph.
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 }

@@ -19,12 +19,12 @@ use mpi::{
 use super::{
     backoff::Backoff,
     shares::{cut, share},
-    wire::{Farewell, Header, Hosts, header, operation},
 };
 use crate::group::{
     Exchange, GroupError, Operation,
     pending::{Answer, Summed},
     sum::sum,
+    wire::{Farewell, Header, Hosts, header, operation},
 };
 
 /// A request of a rank to its thread.

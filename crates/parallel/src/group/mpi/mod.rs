@@ -1,7 +1,6 @@
 mod backoff;
 mod engine;
 mod shares;
-mod wire;
 
 use std::{
     sync::{
@@ -12,11 +11,8 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    engine::{Closed, Command, Facts},
-    wire::Hosts,
-};
-use super::{Exchange, Group, GroupError, Pending};
+use self::engine::{Closed, Command, Facts};
+use super::{Exchange, Group, GroupError, Pending, wire::Hosts};
 
 /// The time that an aborting rank gives its thread to notify the others.
 const TELL: Duration = Duration::from_secs(2);

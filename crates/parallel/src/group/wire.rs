@@ -1,13 +1,13 @@
-//! Messages between ranks beside values.
+//! Messages between ranks that are processes, beside values.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::group::{Exchange, GroupError, Member, Operation};
+use super::{Exchange, GroupError, Member, Operation};
 
 /// The first message of a rank in a collective: the operation and the number of bytes that this rank contributes.
-pub(super) type Header = [u64; 3];
+pub(crate) type Header = [u64; 3];
 
-pub(super) fn header(operation: Operation, bytes: usize) -> Header {
+pub(crate) fn header(operation: Operation, bytes: usize) -> Header {
     let (code, detail) = match operation {
         Operation::AllReduce { length } => (0, length),
         Operation::Exchange(Exchange::AllReduce { length }) => (1, length),
@@ -19,7 +19,7 @@ pub(super) fn header(operation: Operation, bytes: usize) -> Header {
 }
 
 /// Ranks run the same program, so only the codes of [`header`] occur.
-pub(super) fn operation([code, detail, _]: Header) -> Operation {
+pub(crate) fn operation([code, detail, _]: Header) -> Operation {
     let detail = detail as usize;
     match code {
         0 => Operation::AllReduce { length: detail },
@@ -32,17 +32,17 @@ pub(super) fn operation([code, detail, _]: Header) -> Operation {
 
 /// The ranks of the job and where they run.
 #[derive(Debug, Clone)]
-pub(super) struct Hosts(pub(super) Vec<Arc<str>>);
+pub(crate) struct Hosts(pub(crate) Vec<Arc<str>>);
 
 impl Hosts {
-    pub(super) fn member(&self, rank: usize) -> Member {
+    pub(crate) fn member(&self, rank: usize) -> Member {
         Member { rank, host: self.0.get(rank).cloned() }
     }
 }
 
 /// The last message of a rank that joins no more collectives.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Farewell {
+pub(crate) enum Farewell {
     /// It has ended, after this number of collectives.
     Done(u64),
     /// It aborts for its own reason.
@@ -53,7 +53,7 @@ pub(super) enum Farewell {
 
 impl Farewell {
     /// The farewell of a rank after `error`. `None` where the others know the error already.
-    pub(super) fn after(error: &GroupError, own_rank: usize) -> Option<Self> {
+    pub(crate) fn after(error: &GroupError, own_rank: usize) -> Option<Self> {
         let (ranks, &operation, &number, waited_ms) = match error {
             GroupError::Aborted { rank, reason } if rank.rank == own_rank => {
                 return Some(Self::GaveUp(reason.clone()));
@@ -69,7 +69,7 @@ impl Farewell {
     }
 
     /// The error that this farewell from the rank `from` causes; `None` if it is no failure.
-    pub(super) fn error(self, from: usize, hosts: &Hosts) -> Option<GroupError> {
+    pub(crate) fn error(self, from: usize, hosts: &Hosts) -> Option<GroupError> {
         let (ranks, operation, number, waited_ms) = match self {
             Self::Done(_) => return None,
             Self::GaveUp(reason) => return Some(GroupError::Aborted { rank: hosts.member(from), reason }),
@@ -82,7 +82,7 @@ impl Farewell {
         }
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, words) = match self {
             Self::GaveUp(reason) => return [&[0], reason.as_bytes()].concat(),
             Self::Done(collectives) => (1, vec![*collectives]),
@@ -96,7 +96,7 @@ impl Farewell {
     }
 
     /// Ranks run the same program, so other bytes than those of [`Self::encode`] do not occur.
-    pub(super) fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let Some((kind, rest)) = bytes.split_first() else { return Self::GaveUp(String::new()) };
         let words: Vec<_> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         match (kind, &words[..]) {

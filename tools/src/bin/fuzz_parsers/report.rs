@@ -1,0 +1,57 @@
+//! The table of results.
+
+use std::process::ExitCode;
+
+use crate::{
+    tally::{Failure, Tally},
+    targets::Target,
+};
+
+/// The titles of the columns.
+const TITLES: [&str; 11] = [
+    "parser",
+    "inputs",
+    "largest",
+    "accepted",
+    "panics",
+    "hangs",
+    "beyond the bound",
+    "most allocated",
+    "of the bound",
+    "slowest",
+    "µs each",
+];
+
+/// Prints the results. A failure is the exit code 1.
+pub(crate) fn report(targets: &[Target], tallies: &[Tally]) -> ExitCode {
+    println!("| {} |", TITLES.join(" | "));
+    println!("|---|{}", "---:|".repeat(TITLES.len() - 1));
+    let (mut inputs, mut failures) = (0, [0; 3]);
+    for (target, tally) in targets.iter().zip(tallies) {
+        let counts = *tally.counts();
+        let of = |failure: Failure| counts.failures[failure as usize].to_string();
+        let (memory, time) = (counts.memory, counts.time);
+        let cells = [
+            target.name.to_owned(),
+            counts.inputs.to_string(),
+            counts.largest.to_string(),
+            counts.accepted.to_string(),
+            of(Failure::Panic),
+            of(Failure::Hang),
+            of(Failure::BeyondBound),
+            format!("{} bytes for {}", memory.amount, memory.size),
+            format!("{:.0} %", 100.0 * memory.share),
+            match time.size {
+                0 => "< 2 ms".to_owned(),
+                size => format!("{:.1} ms for {size}", time.amount as f64 / 1000.0),
+            },
+            format!("{:.1}", counts.nanoseconds as f64 / counts.inputs.max(1) as f64 / 1000.0),
+        ];
+        println!("| {} |", cells.join(" | "));
+        inputs += counts.inputs;
+        failures.iter_mut().zip(counts.failures).for_each(|(all, one)| *all += one);
+    }
+    let [panics, hangs, beyond_bound] = failures;
+    println!("\ntotal: inputs={inputs} panics={panics} beyond_bound={beyond_bound} hangs={hangs}");
+    if failures == [0; 3] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

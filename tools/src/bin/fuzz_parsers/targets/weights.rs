@@ -1,0 +1,54 @@
+//! Files of weights: PyTorch's, torchvision's and safetensors.
+
+use oomph_model::weights::read_bytes;
+
+use super::{KIB, Target};
+
+pub(super) fn targets() -> Vec<Target> {
+    let pth = [
+        &include_bytes!("../../../../../tests/golden/weights_zip.pth")[..],
+        include_bytes!("../../../../../tests/golden/weights_legacy.pth"),
+        include_bytes!("../../../../../tests/golden/weights_protocol_4.pth"),
+        include_bytes!("../../../../../tests/golden/weights_nested_half.pth"),
+    ];
+    let safetensors = include_bytes!("../../../../../tests/golden/weights_bfloat16.safetensors");
+    vec![
+        Target {
+            words: PICKLE,
+            pairs: PICKLE_PAIRS,
+            bound: |bytes| 64 * bytes.len() + 64 * KIB,
+            ..Target::new("weights.pth", accepts, pth.map(<[u8]>::to_vec).to_vec()).rare(40)
+        },
+        Target {
+            bound: |bytes| 64 * bytes.len() + 64 * KIB,
+            ..Target::json("weights.safetensors", accepts, vec![safetensors.to_vec()])
+        },
+    ]
+}
+
+fn accepts(bytes: &[u8]) -> bool {
+    read_bytes(bytes).is_ok()
+}
+
+const PICKLE: &[&[u8]] = &[
+    b"c",
+    b"R",
+    b"(",
+    b"t",
+    b"}",
+    b"]",
+    b"K\x01",
+    b"M\xff\xff",
+    b"J\xff\xff\xff\x7f",
+    b"q\x00",
+    b"h\x00",
+    b"Q",
+    b".",
+    b"PK\x03\x04",
+    b"PK\x01\x02",
+    b"PK\x05\x06",
+    b"PK\x06\x06",
+];
+/// Tuples, lists and maps in each other, memoised or not.
+const PICKLE_PAIRS: &[(&[u8], &[u8])] =
+    &[(b"(", b"t"), (b"]", b"a"), (b"(]", b"e"), (b"}K\x01", b"s"), (b"]q\x00", b"a"), (b"h\x00\x86", b"")];
