@@ -19,8 +19,9 @@ use crate::{Arena, Error, Outcome, trace};
 /// With so many cases, or without a number, all states of all points are cases.
 const ALL: usize = 100_000;
 
-/// Every so many points are taken if not all are.
+/// Every so many points are taken if not all are. A short recording has all.
 const STRIDE: usize = 3;
+const SHORT: usize = 50;
 
 /// What one sequence gave.
 struct Row {
@@ -70,7 +71,7 @@ fn attack(arena: &Arena, sequence: &Sequence, number: usize, most: Option<usize>
     let unbroken = Unbroken::read(&folder.at("run"))?;
     let recording = sequence.record(arena)?;
     let name = format!("power {}", sequence.name);
-    let stride = if most.is_some() { STRIDE } else { 1 };
+    let stride = if most.is_some() && recording.operations.len() > SHORT { STRIDE } else { 1 };
     let states = states::states(&recording, stride, &mut |point| arena.case(&name, point).random);
     let count = states.distinct.len();
     // Evenly spread over the points; another seed begins elsewhere.
