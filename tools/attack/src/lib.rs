@@ -91,8 +91,8 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "power",
         summary: "replays recorded writes with everything unsynced dropped or reordered, as after a loss of power",
-        short_cases: 0,
-        long_cases: 0,
+        short_cases: 1500,
+        long_cases: 100000,
         run: power::run,
     },
     Attack {

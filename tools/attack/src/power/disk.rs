@@ -182,7 +182,7 @@ impl Disk {
     /// The bytes that a running program sees in a file.
     pub(super) fn bytes(&self, inode: Inode) -> &[u8] {
         let pending = self.versions.get(&inode).and_then(|versions| versions.last());
-        pending.map_or_else(|| self.files.get(&inode).map_or(&[][..], |content| &content.bytes), |last| last)
+        pending.or_else(|| self.files.get(&inode).map(|content| &content.bytes)).map_or(&[], |bytes| bytes)
     }
 
     /// The names that a running program sees.

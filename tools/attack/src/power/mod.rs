@@ -16,8 +16,12 @@ use verdict::Unbroken;
 
 use crate::{Arena, Error, Outcome, trace};
 
-/// Every so many points are taken if the number of cases is limited.
+/// With so many cases, or without a number, all states of all points are cases.
+const ALL: usize = 100_000;
+
+/// Every so many points are taken if not all are. A short recording has all.
 const STRIDE: usize = 3;
+const SHORT: usize = 50;
 
 /// What one sequence gave.
 struct Row {
@@ -29,7 +33,7 @@ struct Row {
     harms: Vec<String>,
 }
 
-/// Runs the attack. A case is a distinct state from which oomph goes on; 0 cases are all states of all points.
+/// Runs the attack. A case is a distinct state from which oomph goes on. States beyond the number of cases are only read.
 pub(crate) fn run(arena: &Arena) -> Result<Outcome, Error> {
     let mut outcome = Outcome {
         titles: vec![
@@ -48,9 +52,10 @@ pub(crate) fn run(arena: &Arena) -> Result<Outcome, Error> {
         return Ok(outcome);
     }
     let chosen: Vec<_> = SEQUENCES.iter().filter(|sequence| sequence.name.contains(&*arena.only)).collect();
+    let is_limited = (1..ALL).contains(&arena.cases);
     for (number, sequence) in chosen.iter().enumerate() {
         let share = arena.cases.div_ceil(chosen.len());
-        let row = attack(arena, sequence, number, (arena.cases > 0).then_some(share))?;
+        let row = attack(arena, sequence, number, is_limited.then_some(share))?;
         outcome.tried += row.distinct;
         let numbers = [row.operations, row.points, row.made, row.distinct, row.resumed, row.harms.len()];
         let cells = numbers.map(|number| number.to_string());
@@ -66,7 +71,7 @@ fn attack(arena: &Arena, sequence: &Sequence, number: usize, most: Option<usize>
     let unbroken = Unbroken::read(&folder.at("run"))?;
     let recording = sequence.record(arena)?;
     let name = format!("power {}", sequence.name);
-    let stride = if most.is_some() { STRIDE } else { 1 };
+    let stride = if most.is_some() && recording.operations.len() > SHORT { STRIDE } else { 1 };
     let states = states::states(&recording, stride, &mut |point| arena.case(&name, point).random);
     let count = states.distinct.len();
     // Evenly spread over the points; another seed begins elsewhere.
@@ -79,7 +84,7 @@ fn attack(arena: &Arena, sequence: &Sequence, number: usize, most: Option<usize>
         record::materialise(&state.tree, folder.path())?;
         let mut harms = verdict::read(sequence, &recording, &unbroken, state, folder.path())?;
         if is_resumed(case.number) {
-            harms.extend(verdict::go_on(arena, sequence, &unbroken, state)?);
+            harms.extend(verdict::go_on(arena, sequence, &unbroken, folder.path())?);
         }
         let says = |harm: String| harm.replace(&folder.path().display().to_string(), ".");
         Ok(harms.into_iter().map(says).collect::<Vec<_>>())

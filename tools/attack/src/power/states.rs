@@ -66,8 +66,11 @@ pub(super) fn states(
             let is_end = point == last;
             let place = *known.entry(hash(&tree)).or_insert(states.distinct.len());
             match states.distinct.get_mut(place) {
-                // The later point promises more.
                 Some(state) => {
+                    // The later point promises more.
+                    if reported > state.reported {
+                        state.made = shown(point, &choice, &disk);
+                    }
                     state.reported = reported;
                     state.is_end |= is_end;
                 }

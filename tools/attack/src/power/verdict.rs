@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     disk::{Node, Tree},
-    record::{Recording, materialise},
+    record::Recording,
     sequence::{Goal, STEPS, Sequence, save_number},
     states::State,
 };
@@ -105,18 +105,16 @@ fn training(unbroken: &Unbroken, state: &State, run: &Path) -> Result<Vec<String
     Ok(harms)
 }
 
-/// Whether oomph goes on from a state.
+/// Whether oomph goes on from the state in a folder.
 pub(super) fn go_on(
     arena: &Arena,
     sequence: &Sequence,
     unbroken: &Unbroken,
-    state: &State,
+    folder: &Path,
 ) -> Result<Vec<String>, Error> {
-    let folder = arena.folder()?;
-    materialise(&state.tree, folder.path())?;
-    let run = folder.at("run");
+    let run = folder.join("run");
     let newest = newest_of(&run)?;
-    let answer = sequence.again(arena.oomph(folder.path())).run()?;
+    let answer = sequence.again(arena.oomph(folder)).run()?;
     if let Some(harm) = answer.harm() {
         return Ok(vec![harm]);
     }
@@ -137,7 +135,7 @@ pub(super) fn go_on(
         Ok(lines) => harms.extend(log(&lines, unbroken, newest)),
         Err(problem) => harms.push(format!("the log is damaged after a resume: {problem}")),
     }
-    let answer = arena.oomph(folder.path()).arguments(["runs", "--json", "run"]).run()?;
+    let answer = arena.oomph(folder).arguments(["runs", "--json", "run"]).run()?;
     let listed: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
     harms.extend(answer.harm());
     if listed["runs"][0]["status"] != "finished" {
