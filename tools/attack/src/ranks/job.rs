@@ -169,7 +169,7 @@ impl Job {
         let rest: String = self.lines.iter().map(|line| line + "\n").collect();
         let stdout = (std::mem::take(&mut self.stdout) + &rest).into_bytes();
         let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Answer { status, stdout, stderr, wall: self.start.elapsed() }
+        Answer { status, stdout, stderr, wall: self.start.elapsed(), peak_rss: 0 }
     }
 
     /// The processes that are left, with their states.
