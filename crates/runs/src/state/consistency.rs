@@ -19,6 +19,8 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
         manifest.progress;
     let EarlyStopping { best_loss, best_step, without_improvement } = manifest.progress.early_stopping;
     at_most("progress.step", step, MOST_STEPS, "as much as a training takes")?;
+    let save_number = usize::try_from(manifest.save_number).unwrap_or(usize::MAX);
+    at_most("save_number", save_number, MOST_STEPS, "as often as a training saves")?;
     // Every batch is a step, and an epoch has at least one.
     at_most("progress.epoch", epoch, step, "the steps")?;
     at_most("progress.batch", batch, step - epoch, "the steps of the epoch")?;
@@ -93,6 +95,7 @@ mod tests {
         let most = usize::MAX;
         for (field, value) in [
             ("progress.step", json!(most)),
+            ("save_number", json!(most)),
             ("progress.epoch", json!(most)),
             ("progress.epoch", json!(13)),
             ("progress.batch", json!(5)),
