@@ -7,7 +7,6 @@ mod docs;
 mod figures;
 mod find_batch_truth;
 mod gpu;
-mod kill_saves;
 mod lever_cost;
 mod meter_cost;
 mod parallel_cost;
@@ -36,7 +35,7 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 15] = [
+const TOOLS: [Tool; 14] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
@@ -90,12 +89,6 @@ const TOOLS: [Tool; 15] = [
         arguments: "[--save] [ROUNDS]",
         summary: "measures processor time of the meter and of recording (2 min)",
         run: meter_cost::run,
-    },
-    Tool {
-        name: "kill-saves",
-        arguments: "[KILLS]",
-        summary: "kills a training while it saves, and reads what is left (2 min)",
-        run: kill_saves::run,
     },
     Tool {
         name: "fuzz-parsers",
