@@ -51,7 +51,7 @@ pub(super) fn judge(
         End::Refused if !is_mute => problems.extend(wordless(fault, answer)),
         End::Refused => {}
         End::Warned | End::Same => {
-            problems.extend(incomplete(prepared, &files, answer, end, is_mute));
+            problems.extend(incomplete(prepared, &files, fault, answer, end));
             if fault.loses_output() && !is_closed_pipe(fault) {
                 problems.push("standard output cannot be written, and the exit code is 0".into());
             }
@@ -150,9 +150,9 @@ fn wordless(fault: &Fault, answer: &Answer) -> Option<String> {
 }
 
 /// What is missing although the command says that it succeeded.
-fn incomplete(prepared: &Prepared, files: &Files, answer: &Answer, end: End, is_mute: bool) -> Vec<String> {
+fn incomplete(prepared: &Prepared, files: &Files, fault: &Fault, answer: &Answer, end: End) -> Vec<String> {
     let mut problems = Vec::new();
-    let may_lack = end == End::Warned || is_mute;
+    let may_lack = end == End::Warned || *fault.kind == STDERR;
     for name in prepared.after.0.keys().filter(|name| *name != OUTPUT) {
         let expected = prepared.steady.0.get(name);
         match files.0.get(name) {
@@ -175,17 +175,12 @@ fn incomplete(prepared: &Prepared, files: &Files, answer: &Answer, end: End, is_
     if let Some(expected) = prepared.steady.0.get(OUTPUT)
         && *expected != answer.stdout
         && end == End::Same
+        && !is_closed_pipe(fault)
         && !prepared.command.is_training()
-        && !is_pipe_end(answer, expected)
     {
         problems.push("exit code 0, and standard output is not as undisturbed".into());
     }
     problems
-}
-
-/// Whether the output is the beginning of what was expected: what a closed pipe lets through.
-fn is_pipe_end(answer: &Answer, expected: &[u8]) -> bool {
-    expected.starts_with(&answer.stdout) && answer.stderr.is_empty()
 }
 
 /// Runs the command again, which must do all that the fault prevented.
