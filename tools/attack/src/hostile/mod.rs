@@ -118,7 +118,10 @@ fn configuration(random: &mut Generator, folder: &Folder, source: &Source) -> Re
     let valid = fs::read(folder.at(if whole { "run/config.toml" } else { "config.toml" }))?;
     let (bytes, about) = mutate::text(random, &valid);
     fs::write(folder.at("config.toml"), bytes)?;
-    Ok(Hostile { line, about: format!("config.toml: {about}"), names: vec!["config.toml".into()] })
+    // A value that is possible may name a file that is not there.
+    let values = mutate::VALUES.iter().map(|value| format!("`{}`", value.trim_matches('\'')));
+    let names = values.chain(["config.toml".to_owned()]).collect();
+    Ok(Hostile { line, about: format!("config.toml: {about}"), names })
 }
 
 fn weight_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result<Hostile, Error> {
