@@ -107,7 +107,7 @@ fn data_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result
     Ok(Hostile {
         line,
         about: format!("{file}: {about}"),
-        names: vec![short, "`data`".into(), "data/".into()],
+        names: vec![short, "`data`".into(), "data/".into(), "run/checkpoints".into()],
     })
 }
 
@@ -169,8 +169,12 @@ fn no_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result<H
 fn command_line(random: &mut Generator, folder: &Folder) -> Result<Hostile, Error> {
     places::put_all(folder.path())?;
     let line = arguments::damaged(random);
-    let quoted =
-        |word: &std::ffi::OsString| printable(word.to_string_lossy()).chars().take(40).collect::<String>();
-    let names = line.words.iter().map(quoted).filter(|word| !word.is_empty()).collect();
+    let start = |text: &str| printable(text).chars().take(40).collect::<String>();
+    let of_word = |word: &std::ffi::OsString| {
+        let word = word.to_string_lossy();
+        let value = word.split_once('=').map(|(_, value)| format!("`{}", start(value)));
+        [Some(start(&word)).filter(|start| !start.is_empty()), value]
+    };
+    let names = line.words.iter().flat_map(of_word).flatten().collect();
     Ok(Hostile { line, about: "a command line".into(), names })
 }
