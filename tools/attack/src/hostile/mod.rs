@@ -107,7 +107,10 @@ fn data_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result
     Ok(Hostile {
         line,
         about: format!("{file}: {about}"),
-        names: vec![short, "`data`".into(), "data/".into(), "run/checkpoints".into()],
+        // The checkpoint says it of data that it does not fit.
+        names: [&short, "`data`", "data/", "run/checkpoints", "error: the checkpoint"]
+            .map(str::to_owned)
+            .into(),
     })
 }
 
@@ -175,6 +178,8 @@ fn command_line(random: &mut Generator, folder: &Folder) -> Result<Hostile, Erro
         let value = word.split_once('=').map(|(_, value)| format!("`{}", start(value)));
         [Some(start(&word)).filter(|start| !start.is_empty()), value]
     };
-    let names = line.words.iter().flat_map(of_word).flatten().collect();
+    let words = line.words.iter().flat_map(of_word).flatten();
+    // A word may be empty, and the configuration in the folder names its run directory.
+    let names = words.chain(["``", "`run`"].map(str::to_owned)).collect();
     Ok(Hostile { line, about: "a command line".into(), names })
 }
