@@ -38,6 +38,7 @@ pub(crate) fn harm(
         return Ok(None);
     }
     if let Some(half) = trees::half_written(folder.path())? {
+        let half = half.strip_prefix(folder.path())?;
         return Ok(Some(format!("it leaves `{}`", oomph_core::printable(half.display()))));
     }
     // Where memory runs out, the files that were asked for are written.
