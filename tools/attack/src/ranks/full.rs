@@ -13,7 +13,9 @@ use crate::{Answer, Case};
 /// The size of a disk on which every run has room.
 const AMPLE: u64 = 64 << 20;
 /// What a rank may take of memory beyond what it has, at most.
-const MORE_MEMORY: usize = 8 << 20;
+const MORE_MEMORY: usize = 128 << 20;
+/// The time in which a rank begins to train, in milliseconds: then it takes most of its memory.
+const START: usize = 500;
 
 /// Gives rank 0 a disk on which the run has no room.
 pub(super) fn disk(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
@@ -72,11 +74,13 @@ pub(super) fn file(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
 pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     let training = Training::random(attack, case)?;
     let rank = training.any_rank(case);
-    let more = case.random.below(MORE_MEMORY) as u64;
+    // Of a little as often as of much.
+    let most = MORE_MEMORY >> case.random.below(16);
+    let more = case.random.below(most) as u64;
     let mut job = training.start()?;
-    let step = case.random.below(STEPS);
+    let step = if case.random.chance(0.7) { 0 } else { 1 + case.random.below(STEPS / 2) };
     if step == 0 {
-        sleep(Duration::from_millis(case.random.below(300) as u64));
+        sleep(Duration::from_millis(case.random.below(START) as u64));
     } else {
         job.wait_for_step(step)?;
     }
