@@ -223,7 +223,7 @@ pub(super) fn success(answer: &Answer) -> Result<(), Trouble> {
     if answer.is_success() && !answer.errors().contains("error") {
         return Ok(());
     }
-    Err(Trouble::harm(format!("it ends with {}: {}", ended(answer), words(&answer))))
+    Err(Trouble::harm(format!("it ends with {}: {}", ended(answer), words(answer))))
 }
 
 /// Checks that no rank panicked, and that none was ended by another signal than those that the case sent.
@@ -232,12 +232,12 @@ pub(super) fn without_panic(answer: &Answer, sent: &[i32]) -> Result<(), Trouble
     let is_panic = |text: &&str| errors.contains(*text);
     if let Some(text) = ["panicked at", "this is a bug", "RUST_BACKTRACE"].iter().find(|text| is_panic(text))
     {
-        return Err(Trouble::harm(format!("it says `{text}`: {}", words(&answer))));
+        return Err(Trouble::harm(format!("it says `{text}`: {}", words(answer))));
     }
     let signals = errors.split("exited on signal ").skip(1);
     let signals = signals.filter_map(|rest| rest.split(' ').next()?.parse::<i32>().ok());
     match signals.into_iter().find(|signal| !sent.contains(signal)) {
-        Some(signal) => Err(Trouble::harm(format!("signal {signal} ended a rank: {}", words(&answer)))),
+        Some(signal) => Err(Trouble::harm(format!("signal {signal} ended a rank: {}", words(answer)))),
         None => Ok(()),
     }
 }
