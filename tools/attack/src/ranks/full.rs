@@ -58,7 +58,7 @@ pub(super) fn file(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         }
         failed(&answer, "File too large")?;
         if rank > 0 {
-            return Err(Trouble::Harm(format!("it writes files: {}", words(answer))));
+            return Err(Trouble::Harm(format!("it writes files: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
@@ -95,10 +95,10 @@ pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         if !is_told {
             without_panic(&answer, &[])?;
         } else if answer.errors().contains("panicked at") {
-            return Err(Trouble::Harm(format!("it panics: {}", words(answer))));
+            return Err(Trouble::Harm(format!("it panics: {}", words(&answer))));
         }
         if !is_named {
-            return Err(Trouble::Harm(format!("nothing names memory: {}", words(answer))));
+            return Err(Trouble::Harm(format!("nothing names memory: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
@@ -124,6 +124,6 @@ fn failed(answer: &Answer, reason: &str) -> Result<(), Trouble> {
     if answer.code() == Some(1) && errors.contains("error") && names_file && errors.contains(reason) {
         return Ok(());
     }
-    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(answer));
+    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(&answer));
     Err(Trouble::Harm(words))
 }
