@@ -146,3 +146,34 @@ fn carried_state() {
         ],
     );
 }
+
+/// Resumes a training whose record of the data is changed.
+fn forged_source(about: &'static str, place: &'static str, value: &'static str) -> Case {
+    Case::new(about, &RESUME).after(move |folder| {
+        folder.train(&[]).success();
+        let path = format!("{CHECKPOINT}/source.json");
+        let mut source: Value = serde_json::from_slice(&folder.read(&path)).unwrap();
+        *source.pointer_mut(place).expect("a place in the record") = serde_json::from_str(value).unwrap();
+        let bytes = serde_json::to_vec(&source).unwrap();
+        let mut sealed: Value =
+            serde_json::from_slice(&folder.read(&format!("{CHECKPOINT}/state.json"))).unwrap();
+        sealed["state"]["files"]["source.json"] =
+            json!(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        folder.write(&path, bytes);
+        let state = serde_json::to_vec(&sealed["state"]).unwrap();
+        folder.write(&format!("{CHECKPOINT}/state.json"), oomph_runs::parsers::sealed(&state));
+    })
+}
+
+#[test]
+fn record_of_the_data() {
+    check(
+        "forged_source",
+        &[
+            forged_source("a deviation of 0", "/statistics", r#"{"mean":[0.5],"std":[0.0]}"#),
+            forged_source("fewer deviations than means", "/statistics", r#"{"mean":[0.5],"std":[]}"#),
+            forged_source("more classes than outputs", "/spec/target/class/count", "3"),
+            forged_source("samples without values", "/spec/input/sequence/steps", "0"),
+        ],
+    );
+}

@@ -121,6 +121,69 @@ fn no_replica_holds_more_than_is_planned_for_each() {
 }
 
 #[test]
+fn replicas_that_sum_small_buckets_of_many_micro_batches_hold_what_is_planned() {
+    let folder = folder();
+    let more = [
+        "--devices",
+        "cpu,cpu",
+        "--set",
+        "memory.micro_batch=16",
+        "--set",
+        "device.bucket='16KiB'",
+        "--set",
+        "train.batch=256",
+        "--set",
+        "model.hidden=128",
+    ];
+    let planned = plan(&folder, "lstm.toml", &[&more[..], &["--batch", "256"]].concat());
+    let planned = number(&planned["batches"][0], "planned_peak_bytes");
+    let done = folder
+        .oomph(&[&["train", "--json", "--config", "lstm.toml"], &more[..]].concat())
+        .success()
+        .last_json();
+    for device in devices(&done) {
+        let measured = number(device, "peak_in_use_bytes");
+        assert!((planned / measured - 1.0).abs() < 0.02, "planned {planned}, in use {measured}");
+    }
+}
+
+#[test]
+fn a_split_training_that_cannot_fit_is_refused_with_a_report() {
+    let folder = folder();
+    for strategy in ["model", "dp"] {
+        let about = ["--devices", "cpu,cpu", "--strategy", strategy, "--set", "train.batch=1024"];
+        let planned = plan(&folder, "resnet.toml", &[&about[..], &["--batch", "1024"]].concat());
+        let least = peaks(&planned).into_iter().fold(f64::MAX, f64::min);
+        let limit = share_of(least, 0.9);
+        let train = [&["train", "--config", "resnet.toml", "--memory-limit", &limit], &about[..]].concat();
+        let answer = folder.oomph(&train);
+        assert_eq!(answer.code, Some(75), "{answer}");
+        assert!(answer.stderr.contains("· device 0 · cpu with "), "{answer}");
+        assert!(answer.stderr.contains("largest blocks:") && answer.stderr.contains("hint: "), "{answer}");
+        assert!(!folder.at("run").exists(), "nothing was begun");
+    }
+    assert!(folder.at("out-of-memory/resnet-2/report.json").is_file());
+}
+
+#[test]
+fn auto_divides_the_last_batch_of_an_epoch_too() {
+    let folder = folder();
+    // 1,438 samples leave a last batch of 31: the rest of micro-batches of 3, 5, 6, 10, 15 or 30 would be one sample.
+    let config = RESNET.replace(", last_batch = 'drop'", "");
+    folder.write("whole.toml", &config);
+    let planned = plan(&folder, "whole.toml", &["--batch", "64", "--memory-limit", "8GiB"]);
+    let whole = number(&planned["batches"][0], "planned_peak_bytes");
+    for percent in [40, 50, 60, 70, 80, 90] {
+        let limit = crate::support::percent_of_peak(whole as u64, percent);
+        let auto = ["--memory-limit", &limit, "--set", "memory.micro_batch=auto"];
+        let answer = folder.oomph(&[&["train", "--quiet", "--config", "whole.toml"], &auto[..]].concat());
+        std::fs::remove_dir_all(folder.at("run")).ok();
+        assert!(matches!(answer.code, Some(0 | 75)), "{percent}: {answer}");
+        assert!(!answer.stderr.contains("the rest of"), "{percent}: {answer}");
+    }
+}
+
+#[test]
 fn what_the_machine_leaves_is_there_for_all_devices() {
     let folder = folder();
     let [one, two] = ["cpu", "cpu,cpu"].map(|devices| {

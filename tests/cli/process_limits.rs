@@ -75,6 +75,27 @@ fn a_limit_of_addresses_is_a_memory_limit() {
 }
 
 #[test]
+fn memory_that_the_system_refuses_is_an_error() {
+    let folder = Folder::new();
+    // In KiB: from what the program needs to start, to what it respects as a limit.
+    let answers: Vec<_> = (34_000..54_000)
+        .step_by(1_000)
+        .map(|limit| limited(&folder, &[], &format!("-v {limit}"), &["train", "--config", "tiny.toml"]))
+        .collect();
+    for answer in &answers {
+        assert!(matches!(answer.code, Some(1 | 75)), "{answer}");
+        assert!(answer.stderr.contains("error: ") && answer.stderr.contains("hint: "), "{answer}");
+    }
+    let refused = "error: out of memory: the system refused an allocation of ";
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.stderr.contains(refused)).collect();
+    assert!(!refused.is_empty(), "none of these limits refuses an allocation");
+    for answer in refused {
+        assert_eq!(answer.code, Some(75), "{answer}");
+        assert!(answer.stderr.contains("hint: raise the limit of memory (`ulimit -v`"), "{answer}");
+    }
+}
+
+#[test]
 fn a_system_without_threads_is_no_bug() {
     let folder = Folder::new();
     // The limit does not apply to root.

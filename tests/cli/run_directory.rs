@@ -54,3 +54,31 @@ fn what_is_in_the_way_of_pruning_is_a_warning_and_not_the_end() {
     assert_eq!(folder.train(&resumed).success().stderr, warning);
     assert!(!folder.at("run/checkpoints/.removing-step-00000002").exists());
 }
+
+#[test]
+fn a_checkpoint_is_no_run_directory() {
+    let folder = Folder::new();
+    folder.train(&["--quiet"]).success();
+    let checkpoint = "run/checkpoints/step-00000006";
+    let listed = || {
+        let mut names: Vec<_> = fs::read_dir(folder.at(checkpoint)).unwrap().flatten().collect();
+        names.sort_by_key(fs::DirEntry::file_name);
+        names.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>()
+    };
+    let before = listed();
+    for path in [checkpoint, "run/checkpoints/latest"] {
+        for resume in [&[][..], &["--resume"]] {
+            let set = format!("run.directory={path}");
+            let answer = folder.train(&[&["--set", &set], resume].concat());
+            assert_eq!(answer.code, Some(1), "{answer}");
+            let says = format!("error: `{path}` is a checkpoint: a run directory must be another\n");
+            assert!(answer.stderr.starts_with(&says), "{answer}");
+        }
+    }
+    // A damaged one is no run either.
+    fs::remove_file(folder.at(checkpoint).join("state.json")).unwrap();
+    let answer = folder.train(&["--resume", checkpoint]);
+    assert_eq!(answer.code, Some(1), "{answer}");
+    let names_the_rest = before.into_iter().filter(|name| name != "state.json").collect::<Vec<_>>();
+    assert_eq!(listed(), names_the_rest);
+}

@@ -28,6 +28,13 @@ fn sigint_sigterm_and_sighup_save_and_the_run_can_go_on() {
 }
 
 #[test]
+fn sigabrt_ends_it_as_it_ends_other_programs() {
+    let running = Folder::new().start_long();
+    running.signal(libc::SIGABRT);
+    assert_eq!(running.end(), None, "a signal ended it");
+}
+
+#[test]
 fn sigusr1_saves_and_goes_on() {
     let folder = Folder::new();
     let mut running = folder.start_long();

@@ -3,11 +3,11 @@
 //! Tools that start the `oomph` program build it first. `--save` writes a measured table to `docs/tables/`; `cargo xtask
 //! docs` then shows it in the documents.
 
+mod attack;
 mod docs;
 mod figures;
 mod find_batch_truth;
 mod gpu;
-mod kill_saves;
 mod lever_cost;
 mod meter_cost;
 mod parallel_cost;
@@ -92,10 +92,10 @@ const TOOLS: [Tool; 15] = [
         run: meter_cost::run,
     },
     Tool {
-        name: "kill-saves",
-        arguments: "[KILLS]",
-        summary: "kills a training while it saves, and reads what is left (2 min)",
-        run: kill_saves::run,
+        name: "attack",
+        arguments: "[NAME …] [--long] [--cases N] [--seed N] [--only WORD] [--save]",
+        summary: "kills, starves and misleads oomph, and checks what it leaves (12 min; `--long` 75 min)",
+        run: attack::run,
     },
     Tool {
         name: "fuzz-parsers",

@@ -28,6 +28,7 @@ mod output;
 pub mod parsers;
 mod probe;
 mod ranks;
+mod refusal;
 mod signals;
 mod verdict;
 
@@ -51,6 +52,7 @@ use crate::{arguments::Arguments, error::CliError, exit::Exit};
 pub fn run(registry: Registry) -> ExitCode {
     bug::record_panics();
     signals::survive_file_limit();
+    refusal::explain_aborts();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use oomph_core::{InputSpec, SampleSpec, Split, grouped};
+use oomph_core::{SampleSpec, Split, grouped};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{ImageReader, Level, Source, Vocabulary, transform::Statistics};
@@ -129,8 +129,13 @@ impl SourceRecord {
             expect(is_usable, field, "as many means as standard deviations above 0")?;
         }
         if let Some(reader) = &self.images {
-            let is_of_spec = InputSpec::from(reader.shape()) == self.spec.input;
-            expect(is_of_spec, "images.shape", &format!("the {} of `spec`", self.spec.input))?;
+            // Rows of an image may be the steps of a sequence.
+            let is_of_spec = reader.shape().elements() == self.spec.input.elements();
+            expect(
+                is_of_spec,
+                "images.shape",
+                &format!("as many values as the {} of `spec`", self.spec.input),
+            )?;
         }
         let outputs = self.spec.target.outputs();
         let named = self.class_names.as_ref().map_or(0, Vec::len);

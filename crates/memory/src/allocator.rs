@@ -8,7 +8,7 @@ use std::{
 
 use oomph_core::{Account, MOST_DEVICES, charged_account, current_device};
 
-use crate::{limit, record::Claim};
+use crate::{limit, record::Claim, refusal};
 
 /// The counting allocator on top of the system's. See [`install_meter!`](crate::install_meter).
 ///
@@ -162,10 +162,11 @@ fn is_hash_table(size: usize) -> bool {
 /// # Safety
 /// `start` is null or the start of an allocation of the layout that `with_header` gave with `header`.
 unsafe fn open(start: *mut u8, header: usize, layout: Layout) -> *mut u8 {
+    let size = layout.size();
     if start.is_null() {
+        refusal::note(size);
         return start;
     }
-    let size = layout.size();
     let owner = if holds_tensor(layout) { Owner::current() } else { Owner::HOST };
     // SAFETY: the header's bytes are inside the allocation, the last 16 of them aligned to 16.
     let user = unsafe {
@@ -243,7 +244,10 @@ unsafe impl GlobalAlloc for CountingAllocator {
         // more memory the block stays as it was.
         let (owner, resize) = unsafe {
             let resize = || match System.realloc(user.sub(header), whole, grown.size()) {
-                start if start.is_null() => (user, layout.size(), start),
+                start if start.is_null() => {
+                    refusal::note(size);
+                    (user, layout.size(), start)
+                }
                 start => (start.add(header), size, start.add(header)),
             };
             (owner_of(user), resize)

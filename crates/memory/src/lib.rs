@@ -38,6 +38,7 @@ mod process_limit;
 pub mod processes;
 mod reading;
 pub mod record;
+mod refusal;
 mod threads;
 
 pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
@@ -49,6 +50,7 @@ pub use machine::{
 pub use oomph_core::{Account, charge};
 pub use process_limit::ProcessLimit;
 pub use reading::{Reading, is_installed, read, read_device, restart_peak};
+pub use refusal::{has_process_limit, refused_bytes};
 pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
 };

@@ -15,6 +15,7 @@ use std::{
 pub struct Program {
     command: Command,
     limit: Duration,
+    asked_to_end_after: Option<Duration>,
 }
 
 /// What the program answered.
@@ -28,6 +29,15 @@ pub struct Answer {
     pub stderr: Vec<u8>,
     /// How long it ran.
     pub wall: Duration,
+    /// The most memory that it held in RAM, in bytes; 0 if it was traced.
+    pub peak_rss: u64,
+}
+
+/// What reads the output of a child while it runs, since a full pipe would stop it.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    stdout: thread::JoinHandle<Vec<u8>>,
+    stderr: thread::JoinHandle<Vec<u8>>,
 }
 
 /// The longest time that a command may take, unless told otherwise: a command that takes longer hangs.
@@ -43,7 +53,7 @@ impl Program {
         }
         // Cases run side by side, one a core.
         command.env("RAYON_NUM_THREADS", "1");
-        Self { command, limit: LIMIT }
+        Self { command, limit: LIMIT, asked_to_end_after: None }
     }
 
     /// Adds arguments.
@@ -55,6 +65,12 @@ impl Program {
     /// Sets how long it may run.
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Sets when it gets SIGTERM: a long training ends well then, a hang does not.
+    pub fn asked_to_end_after(mut self, time: Duration) -> Self {
+        self.asked_to_end_after = Some(time);
         self
     }
 
@@ -76,18 +92,14 @@ impl Program {
     /// # Errors
     /// If the system does not start it.
     pub fn run(self) -> io::Result<Answer> {
-        let limit = self.limit;
-        Answer::of(self.start()?, limit)
+        let (limit, asked) = (self.limit, self.asked_to_end_after);
+        Answer::watched(self.start()?, limit, asked)
     }
 }
 
-impl Answer {
-    /// Reads what a child writes until it ends; kills it at the limit.
-    ///
-    /// # Errors
-    /// If the system cannot wait for it.
-    pub fn of(mut child: Child, limit: Duration) -> io::Result<Self> {
-        let start = Instant::now();
+impl Streams {
+    /// Takes the streams of a child.
+    pub(crate) fn of(child: &mut Child) -> Self {
         let reading = |stream: Option<Box<dyn Read + Send>>| {
             thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -97,21 +109,46 @@ impl Answer {
             })
         };
         let stdout = reading(child.stdout.take().map(|stream| Box::new(stream) as _));
-        let stderr = reading(child.stderr.take().map(|stream| Box::new(stream) as _));
-        let status = loop {
-            match child.try_wait()? {
-                Some(status) => break Some(status),
+        Self { stdout, stderr: reading(child.stderr.take().map(|stream| Box::new(stream) as _)) }
+    }
+
+    /// Standard output and standard error, when both have ended.
+    pub(crate) fn read(self) -> (Vec<u8>, Vec<u8>) {
+        let joined = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        (joined(self.stdout), joined(self.stderr))
+    }
+}
+
+impl Answer {
+    /// Reads what a child writes until it ends; kills it at the limit.
+    ///
+    /// # Errors
+    /// If the system cannot wait for it.
+    pub fn of(child: Child, limit: Duration) -> io::Result<Self> {
+        Self::watched(child, limit, None)
+    }
+
+    fn watched(mut child: Child, limit: Duration, mut asked: Option<Duration>) -> io::Result<Self> {
+        let start = Instant::now();
+        let streams = Streams::of(&mut child);
+        let (status, peak_rss) = loop {
+            match ended(&child, libc::WNOHANG)? {
+                Some((status, peak_rss)) => break (Some(status), peak_rss),
                 None if start.elapsed() > limit => {
                     child.kill()?;
-                    child.wait()?;
-                    break None;
+                    break (None, ended(&child, 0)?.map_or(0, |(_, peak_rss)| peak_rss));
                 }
-                // Most commands take 20 to 300 ms.
-                None => sleep(Duration::from_millis(2)),
+                None => {
+                    if asked.take_if(|time| start.elapsed() > *time).is_some() {
+                        signal(&child, libc::SIGTERM);
+                    }
+                    // Most commands take 20 to 300 ms.
+                    sleep(Duration::from_millis(2));
+                }
             }
         };
-        let joined = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
-        Ok(Self { status, stdout: joined(stdout), stderr: joined(stderr), wall: start.elapsed() })
+        let (stdout, stderr) = streams.read();
+        Ok(Self { status, stdout, stderr, wall: start.elapsed(), peak_rss })
     }
 
     /// The exit code; `None` if a signal ended it, or the limit.
@@ -164,6 +201,27 @@ impl Answer {
         let start = errors.char_indices().rev().nth(MOST).map_or(0, |(at, _)| at);
         errors[start..].to_owned()
     }
+}
+
+/// How a child ended and the most bytes that it held in RAM; `None` if it runs. The standard library has no such call.
+fn ended(child: &Child, options: libc::c_int) -> io::Result<Option<(ExitStatus, u64)>> {
+    let mut status = 0;
+    // SAFETY: `rusage` is plain numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the types that the call writes. The child was not waited for yet.
+    let found = unsafe { libc::wait4(child.id().cast_signed(), &mut status, options, &mut usage) };
+    match found {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        // Linux counts in KiB.
+        _ => Ok(Some((ExitStatus::from_raw(status), usage.ru_maxrss.cast_unsigned() * 1024))),
+    }
+}
+
+/// Sends a signal to a child that was not waited for.
+fn signal(child: &Child, signal: libc::c_int) {
+    // SAFETY: the call takes two numbers. The process is ours as long as nobody waited for it.
+    unsafe { libc::kill(child.id().cast_signed(), signal) };
 }
 
 /// The surroundings of the first character that a terminal would obey.

@@ -23,6 +23,9 @@ mod ranks;
 mod readers;
 mod recipe;
 mod run_files;
+mod tally;
+mod trace;
+mod trees;
 
 pub use answer::{Answer, Program};
 pub use arena::{Arena, Case, Folder};
@@ -88,8 +91,8 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "power",
         summary: "replays recorded writes with everything unsynced dropped or reordered, as after a loss of power",
-        short_cases: 0,
-        long_cases: 0,
+        short_cases: 1500,
+        long_cases: 100000,
         run: power::run,
     },
     Attack {

@@ -1,0 +1,224 @@
+//! What a command may do after a fault, and what not.
+
+use serde_json::Value;
+
+use super::{
+    commands::{OUTPUT, Prepared},
+    fault::{Fault, STDERR},
+    files::{Files, is_of_checkpoint, is_secondary, is_unfinished, is_whole},
+};
+use crate::{
+    Answer, Arena, Error, Folder,
+    run_files::{self, Checkpoint},
+};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// As if nothing had happened.
+    Same,
+    /// With a warning.
+    Warned,
+    /// With an error.
+    Refused,
+}
+
+/// Judges what a command answered and left, runs it again, and judges that. Gives what is wrong.
+pub(super) fn judge(
+    arena: &Arena,
+    prepared: &Prepared,
+    folder: &Folder,
+    fault: &Fault,
+    answer: &Answer,
+) -> Result<(End, Vec<String>), Error> {
+    let files = Files::read(folder.path())?;
+    let mut problems = Vec::new();
+    let is_mute = *fault.kind == STDERR;
+    problems.extend(answer.harm().filter(|harm| !(is_mute && harm.contains("says nothing"))));
+    problems.extend(lost(prepared, &files));
+    problems.extend(half_written(prepared, &files));
+    problems.extend(checkpoints(prepared, folder, answer)?);
+    let has_warned = has_warned(prepared, answer);
+    let end = match answer.is_success() {
+        true if has_warned => End::Warned,
+        true => End::Same,
+        false => End::Refused,
+    };
+    match end {
+        End::Refused if fault.is_harmless() => {
+            problems.push(format!("a fault that means nothing is an error: {}", answer.last_words()));
+        }
+        End::Refused if !is_mute => problems.extend(wordless(answer)),
+        End::Refused => {}
+        End::Warned | End::Same => {
+            problems.extend(incomplete(prepared, &files, answer, end, is_mute));
+            if fault.loses_output() && !is_closed_pipe(fault) {
+                problems.push("standard output cannot be written, and the exit code is 0".into());
+            }
+        }
+    }
+    problems.extend(again(arena, prepared, folder)?);
+    Ok((end, problems))
+}
+
+/// A program whose reader has gone may end without a word.
+fn is_closed_pipe(fault: &Fault) -> bool {
+    fault.words().contains("Broken pipe")
+}
+
+/// Whether it warned of something that it does not warn of undisturbed.
+fn has_warned(prepared: &Prepared, answer: &Answer) -> bool {
+    let count = |stdout: &[u8], errors: &str| {
+        let stdout = String::from_utf8_lossy(stdout);
+        stdout.matches("\"warning\"").count()
+            + errors.matches("warning").count()
+            + errors.matches("note:").count()
+    };
+    count(&answer.stdout, &answer.errors()) > count(&prepared.stdout, &prepared.errors)
+}
+
+/// Files that were there before, and that the command changes only on purpose.
+fn lost(prepared: &Prepared, files: &Files) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, before) in &prepared.before.0 {
+        if is_secondary(name) || is_of_checkpoint(name) {
+            continue;
+        }
+        let after = prepared.after.0.get(name);
+        match files.0.get(name) {
+            Some(found) if found == before || after == Some(found) => {}
+            Some(found) if after != Some(before) && is_whole(name, found) => {}
+            Some(_) => problems.push(format!("the earlier file `{name}` has other content")),
+            None => problems.push(format!("the earlier file `{name}` is lost")),
+        }
+    }
+    problems
+}
+
+/// New files under their final names that are not whole.
+fn half_written(prepared: &Prepared, files: &Files) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, content) in &files.0 {
+        let is_new = !prepared.before.0.contains_key(name);
+        if !is_new || is_secondary(name) || is_of_checkpoint(name) || is_unfinished(name) {
+            continue;
+        }
+        match (prepared.steady.0.get(name), prepared.after.0.contains_key(name)) {
+            (Some(expected), _) if expected == content => {}
+            (None, true) if is_whole(name, content) => {}
+            // A report of the fault itself.
+            (None, false) if name.contains("out-of-memory") => {}
+            (_, true) => problems.push(format!("`{name}` is half-written: {} bytes", content.len())),
+            (_, false) => problems.push(format!("`{name}` was written, and is none of the command's files")),
+        }
+    }
+    problems
+}
+
+/// What is wrong with the checkpoints of a run.
+fn checkpoints(prepared: &Prepared, folder: &Folder, answer: &Answer) -> Result<Vec<String>, Error> {
+    let (whole, mut problems) = run_files::checkpoints(&folder.at("run"))?;
+    let newest = |checkpoints: &[Checkpoint]| checkpoints.iter().map(Checkpoint::step).max();
+    let before = newest(&run_files::checkpoints(&prepared.template().join("run"))?.0);
+    let events = answer.stdout.split(|byte| *byte == b'\n');
+    let events = events.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let saved = events.filter(|it| it["event"] == "checkpoint").filter_map(|it| it["step"].as_u64()).max();
+    let found = newest(&whole);
+    if found < before.max(saved) {
+        problems
+            .push(format!("step {:?} was saved, and the newest checkpoint is {found:?}", before.max(saved)));
+    }
+    let newest = whole.iter().max_by_key(|it| it.state["save_number"].as_u64());
+    let best = newest.and_then(|it| it.state["progress"]["early_stopping"]["best_step"].as_u64());
+    if best.is_some() && !whole.iter().any(|it| Some(it.step()) == best) {
+        problems.push(format!("the best checkpoint, of step {best:?}, is lost"));
+    }
+    Ok(problems)
+}
+
+/// An error whose words help nobody.
+fn wordless(answer: &Answer) -> Option<String> {
+    let words = answer.errors() + &String::from_utf8_lossy(&answer.stdout);
+    let is_clear = words.contains("error") && (words.contains('`') || words.contains("stdout"));
+    // The exit code of a command such as `doctor` tells what its report says.
+    let is_report = answer.stderr.is_empty() && !answer.stdout.is_empty();
+    (!is_clear && !is_report).then(|| format!("the error names nothing: {}", answer.last_words()))
+}
+
+/// What is missing although the command says that it succeeded.
+fn incomplete(prepared: &Prepared, files: &Files, answer: &Answer, end: End, is_mute: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    let may_lack = end == End::Warned || is_mute;
+    for name in prepared.after.0.keys().filter(|name| *name != OUTPUT) {
+        let expected = prepared.steady.0.get(name);
+        match files.0.get(name) {
+            None if may_lack && (is_secondary(name) || is_link(name) || is_earlier(prepared, name)) => {}
+            None => problems.push(format!("exit code 0, and `{name}` is missing")),
+            Some(found) if expected.is_none_or(|expected| expected == found) => {}
+            Some(_) if is_secondary(name) || may_lack && is_link(name) => {}
+            Some(_) => problems.push(format!("exit code 0, and `{name}` has other content than undisturbed")),
+        }
+    }
+    let lines =
+        |files: &Files, name: &str| files.0.get(name).map(|text| text.split(|byte| *byte == b'\n').count());
+    let metrics = "run/metrics.jsonl";
+    if !may_lack && lines(files, metrics) < lines(&prepared.after, metrics) {
+        problems.push("exit code 0 without a warning, and events are missing in metrics.jsonl".into());
+    }
+    if let Some(expected) = prepared.steady.0.get(OUTPUT)
+        && *expected != answer.stdout
+        && end == End::Same
+        && !prepared.command.is_training()
+        && !is_pipe_end(answer, expected)
+    {
+        problems.push("exit code 0, and standard output is not as undisturbed".into());
+    }
+    problems
+}
+
+/// Whether the output is the beginning of what was expected: what a closed pipe lets through.
+fn is_pipe_end(answer: &Answer, expected: &[u8]) -> bool {
+    expected.starts_with(&answer.stdout) && answer.stderr.is_empty()
+}
+
+/// Whether a file is of a checkpoint before the last. A warning tells that a fault had more or fewer of them removed; the
+/// best is looked for apart from that.
+fn is_earlier(prepared: &Prepared, name: &str) -> bool {
+    let folder = |name: &str| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let of_checkpoints = prepared.after.0.keys().filter(|name| name.starts_with("run/checkpoints/step-"));
+    name.starts_with("run/checkpoints/step-")
+        && folder(name) < of_checkpoints.filter_map(|name| folder(name)).max()
+}
+
+fn is_link(name: &str) -> bool {
+    name.ends_with("/latest") || name.ends_with("/best")
+}
+
+/// Runs the command again, which must do all that the fault prevented.
+fn again(arena: &Arena, prepared: &Prepared, folder: &Folder) -> Result<Vec<String>, Error> {
+    let answer = prepared.again(arena, folder)?;
+    let mut problems: Vec<_> =
+        answer.harm().map(|harm| format!("run again, it {harm}")).into_iter().collect();
+    if !answer.is_success() {
+        problems.push(format!("run again, it fails: {}", answer.last_words()));
+        return Ok(problems);
+    }
+    let files = Files::read(folder.path())?;
+    for (name, expected) in
+        prepared.steady.0.iter().filter(|(name, _)| !is_secondary(name) && *name != OUTPUT)
+    {
+        if files.0.get(name) != Some(expected) {
+            problems.push(format!("run again, `{name}` is not as undisturbed"));
+        }
+    }
+    let (_, damaged) = run_files::checkpoints(&folder.at("run"))?;
+    problems.extend(damaged);
+    if folder.at("run").is_dir() {
+        let listed = arena.oomph(folder.path()).arguments(["runs", "--json", "run"]).run()?;
+        let told: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        if !listed.is_success() || told["runs"].as_array().is_none_or(Vec::is_empty) {
+            problems.push(format!("`runs` does not list the run after that: {}", listed.last_words()));
+        }
+    }
+    Ok(problems)
+}
