@@ -131,7 +131,7 @@ pub(super) fn at_end(run: &Path, reference: &Reference, has_saved: bool) -> io::
     if has_saved && checkpoints.len() > reference.keep_last + 1 {
         problems.push(format!("{} checkpoints are left", checkpoints.len()));
     }
-    if has_saved && has_leftovers(run)? {
+    if has_leftovers(run)? {
         problems.push("half-written files are left after the end".into());
     }
     Ok(problems)
