@@ -150,29 +150,24 @@ impl RunSummary {
             peak_in_use_bytes: read.peak_in_use_bytes.filter(|_| read.is_metered),
             samples_per_second: read.samples_per_second,
             seconds: read.earlier_seconds + read.seconds,
-            started_unix_seconds: started(path),
+            started_unix_seconds: started(path)?,
             error: read.error,
             config,
         })
     }
 }
 
-/// When the last process of the run in a directory started, by its `environment.json`.
-fn started(path: &Path) -> Option<u64> {
-    started_in(&read_file(&path.join("environment.json")).ok()?)
-}
-
-/// The same from the bytes of `environment.json`.
-pub(crate) fn started_in(environment: &[u8]) -> Option<u64> {
-    serde_json::from_slice::<serde_json::Value>(environment).ok()?["started_unix_seconds"].as_u64()
-}
-
-/// Reads the bytes of a log, for fuzz tests.
-pub(crate) fn read_log(log: &[u8]) -> Result<RunStatus, RunError> {
-    let mut read = LogReader::default();
-    read.lines(log, Path::new("memory"))?;
-    let _ = (read.best(), read.evaluations.last());
-    Ok(read.status(false))
+/// When the last process of the run in a directory started, by its `environment.json`, if that is there.
+fn started(path: &Path) -> Result<Option<u64>, RunError> {
+    let file = path.join("environment.json");
+    match read_file(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => {
+            let text = read.map_err(StateError::io("read", &file))?;
+            let environment: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+            Ok(environment.and_then(|environment| environment["started_unix_seconds"].as_u64()))
+        }
+    }
 }
 
 fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
