@@ -6,7 +6,7 @@ use super::{
     Attack, Goal, Trouble, Verdict, Verdicts,
     job::{Job, LONGEST},
     system::{Disk, Limit, address_space, limit},
-    training::{LIMIT, STEPS, Training, ended, success, without_panic, words},
+    training::{STEPS, Training, ended, success, without_panic, words},
 };
 use crate::{Answer, Case};
 
@@ -58,7 +58,7 @@ pub(super) fn file(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         }
         failed(&answer, "File too large")?;
         if rank > 0 {
-            return Err(Trouble::Harm(format!("it writes files: {}", words(answer))));
+            return Err(Trouble::Harm(format!("it writes files: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
@@ -82,7 +82,7 @@ pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     let checked = || {
         let has = job.process(rank).and_then(address_space).unwrap_or(0);
         limited(&job, rank, Limit::Memory, has + more)?;
-        let answer = job.ends_within(LIMIT)?;
+        let answer = job.ends_within(LONGEST)?;
         if answer.is_success() {
             success(&answer)?;
             training.finished()?;
@@ -95,10 +95,10 @@ pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         if !is_told {
             without_panic(&answer, &[])?;
         } else if answer.errors().contains("panicked at") {
-            return Err(Trouble::Harm(format!("it panics: {}", words(answer))));
+            return Err(Trouble::Harm(format!("it panics: {}", words(&answer))));
         }
         if !is_named {
-            return Err(Trouble::Harm(format!("nothing names memory: {}", words(answer))));
+            return Err(Trouble::Harm(format!("nothing names memory: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), training.goes_on()?))
     };
