@@ -1,6 +1,6 @@
 use std::{
     collections::BTreeMap,
-    io::Read,
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -162,12 +162,21 @@ fn started(path: &Path) -> Result<Option<u64>, RunError> {
     let file = path.join("environment.json");
     match read_file(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        read => {
-            let text = read.map_err(StateError::io("read", &file))?;
-            let environment: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
-            Ok(environment.and_then(|environment| environment["started_unix_seconds"].as_u64()))
-        }
+        read => Ok(started_in(&read.map_err(StateError::io("read", &file))?)),
     }
+}
+
+/// The same from the bytes of `environment.json`.
+pub(crate) fn started_in(environment: &[u8]) -> Option<u64> {
+    serde_json::from_slice::<serde_json::Value>(environment).ok()?["started_unix_seconds"].as_u64()
+}
+
+/// Reads the bytes of a log, for fuzz tests.
+pub(crate) fn read_log(log: &[u8]) -> Result<RunStatus, RunError> {
+    let mut read = LogReader::default();
+    read.lines(log, Path::new("memory"))?;
+    let _ = (read.best(), read.evaluations.last());
+    Ok(read.status(false))
 }
 
 fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {

@@ -20,7 +20,7 @@ fn event(record: &[u8]) -> Result<(), String> {
     let summaries = fields(record)?.into_iter().filter(|(number, _)| *number == SUMMARY);
     for (_, summary) in summaries {
         let values = fields(summary)?.into_iter().filter(|(number, _)| *number == VALUE);
-        values.map(|(_, entry)| value(entry)).collect::<Result<(), _>>()?;
+        values.try_for_each(|(_, entry)| value(entry))?;
     }
     Ok(())
 }

@@ -124,6 +124,6 @@ fn failed(answer: &Answer, reason: &str) -> Result<(), Trouble> {
     if answer.code() == Some(1) && errors.contains("error") && names_file && errors.contains(reason) {
         return Ok(());
     }
-    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(&answer));
+    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(answer));
     Err(Trouble::Harm(words))
 }
