@@ -100,7 +100,7 @@ const TOOLS: [Tool; 15] = [
     Tool {
         name: "fuzz-parsers",
         arguments: "[INPUTS] [--only PARSER] [--seed N]",
-        summary: "feeds damaged bytes to every parser (5 min for 10000000)",
+        summary: "feeds damaged bytes to every parser (5 min for 50000000)",
         run: |arguments| program::run("oomph-tools", "fuzz_parsers", arguments),
     },
     Tool {

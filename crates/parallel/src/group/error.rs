@@ -120,6 +120,12 @@ pub enum GroupError {
     /// The thread that moves the values panicked.
     #[error("the thread that moves values between ranks panicked")]
     ThreadDied,
+    /// The ranks did not meet.
+    #[error("MPI did not start all ranks within {waited:?}; one of them may hang")]
+    NotStarted {
+        /// The time limit.
+        waited: Duration,
+    },
     /// MPI can be initialised only once per process.
     #[error("MPI is already initialised in this process")]
     MpiInitialized,

@@ -1,6 +1,6 @@
 use std::{
     collections::BTreeMap,
-    io::Read,
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -150,16 +150,20 @@ impl RunSummary {
             peak_in_use_bytes: read.peak_in_use_bytes.filter(|_| read.is_metered),
             samples_per_second: read.samples_per_second,
             seconds: read.earlier_seconds + read.seconds,
-            started_unix_seconds: started(path),
+            started_unix_seconds: started(path)?,
             error: read.error,
             config,
         })
     }
 }
 
-/// When the last process of the run in a directory started, by its `environment.json`.
-fn started(path: &Path) -> Option<u64> {
-    started_in(&read_file(&path.join("environment.json")).ok()?)
+/// When the last process of the run in a directory started, by its `environment.json`, if that is there.
+fn started(path: &Path) -> Result<Option<u64>, RunError> {
+    let file = path.join("environment.json");
+    match read_file(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => Ok(started_in(&read.map_err(StateError::io("read", &file))?)),
+    }
 }
 
 /// The same from the bytes of `environment.json`.

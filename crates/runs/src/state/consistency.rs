@@ -1,4 +1,4 @@
-use super::{EarlyStopping, Manifest, TrainProgress};
+use super::{EarlyStopping, Manifest, TrainProgress, manifest::StepSums};
 
 /// A training never takes as many steps. Sums of counts below it do not overflow.
 const MOST_STEPS: usize = 1 << 48;
@@ -33,6 +33,10 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
     at_most(without, without_improvement, step - best_step.unwrap_or(0), "the steps since the best")?;
     expect("progress.early_stopping.best_loss", &best_loss, "a number if there is a `best_step`", || {
         best_loss.is_some() == best_step.is_some()
+    })?;
+    let StepSums { samples, correct, .. } = manifest.progress.window;
+    expect("progress.window.correct", &correct, "between 0 and `samples`", || {
+        correct.is_none_or(|correct| (0.0..=samples as f64).contains(&correct))
     })?;
     expect("progress.seconds", &seconds, "at least 0", || seconds >= 0.0)?;
     expect("progress.eval_accuracy", &eval_accuracy, "between 0 and 1", || {
@@ -103,6 +107,7 @@ mod tests {
             ("progress.early_stopping.best_step", json!(13)),
             ("progress.early_stopping.without_improvement", json!(3)),
             ("progress.early_stopping.best_loss", json!(null)),
+            ("progress.window.correct", json!(1.0)),
             ("progress.seconds", json!(-1.0)),
             ("progress.eval_accuracy", json!(1.5)),
             ("loss_scale.scale", json!(0.0)),

@@ -14,6 +14,8 @@ pub(super) struct Listing {
     checkpoints: Vec<Listed>,
     /// Other things that are named like checkpoints, such as files.
     pub(super) others: Vec<String>,
+    /// Manifests that the system refused to read, in words. Their checkpoints may be whole.
+    pub(super) refused: Vec<String>,
 }
 
 /// A directory that is named like a checkpoint.
@@ -82,7 +84,13 @@ impl Listing {
         for (place, name) in names {
             let [latest, best] = links.each_ref().map(|link| link.as_ref() == Some(&name));
             let path = directory.join(&name);
-            let manifest = read_manifest(&path).ok();
+            let manifest = match read_manifest(&path) {
+                Err(error @ StateError::Io { .. }) => {
+                    reading.listing.refused.push(error.to_string());
+                    None
+                }
+                result => result.ok(),
+            };
             reading.is_settled &= manifest.is_some() || path.exists();
             // A manifest that cannot be read has no number: the checkpoint counts as saved after those of earlier steps.
             let save_number = manifest.as_ref().map_or(last_number, |manifest| manifest.save_number);
@@ -94,6 +102,13 @@ impl Listing {
         }
         reading.listing.checkpoints.sort_by_key(|it| (it.save_number, it.is_linked.latest, it.place));
         Ok(reading)
+    }
+
+    /// Enters what is known of the newest checkpoint: its manifest may be among those that cannot be read now.
+    pub(super) fn enter(&mut self, name: &str, save_number: u64, is_best: bool) {
+        let Some(place) = self.checkpoints.iter().position(|it| it.name == name) else { return };
+        let newest = Listed { save_number, is_best, ..self.checkpoints.remove(place) };
+        self.checkpoints.push(newest);
     }
 
     /// The names, from the last save to the first.
@@ -126,9 +141,10 @@ impl Listing {
         steps
     }
 
-    /// The number of the next save.
+    /// The number of the next save. Saves whose manifests cannot be read count.
     pub(super) fn next_number(&self) -> u64 {
-        self.latest().map_or(1, |latest| latest.save_number.saturating_add(1))
+        let refused = self.refused.len() as u64;
+        self.latest().map_or(1, |latest| latest.save_number.saturating_add(1 + refused))
     }
 
     /// The checkpoints to remove so that `keep_last` are left, besides the best and the latest. Those of the lowest steps go
@@ -161,6 +177,11 @@ fn linked(directory: &Path, link: &str) -> Option<String> {
 /// Whether a name is that of a checkpoint.
 pub(super) fn is_name(name: &str) -> bool {
     place(name).is_some()
+}
+
+/// The step in a checkpoint's name.
+pub(super) fn step_of(name: &str) -> Option<usize> {
+    place(name).map(|(step, _)| step)
 }
 
 /// The step and the number in a checkpoint's name.

@@ -141,11 +141,15 @@ impl CheckpointStore {
         fs::rename(&writing, &path).map_err(StateError::io("write", &path))?;
         sync_directory(&self.directory)?;
         match Listing::read(&self.directory) {
-            Ok(listing) => {
+            Ok(mut listing) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                listing.enter(&name, number, state.progress.is_best());
                 warnings.extend(self.move_links(&listing));
-                // Even if its manifest cannot be read back at this moment, the new checkpoint stays.
-                let removed = listing.removable(keep_last).into_iter().filter(|name| !path.ends_with(name));
-                warnings.extend(removed.filter_map(|name| remove(&self.directory, &name)));
+                // What cannot be read now may be what is to stay.
+                let removed =
+                    if listing.refused.is_empty() { listing.removable(keep_last) } else { Vec::new() };
+                warnings.extend(removed.iter().filter_map(|name| remove(&self.directory, name)));
+                warnings.extend(listing.refused);
             }
             Err(error) => warnings.push(error.to_string()),
         }
@@ -161,6 +165,7 @@ impl CheckpointStore {
         let mut warnings = clear_leftovers(&self.directory)?;
         let listing = Listing::read(&self.directory)?;
         warnings.extend(self.move_links(&listing));
+        warnings.extend(listing.refused.iter().cloned());
         warnings.extend(listing.others.iter().map(|name| {
             let path = self.directory.join(name);
             format!("`{}` is named like a checkpoint, but is not a directory; it is ignored", path.display())

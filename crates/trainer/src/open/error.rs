@@ -38,6 +38,14 @@ pub enum SessionError {
         /// What rank 0 has instead.
         there: Option<String>,
     },
+    /// The data or the weights of this rank differ from those of rank 0.
+    #[error("this rank has {}, rank 0 has {}", here.as_deref().unwrap_or("nothing"), there.as_deref().unwrap_or("nothing"))]
+    OtherFiles {
+        /// What rank 0 does not have, such as the digest of the data.
+        here: Option<String>,
+        /// What rank 0 has instead.
+        there: Option<String>,
+    },
     /// In the compute threads.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -61,6 +69,9 @@ impl SessionError {
                 "is the config file the same on all machines, and each started with the same arguments?"
                     .into(),
             ),
+            Self::OtherFiles { .. } => {
+                Some("are `data.path` and `model.weights` the same files on all machines?".into())
+            }
             Self::Threads(error) => error.hint().map(str::to_owned),
         }
     }

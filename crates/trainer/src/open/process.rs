@@ -2,13 +2,15 @@ use std::{fmt::Write as _, sync::Arc};
 
 use oomph_config::{Config, ConfigError, Ddp, DeviceName, Entry, OnOom, Origin, Sharing};
 use oomph_core::Bytes;
+use oomph_data::{DataDigest, SourceRecord};
 use oomph_memory::Cores;
+use oomph_model::weights::WeightsError;
 use oomph_parallel::group::{Group, GroupError, Refusal, agree};
 
 use oomph_engine::{ranks::Replicas, session::Session};
 use oomph_runs::host_name;
 
-use super::{Registry, SessionError, open};
+use super::{Registry, SessionError, open, weights::sha256_of};
 
 /// This process among several that train together, each with a replica of the model on a device of its own.
 #[derive(Clone, Debug)]
@@ -21,6 +23,9 @@ pub struct RankProcess {
     /// How many threads compute here, where nobody says.
     threads: usize,
 }
+
+/// A line that rank 0 does not have, and one that it has instead.
+type Different = (Option<String>, Option<String>);
 
 /// Data is opened in turns, since what is downloaded or counted by one is found by the next: rank 0, then the first of
 /// each other machine, then all.
@@ -118,16 +123,44 @@ impl RankProcess {
                 let _ = writeln!(own, "{key} = {value}"); // Writing to a string cannot fail.
             }
         }
+        let different = self.different(own)?;
+        Ok(different.map_or(Ok(()), |(here, there)| Err(SessionError::OtherConfig { here, there })))
+    }
+
+    /// Refuses other data or other weights than rank 0 has.
+    fn compare_files(&self, session: &Session) -> Result<Result<(), SessionError>, GroupError> {
+        // A rank that cannot read its weights still answers, so that no rank waits.
+        let weights = session.weights.as_deref().map(sha256_of).transpose();
+        let record = SourceRecord::of(session.source.as_ref());
+        let mut own = String::new();
+        if let Some(DataDigest { train_samples, held_out_samples, sha256 }) = record.digest {
+            let sha256 = sha256.unwrap_or_else(|| "unknown".to_owned());
+            // Writing to a string cannot fail.
+            let _ = writeln!(own, "data of {train_samples} and {held_out_samples} samples, SHA-256 {sha256}");
+        }
+        if let Ok(Some(sha256)) = &weights {
+            let _ = writeln!(own, "weights with SHA-256 {sha256}");
+        }
+        let different = self.different(own)?;
+        Ok(match (weights, different) {
+            (Err(source), _) => {
+                let path = session.weights.clone().unwrap_or_default();
+                Err(WeightsError::Io { path, source }.into())
+            }
+            (Ok(_), Some((here, there))) => Err(SessionError::OtherFiles { here, there }),
+            (Ok(_), None) => Ok(()),
+        })
+    }
+
+    /// The first line that rank 0 does not have, and the first that it has instead; `None` if all are the same.
+    fn different(&self, own: String) -> Result<Option<Different>, GroupError> {
         let first = self.group.broadcast(0, own.clone().into_bytes())?;
         let first = String::from_utf8_lossy(&first);
         let missing = |from: &str, of: &str| {
             from.lines().find(|line| !of.lines().any(|other| other == *line)).map(str::to_owned)
         };
-        let (here, there) = (missing(&own, &first), missing(&first, &own));
-        Ok(match (here, there) {
-            (None, None) => Ok(()),
-            (here, there) => Err(SessionError::OtherConfig { here, there }),
-        })
+        let different = (missing(&own, &first), missing(&first, &own));
+        Ok(Some(different).filter(|different| *different != (None, None)))
     }
 
     /// Makes the session one of the group: all plan for the same limit, the lowest of all ranks, so that all choose the
@@ -170,5 +203,6 @@ pub fn open_together(
     (0..process.turn()).try_for_each(|_| wait())?;
     let session = agree(group, open(config, registry))?;
     (process.turn() + 1..TURNS).try_for_each(|_| wait())?;
+    agree(group, process.compare_files(&session)?)?;
     Ok(process.join(session)?)
 }

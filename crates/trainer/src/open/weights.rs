@@ -97,7 +97,7 @@ fn fitted(session: &Session, path: &Path, wanted: &[Wanted]) -> Result<(WeightFi
 }
 
 /// The SHA-256 of a file, read in pieces: the file may be larger than the free memory.
-fn sha256_of(path: &Path) -> io::Result<String> {
+pub(super) fn sha256_of(path: &Path) -> io::Result<String> {
     const PIECE: usize = 1 << 16;
     let mut file = open_file(path)?;
     let mut piece = vec![0; PIECE];

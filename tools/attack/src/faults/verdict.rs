@@ -36,9 +36,9 @@ pub(super) fn judge(
     let is_mute = *fault.kind == STDERR;
     problems.extend(answer.harm().filter(|harm| !(is_mute && harm.contains("says nothing"))));
     problems.extend(lost(prepared, &files));
-    problems.extend(half_written(prepared, &files));
-    problems.extend(checkpoints(prepared, folder, answer)?);
     let has_warned = has_warned(prepared, answer);
+    problems.extend(half_written(prepared, &files, has_warned));
+    problems.extend(checkpoints(prepared, folder, answer)?);
     let end = match answer.is_success() {
         true if has_warned => End::Warned,
         true => End::Same,
@@ -100,8 +100,9 @@ fn lost(prepared: &Prepared, files: &Files) -> Vec<String> {
 }
 
 /// New files under their final names that are not whole.
-fn half_written(prepared: &Prepared, files: &Files) -> Vec<String> {
+fn half_written(prepared: &Prepared, files: &Files, has_warned: bool) -> Vec<String> {
     let mut problems = Vec::new();
+    let is_of_earlier = has_warned && !prepared.command.is_training();
     for (name, content) in &files.0 {
         let is_new = !prepared.before.0.contains_key(name);
         if !is_new || is_secondary(name) || is_of_checkpoint(name) || is_unfinished(name) {
@@ -110,6 +111,8 @@ fn half_written(prepared: &Prepared, files: &Files) -> Vec<String> {
         match (prepared.steady.0.get(name), prepared.after.0.contains_key(name)) {
             (Some(expected), _) if expected == content => {}
             (None, true) if is_whole(name, content) => {}
+            // A command that reads a run takes the checkpoint before the newest, if that cannot be read.
+            (_, true) if is_of_earlier && is_whole(name, content) => {}
             // A report of the fault itself.
             (None, false) if name.contains("out-of-memory") => {}
             (_, true) => problems.push(format!("`{name}` is half-written: {} bytes", content.len())),

@@ -56,6 +56,11 @@ pub(crate) fn harm_of(answer: &Answer, change: &Change) -> Option<String> {
         return Some(format!("it takes {} MiB", answer.peak_rss >> 20));
     }
     let errors = answer.errors();
+    // Tensors may make a loss infinite. Records of the data and of the progress are to be checked before a step.
+    let is_late = errors.contains("the loss of step") || errors.contains("infinite or not a number (");
+    if is_late && !change.names.iter().any(|name| name.ends_with(".safetensors")) {
+        return Some(format!("noticed by a step alone: {}", answer.last_words()));
+    }
     // What a hint names need not be what is wrong.
     let error = errors.split("\n\nhint:").next().unwrap_or_default();
     let is_named = change.names.iter().any(|name| error.contains(name.as_str()))

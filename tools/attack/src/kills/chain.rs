@@ -102,12 +102,7 @@ impl<'a> Chain<'a> {
                 (if is_after { after } else { before }, answer, is_killed)
             }
         };
-        let saved = events(&answer)
-            .iter()
-            .rev()
-            .find(|it| it["event"] == "checkpoint")
-            .and_then(|it| it["step"].as_u64());
-        self.told.saved = self.told.saved.max(saved);
+        self.told.saved = self.told.saved.max(last_saved(&answer));
         if !is_killed {
             return Ok(Some(answer));
         }
@@ -163,7 +158,7 @@ impl<'a> Chain<'a> {
             problems.push(format!("the resumed training fails: {}", answer.last_words()));
         } else {
             problems.extend(checks::after_kill(&run, self.reference, &self.told)?);
-            problems.extend(checks::at_end(&run, self.reference)?);
+            problems.extend(checks::at_end(&run, self.reference, last_saved(answer).is_some())?);
         }
         if let Some(kill) = self.kills.last_mut() {
             kill.is_equal = Some(problems.is_empty());
@@ -188,6 +183,11 @@ impl<'a> Chain<'a> {
             kill.harms.push(harm);
         }
     }
+}
+
+/// The last step that a training reported as saved.
+fn last_saved(answer: &Answer) -> Option<u64> {
+    events(answer).iter().rev().find(|event| event["event"] == "checkpoint")?["step"].as_u64()
 }
 
 fn fresh(arena: &Arena, reference: &Reference) -> Result<Folder, Error> {

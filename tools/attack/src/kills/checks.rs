@@ -87,7 +87,9 @@ pub(super) fn as_oomph_reads(
     let rows: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
     // Its step is that of the events, which come before some saves and after others.
     let (row, step) = (&rows["runs"][0], newest.step());
-    let is_listed = row["status"] == "killed" && row["steps"].as_u64() == Some(reference.last());
+    // A kill may come between the last event and the end of the process.
+    let is_status = row["status"] == "killed" || row["status"] == "finished" && step == reference.last();
+    let is_listed = is_status && row["steps"].as_u64() == Some(reference.last());
     if !listed.is_success() || !is_listed || rows["passed_over"].as_array().is_some_and(|it| !it.is_empty()) {
         problems.push(format!(
             "`runs` does not list the run at step {step} as killed: {row} {}",
@@ -113,8 +115,9 @@ pub(super) fn as_oomph_reads(
     Ok(problems)
 }
 
-/// What is wrong with a run directory after the training has ended by itself.
-pub(super) fn at_end(run: &Path, reference: &Reference) -> io::Result<Vec<String>> {
+/// What is wrong with a run directory after the training has ended by itself. A process that `has_saved` has also removed
+/// what was too much; one that found the run at its last step has not.
+pub(super) fn at_end(run: &Path, reference: &Reference, has_saved: bool) -> io::Result<Vec<String>> {
     let mut problems = Vec::new();
     let (checkpoints, _) = run_files::checkpoints(run)?;
     let last = reference.last();
@@ -125,7 +128,7 @@ pub(super) fn at_end(run: &Path, reference: &Reference) -> io::Result<Vec<String
             problems.push(format!("`{link}` is {found:?} and not step {step:?}"));
         }
     }
-    if checkpoints.len() > reference.keep_last + 1 {
+    if has_saved && checkpoints.len() > reference.keep_last + 1 {
         problems.push(format!("{} checkpoints are left", checkpoints.len()));
     }
     if has_leftovers(run)? {

@@ -67,7 +67,7 @@ pub(super) fn rank(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         let answer = Job::launch(folder.path(), all)?.ends_within(LONGEST)?;
         refused(&answer, other)?;
         if let Some(run) = ["run", "elsewhere/run"].iter().find(|run| folder.at(run).exists()) {
-            return Err(Trouble::Harm(format!("`{run}` was made: {}", words(&answer))));
+            return Err(Trouble::Harm(format!("`{run}` was made: {}", words(answer))));
         }
         Ok(Verdict::new(ended(&answer), Goal::Nothing))
     };
@@ -150,7 +150,7 @@ fn refused(answer: &Answer, other: Other) -> Result<(), Trouble> {
     if answer.code() == Some(1) && errors.contains("error") && errors.contains(named) {
         return Ok(());
     }
-    Err(Trouble::harm(format!("it ends with {}, not by `{named}`: {}", ended(answer), words(&answer))))
+    Err(Trouble::harm(format!("it ends with {}, not by `{named}`: {}", ended(answer), words(answer))))
 }
 
 /// Starts a second job, or a lone process, in the run directory of a job that trains: it must be refused.

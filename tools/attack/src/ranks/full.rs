@@ -6,7 +6,7 @@ use super::{
     Attack, Goal, Trouble, Verdict, Verdicts,
     job::{Job, LONGEST},
     system::{Disk, Limit, address_space, limit},
-    training::{LIMIT, STEPS, Training, ended, success, without_panic, words},
+    training::{STEPS, Training, ended, success, without_panic, words},
 };
 use crate::{Answer, Case};
 
@@ -82,7 +82,7 @@ pub(super) fn memory(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     let checked = || {
         let has = job.process(rank).and_then(address_space).unwrap_or(0);
         limited(&job, rank, Limit::Memory, has + more)?;
-        let answer = job.ends_within(LIMIT)?;
+        let answer = job.ends_within(LONGEST)?;
         if answer.is_success() {
             success(&answer)?;
             training.finished()?;
@@ -124,6 +124,6 @@ fn failed(answer: &Answer, reason: &str) -> Result<(), Trouble> {
     if answer.code() == Some(1) && errors.contains("error") && names_file && errors.contains(reason) {
         return Ok(());
     }
-    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(&answer));
+    let words = format!("it ends with {} and not by `{reason}`: {}", ended(answer), words(answer));
     Err(Trouble::Harm(words))
 }

@@ -147,6 +147,24 @@ impl Job {
         fs::read_dir("/proc").into_iter().flatten().filter_map(process).collect()
     }
 
+    /// Waits until the job or all ranks but this one have ended, or for this long. Whether that rank is left alone: mpirun
+    /// kills it soon if the others failed.
+    pub(super) fn leaves_alone(&mut self, rank: usize, limit: Duration) -> Result<bool, Trouble> {
+        const SOON: Duration = Duration::from_secs(5);
+        let begin = Instant::now();
+        let mut with_others = begin;
+        while self.is_running()? && begin.elapsed() < limit {
+            if self.processes().iter().any(|(_, of)| of.is_some_and(|of| of != rank)) {
+                with_others = Instant::now();
+            }
+            if with_others.elapsed() > SOON {
+                return Ok(true);
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(false)
+    }
+
     /// Waits for its end, that of all its processes too. An answer without a status is that of a job whose ranks have
     /// ended, and whose mpirun hangs: Open MPI 4.1 may, if a rank dies while it connects.
     pub(super) fn ends_within(mut self, limit: Duration) -> Result<Answer, Trouble> {

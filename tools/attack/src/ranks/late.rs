@@ -60,9 +60,18 @@ pub(super) fn hung(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     let rank = training.any_rank(case);
     let checked = || {
         job.signal(rank, libc::SIGSTOP);
+        let is_alone = job.leaves_alone(rank, LIMIT)?;
+        if is_alone {
+            // The others had its last word before it stopped, and ended. Only mpirun waits.
+            job.signal(rank, libc::SIGCONT);
+        }
         let answer = job.ends_within(Duration::from_secs(IMPATIENT) + LIMIT)?;
         if answer.is_success() {
             return training.untouched(&answer);
+        }
+        if is_alone {
+            let words = format!("all others ended well, the job with {}: {}", ended(&answer), words(&answer));
+            return Err(Trouble::Harm(words));
         }
         without_panic(&answer, &[libc::SIGKILL, libc::SIGTERM])?;
         let errors = answer.errors();

@@ -59,13 +59,17 @@ fn part(
     let config = agree(&**group, loaded)?;
     let process = RankProcess::new(group.clone(), group.local_rank(), group.local_size());
     let session = open_together(config, &registry, &process.map_err(broken)?)?;
-    if is_first {
-        return Ok(lead(arguments, &session, None)?);
-    }
-    let stop = Stop::new();
-    signals::listen(&stop, None)?;
-    follow(&session, &stop).map_err(CliError::from)?;
-    Ok(Exit::Success)
+    let exit = if is_first {
+        lead(arguments, &session, None)?
+    } else {
+        let stop = Stop::new();
+        signals::listen(&stop, None)?;
+        follow(&session, &stop).map_err(CliError::from)?;
+        Exit::Success
+    };
+    // All is saved. A rank that hangs from here on would keep the others, and is told as any other is.
+    group.barrier().map_err(broken)?;
+    Ok(exit)
 }
 
 /// Prints an error as this rank's, and returns the exit code.

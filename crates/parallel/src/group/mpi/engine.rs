@@ -383,18 +383,25 @@ impl Engine {
 
     /// Waits until all ranks have ended, so that finalising MPI does not block.
     fn close(&mut self) {
-        // A rank may work long after its last collective, for example to save a checkpoint.
-        self.timeout = None;
         self.is_closing = true;
         let done = Farewell::Done(self.collective.number).encode();
         let outgoing: Vec<_> = self.peers().map(|peer| (peer, &done[..])).collect();
         self.transfer(FAREWELLS, &outgoing, Vec::new());
-        let backoff = Backoff::for_ranks();
-        while self.peers().any(|peer| self.done[peer].is_none()) {
+        let (backoff, begin) = (Backoff::for_ranks(), Instant::now());
+        loop {
             if let Err(error) = self.read_commands().and_then(|()| self.read_farewells()) {
                 self.fail(error);
             }
-            backoff.pause();
+            let missing: Vec<_> = self.peers().filter(|peer| self.done[*peer].is_none()).collect();
+            match self.timeout {
+                _ if missing.is_empty() => return,
+                Some(waited) if begin.elapsed() >= waited => {
+                    let missing = missing.into_iter().map(|rank| self.hosts.member(rank)).collect();
+                    let Collective { operation, number } = self.collective;
+                    self.fail(GroupError::Timeout { missing, operation, number, waited });
+                }
+                _ => backoff.pause(),
+            }
         }
     }
 

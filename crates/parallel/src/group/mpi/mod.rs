@@ -5,7 +5,7 @@ mod shares;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
     time::Duration,
@@ -19,7 +19,8 @@ const TELL: Duration = Duration::from_secs(2);
 
 /// A rank that is a process of an MPI job. Made by [`mpi_group`].
 ///
-/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error it does not wait, since MPI could
+/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error, or a rank that does not come within
+/// the timeout, it does not wait, since MPI could
 /// block forever on a hanging rank. Open MPI's mpirun then ends the whole job, as it does for an exit code other than 0.
 /// [`terminate`](Self::terminate) ends the job under any launcher.
 #[derive(Debug)]
@@ -40,14 +41,14 @@ pub struct MpiGroup {
 /// the buffers of the MPI library.
 ///
 /// A collective fails with the names of the missing ranks, and the group with it, if other ranks do not join within
-/// `timeout` of this one or make no progress for that long. Without a timeout it waits forever. The launcher notices a
-/// killed process and ends the job.
+/// `timeout` of this one or make no progress for that long. So does the start, and the end: see [`MpiGroup`]. Without a
+/// timeout it waits forever. The launcher notices a killed process and ends the job.
 ///
 /// An MPI library that cannot be initialised ends the process with its own message. A process without a launcher is a
 /// group of one; see [`launched_world_size`](super::launched_world_size).
 ///
 /// # Errors
-/// Where MPI is already initialised, or was built for programs without threads.
+/// Where MPI is already initialised, or was built for programs without threads; where the ranks do not meet in time.
 pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
     let (commands, coming) = channel();
     let (tell_facts, facts) = channel();
@@ -56,8 +57,14 @@ pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
         .name("oomph-mpi".into())
         .spawn(move || engine::run(timeout, coming, &tell_facts, &tell_closed))
         .map_err(|source| GroupError::NoThread { source: Arc::new(source) })?;
-    let Facts { rank, local_rank, local_size, hosts } =
-        facts.recv().unwrap_or(Err(GroupError::ThreadDied))?;
+    let found = match timeout {
+        Some(waited) => facts.recv_timeout(waited).map_err(|error| match error {
+            RecvTimeoutError::Timeout => GroupError::NotStarted { waited },
+            RecvTimeoutError::Disconnected => GroupError::ThreadDied,
+        })?,
+        None => facts.recv().unwrap_or(Err(GroupError::ThreadDied)),
+    };
+    let Facts { rank, local_rank, local_size, hosts } = found?;
     Ok(MpiGroup { rank, local_rank, local_size, hosts, commands, closed: Mutex::new(closed) })
 }
 

@@ -1,7 +1,6 @@
 //! Files of data: IDX, CIFAR-10, CSV, texts, vocabularies, images, archives.
 
 use std::{
-    cell::LazyCell,
     fs,
     io::{Cursor, Write as _},
 };
@@ -106,7 +105,7 @@ fn archive() -> Target {
 
 thread_local! {
     /// A folder of this thread, in memory where the machine has such a place.
-    static FOLDER: LazyCell<tempfile::TempDir> = LazyCell::new(super::machine::folder);
+    static FOLDER: tempfile::TempDir = super::machine::folder();
 }
 
 fn unpack(bytes: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! Texts of the kernel: `/proc` and control groups.
 
-use std::{cell::LazyCell, fs, path::Path};
+use std::{fs, path::Path};
 
 use oomph_core::Bytes;
 use oomph_doctor::health;
@@ -75,7 +75,7 @@ fn limits(bytes: &[u8]) -> bool {
 }
 
 thread_local! {
-    static ROOT: LazyCell<tempfile::TempDir> = LazyCell::new(folder);
+    static ROOT: tempfile::TempDir = folder();
 }
 
 /// The files of a process and of the machine, each after a line with its name, in a folder that is read as `/`.

@@ -71,7 +71,7 @@ const MESSAGES: [&str; 6] = [
     r#"{"event":"step","step":3}"#,
     r#"{"event":"measured","peak_in_use_bytes":70,"state_bytes_per_parameter":8.0,"first_step_seconds":0.1,"step_seconds":0.1,"samples_per_second":9.0,"losses":[0.5,null],"opening_seconds":0.1,"compiled_kernels":0}"#,
     r#"{"event":"profiled","in_use":{"planned_bytes":70,"measured_bytes":70},"reserved":null,"card":null}"#,
-    r#"{"event":"rehearsed","peak_in_use_bytes":70,"seconds":0.5}"#,
+    r#"{"event":"rehearsed","peak_in_use_bytes":70,"growth_bytes":0,"reserved_bytes":null,"step_seconds":0.1,"samples_per_second":9.0}"#,
     r#"{"event":"error","message":"no","causes":["why"],"hint":null,"out_of_memory":null}"#,
 ];
 const DRIVER: [&str; 3] = [

@@ -4,7 +4,7 @@ use std::{str::FromStr, sync::LazyLock};
 
 use oomph_config::{Config, ConfigFile, DeviceName, Interval, Sources, Value};
 use oomph_core::Bytes;
-use oomph_memory::gpu::{MultiGpu, cuda_devices};
+use oomph_memory::gpu::{Card, MultiGpu, cuda_devices};
 use oomph_trainer::Registry;
 
 use super::{KIB, Target, lossy};
@@ -47,13 +47,9 @@ pub(super) fn targets() -> Vec<Target> {
             &["24GiB", "2x24GiB", "2xRTX 4090,1x16GiB", "a100 80gb", "H100 MIG 1g.10gb+me"],
         )
         .rare(30),
-        word::<Interval>("interval", &["4 steps", "1 epoch", "10 min", "never", "0.5 epochs"]),
+        word::<Interval>("interval", &["4 steps", "1 epoch", "10 minutes", "never", "0.5 minutes"]),
         word::<DeviceName>("device", &["cpu", "cuda:0", "vulkan:12"]),
-        Target::text(
-            "CUDA_VISIBLE_DEVICES",
-            |bytes| !cuda_devices(&[], Some(&lossy(bytes))).is_empty(),
-            &["0,1", "GPU-1,GPU-2", "MIG-1"],
-        ),
+        Target::text("CUDA_VISIBLE_DEVICES", visible_devices, &["0,1", "GPU-1,GPU-2", "MIG-1"]),
     ]
 }
 
@@ -92,6 +88,31 @@ fn edited_config(bytes: &[u8]) -> bool {
 
 fn set(bytes: &[u8]) -> bool {
     Sources::default().set(&lossy(bytes)).is_ok_and(|sources| Config::load(&sources).is_ok())
+}
+
+/// What the variable shows of three cards.
+fn visible_devices(bytes: &[u8]) -> bool {
+    static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| (0..3).map(card).collect());
+    !cuda_devices(&CARDS, Some(&lossy(bytes))).is_empty()
+}
+
+fn card(index: u32) -> Card {
+    Card {
+        index,
+        uuid: format!("GPU-{index}"),
+        name: "card".to_owned(),
+        pci_bus_id: None,
+        minor: None,
+        memory: None,
+        gpu_utilization_percent: None,
+        memory_utilization_percent: None,
+        temperature_celsius: None,
+        power_watts: None,
+        power_limit_watts: None,
+        processes: Vec::new(),
+        mig_instances: Vec::new(),
+        mig: false,
+    }
 }
 
 const CONFIGS: [&str; 3] = [
