@@ -83,6 +83,8 @@ pub(super) fn elements(dtype: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
             let is_finite = |bytes: &[u8; 2]| u16::from_le_bytes(*bytes) & 0x7c00 != 0x7c00;
             bytes.as_chunks().0.iter().map(|bytes| if is_finite(bytes) { 0.0 } else { f64::NAN }).collect()
         }
+        // Counts, such as that of the batches that a statistic is over.
+        "I64" => Vec::new(),
         _ => return Err(format!("has elements of type `{dtype}`")),
     })
 }

@@ -22,8 +22,8 @@ use crate::{
 };
 
 /// The places, in the order of the table.
-pub(super) const PLACES: [&str; 5] =
-    ["weights file", "series", "settings", "resumed tensor", "resumed scale"];
+pub(super) const PLACES: [&str; 6] =
+    ["weights file", "series", "settings", "resumed tensor", "resumed scale", "exported tensor"];
 
 /// Trainings of the recipes that cases start from.
 #[derive(Debug, Default)]
