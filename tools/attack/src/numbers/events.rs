@@ -19,7 +19,7 @@ fn event(record: &[u8]) -> Result<(), String> {
     const VALUE: u64 = 1;
     let summaries = fields(record)?.into_iter().filter(|(number, _)| *number == SUMMARY);
     for (_, summary) in summaries {
-        let values = fields(summary)?.into_iter().filter(|(number, _)| *number == VALUE);
+        let mut values = fields(summary)?.into_iter().filter(|(number, _)| *number == VALUE);
         values.try_for_each(|(_, entry)| value(entry))?;
     }
     Ok(())
