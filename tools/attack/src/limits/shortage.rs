@@ -136,7 +136,7 @@ impl Attack<'_> {
 
     /// Trains within a limit below the plan. What `plan` says of it must come true.
     fn below(&self, random: &mut Generator) -> Result<Finding, Error> {
-        let limit = share(self.planned, [0.95, 0.8, 0.5][random.below(3)]);
+        let limit = share(self.planned, [0.95, 0.95, 0.8, 0.8, 0.5][random.below(5)]);
         let ran = self.place.train("below", &["--memory-limit", &limit.to_string()])?;
         let plan = self.place.plan(Some(limit))?;
         let end = match plan {

@@ -167,7 +167,8 @@ impl Draw<'_> {
     /// The section, and whether the limit chooses.
     fn memory(&mut self) -> (String, bool) {
         let precision = self.one(&["fp32", "fp32", "fp32", "bf16", "fp16"]);
-        let recompute = self.one(&["none", "none", "none", "ops", "stages", "auto"]);
+        let recompute =
+            self.one(&["none", "none", "none", "none", "none", "ops", "ops", "stages", "stages", "auto"]);
         let lean = self.random.chance(0.7);
         let mut lines = format!("precision = '{precision}', recompute = '{recompute}', lean = {lean}");
         // A pipeline without a number has micro-batches of its own.
