@@ -1,6 +1,7 @@
 //! Cases with oomph as it is: files and settings that hold numbers that are not finite, or make them.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -29,6 +30,7 @@ pub(super) const PLACES: [&str; 5] =
 pub(super) struct Bases([OnceLock<Folder>; RECIPES.len()]);
 
 const CONFIG: &str = "attack.toml";
+const MODEL: &str = "model.safetensors";
 const STEPS: &str = "train.steps=8";
 
 /// Runs a case of one of [`PLACES`].
@@ -40,7 +42,8 @@ pub(super) fn run(arena: &Arena, bases: &Bases, place: &'static str, case: Case)
         "series" => series,
         "settings" => settings,
         "resumed tensor" => tensor,
-        _ => scale,
+        "resumed scale" => scale,
+        _ => exported,
     };
     let (what, end) = try_one(arena, bases, &folder, &mut random)?;
     Ok(Seen::of(place, end, &format!("case {number}, seed {}: {what}", arena.seed)))
@@ -217,17 +220,30 @@ fn copied(arena: &Arena, bases: &Bases, at: usize, folder: &Folder) -> Result<Pa
     Ok(folder.at(format!("run/checkpoints/step-{:08}", newest.step())))
 }
 
-/// A resumed checkpoint with a value in one of its tensors.
-fn tensor(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator) -> Result<Tried, Error> {
+/// A checkpoint with a forged tensor.
+struct Forged {
+    path: PathBuf,
+    what: String,
+    /// Whether the tensor holds a number that is not finite.
+    is_broken: bool,
+}
+
+/// Puts a value into a tensor of one of `files`, or of the parameters where a training has no such file.
+fn forged(
+    arena: &Arena,
+    bases: &Bases,
+    folder: &Folder,
+    files: &[&'static str],
+    random: &mut Generator,
+) -> Result<Forged, Error> {
     const VALUES: [&str; 6] = ["nan", "inf", "-inf", "3e38", "-3e38", "1e20"];
-    const FILES: [&str; 3] = ["model.safetensors", "optimizer.safetensors", "carried.safetensors"];
     let at = random.below(RECIPES.len());
     let path = copied(arena, bases, at, folder)?;
     // Plain SGD has no state, and few models carry one.
-    let mut name = *one_of(&FILES, random);
+    let mut name = *one_of(files, random);
     let mut file = fs::read(path.join(name)).unwrap_or_default();
     if finite::listed(&file).unwrap_or_default().is_empty() {
-        name = FILES[0];
+        name = MODEL;
         file = fs::read(path.join(name))?;
     }
     let tensors = finite::listed(&file)?;
@@ -238,12 +254,30 @@ fn tensor(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator)
     fs::write(path.join(name), file)?;
     forge::seal(&path, |_| {})?;
     let extent = if element.is_some() { "one element" } else { "all elements" };
-    let what = format!(
-        "`{}` resumed from a {name} whose `{}` has {value} in {extent}",
-        RECIPES[at].name, tensor.name
-    );
-    let is_broken = ["nan", "inf", "-inf"].contains(&value);
-    Ok((what, resume(arena, folder, &path, is_broken, random)?))
+    let what = format!("`{}`, a {name} whose `{}` has {value} in {extent}", RECIPES[at].name, tensor.name);
+    Ok(Forged { path, what, is_broken: ["nan", "inf", "-inf"].contains(&value) })
+}
+
+/// A resumed checkpoint with a value in one of its tensors.
+fn tensor(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator) -> Result<Tried, Error> {
+    let files = [MODEL, "optimizer.safetensors", "carried.safetensors"];
+    let Forged { path, what, is_broken } = forged(arena, bases, folder, &files, random)?;
+    Ok((format!("resumed: {what}"), resume(arena, folder, &path, is_broken, random)?))
+}
+
+/// A checkpoint with a value in one of its parameters, whose weights are exported.
+fn exported(arena: &Arena, bases: &Bases, folder: &Folder, random: &mut Generator) -> Result<Tried, Error> {
+    let Forged { path, what, .. } = forged(arena, bases, folder, &[MODEL], random)?;
+    let to = folder.at("exported.safetensors");
+    let words = [OsStr::new("export"), path.as_os_str(), OsStr::new("--to"), to.as_os_str()];
+    let answer = arena.oomph(folder.path()).arguments(words).run()?;
+    let end = match (answer.harm(), to.exists()) {
+        (Some(harm), _) => Err(harm),
+        (None, true) => finite::file(&to).map(|()| End::Absorbed),
+        (None, false) if answer.is_success() => Err("it exports nothing".to_owned()),
+        (None, false) => verdict::names(&answer).map(|_| End::Named),
+    };
+    Ok((format!("exported: {what}"), end))
 }
 
 /// A resumed checkpoint of fp16 with another loss scale.

@@ -70,34 +70,42 @@ fn complete(run: &Path, checkpoints: Vec<Checkpoint>) -> Result<Left, String> {
 
 /// An error must name what is not finite, and the last good checkpoint if there is one.
 fn refused(answer: &Answer, folder: &Path, checkpoints: Vec<Checkpoint>) -> Result<Left, String> {
-    let errors = answer.errors();
-    // A long message goes over several lines of a terminal.
-    let words = errors.split_whitespace().collect::<Vec<_>>().join(" ");
-    let Some((_, error)) = words.split_once("error: ") else {
-        return Err(format!("no `error:` among the words: {}", answer.last_words()));
-    };
+    let error = names(answer)?;
     let named_step = ["the loss of step ", "the gradients of step ", "step "]
         .iter()
         .find_map(|before| error.split_once(before)?.1.split(' ').next()?.parse().ok());
     let named = error.split('`').nth(1).unwrap_or_default().to_owned();
-    let says_what = [
+    if named_step.is_some() {
+        kept(&error, folder, &checkpoints)?;
+    } else if named.is_empty() {
+        return Err(format!("the error names nothing: {}", answer.last_words()));
+    }
+    Ok(Left { end: End::Named, checkpoints, named_step, named })
+}
+
+/// The words of an error, on one line, which must say what is not finite.
+pub(super) fn names(answer: &Answer) -> Result<String, String> {
+    const SAYS_WHAT: [&str; 8] = [
         "infinite or not a number",
         " is NaN",
         " is inf",
         " is -inf",
         "finite number",
         "`loss_scale",
+        // Numbers that no state can have.
         "invalid type",
+        "number out of range",
     ];
-    if !says_what.iter().any(|words| error.contains(words)) {
-        return Err(format!("the error does not say what is not finite: {}", answer.last_words()));
+    let errors = answer.errors();
+    // A long message goes over several lines of a terminal.
+    let words = errors.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some((_, error)) = words.split_once("error: ") else {
+        return Err(format!("no `error:` among the words: {}", answer.last_words()));
+    };
+    match SAYS_WHAT.iter().any(|words| error.contains(words)) {
+        true => Ok(error.to_owned()),
+        false => Err(format!("the error does not say what is not finite: {}", answer.last_words())),
     }
-    if named_step.is_some() {
-        kept(error, folder, &checkpoints)?;
-    } else if named.is_empty() {
-        return Err(format!("the error names nothing: {}", answer.last_words()));
-    }
-    Ok(Left { end: End::Named, checkpoints, named_step, named })
 }
 
 /// The checkpoint that an error of a step names must be the newest, and whole.

@@ -90,7 +90,7 @@ impl Stage for Dense {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let x = pass.activation::<2>(input)?;
         let x = self.linear.forward(x, pass)?;
-        let mut output = pass.float::<2>(x.into())? + autodiff::inner(self.offset.val()).unsqueeze();
+        let mut output = pass.float::<2>(x.into())? + self.offset.val().unsqueeze();
         if self.name == "head" {
             LOSS.set(Poison::of_pass("loss", "", pass));
         } else {
@@ -109,7 +109,12 @@ impl Stage for Dense {
 /// Adds a share of the state that the batch before left, and leaves half of the sum.
 fn carried(output: Tensor<2>, pass: &mut Pass) -> Result<Tensor<2>, ModelError> {
     let output = match pass.carried("state") {
-        Some(state) => output + pass.float::<2>(state)?.mul_scalar(0.1),
+        Some(state) => {
+            let like = AnyTensor::from(output.clone());
+            let is_tracked = like.device().is_autodiff();
+            let state = if is_tracked { state.tracked_like(&like, false) } else { state };
+            output + pass.float::<2>(state)?.mul_scalar(0.1)
+        }
         None => output,
     };
     let mut state = autodiff::inner(output.clone()).mul_scalar(0.5);
