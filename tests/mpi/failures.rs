@@ -179,6 +179,57 @@ fn a_rank_that_is_configured_differently_is_refused() {
 }
 
 #[test]
+fn a_rank_with_other_data_is_refused() {
+    if !has_mpirun() {
+        return;
+    }
+    let runs = Runs::new("");
+    // Each rank finds the file of its own machine.
+    for (machine, last) in [("a", 0.5), ("b", 0.25)] {
+        fs::create_dir(runs.path(machine)).unwrap();
+        let rows: String = (0..40).map(|row| format!("{},{}\n", row % 7, row % 5)).collect();
+        fs::write(runs.path(&format!("{machine}/x.csv")), format!("x,y\n{rows}1,{last}\n")).unwrap();
+    }
+    let config = runs.path("job.toml");
+    let text = format!(
+        "model = {{ name = 'lstm', hidden = 4 }}
+        data = {{ source = 'csv', path = 'x.csv', steps = 4, held_out = 0.5, workers = 0 }}
+        train = {{ steps = 20, batch = 4 }}
+        run.directory = '{}'",
+        runs.path("run").display()
+    );
+    fs::write(&config, text).unwrap();
+    let (a, b, config) = (runs.path("a"), runs.path("b"), config.display().to_string());
+    let (a, b) = (a.display().to_string(), b.display().to_string());
+    let one = [env!("CARGO_BIN_EXE_oomph"), "train", "--config", &config];
+    let same = [&["-n", "3", "--wdir", &a][..], &one].concat();
+    let answer = Job::launch(&runs.path(""), &same).ends_within(LIMIT);
+    assert_eq!(answer.code, Some(0), "{answer}");
+    fs::remove_dir_all(runs.path("run")).unwrap();
+    let other = [&["-n", "2", "--wdir", &a][..], &one, &[":", "-n", "1", "--wdir", &b], &one].concat();
+    let answer = Job::launch(&runs.path(""), &other).ends_within(LIMIT);
+    assert_eq!((answer.code, answer.says("error: rank 2 on `")), (Some(1), 1), "{answer}");
+    assert_eq!(answer.says("this rank has data of "), 1, "{answer}");
+    assert!(!runs.path("run").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_rank_that_hangs_before_it_joins_ends_the_job() {
+    if !has_mpirun() {
+        return;
+    }
+    let runs = Runs::new(LSTM);
+    let config = config(&runs, "device.timeout = 2\n");
+    let hangs = format!(
+        "[ \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" = 1 ] && kill -STOP $$; exec {} train --config {config}",
+        env!("CARGO_BIN_EXE_oomph")
+    );
+    let answer = Job::launch(&runs.path(""), &["-n", "3", "sh", "-c", &hangs]).ends_within(2 * LIMIT);
+    assert_ne!(answer.code, Some(0), "{answer}");
+    assert!(answer.says("MPI did not start all ranks within 2s") >= 1, "{answer}");
+}
+
+#[test]
 fn rank_0_alone_prints_and_writes() {
     if !has_mpirun() {
         return;

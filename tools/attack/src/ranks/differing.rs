@@ -67,7 +67,7 @@ pub(super) fn rank(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         let answer = Job::launch(folder.path(), all)?.ends_within(LONGEST)?;
         refused(&answer, other)?;
         if let Some(run) = ["run", "elsewhere/run"].iter().find(|run| folder.at(run).exists()) {
-            return Err(Trouble::Harm(format!("`{run}` was made: {}", words(answer))));
+            return Err(Trouble::Harm(format!("`{run}` was made: {}", words(&answer))));
         }
         Ok(Verdict::new(ended(&answer), Goal::Nothing))
     };
