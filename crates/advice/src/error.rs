@@ -128,7 +128,7 @@ impl PlanError {
                  the same number of micro-batches"
                     .into(),
             ),
-            Self::TooFew { .. } => Some("raise the batch, or name fewer devices".into()),
+            Self::TooFew { .. } => Some("raise the batch (`train.batch`, `--batch`), or name fewer devices (`device.devices`, `--devices`)".into()),
             Self::NoBatches { split: Split::Test, samples: 0, .. } => {
                 Some("hold out a share of the data, or set `train.eval_every=never` to train without evaluations".into())
             }

@@ -213,6 +213,12 @@ pub enum RecordError {
         /// The name of the tensor.
         name: String,
     },
+    /// An element of a tensor is infinite or not a number.
+    #[error("`{name}` has a value that is infinite or not a number")]
+    NotFinite {
+        /// The name of the tensor.
+        name: String,
+    },
     /// The bytes are not a safetensors file.
     #[error("not a safetensors file: {reason}")]
     Malformed {

@@ -21,19 +21,36 @@ pub fn encode(tensors: &Named<HostTensor>) -> Result<Vec<u8>, RecordError> {
 /// The tensors of a safetensors file.
 ///
 /// # Errors
-/// [`RecordError::Malformed`] if `bytes` are not a safetensors file, [`RecordError::NotFloats`] if a tensor does not
-/// consist of 32-bit floats.
+/// The errors of [`check`].
 pub fn decode(bytes: &[u8]) -> Result<Named<HostTensor>, RecordError> {
+    let file = checked(bytes)?;
+    let decoded = file.iter().map(|(name, view)| {
+        let values = view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        (name.to_owned(), HostTensor { shape: view.shape().to_vec(), values })
+    });
+    Ok(decoded.collect())
+}
+
+/// Checks that [`decode`] would succeed, without copying the tensors.
+///
+/// # Errors
+/// [`RecordError::Malformed`] if `bytes` are not a safetensors file, [`RecordError::NotFloats`] if a tensor does not
+/// consist of 32-bit floats, [`RecordError::NotFinite`] if one of them is infinite or not a number: no training saves it.
+pub fn check(bytes: &[u8]) -> Result<(), RecordError> {
+    checked(bytes).map(drop)
+}
+
+fn checked(bytes: &[u8]) -> Result<SafeTensors<'_>, RecordError> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
-    file.iter()
-        .map(|(name, view)| {
-            if view.dtype() != Dtype::F32 {
-                return Err(RecordError::NotFloats { name: name.to_owned() });
-            }
-            let values = view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            Ok((name.to_owned(), HostTensor { shape: view.shape().to_vec(), values }))
-        })
-        .collect()
+    for (name, view) in file.iter() {
+        if view.dtype() != Dtype::F32 {
+            return Err(RecordError::NotFloats { name: name.to_owned() });
+        }
+        if !view.data().as_chunks().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite()) {
+            return Err(RecordError::NotFinite { name: name.to_owned() });
+        }
+    }
+    Ok(file)
 }
 
 fn malformed(error: &safetensors::SafeTensorError) -> RecordError {
@@ -82,6 +99,16 @@ mod tests {
         let bytes = encode(&tensors()).unwrap();
         assert_eq!(decode(&bytes).unwrap(), tensors());
         assert_eq!(encode(&tensors()).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_value_that_no_training_saves_is_refused() {
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut tensors = tensors();
+            tensors.get_mut("a").unwrap().values[0] = value;
+            let bytes = encode(&tensors).unwrap();
+            assert!(matches!(decode(&bytes), Err(RecordError::NotFinite { name }) if name == "a"), "{value}");
+        }
     }
 
     proptest::proptest! {

@@ -29,7 +29,7 @@ pub struct Answer {
     pub stderr: Vec<u8>,
     /// How long it ran.
     pub wall: Duration,
-    /// The most memory that it held in RAM, in bytes; 0 if it was traced.
+    /// The most memory that it held in RAM, in bytes; 0 if a tracer or `mpirun` waited for it.
     pub peak_rss: u64,
 }
 

@@ -133,7 +133,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "ranks",
         summary: "kills, stops, slows and starves ranks of an MPI training",
-        short_cases: 12,
+        short_cases: 15,
         long_cases: 120,
         run: ranks::run,
     },

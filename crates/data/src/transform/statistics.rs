@@ -30,8 +30,8 @@ impl Statistics {
     /// Whether these can normalise `count` channels or columns.
     pub(crate) fn is_of(&self, count: usize) -> bool {
         let Self { mean, std } = self;
-        let is_usable =
-            mean.iter().all(|mean| mean.is_finite()) && std.iter().all(|&std| std.is_finite() && std > 0.0);
+        let is_usable = mean.iter().all(|mean| mean.is_finite())
+            && std.iter().all(|&std| std > 0.0 && (std as f32).is_normal());
         is_usable && mean.len() == std.len() && (mean.is_empty() || mean.len() == count)
     }
 

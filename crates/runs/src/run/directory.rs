@@ -14,7 +14,9 @@ use super::{
     RunError,
     log_lines::{Line, LineState, LogLines},
 };
-use crate::state::{About, Checkpoint, CheckpointStore, SavedCheckpoint, StateError, TrainState, write_file};
+use crate::state::{
+    About, Checkpoint, CheckpointStore, SavedCheckpoint, StateError, TrainState, sync_entry, write_file,
+};
 
 const LOCK: &str = "lock";
 pub(super) const METRICS: &str = "metrics.jsonl";
@@ -49,7 +51,7 @@ impl RunDirectory {
         if Checkpoint::is_at(path) {
             return Err(RunError::IsCheckpoint { path: path.to_owned() });
         }
-        fs::create_dir_all(path).map_err(StateError::io("create", path))?;
+        create_directory(path)?;
         let lock = lock(path)?;
         let file = path.join(METRICS);
         let metrics = open_file_with(OpenOptions::new().create(true).read(true).append(true), &file)
@@ -153,6 +155,8 @@ impl RunDirectory {
         keep_last: usize,
     ) -> Result<SavedCheckpoint, RunError> {
         self.check()?;
+        // After a loss of power the log has everything up to the newest checkpoint.
+        self.metrics.sync_data().map_err(StateError::io("flush", self.path.join(METRICS)))?;
         let saved = self.checkpoints().save(state, about, keep_last);
         // A directory that goes in the middle of a save is the cause of its error.
         saved.map_err(|error| self.check().err().unwrap_or_else(|| error.into()))
@@ -183,6 +187,22 @@ impl RunDirectory {
         };
         Ok(append().map_err(StateError::io("write", path))?)
     }
+}
+
+/// Creates a directory with those above it, and flushes their names to the disk.
+fn create_directory(path: &Path) -> Result<(), StateError> {
+    let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(path).map_err(StateError::io("create", path))?;
+    // An earlier process may have created the last one without flushing its name.
+    let flushed = missing.into_iter().chain([path]).filter(|path| path.file_name().is_some());
+    for path in flushed {
+        match sync_entry(path) {
+            // The folder above belongs to somebody else, who keeps it.
+            Err(StateError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// Cuts off what a kill, a full disk or a loss of power left at the end: an incomplete line, or lines that are

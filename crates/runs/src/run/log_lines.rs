@@ -2,6 +2,8 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// The longest line of a log that is held in memory. oomph writes shorter ones; another could be as long as memory.
 pub(super) const MOST_LINE_BYTES: u64 = 1 << 20;
+/// The longest line whose end is searched. What comes after a longer one is not read.
+const MOST_SKIPPED_BYTES: u64 = 256 << 20;
 /// What the first line of each process begins with.
 const STARTED: &[u8] = br#"{"event":"started""#;
 
@@ -33,15 +35,19 @@ pub(super) struct LogLines<R> {
     reader: BufReader<R>,
     end: u64,
     is_lost: bool,
+    is_over: bool,
 }
 
 impl<R: Read> LogLines<R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader: BufReader::new(reader), end: 0, is_lost: false }
+        Self { reader: BufReader::new(reader), end: 0, is_lost: false, is_over: false }
     }
 
     /// The next line; `None` at the end of the log.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+        if self.is_over {
+            return Ok(None);
+        }
         let start = self.end;
         let mut bytes = self.piece()?;
         if bytes.is_empty() {
@@ -56,10 +62,15 @@ impl<R: Read> LogLines<R> {
             }
             has_zeros |= piece.contains(&0);
             is_whole = ends(&piece);
+            if !is_whole && self.end - start > MOST_SKIPPED_BYTES {
+                self.is_over = true;
+                break;
+            }
         }
         self.is_lost = has_zeros || self.is_lost && !bytes.starts_with(STARTED);
         let state = match () {
             () if self.is_lost => LineState::Lost,
+            () if self.is_over => LineState::TooLong,
             () if !is_whole => LineState::Torn,
             () if is_long => LineState::TooLong,
             () => LineState::Whole,

@@ -30,7 +30,7 @@ pub fn environment(device: &str, weights: Option<WeightsFile<'_>>) -> Value {
     json!({
         "oomph_version": env!("CARGO_PKG_VERSION"),
         "burn_version": "0.22.0-pre.3",
-        "command": std::env::args().collect::<Vec<_>>(),
+        "command": std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "process": std::process::id(),
         "started_unix_seconds": std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()),
         "host": host_name(),

@@ -14,8 +14,9 @@ use oomph_model::Named;
 use super::{
     StateError, TrainProgress,
     disk::{sync_directory, write_durably},
+    listing::step_of,
     manifest::{FORMAT_VERSION, Manifest, sha256},
-    weight_file::{decode, encode, encode_source},
+    weight_file::{check, decode, encode, encode_source},
 };
 
 const MODEL: &str = "model.safetensors";
@@ -64,7 +65,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens the checkpoint in the directory `path` and verifies every file.
+    /// Opens the checkpoint in the directory `path` and verifies every file: its checksum, and that it can be decoded.
     ///
     /// # Errors
     /// Where a file is missing, damaged or has another format.
@@ -74,7 +75,11 @@ impl Checkpoint {
         let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
         for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others.collect::<Vec<_>>()) {
             checkpoint.files.insert(name.to_owned(), Arc::new(open_file(path, name)?));
-            checkpoint.read(name)?;
+            match name {
+                CONFIG => drop(checkpoint.config()?),
+                SOURCE => drop(checkpoint.recorded_source()?),
+                tensors => check(&checkpoint.read(tensors)?, &path.join(tensors))?,
+            }
         }
         Ok(checkpoint)
     }
@@ -240,7 +245,17 @@ impl Checkpoint {
 pub(super) fn read_manifest(checkpoint: &Path) -> Result<Manifest, StateError> {
     let path = checkpoint.join(STATE);
     let bytes = read_whole(&open_file(checkpoint, STATE)?).map_err(StateError::io("read", &path))?;
-    Manifest::decode(&bytes, &path)
+    let manifest = Manifest::decode(&bytes, &path)?;
+    let named = checkpoint.file_name().and_then(|name| step_of(&name.to_string_lossy()));
+    match named.filter(|named| *named != manifest.progress.step) {
+        Some(named) => Err(StateError::Contradiction {
+            path,
+            field: "progress.step",
+            found: manifest.progress.step.to_string(),
+            expected: format!("{named}, as in the name of the checkpoint"),
+        }),
+        None => Ok(manifest),
+    }
 }
 
 fn open_file(checkpoint: &Path, name: &str) -> Result<File, StateError> {

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use super::{StateError, listing::entries};
+use super::{StateError, disk::sync_directory, listing::entries};
 
 /// Prefixes of directories that are being written or removed. The next save clears the leftovers of a crash.
 pub(super) const WRITING: &str = ".writing-";
@@ -21,16 +21,21 @@ pub(super) fn clear_leftovers(directory: &Path) -> Result<Vec<String>, StateErro
 
 /// Removes a checkpoint. Returns a warning if it stays.
 ///
-/// It is renamed first, so a crash leaves no half of a checkpoint under a final name.
+/// It is renamed first, so a crash leaves no half of a checkpoint under a final name. The new name is flushed before anything
+/// is removed: a loss of power keeps operations in no order.
 pub(super) fn remove(directory: &Path, name: &str) -> Option<String> {
     let (path, removing) = (directory.join(name), directory.join(format!("{REMOVING}{name}")));
     // Somebody wants to keep it. The system's administrator could remove it nevertheless.
     if path.metadata().is_ok_and(|metadata| metadata.permissions().readonly()) {
         return Some(format!("`{}` is read-only, so it is not removed", path.display()));
     }
-    match fs::rename(&path, &removing) {
+    if let Err(error) = fs::rename(&path, &removing) {
+        return Some(kept(&path, &error));
+    }
+    match sync_directory(directory) {
         Ok(()) => delete(&removing),
-        Err(error) => Some(kept(&path, &error)),
+        // The next save tries again.
+        Err(error) => Some(error.to_string()),
     }
 }
 

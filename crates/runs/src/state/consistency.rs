@@ -1,4 +1,4 @@
-use super::{EarlyStopping, Manifest, TrainProgress};
+use super::{EarlyStopping, Manifest, TrainProgress, manifest::StepSums};
 
 /// A training never takes as many steps. Sums of counts below it do not overflow.
 const MOST_STEPS: usize = 1 << 48;
@@ -19,6 +19,8 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
         manifest.progress;
     let EarlyStopping { best_loss, best_step, without_improvement } = manifest.progress.early_stopping;
     at_most("progress.step", step, MOST_STEPS, "as much as a training takes")?;
+    let save_number = usize::try_from(manifest.save_number).unwrap_or(usize::MAX);
+    at_most("save_number", save_number, MOST_STEPS, "as often as a training saves")?;
     // Every batch is a step, and an epoch has at least one.
     at_most("progress.epoch", epoch, step, "the steps")?;
     at_most("progress.batch", batch, step - epoch, "the steps of the epoch")?;
@@ -31,6 +33,10 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
     at_most(without, without_improvement, step - best_step.unwrap_or(0), "the steps since the best")?;
     expect("progress.early_stopping.best_loss", &best_loss, "a number if there is a `best_step`", || {
         best_loss.is_some() == best_step.is_some()
+    })?;
+    let StepSums { samples, correct, .. } = manifest.progress.window;
+    expect("progress.window.correct", &correct, "between 0 and `samples`", || {
+        correct.is_none_or(|correct| (0.0..=samples as f64).contains(&correct))
     })?;
     expect("progress.seconds", &seconds, "at least 0", || seconds >= 0.0)?;
     expect("progress.eval_accuracy", &eval_accuracy, "between 0 and 1", || {
@@ -93,6 +99,7 @@ mod tests {
         let most = usize::MAX;
         for (field, value) in [
             ("progress.step", json!(most)),
+            ("save_number", json!(most)),
             ("progress.epoch", json!(most)),
             ("progress.epoch", json!(13)),
             ("progress.batch", json!(5)),
@@ -100,6 +107,7 @@ mod tests {
             ("progress.early_stopping.best_step", json!(13)),
             ("progress.early_stopping.without_improvement", json!(3)),
             ("progress.early_stopping.best_loss", json!(null)),
+            ("progress.window.correct", json!(1.0)),
             ("progress.seconds", json!(-1.0)),
             ("progress.eval_accuracy", json!(1.5)),
             ("loss_scale.scale", json!(0.0)),

@@ -39,7 +39,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.tmp"));
     write_durably(&beside, bytes)?;
-    fs::rename(&beside, path).map_err(StateError::io("write", path))?;
+    rename(&beside, path)?;
     sync_entry(path)
 }
 
@@ -58,13 +58,32 @@ pub(crate) fn replace_link(link: &Path, target: &Path) -> Result<(), StateError>
         fs::remove_file(&beside).map_err(StateError::io("remove", &beside))?;
     }
     std::os::unix::fs::symlink(target, &beside).map_err(StateError::io("write", &beside))?;
-    fs::rename(&beside, link).map_err(StateError::io("write", link))?;
+    rename(&beside, link)?;
     sync_entry(link)
+}
+
+/// Gives a complete file or link its name. If that fails, it is removed.
+fn rename(beside: &Path, path: &Path) -> Result<(), StateError> {
+    fs::rename(beside, path).map_err(|error| {
+        // If it cannot be removed either, the first error is reported.
+        let _ = fs::remove_file(beside);
+        StateError::io("write", path)(error)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_get_its_name_does_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        write_file(&taken, b"x").unwrap_err();
+        replace_link(&taken, Path::new("x")).unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {

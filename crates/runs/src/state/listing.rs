@@ -163,6 +163,11 @@ pub(super) fn is_name(name: &str) -> bool {
     place(name).is_some()
 }
 
+/// The step in a checkpoint's name.
+pub(super) fn step_of(name: &str) -> Option<usize> {
+    place(name).map(|(step, _)| step)
+}
+
 /// The step and the number in a checkpoint's name.
 pub(crate) fn place(name: &str) -> Option<(usize, usize)> {
     let rest = name.strip_prefix(PREFIX)?;

@@ -16,6 +16,7 @@ mod store;
 pub mod weight_file;
 
 pub use checkpoint::{About, Checkpoint, TrainState};
+pub(crate) use disk::sync_entry;
 pub use disk::write_file;
 pub use error::StateError;
 pub use manifest::{EarlyStopping, StepSums, TrainProgress};

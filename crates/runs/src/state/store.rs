@@ -7,7 +7,7 @@ use super::{
     About, Checkpoint, StateError, TrainState,
     checkpoint::{DIRECTORY, STATE},
     cleaning::{WRITING, clear_leftovers, remove},
-    disk::{replace_link, sync_directory},
+    disk::{replace_link, sync_directory, sync_entry},
     listing::{BEST, LATEST, Listed, Listing, is_name, names_of},
 };
 
@@ -123,10 +123,12 @@ impl CheckpointStore {
     ) -> Result<SavedCheckpoint, StateError> {
         // The run directory itself is not made again: if it is gone, the checkpoint must not begin another.
         match fs::create_dir(&self.directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(StateError::io("create", &self.directory)(error));
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => {
+                made.map_err(StateError::io("create", &self.directory))?;
+                // What is flushed into a directory is lost with the directory's own name.
+                sync_entry(&self.directory)?;
             }
-            _ => {}
         }
         let mut warnings = clear_leftovers(&self.directory)?;
         let number = Listing::read(&self.directory)?.next_number();

@@ -29,9 +29,17 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Named<HostTensor>, Sta
     tensor_file::decode(bytes).map_err(|error| of_file(path, error))
 }
 
+/// Checks that [`decode`] reads the file `path`.
+pub(super) fn check(bytes: &[u8], path: &Path) -> Result<(), StateError> {
+    tensor_file::check(bytes).map_err(|error| of_file(path, error))
+}
+
 fn of_file(path: &Path, error: RecordError) -> StateError {
     match error {
         RecordError::Malformed { reason } => StateError::malformed(path, reason),
+        error @ (RecordError::NotFloats { .. } | RecordError::NotFinite { .. }) => {
+            StateError::malformed(path, error)
+        }
         error => error.into(),
     }
 }

@@ -66,6 +66,11 @@ impl EventFile {
         self.write(step, histograms.into_iter().map(|(tag, histogram)| What::Histogram(tag, histogram)))
     }
 
+    /// Flushes the file to the disk.
+    pub fn flush(&self) -> Result<(), RunError> {
+        Ok(self.file.sync_data().map_err(StateError::io("flush", &self.path))?)
+    }
+
     fn write(&mut self, step: usize, records: impl IntoIterator<Item = What>) -> Result<(), RunError> {
         let wall_time = wall_time();
         let mut bytes = Vec::new();

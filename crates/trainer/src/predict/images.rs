@@ -94,6 +94,16 @@ fn outputs(session: &Session, model: &Stages, batch: &Batch) -> Result<Vec<Vec<f
     charge(Account::Host, || Ok(output.to_host()?.chunks(width.max(1)).map(<[f32]>::to_vec).collect()))
 }
 
+/// The outputs, unless one says nothing.
+fn finite(outputs: Vec<f32>, name: String) -> Result<Vec<f32>, SampleError> {
+    match outputs.iter().position(|output| !output.is_finite()) {
+        Some(index) => {
+            Err(SampleError::new(name, format!("output {index} of the model is {}", outputs[index])))
+        }
+        None => Ok(outputs),
+    }
+}
+
 /// The predictions of a batch that begins with file `first`. `skipped` names the unreadable files in order. The other
 /// files have the rows in order.
 fn paired(
@@ -107,7 +117,7 @@ fn paired(
         let name = files.files().get(index)?.display().to_string();
         let outputs = match skipped.next_if(|error| error.name == name) {
             Some(error) => Err(error),
-            None => Ok(rows.next()?),
+            None => finite(rows.next()?, name),
         };
         Some(Predicted { index, outputs })
     })

@@ -110,32 +110,35 @@ fn ask(
     let mut program: Program = arena.oomph(folder.path()).arguments(&asked.words).within(LIMIT);
     // The system refuses none of these texts: they have no zero.
     program.command().envs(asked.variables.iter().map(|(name, value)| (name, value)));
+    // What a model generates may have lines of its own.
+    let is_generated = asked.words.iter().any(|word| word == "--prompt");
+    let forged = |output: &str| if is_generated { None } else { forged_line(output) };
     if is_terminal {
         let (answer, shown) = terminal::run(program, LIMIT)?;
         let output = String::from_utf8_lossy(&shown).into_owned();
-        // On a terminal, standard error was not read: it cannot be missed.
-        let harm = match answer.code() {
-            Some(1) => None,
-            _ => answer.harm(),
-        };
-        return Ok((
-            output.clone(),
-            harm.or_else(|| terminal::harm(&shown)).or_else(|| forged_line(&output)),
-        ));
+        // What the terminal got is not in the answer, which therefore seems to say nothing.
+        let harm = if answer.code() == Some(1) { None } else { answer.harm() };
+        let harm =
+            harm.or_else(|| terminal::harm(&shown)).or_else(|| panicked(&output)).or_else(|| forged(&output));
+        return Ok((output, harm));
     }
     let answer = program.run()?;
-    let output = [&*answer.stdout, &answer.stderr].map(String::from_utf8_lossy).concat();
+    let words = [&*answer.stdout, &answer.stderr].concat();
+    let output = String::from_utf8_lossy(&words).into_owned();
+    let has_styles = asked.variables.iter().any(|(name, _)| *name == "CLICOLOR_FORCE");
+    let harm = if has_styles { terminal::harm(&words) } else { answer.harm() };
     let is_json = asked.words.iter().any(|word| word == "--json");
-    let harm = answer
-        .harm()
-        .or_else(|| forged_line(&output))
-        .or_else(|| {
-            String::from_utf8([&*answer.stdout, &answer.stderr].concat())
-                .is_err()
-                .then(|| "its words are no UTF-8".to_owned())
-        })
+    let harm = harm
+        .or_else(|| panicked(&output))
+        .or_else(|| forged(&output))
+        .or_else(|| str::from_utf8(&words).is_err().then(|| "its words are no UTF-8".to_owned()))
         .or_else(|| is_json.then(|| not_json(&answer.stdout)).flatten());
     Ok((output, harm))
+}
+
+/// A panic, also where the answer does not know the words.
+fn panicked(output: &str) -> Option<String> {
+    output.contains("this is a bug").then(|| format!("panics: {}", printable(output.trim())))
 }
 
 /// A line that a text made, and that passes for one of oomph's.

@@ -28,7 +28,7 @@ pub(crate) const PLACES: [(&str, &str, Place); 12] = [
     ("states of checkpoints", "folder", checkpoints),
     ("names of paths", "idx", paths),
     ("command lines", "csv", arguments),
-    ("environment variables", "csv", variables),
+    ("environment variables", "folder", variables),
 ];
 
 type Place = fn(&mut Generator, &Folder, &[Text]) -> Result<Vec<Asked>, Error>;
@@ -202,14 +202,12 @@ fn tokens(random: &mut Generator, folder: &Folder, texts: &[Text]) -> Result<Vec
     ])
 }
 
-fn weights(random: &mut Generator, folder: &Folder, texts: &[Text]) -> Result<Vec<Asked>, Error> {
+fn weights(_: &mut Generator, folder: &Folder, texts: &[Text]) -> Result<Vec<Asked>, Error> {
     let bytes = fs::read(folder.at("weights.safetensors"))?;
     let valid = TensorFile::decode(&bytes).ok_or("the export is no safetensors file")?;
     let mut named = valid.clone();
     for text in texts {
-        let old = &valid.names()[random.below(valid.names().len())];
-        let entry = named.head.remove(old).unwrap_or_else(|| valid.head[old].clone());
-        named.head.insert(text.whole.clone(), entry);
+        named.add(text.whole.clone(), &[1]);
     }
     folder.write("tensors.safetensors", named.encode())?;
     let mut noted = valid.clone();
@@ -322,31 +320,40 @@ fn arguments(random: &mut Generator, _: &Folder, texts: &[Text]) -> Result<Vec<A
     Ok(texts.iter().map(|text| of(text, random.below(14))).collect())
 }
 
-fn variables(random: &mut Generator, _: &Folder, texts: &[Text]) -> Result<Vec<Asked>, Error> {
-    const NAMES: [&str; 12] = [
+fn variables(random: &mut Generator, folder: &Folder, texts: &[Text]) -> Result<Vec<Asked>, Error> {
+    const NAMES: [&str; 10] = [
         "CUDA_VISIBLE_DEVICES",
-        "XDG_CACHE_HOME",
         "RAYON_NUM_THREADS",
         "HTTPS_PROXY",
-        "HOME",
         "TERM",
         "COLUMNS",
         "CLICOLOR_FORCE",
-        "SLURM_JOB_ID",
         "OMPI_COMM_WORLD_SIZE",
-        "LD_LIBRARY_PATH",
+        "VK_DRIVER_FILES",
+        "CUDA_PATH",
         "TMPDIR",
     ];
-    let of = |(number, text): (usize, &Text)| {
-        let mut asked = match random.below(5) {
+    let mut all = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let mut asked = match random.below(6) {
             0 => asked(&["doctor"]),
             1 => asked(&["devices"]),
             2 => train(&format!("new-{number}"), &[]),
             3 => asked(&["doctor", "--json"]),
+            4 => asked(&["monitor", "--once"]),
             _ => asked(&["plan", "--batch", "2"]),
         };
-        asked.variables.push((NAMES[random.below(NAMES.len())], OsString::from(&text.whole)));
-        asked
-    };
-    Ok(texts.iter().enumerate().map(of).collect())
+        let variable = match random.below(3) {
+            // A folder for results that cannot be made, since a file is in its place.
+            0 => {
+                let cache = folder.at(text.name(random));
+                fs::write(&cache, "")?;
+                ("XDG_CACHE_HOME", cache.into_os_string())
+            }
+            _ => (NAMES[random.below(NAMES.len())], OsString::from(&text.whole)),
+        };
+        asked.variables.push(variable);
+        all.push(asked);
+    }
+    Ok(all)
 }

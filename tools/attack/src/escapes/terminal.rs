@@ -50,7 +50,7 @@ fn open() -> io::Result<(OwnedFd, OwnedFd)> {
 pub(crate) fn harm(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = &*text;
-    while let Some(at) = rest.find(|character| oomph_core::is_unprintable(character)) {
+    while let Some(at) = rest.find(oomph_core::is_unprintable) {
         rest = &rest[at..];
         match own_length(rest) {
             Some(length) => rest = &rest[length..],

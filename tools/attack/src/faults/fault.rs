@@ -65,6 +65,8 @@ static READ: Kind = Kind { name: "read", errors: &[EIO, EINTR], may_be_short: tr
 static OPEN_TO_WRITE: Kind =
     kind("open to write", &[ENOSPC, EMFILE, ENFILE, EACCES, EDQUOT, EROFS, EIO, EINTR]);
 static OPEN_TO_READ: Kind = kind("open to read", &[EMFILE, ENFILE, EACCES, EIO, EINTR]);
+/// The standard library does not repeat the opening of a folder, and only remote file systems interrupt it.
+static OPEN_FOLDER: Kind = kind("open a folder", &[EMFILE, ENFILE, EACCES, EIO]);
 static RENAME: Kind = kind("rename", &[ENOSPC, EIO, EACCES, EDQUOT, EROFS]);
 static UNLINK: Kind = kind("unlink", &[EACCES, EPERM, EIO, EROFS]);
 static SYMLINK: Kind = kind("symlink", &[ENOSPC, EDQUOT, EACCES, EPERM, EIO]);
@@ -103,6 +105,7 @@ pub(super) fn kind_of(call: &Call, folder: &Path) -> Option<&'static Kind> {
     }
     Some(match call.name {
         "open" | "openat" if call.opens_to_write() => &OPEN_TO_WRITE,
+        "open" | "openat" if path.is_dir() => &OPEN_FOLDER,
         "open" | "openat" => &OPEN_TO_READ,
         "read" | "pread64" | "readv" => &READ,
         "write" | "pwrite64" | "writev" => &WRITE,
@@ -191,6 +194,11 @@ impl Fault {
     /// Whether it refuses what the program prints, and nobody has closed the stream.
     pub(super) fn loses_output(&self) -> bool {
         *self.kind == STDOUT && !self.is_harmless()
+    }
+
+    /// Whether it is about a file, which an error can name.
+    pub(super) fn is_of_file(&self) -> bool {
+        ![&STDOUT, &STDERR, &THREAD].contains(&self.kind)
     }
 
     /// Its words.

@@ -93,6 +93,19 @@ pub(super) fn is_whole(name: &str, content: &[u8]) -> bool {
         Some("jsonl") => !content.is_empty() && text.lines().all(is_json),
         // A pickle ends with its opcode STOP.
         Some("pickle") => content.ends_with(b"."),
+        Some("safetensors") => ends_with_last_tensor(content),
         _ => !content.is_empty(),
     }
+}
+
+/// Whether a safetensors file ends where the last of its tensors does.
+fn ends_with_last_tensor(content: &[u8]) -> bool {
+    let end = || {
+        let (length, rest) = content.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let head: serde_json::Value = serde_json::from_slice(rest.get(..length)?).ok()?;
+        let ends = head.as_object()?.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64());
+        Some(8 + length as u64 + ends.max().unwrap_or(0))
+    };
+    end() == Some(content.len() as u64)
 }

@@ -26,7 +26,7 @@ struct Found {
     end: End,
     /// How many faults were drawn before whose calls were never reached.
     missed: usize,
-    harms: Vec<String>,
+    harm: Option<String>,
 }
 
 /// Runs the attack.
@@ -62,9 +62,9 @@ fn try_case(arena: &Arena, prepared: &Prepared, mut case: Case) -> Result<Found,
         }
         let (end, problems) = verdict::judge(arena, prepared, &folder, &fault, &answer)?;
         let (number, seed, label, words) = (case.number, arena.seed, prepared.command.label(), fault.words());
-        let told = |problem| format!("case {number}, seed {seed}, {label}, {words}: {problem}");
-        let harms = problems.into_iter().map(told).collect();
-        return Ok(Found { command: prepared.command.name, end, missed, harms });
+        let told = |problems: String| format!("case {number}, seed {seed}, {label}, {words}: {problems}");
+        let harm = (!problems.is_empty()).then(|| told(problems.join("; ")));
+        return Ok(Found { command: prepared.command.name, end, missed, harm });
     }
     Err(format!("{}: none of {MOST_DRAWS} faults was reached", prepared.command.label()).into())
 }
@@ -81,7 +81,7 @@ impl Row {
     fn add(&mut self, found: &Found) {
         self.tried += 1;
         self.ends[found.end as usize] += 1;
-        self.harms += found.harms.len();
+        self.harms += usize::from(found.harm.is_some());
     }
 
     fn cells(&self, name: &str) -> Vec<String> {
@@ -109,7 +109,7 @@ fn outcome(cases: Vec<Found>) -> Outcome {
         rows: rows.iter().map(|(command, row)| row.cells(command)).chain([all.cells("all")]).collect(),
         figures: vec![("missed", missed.to_string())],
         tried: all.tried,
-        harms: cases.into_iter().flat_map(|found| found.harms).collect(),
+        harms: cases.into_iter().filter_map(|found| found.harm).collect(),
         skipped: Vec::new(),
     }
 }

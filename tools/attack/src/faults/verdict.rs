@@ -48,14 +48,18 @@ pub(super) fn judge(
         End::Refused if fault.is_harmless() => {
             problems.push(format!("a fault that means nothing is an error: {}", answer.last_words()));
         }
-        End::Refused if !is_mute => problems.extend(wordless(answer)),
+        End::Refused if !is_mute => problems.extend(wordless(fault, answer)),
         End::Refused => {}
         End::Warned | End::Same => {
-            problems.extend(incomplete(prepared, &files, answer, end, is_mute));
+            problems.extend(incomplete(prepared, &files, fault, answer, end));
             if fault.loses_output() && !is_closed_pipe(fault) {
                 problems.push("standard output cannot be written, and the exit code is 0".into());
             }
         }
+    }
+    if answer.is_success() && prepared.command.is_training() {
+        problems
+            .extend(last_checkpoint(prepared, folder)?.map(|problem| format!("exit code 0, and {problem}")));
     }
     problems.extend(again(arena, prepared, folder)?);
     Ok((end, problems))
@@ -137,25 +141,28 @@ fn checkpoints(prepared: &Prepared, folder: &Folder, answer: &Answer) -> Result<
 }
 
 /// An error whose words help nobody.
-fn wordless(answer: &Answer) -> Option<String> {
+fn wordless(fault: &Fault, answer: &Answer) -> Option<String> {
     let words = answer.errors() + &String::from_utf8_lossy(&answer.stdout);
-    let is_clear = words.contains("error") && (words.contains('`') || words.contains("stdout"));
+    let is_clear = words.contains("error") && (words.contains('`') || !fault.is_of_file());
     // The exit code of a command such as `doctor` tells what its report says.
     let is_report = answer.stderr.is_empty() && !answer.stdout.is_empty();
     (!is_clear && !is_report).then(|| format!("the error names nothing: {}", answer.last_words()))
 }
 
 /// What is missing although the command says that it succeeded.
-fn incomplete(prepared: &Prepared, files: &Files, answer: &Answer, end: End, is_mute: bool) -> Vec<String> {
+fn incomplete(prepared: &Prepared, files: &Files, fault: &Fault, answer: &Answer, end: End) -> Vec<String> {
     let mut problems = Vec::new();
-    let may_lack = end == End::Warned || is_mute;
+    let may_lack = end == End::Warned || *fault.kind == STDERR;
     for name in prepared.after.0.keys().filter(|name| *name != OUTPUT) {
         let expected = prepared.steady.0.get(name);
         match files.0.get(name) {
-            None if may_lack && (is_secondary(name) || is_link(name) || is_earlier(prepared, name)) => {}
+            None if may_lack && (is_secondary(name) || is_of_checkpoint(name)) => {}
             None => problems.push(format!("exit code 0, and `{name}` is missing")),
             Some(found) if expected.is_none_or(|expected| expected == found) => {}
-            Some(_) if is_secondary(name) || may_lack && is_link(name) => {}
+            Some(_) if is_secondary(name) || may_lack && is_of_checkpoint(name) => {}
+            // A command that reads a run takes the checkpoint before the newest, if that cannot be read.
+            Some(found) if end == End::Warned && !prepared.command.is_training() && is_whole(name, found) => {
+            }
             Some(_) => problems.push(format!("exit code 0, and `{name}` has other content than undisturbed")),
         }
     }
@@ -168,30 +175,12 @@ fn incomplete(prepared: &Prepared, files: &Files, answer: &Answer, end: End, is_
     if let Some(expected) = prepared.steady.0.get(OUTPUT)
         && *expected != answer.stdout
         && end == End::Same
+        && !is_closed_pipe(fault)
         && !prepared.command.is_training()
-        && !is_pipe_end(answer, expected)
     {
         problems.push("exit code 0, and standard output is not as undisturbed".into());
     }
     problems
-}
-
-/// Whether the output is the beginning of what was expected: what a closed pipe lets through.
-fn is_pipe_end(answer: &Answer, expected: &[u8]) -> bool {
-    expected.starts_with(&answer.stdout) && answer.stderr.is_empty()
-}
-
-/// Whether a file is of a checkpoint before the last. A warning tells that a fault had more or fewer of them removed; the
-/// best is looked for apart from that.
-fn is_earlier(prepared: &Prepared, name: &str) -> bool {
-    let folder = |name: &str| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-    let of_checkpoints = prepared.after.0.keys().filter(|name| name.starts_with("run/checkpoints/step-"));
-    name.starts_with("run/checkpoints/step-")
-        && folder(name) < of_checkpoints.filter_map(|name| folder(name)).max()
-}
-
-fn is_link(name: &str) -> bool {
-    name.ends_with("/latest") || name.ends_with("/best")
 }
 
 /// Runs the command again, which must do all that the fault prevented.
@@ -204,12 +193,14 @@ fn again(arena: &Arena, prepared: &Prepared, folder: &Folder) -> Result<Vec<Stri
         return Ok(problems);
     }
     let files = Files::read(folder.path())?;
-    for (name, expected) in
-        prepared.steady.0.iter().filter(|(name, _)| !is_secondary(name) && *name != OUTPUT)
-    {
-        if files.0.get(name) != Some(expected) {
+    for (name, expected) in &prepared.steady.0 {
+        let is_compared = !is_secondary(name) && !is_of_checkpoint(name) && name != OUTPUT;
+        if is_compared && files.0.get(name) != Some(expected) {
             problems.push(format!("run again, `{name}` is not as undisturbed"));
         }
+    }
+    if prepared.command.is_training() {
+        problems.extend(end_of_training(prepared, folder)?.map(|problem| format!("run again, {problem}")));
     }
     let (_, damaged) = run_files::checkpoints(&folder.at("run"))?;
     problems.extend(damaged);
@@ -221,4 +212,38 @@ fn again(arena: &Arena, prepared: &Prepared, folder: &Folder) -> Result<Vec<Stri
         }
     }
     Ok(problems)
+}
+
+/// How a training's end differs from that of the undisturbed one, in the newest checkpoint or in the best. Which earlier
+/// ones are left, and which of two names one has, depends on where a fault ended the training.
+fn end_of_training(prepared: &Prepared, folder: &Folder) -> Result<Option<String>, Error> {
+    if let Some(problem) = last_checkpoint(prepared, folder)? {
+        return Ok(Some(problem));
+    }
+    let best = undisturbed(prepared, "best")?;
+    let found = run_files::linked(&folder.at("run"), "best").map(|checkpoint| checkpoint.step());
+    let is_best = found.as_ref().is_ok_and(|step| best.starts_with(&format!("step-{step:08}")));
+    Ok((!is_best).then(|| format!("`best` is {found:?} and not {best}")))
+}
+
+/// Where a link points to after the undisturbed training.
+fn undisturbed(prepared: &Prepared, link: &str) -> Result<String, Error> {
+    let target = prepared.after.0.get(&format!("run/checkpoints/{link}"));
+    let target = target.and_then(|target| std::str::from_utf8(target).ok()?.strip_prefix("-> "));
+    let missing = || format!("{} leaves no link `{link}` undisturbed", prepared.command.label()).into();
+    target.map(str::to_owned).ok_or_else(missing)
+}
+
+/// What the last checkpoint of the undisturbed training has, and none here.
+fn last_checkpoint(prepared: &Prepared, folder: &Folder) -> Result<Option<String>, Error> {
+    let last = undisturbed(prepared, "latest")?;
+    let (whole, _) = run_files::checkpoints(&folder.at("run"))?;
+    let is_same = |(file, found): (&String, &String)| {
+        let expected = prepared.steady.0.get(&format!("run/checkpoints/{last}/{file}"));
+        expected.is_some_and(|bytes| run_files::sha256(bytes) == *found)
+    };
+    let is_last = |it: &Checkpoint| {
+        last.starts_with(&format!("step-{:08}", it.step())) && it.trained().into_iter().all(is_same)
+    };
+    Ok((!whole.iter().any(is_last)).then(|| format!("no checkpoint is as {last} undisturbed")))
 }

@@ -19,6 +19,9 @@ use crate::{
 /// The recipes that are trained once, for all cases.
 const TRAINED: [&str; 8] = ["lstm", TEXT, "adamw", "adafactor", "fp16", "one-cycle", "resnet", "ddp-adam"];
 
+/// Those whose optimizer has tensors.
+const STATEFUL: [&str; 4] = ["adamw", "adafactor", "fp16", "ddp-adam"];
+
 /// A language model, which carries state from batch to batch.
 const TEXT: &str = "text";
 
@@ -68,9 +71,10 @@ fn try_case(arena: &Arena, trained: &Folder, mut case: Case) -> Result<Option<Tr
     if !kind.contains(&arena.only) {
         return Ok(None);
     }
-    // Only language models carry state.
+    // Only language models carry state, and plain gradient descent has no tensors of its own.
     let recipe = match kind {
         "carried state" => TEXT,
+        "tensors of the optimizer" => STATEFUL[case.random.below(STATEFUL.len())],
         _ => TRAINED[case.random.below(TRAINED.len())],
     };
     let folder = arena.folder()?;

@@ -13,6 +13,16 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 /// The most memory that a command may hold, whatever the values say.
 const MOST_MEMORY: u64 = 1 << 30;
 
+/// The files of a checkpoint.
+const FILES: [&str; 6] = [
+    "config.toml",
+    "source.json",
+    "state.json",
+    "model.safetensors",
+    "optimizer.safetensors",
+    "carried.safetensors",
+];
+
 /// A command line that reads a checkpoint.
 pub(crate) fn arguments(command: &str, recipe: &str, checkpoint: &str) -> Vec<String> {
     let steps = format!("train.steps={LAST_STEP}");
@@ -46,12 +56,17 @@ pub(crate) fn harm_of(answer: &Answer, change: &Change) -> Option<String> {
         return Some(format!("it takes {} MiB", answer.peak_rss >> 20));
     }
     let errors = answer.errors();
+    // Tensors may make a loss infinite. Records of the data and of the progress are to be checked before a step.
+    let is_late = errors.contains("the loss of step") || errors.contains("infinite or not a number (");
+    if is_late && !change.names.iter().any(|name| name.ends_with(".safetensors")) {
+        return Some(format!("noticed by a step alone: {}", answer.last_words()));
+    }
     // What a hint names need not be what is wrong.
     let error = errors.split("\n\nhint:").next().unwrap_or_default();
     let is_named = change.names.iter().any(|name| error.contains(name.as_str()))
         || error.contains(CHECKPOINT)
-        // It then names the tensor.
-        || error.contains("error: the checkpoint ") && error.contains('`')
+        // It then names the tensor, or the place in the epoch.
+        || error.contains("error: the checkpoint ")
         || ["model.", "data.", "train.", "optimizer.", "schedule.", "memory.", "device.", "run."]
             .iter()
             .any(|section| error.contains(&format!("`{section}")));
@@ -68,6 +83,12 @@ pub(crate) fn harm_of_training(arena: &Arena, folder: &Folder) -> Result<Option<
         Ok(newest) => newest,
         Err(problem) => return Ok(Some(format!("what it saved is damaged: {problem}"))),
     };
+    // What was resumed stays as it was, unless it was pruned.
+    let others =
+        fs::read_dir(folder.at(CHECKPOINT)).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    if let Some(other) = others.into_iter().find(|name| !FILES.iter().any(|file| name == *file)) {
+        return Ok(Some(format!("it wrote `{}` into the checkpoint", other.display())));
+    }
     if newest.step() > LAST_STEP {
         return Ok(Some(format!("it saved step {} of {LAST_STEP}", newest.step())));
     }

@@ -84,7 +84,13 @@ pub(crate) fn damaged(random: &mut Generator) -> Line {
 }
 
 fn damage(random: &mut Generator, words: &mut Vec<OsString>) {
-    let at = random.below(words.len());
+    // A value in the place of a value comes further than one in the place of a flag.
+    let is_value = |at: &usize| *at > 1 && words[at - 1].to_string_lossy().starts_with("--");
+    let values: Vec<usize> = (0..words.len()).filter(is_value).collect();
+    let at = match values.is_empty() {
+        false if random.chance(0.6) => values[random.below(values.len())],
+        _ => random.below(words.len()),
+    };
     match random.below(8) {
         0 if words.len() > 1 => drop(words.remove(at)),
         1 => words.insert(at, words[at].clone()),

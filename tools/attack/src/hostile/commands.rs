@@ -89,8 +89,11 @@ pub(crate) fn of(random: &mut Generator, reads: Reads, source: &Source) -> Line 
     }
 }
 
+/// A flag or an argument, with its value if it takes one.
+type Flag = (&'static str, Option<&'static str>);
+
 /// Flags of every command, with a valid value where one takes a value.
-pub(crate) const FLAGS: [(&str, &[(&str, Option<&str>)]); 15] = [
+pub(crate) const FLAGS: [(&str, &[Flag]); 15] = [
     (
         "train",
         &[

@@ -107,7 +107,10 @@ fn data_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result
     Ok(Hostile {
         line,
         about: format!("{file}: {about}"),
-        names: vec![short, "`data`".into(), "data/".into()],
+        // The checkpoint says it of data that it does not fit.
+        names: [&short, "`data`", "data/", "run/checkpoints", "error: the checkpoint"]
+            .map(str::to_owned)
+            .into(),
     })
 }
 
@@ -118,7 +121,10 @@ fn configuration(random: &mut Generator, folder: &Folder, source: &Source) -> Re
     let valid = fs::read(folder.at(if whole { "run/config.toml" } else { "config.toml" }))?;
     let (bytes, about) = mutate::text(random, &valid);
     fs::write(folder.at("config.toml"), bytes)?;
-    Ok(Hostile { line, about: format!("config.toml: {about}"), names: vec!["config.toml".into()] })
+    // A value that is possible may name a file that is not there.
+    let values = mutate::VALUES.iter().map(|value| format!("`{}`", value.trim_matches('\'')));
+    let names = values.chain(["config.toml".to_owned()]).collect();
+    Ok(Hostile { line, about: format!("config.toml: {about}"), names })
 }
 
 fn weight_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result<Hostile, Error> {
@@ -166,8 +172,14 @@ fn no_file(random: &mut Generator, folder: &Folder, source: &Source) -> Result<H
 fn command_line(random: &mut Generator, folder: &Folder) -> Result<Hostile, Error> {
     places::put_all(folder.path())?;
     let line = arguments::damaged(random);
-    let quoted =
-        |word: &std::ffi::OsString| printable(word.to_string_lossy()).chars().take(40).collect::<String>();
-    let names = line.words.iter().map(quoted).filter(|word| !word.is_empty()).collect();
+    let start = |text: &str| printable(text).chars().take(40).collect::<String>();
+    let of_word = |word: &std::ffi::OsString| {
+        let word = word.to_string_lossy();
+        let value = word.split_once('=').map(|(_, value)| format!("`{}", start(value)));
+        [Some(start(&word)).filter(|start| !start.is_empty()), value]
+    };
+    let words = line.words.iter().flat_map(of_word).flatten();
+    // A word may be empty, and the configuration in the folder names its run directory.
+    let names = words.chain(["``", "`run`"].map(str::to_owned)).collect();
     Ok(Hostile { line, about: "a command line".into(), names })
 }

@@ -45,7 +45,7 @@ pub(crate) fn put(name: &str, path: &Path) -> io::Result<()> {
         "hole" => fs::File::create(path)?.set_len(1 << 40),
         _ => {
             fs::write(path, "x")?;
-            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0))
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o000))
         }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn harm(
         return Ok(None);
     }
     if let Some(half) = trees::half_written(folder.path())? {
+        let half = half.strip_prefix(folder.path())?;
         return Ok(Some(format!("it leaves `{}`", oomph_core::printable(half.display()))));
     }
     // Where memory runs out, the files that were asked for are written.
@@ -47,16 +48,19 @@ pub(crate) fn harm(
     if let Some(output) = line.output.filter(|output| folder.at(output).exists()) {
         return Ok(Some(format!("it fails and leaves `{output}`")));
     }
-    Ok(harm_of_words(answer, names))
+    Ok(harm_of_words(answer, line, names))
 }
 
 /// What is wrong with the words of an error.
-fn harm_of_words(answer: &Answer, names: &[String]) -> Option<String> {
+fn harm_of_words(answer: &Answer, line: &Line, names: &[String]) -> Option<String> {
     let errors = answer.errors();
     // Doctor and find-batch end with a report.
+    let output = String::from_utf8_lossy(&answer.stdout);
     if !errors.contains("error: ") {
-        let is_event = String::from_utf8_lossy(&answer.stdout).contains("\"event\":\"error\"");
-        let is_report = errors.is_empty() && !answer.stdout.is_empty();
+        // Their tables say what failed.
+        let is_report = ["doctor", "find-batch", "compare"].iter().any(|command| line.words[0] == *command)
+            && !output.is_empty();
+        let is_event = output.contains("\"event\":\"error\"");
         return (!is_event && !is_report).then(|| format!("no line `error: …`: {}", answer.last_words()));
     }
     if errors.contains("stack backtrace") {
@@ -65,7 +69,7 @@ fn harm_of_words(answer: &Answer, names: &[String]) -> Option<String> {
     // What a hint names need not be what is wrong.
     let error = errors.split("\n\nhint:").next().unwrap_or_default();
     let sections = ["model.", "data.", "train.", "optimizer.", "schedule.", "memory.", "device.", "run."];
-    let is_named = names.iter().any(|name| error.contains(name.as_str()))
+    let is_named = names.iter().any(|name| error.contains(name.as_str()) || output.contains(name.as_str()))
         || error.contains("--")
         || sections.iter().any(|section| error.contains(&format!("`{section}")));
     (!is_named).then(|| format!("the error names neither file nor key nor flag: {}", answer.last_words()))

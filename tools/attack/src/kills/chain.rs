@@ -179,9 +179,13 @@ impl<'a> Chain<'a> {
     fn add(&mut self, problems: Vec<String>, what: &str) {
         let (number, seed, name, count) =
             (self.number, self.arena.seed, &self.reference.name, self.kills.len());
-        let told = |problem| format!("chain {number}, seed {seed}, {name}, kill {count}, {what}: {problem}");
+        if problems.is_empty() {
+            return;
+        }
+        let problems = problems.join("; ");
+        let harm = format!("chain {number}, seed {seed}, {name}, kill {count}, {what}: {problems}");
         if let Some(kill) = self.kills.last_mut() {
-            kill.harms.extend(problems.into_iter().map(told));
+            kill.harms.push(harm);
         }
     }
 }

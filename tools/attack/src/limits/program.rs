@@ -11,7 +11,6 @@ pub(super) struct Place<'a> {
     pub(super) arena: &'a Arena,
     pub(super) folder: Folder,
     pub(super) batch: usize,
-    pub(super) is_split: bool,
 }
 
 /// What `plan --json` says of the configuration's batch.
@@ -34,28 +33,28 @@ pub(super) struct Ran {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(arena: &'a Arena, config: &str, batch: usize, is_split: bool) -> Result<Self, Error> {
+    pub(super) fn new(arena: &'a Arena, config: &str, batch: usize) -> Result<Self, Error> {
         let folder = arena.folder()?;
         folder.write("net.toml", config)?;
-        Ok(Self { arena, folder, batch, is_split })
+        Ok(Self { arena, folder, batch })
     }
 
     /// Plans within a limit; the inner error is what is wrong with the answer.
     pub(super) fn plan(&self, limit: Option<u64>) -> Result<Result<Plan, String>, Error> {
         let mut words = vec!["plan".to_owned(), "--config".into(), "net.toml".into(), "--json".into()];
         words.extend(limit.into_iter().flat_map(|limit| ["--memory-limit".into(), limit.to_string()]));
-        if !self.is_split {
-            words.extend(["--batch".into(), self.batch.to_string()]);
-        }
+        words.extend(["--batch".into(), self.batch.to_string()]);
         let answer = self.arena.oomph(self.folder.path()).arguments(&words).run()?;
         let problem = |what: &str| format!("`{}` {what}: {}", words.join(" "), answer.last_words());
         if let Some(harm) = answer.harm() {
             return Ok(Err(problem(&harm)));
         }
         let plan: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
-        let parts = if self.is_split { &plan["devices"] } else { &plan["batches"] };
-        let peaks = parts.as_array().into_iter().flatten().map(|part| part["planned_peak_bytes"].as_u64());
-        let fits = if self.is_split { &plan["fits"] } else { &plan["batches"][0]["fits"] };
+        // Models that are divided are planned by device.
+        let by_device = plan["devices"].as_array();
+        let parts = by_device.or(plan["batches"].as_array());
+        let peaks = parts.into_iter().flatten().map(|part| part["planned_peak_bytes"].as_u64());
+        let fits = if by_device.is_some() { &plan["fits"] } else { &plan["batches"][0]["fits"] };
         let planned = peaks.max().flatten().zip(fits.as_bool());
         Ok(planned.map(|(peak, fits)| Plan { peak, fits }).ok_or_else(|| problem("has no peak")))
     }

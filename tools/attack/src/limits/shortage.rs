@@ -39,7 +39,7 @@ pub(super) fn attack(
     random: &mut Generator,
 ) -> Result<Vec<Finding>, Error> {
     let Training { strategy, config, batch, .. } = training;
-    let place = Place::new(arena, config, *batch, strategy.is_split())?;
+    let place = Place::new(arena, config, *batch)?;
     let mut findings = Vec::new();
     let (attack, first) = match begin(training, place)? {
         Ok(begun) => begun,

@@ -24,11 +24,6 @@ impl Strategy {
             Self::Pipeline => "pipeline",
         }
     }
-
-    /// Whether each device has a part of the model.
-    pub(super) fn is_split(self) -> bool {
-        matches!(self, Self::Model | Self::Pipeline)
-    }
 }
 
 /// A training, drawn at random.
@@ -58,9 +53,9 @@ impl Training {
         // Language models, sequences, images.
         let kind = random.below(4);
         let batch = match kind {
-            0 => 8 + random.below(40),
-            1 => 32 + random.below(250),
-            _ => 12 + random.below(40),
+            0 => 8 + random.below(24),
+            1 => 24 + random.below(200),
+            _ => 12 + random.below(28),
         };
         let mut draw = Draw { random, batch, strategy };
         let model = match kind {
@@ -123,7 +118,7 @@ impl Draw<'_> {
     }
 
     fn images(&mut self) -> String {
-        let (name, width) = if self.random.chance(0.8) {
+        let (name, width) = if self.random.chance(0.9) {
             ("resnet18", 4 + 2 * self.random.below(5))
         } else {
             ("resnet50", 2 + self.random.below(3))

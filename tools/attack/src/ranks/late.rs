@@ -47,10 +47,13 @@ pub(super) fn paused(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
 pub(super) fn hung(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
     let training = Training::limited(attack, case, IMPATIENT)?;
     let mut job = training.start()?;
-    // A fourth of the ranks hang when the others have nothing more to train.
-    let moment = if case.random.chance(0.25) {
+    // Some hang when the others have nothing more to train, or nothing more to do.
+    let moment = if case.random.chance(0.2) {
         job.wait_for_step(STEPS)?;
         format!("after step {STEPS}")
+    } else if case.random.chance(0.2) {
+        job.wait_for(|event| event["event"] == "done")?;
+        "when all is done".to_owned()
     } else {
         any_moment(&mut job, case)?
     };
@@ -64,7 +67,7 @@ pub(super) fn hung(attack: &Attack<'_>, case: &mut Case) -> Verdicts {
         without_panic(&answer, &[libc::SIGKILL, libc::SIGTERM])?;
         let errors = answer.errors();
         let named = format!("rank {rank} on `");
-        let says = [&*named, "did not join", "device.timeout"];
+        let says = [&*named, "device.timeout"];
         if let Some(silent) = says.into_iter().find(|text| !errors.contains(text)) {
             return Err(Trouble::Harm(format!("it does not say `{silent}`: {}", words(&answer))));
         }

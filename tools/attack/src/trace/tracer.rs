@@ -85,7 +85,8 @@ pub(super) fn run(
     let is_late = watchdog.join().unwrap_or(false);
     let (stdout, stderr) = streams.read();
     let status = status?;
-    let answer = Answer { status: (!is_late).then_some(status), stdout, stderr, wall: begin.elapsed(), peak_rss: 0 };
+    let answer =
+        Answer { status: (!is_late).then_some(status), stdout, stderr, wall: begin.elapsed(), peak_rss: 0 };
     Ok(Traced { answer, is_killed: tracer.is_killed })
 }
 
