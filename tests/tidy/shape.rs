@@ -17,7 +17,7 @@ const MOST_CRATE_LINES: usize = 9_000;
 fn crates(tree: &Tree) -> Vec<String> {
     let mut folders: Vec<_> =
         tree.folders("crates").into_iter().map(|name| format!("crates/{name}")).collect();
-    let others = [".", "tools", "tools/attack", "tools/test_support", "tools/tree"].map(String::from);
+    let others = [".", "tools", "tools/test_support", "tools/tree"].map(String::from);
     folders.extend(others.into_iter().filter(|folder| tree.root().join(folder).join("src").exists()));
     folders
 }

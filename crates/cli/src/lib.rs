@@ -39,7 +39,6 @@ use std::{
 
 use clap::Parser;
 use console::{colors_enabled, colors_enabled_stderr};
-use oomph_core::printable;
 use oomph_engine::device_failure;
 use oomph_terminal::{echo, notices, numbers, progress, stream, table};
 use oomph_trainer::Registry;
@@ -87,14 +86,8 @@ pub fn run(registry: Registry) -> ExitCode {
 fn show(answer: &clap::Error) {
     let text = answer.render();
     let is_styled = if answer.use_stderr() { colors_enabled_stderr() } else { colors_enabled() };
-    let mut text = if is_styled { text.ansi().to_string() } else { text.to_string() };
-    // A line end in a word of the command line would begin a line of ours.
-    for word in std::env::args_os().map(|word| word.to_string_lossy().into_owned()) {
-        let shown = printable(&word);
-        if shown != word {
-            text = text.replace(&word, &shown);
-        }
-    }
+    let text = if is_styled { text.ansi().to_string() } else { text.to_string() };
+    let text = stream::with_words(&text, std::env::args_os());
     if answer.use_stderr() {
         stream::write_line(text.trim_end_matches('\n'));
     } else {

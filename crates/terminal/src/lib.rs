@@ -4,6 +4,7 @@
 //! - [`table`]: [`Table`](table::Table), and pairs of names and values.
 //! - [`notices`]: lines on stderr, above the progress bars if there are any.
 //! - [`progress`]: bars, lines or JSON of a training, a search or a download.
+//! - [`screen`]: a report that is drawn over the previous one.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
 //! - [`echo`]: the terminal's echo of control keys.
 //!
@@ -20,5 +21,6 @@ pub mod echo;
 pub mod notices;
 pub mod numbers;
 pub mod progress;
+pub mod screen;
 pub mod stream;
 pub mod table;

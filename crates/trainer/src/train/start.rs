@@ -57,9 +57,8 @@ pub(super) fn start<'a>(
     // The plan's allocations are the host's.
     let (planned, start) = charge(Account::Host, || prepare(session, options))?;
     let StartPoint { run, checkpoint, source, warnings: mut notices } = start;
-    let PlannedTraining { peak_bytes: planned_peak_bytes, cut } = planned;
-    notices.extend(warnings::of_layout(session, cut.as_ref()));
-    drop(cut);
+    notices.extend(warnings::of_layout(session, planned.cut.as_ref()));
+    let planned_peak_bytes = planned.peak_bytes;
     // The recording begins before the other ranks make their models.
     let mut memory_log = MemoryLog::start_with(session, tensors);
     broadcast_start(session, checkpoint.as_ref(), Some(&run.path().join(REPORT)))?;

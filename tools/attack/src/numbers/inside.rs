@@ -37,20 +37,28 @@ pub(super) fn run(
     for _ in 0..MOST_DRAWS {
         let at = case.random.below(POISON_RECIPES.len());
         let Some(poison) = Poison::draw(&POISON_RECIPES[at], place, &mut case.random) else { continue };
-        if let Some(seen) = tried(arena, references, (at, &poison), &mut case)? {
+        if let Some(seen) = tried(arena, references, &Draw { at, poison }, &mut case)? {
             return Ok(seen);
         }
     }
     Err(format!("numbers: none of {MOST_DRAWS} poisons of case {} took place", case.number).into())
 }
 
+/// What a case draws.
+struct Draw {
+    /// The number of its recipe.
+    at: usize,
+    poison: Poison,
+}
+
 /// Tries a poison; `None` if it did not take place.
 fn tried(
     arena: &Arena,
     references: &References,
-    (at, poison): (usize, &Poison),
+    draw: &Draw,
     case: &mut Case,
 ) -> Result<Option<Seen>, Error> {
+    let Draw { at, ref poison } = *draw;
     let recipe = &POISON_RECIPES[at];
     let reference = reference(arena, recipe, &references.0[at])?;
     let folder = arena.folder()?;

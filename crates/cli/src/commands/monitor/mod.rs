@@ -2,7 +2,6 @@
 
 mod report;
 mod sample;
-mod screen;
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -10,9 +9,10 @@ use std::{
 };
 
 use clap::Args;
+use oomph_terminal::screen::Screen;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use self::{report::report, sample::Sampler, screen::Screen};
+use self::{report::report, sample::Sampler};
 use crate::{error::CliError, exit::Exit, notices::Notices, output, signals};
 
 #[derive(Args, Debug)]
@@ -51,14 +51,14 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
             output::print_json(&sample)?;
         } else {
             if sample.no_gpu != noted {
-                screen.iter_mut().try_for_each(Screen::clear)?;
+                screen.iter_mut().try_for_each(Screen::clear).map_err(CliError::Output)?;
                 if let Some(reason) = sampler.no_gpu() {
                     Notices::default().no_gpu(format!("NVML: {reason}"), reason.hint());
                 }
                 noted.clone_from(&sample.no_gpu);
             }
             match &mut screen {
-                Some(screen) => screen.draw(&report(&sample))?,
+                Some(screen) => screen.draw(&report(&sample)).map_err(CliError::Output)?,
                 None if arguments.once => output::print(&report(&sample))?,
                 // An empty line separates it from the next report.
                 None => output::print(&(report(&sample) + "\n"))?,

@@ -1,9 +1,14 @@
+//! A report that is drawn over the previous one.
+
+use std::io;
+
 use console::{Term, truncate_str};
 
-use crate::{echo, error::CliError, stream};
+use crate::{echo, stream};
 
-/// Draws each report over the previous one on stdout.
-pub(super) struct Screen {
+/// Draws each report over the previous one on stdout. Dropping it restores the terminal; the last report stays.
+#[derive(Debug)]
+pub struct Screen {
     term: Term,
     /// The number of lines on the screen.
     lines: usize,
@@ -11,7 +16,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// A screen, if stdout is a terminal that can move the cursor up.
-    pub(super) fn open() -> Option<Self> {
+    pub fn open() -> Option<Self> {
         let term = Term::buffered_stdout();
         let draws = term.is_term() && std::env::var_os("TERM").is_none_or(|name| name != "dumb");
         draws.then(|| {
@@ -23,28 +28,34 @@ impl Screen {
     }
 
     /// Draws a report, cut to the terminal: wrapped or scrolled lines could not be drawn over.
-    pub(super) fn draw(&mut self, report: &str) -> Result<(), CliError> {
+    ///
+    /// # Errors
+    /// The terminal is closed.
+    pub fn draw(&mut self, report: &str) -> io::Result<()> {
         let (rows, columns) = self.term.size();
         let shown = fitting(&stream::shown(report), usize::from(rows), usize::from(columns));
         // Erasing and drawing are one write, so that the terminal does not flicker.
         self.erase()?;
         self.lines = shown.lines().count();
-        self.term.write_str(&shown).and_then(|()| self.term.flush()).map_err(CliError::Output)
+        self.term.write_str(&shown).and_then(|()| self.term.flush())
     }
 
     /// Erases the report.
-    pub(super) fn clear(&mut self) -> Result<(), CliError> {
+    ///
+    /// # Errors
+    /// The terminal is closed.
+    pub fn clear(&mut self) -> io::Result<()> {
         self.erase()?;
-        self.term.flush().map_err(CliError::Output)
+        self.term.flush()
     }
 
-    fn erase(&mut self) -> Result<(), CliError> {
+    fn erase(&mut self) -> io::Result<()> {
         let lines = std::mem::take(&mut self.lines);
         if lines == 0 {
             return Ok(());
         }
         let up = self.term.move_cursor_up(lines);
-        up.and_then(|()| self.term.clear_to_end_of_screen()).map_err(CliError::Output)
+        up.and_then(|()| self.term.clear_to_end_of_screen())
     }
 }
 
