@@ -139,6 +139,7 @@ mod tests {
             stdout: stdout.into(),
             stderr: stderr.into(),
             wall: Duration::ZERO,
+            peak_rss: 0,
         };
         outcome(&answer, "fuzz")
     }

@@ -87,7 +87,7 @@ fn chunks(targets: &[Target], inputs: u64) -> Vec<Chunk> {
 fn feed(target: &Target, tally: &Tally, key: Key, inputs: u64, flight: &Flight) {
     let mut generator = Generator::at(key);
     let mut counts = Counts { inputs, ..Counts::default() };
-    let begun = Instant::now();
+    let begun = clock::own();
     for _ in 0..inputs {
         let input = (target.finish)(mutate::input(&mut generator, target));
         counts.largest = counts.largest.max(input.len());
@@ -119,7 +119,7 @@ fn feed(target: &Target, tally: &Tally, key: Key, inputs: u64, flight: &Flight) 
             counts.time.consider(Worst { share, amount: time.as_micros() as u64, size: input.len() });
         }
     }
-    counts.nanoseconds = begun.elapsed().as_nanos() as u64;
+    counts.time_in_all = clock::own().saturating_sub(begun);
     tally.add(&counts);
 }
 

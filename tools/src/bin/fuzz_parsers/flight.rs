@@ -21,7 +21,7 @@ use crate::clock;
 /// The exit code after such an end, as a shell shows SIGABRT.
 const ABORTED: i32 = 134;
 /// An input that takes more processor time is in a loop without end: the largest may take little more than a second.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(10);
 /// How often the threads are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
 

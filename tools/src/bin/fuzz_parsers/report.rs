@@ -47,7 +47,7 @@ pub(crate) fn report(targets: &[Target], tallies: &[Tally]) -> ExitCode {
                 0 => "< 2 ms".to_owned(),
                 size => format!("{:.1} ms for {size}", time.amount as f64 / 1000.0),
             },
-            format!("{:.1}", counts.nanoseconds as f64 / counts.inputs.max(1) as f64 / 1000.0),
+            format!("{:.1}", counts.time_in_all.as_secs_f64() * 1e6 / counts.inputs.max(1) as f64),
         ];
         println!("| {} |", cells.join(" | "));
         inputs += counts.inputs;

@@ -6,6 +6,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// How an input failed.
@@ -26,7 +27,8 @@ pub(crate) struct Counts {
     pub(crate) accepted: u64,
     /// By [`Failure`].
     pub(crate) failures: [u64; 3],
-    pub(crate) nanoseconds: u64,
+    /// Processor time, that of making the inputs included.
+    pub(crate) time_in_all: Duration,
     pub(crate) largest: usize,
     /// The worst allocation as a share of its bound, with its bytes and those of the input.
     pub(crate) memory: Worst,
@@ -68,7 +70,7 @@ impl Tally {
         let mut all = self.counts();
         all.inputs += part.inputs;
         all.accepted += part.accepted;
-        all.nanoseconds += part.nanoseconds;
+        all.time_in_all += part.time_in_all;
         all.largest = all.largest.max(part.largest);
         all.failures.iter_mut().zip(part.failures).for_each(|(all, part)| *all += part);
         all.memory.consider(part.memory);

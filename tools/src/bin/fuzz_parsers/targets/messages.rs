@@ -26,7 +26,7 @@ pub(super) fn targets() -> Vec<Target> {
         Target {
             words: &[b"CUDA_ERROR_OUT_OF_MEMORY", b"\n", b" ", b"(", b"Backtrace:", b"failed to reserve "],
             bound: |bytes| 64 * bytes.len() + 8 * KIB,
-            ..Target::text("driver's message", driver_message, &DRIVER).rare(30)
+            ..Target::text("driver's message", driver_message, &DRIVER).rare(15)
         },
         Target {
             words: &[b"\x1b[", b"m", b"\x1b]0;", b"\x07", b"\xc2\x9b", b"\xe2\x80\xae"],

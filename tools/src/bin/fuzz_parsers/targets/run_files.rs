@@ -27,14 +27,10 @@ pub(super) fn targets() -> Vec<Target> {
             bound: |bytes| 256 * bytes.len() + 4 * KIB,
             ..Target::json("source.json", source, SOURCES.map(|seed| seed.as_bytes().to_vec()).to_vec())
         },
-        Target::json("metrics.jsonl", |bytes| runs::log(bytes).is_ok(), vec![LOG.as_bytes().to_vec()]),
+        log("metrics.jsonl", vec![LOG.as_bytes().to_vec()]),
         Target {
             finish: |bytes| [bytes, b"\n".to_vec()].concat(),
-            ..Target::json(
-                "metrics.jsonl line",
-                |bytes| runs::log(bytes).is_ok(),
-                LOG.lines().map(|line| line.as_bytes().to_vec()).collect(),
-            )
+            ..log("metrics.jsonl line", LOG.lines().map(|line| line.as_bytes().to_vec()).collect())
         },
         Target {
             // A map of an entry of seven bytes takes a node for eleven.
@@ -53,6 +49,14 @@ pub(super) fn targets() -> Vec<Target> {
     ]
 }
 
+fn log(name: &'static str, seeds: Vec<Vec<u8>>) -> Target {
+    Target {
+        // The file is read through a buffer of 8 KiB.
+        bound: |bytes| 64 * bytes.len() + 16 * KIB,
+        ..Target::json(name, |bytes| runs::log(bytes).is_ok(), seeds)
+    }
+}
+
 /// A record of data, and what predictions and a resumed training ask it.
 fn source(bytes: &[u8]) -> bool {
     let Ok(record) = serde_json::from_slice::<SourceRecord>(bytes) else { return false };
@@ -62,11 +66,11 @@ fn source(bytes: &[u8]) -> bool {
     true
 }
 
-/// Sets the first eight bytes to the number of bytes up to the last brace.
+/// Sets the first eight bytes to the number of bytes up to the last brace, and to the next multiple of eight.
 fn with_length(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().rposition(|byte| *byte == b'}').map_or(8, |last| last + 1);
     if bytes.len() >= 8 {
-        let length = (end.saturating_sub(8) as u64).to_le_bytes();
+        let length = (end.saturating_sub(8) as u64).next_multiple_of(8).to_le_bytes();
         bytes[..8].copy_from_slice(&length);
     }
     bytes

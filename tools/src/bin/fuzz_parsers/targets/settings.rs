@@ -25,7 +25,8 @@ pub(super) fn targets() -> Vec<Target> {
         Target {
             words: TOML,
             pairs: TOML_PAIRS,
-            bound: |bytes| 256 * bytes.len() + 32 * KIB,
+            // The configuration with all its defaults.
+            bound: |bytes| 256 * bytes.len() + 64 * KIB,
             largest: ARGUMENT,
             ..Target::text(
                 "--set",
@@ -46,7 +47,7 @@ pub(super) fn targets() -> Vec<Target> {
             "--gpu",
             &["24GiB", "2x24GiB", "2xRTX 4090,1x16GiB", "a100 80gb", "H100 MIG 1g.10gb+me"],
         )
-        .rare(30),
+        .rare(5),
         word::<Interval>("interval", &["4 steps", "1 epoch", "10 minutes", "never", "0.5 minutes"]),
         word::<DeviceName>("device", &["cpu", "cuda:0", "vulkan:12"]),
         Target::text("CUDA_VISIBLE_DEVICES", visible_devices, &["0,1", "GPU-1,GPU-2", "MIG-1"]),
