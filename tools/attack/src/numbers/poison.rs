@@ -36,15 +36,19 @@ const VALUES: [&str; 12] =
     ["nan", "nan", "inf", "inf", "-inf", "-inf", "3e38", "-3e38", "1e20", "-1e30", "1e5", "1e-42"];
 
 impl Poison {
-    /// A poison that the recipe has a place for.
-    pub(super) fn draw(recipe: &PoisonRecipe, place: &'static str, random: &mut Generator) -> Option<Self> {
-        let is_possible = match place {
+    /// Whether the recipe has the place.
+    pub(super) fn is_possible(recipe: &PoisonRecipe, place: &str) -> bool {
+        match place {
             "target" => !recipe.has_classes,
             "carried" => recipe.carries,
             // Frozen stages evaluate.
             "mean" | "variance" => !recipe.frozen.contains(&"norm"),
             _ => true,
-        };
+        }
+    }
+
+    /// A poison for a place that the recipe has.
+    pub(super) fn draw(recipe: &PoisonRecipe, place: &'static str, random: &mut Generator) -> Self {
         let step = match place {
             "input" | "target" => random.below(SAMPLES),
             "held-out" => random.below(16),
@@ -64,7 +68,7 @@ impl Poison {
             1 if recipe.has_replicas => "last",
             _ => "all",
         };
-        is_possible.then_some(Self { place, step: step as u64, value, stage, is_everywhere, part })
+        Self { place, step: step as u64, value, stage, is_everywhere, part }
     }
 
     /// The variable `POISON`.
