@@ -153,7 +153,8 @@ fn judge(
     if left.end == End::Skipped && left.skipped <= reference.skipped {
         left.end = End::Absorbed;
     }
-    let clean = left.checkpoints.iter().filter(|checkpoint| checkpoint.step() <= poison.clean_until());
+    let clean =
+        left.checkpoints.iter().filter(|checkpoint| checkpoint.step() <= poison.clean_until(left.named_step));
     for checkpoint in clean {
         same(checkpoint, reference, "before the poison")?;
     }
@@ -208,7 +209,7 @@ fn resumed(
     poison: &Poison,
     reference: &Trained,
 ) -> Result<(), String> {
-    let is_clean = |checkpoint: &&Checkpoint| checkpoint.step() <= poison.clean_until();
+    let is_clean = |checkpoint: &&Checkpoint| checkpoint.step() <= poison.clean_until(left.named_step);
     let from = left.checkpoints.iter().rev().find(is_clean);
     if from.is_none() && !left.checkpoints.is_empty() {
         return Ok(());
