@@ -141,10 +141,10 @@ fn replicas_that_sum_small_buckets_of_many_micro_batches_hold_what_is_planned() 
         .oomph(&[&["train", "--json", "--config", "lstm.toml"], &more[..]].concat())
         .success()
         .last_json();
-    for device in devices(&done) {
-        let measured = number(device, "peak_in_use_bytes");
-        assert!((planned / measured - 1.0).abs() < 0.02, "planned {planned}, in use {measured}");
-    }
+    let measured = devices(&done).iter().map(|device| number(device, "peak_in_use_bytes"));
+    let most = measured.fold(0.0, f64::max);
+    // What a micro-batch in between holds more than the second and the last is 0.3 % here.
+    assert!((planned / most - 1.0).abs() < 0.002, "planned {planned}, in use {most}");
 }
 
 #[test]

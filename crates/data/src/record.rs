@@ -126,7 +126,7 @@ impl SourceRecord {
             [("statistics", self.statistics.as_ref()), ("images.statistics", of_reader)]
         {
             let is_usable = statistics.is_none_or(|statistics| statistics.is_of(statistics.mean.len()));
-            expect(is_usable, field, "as many means as standard deviations above 0")?;
+            expect(is_usable, field, "a mean and a standard deviation above 0 for each channel")?;
         }
         if let Some(reader) = &self.images {
             // Rows of an image may be the steps of a sequence.
