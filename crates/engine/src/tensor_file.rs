@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use oomph_model::Named;
-use safetensors::{Dtype, SafeTensors, View, serialize};
+use safetensors::{Dtype, SafeTensors, View, serialize, tensor::TensorView};
 
 use crate::record::{HostTensor, RecordError};
 
@@ -21,36 +21,37 @@ pub fn encode(tensors: &Named<HostTensor>) -> Result<Vec<u8>, RecordError> {
 /// The tensors of a safetensors file.
 ///
 /// # Errors
-/// The errors of [`check`].
+/// [`RecordError::Malformed`] if `bytes` are not a safetensors file, [`RecordError::NotFloats`] if a tensor does not
+/// consist of 32-bit floats.
 pub fn decode(bytes: &[u8]) -> Result<Named<HostTensor>, RecordError> {
-    let file = checked(bytes)?;
-    let decoded = file.iter().map(|(name, view)| {
-        let values = view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        (name.to_owned(), HostTensor { shape: view.shape().to_vec(), values })
-    });
-    Ok(decoded.collect())
+    let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
+    file.iter()
+        .map(|(name, view)| {
+            let values = floats(name, &view)?.collect();
+            Ok((name.to_owned(), HostTensor { shape: view.shape().to_vec(), values }))
+        })
+        .collect()
 }
 
-/// Checks that [`decode`] would succeed, without copying the tensors.
+/// Checks that [`decode`] reads the file, and that all values are finite: no training saves others. It copies nothing.
 ///
 /// # Errors
-/// [`RecordError::Malformed`] if `bytes` are not a safetensors file, [`RecordError::NotFloats`] if a tensor does not
-/// consist of 32-bit floats, [`RecordError::NotFinite`] if one of them is infinite or not a number: no training saves it.
+/// Those of [`decode`], and [`RecordError::NotFinite`].
 pub fn check(bytes: &[u8]) -> Result<(), RecordError> {
-    checked(bytes).map(drop)
-}
-
-fn checked(bytes: &[u8]) -> Result<SafeTensors<'_>, RecordError> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| malformed(&error))?;
     for (name, view) in file.iter() {
-        if view.dtype() != Dtype::F32 {
-            return Err(RecordError::NotFloats { name: name.to_owned() });
-        }
-        if !view.data().as_chunks().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite()) {
+        if !floats(name, &view)?.all(f32::is_finite) {
             return Err(RecordError::NotFinite { name: name.to_owned() });
         }
     }
-    Ok(file)
+    Ok(())
+}
+
+fn floats<'a>(name: &str, view: &TensorView<'a>) -> Result<impl Iterator<Item = f32> + use<'a>, RecordError> {
+    if view.dtype() != Dtype::F32 {
+        return Err(RecordError::NotFloats { name: name.to_owned() });
+    }
+    Ok(view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)))
 }
 
 fn malformed(error: &safetensors::SafeTensorError) -> RecordError {
@@ -107,7 +108,7 @@ mod tests {
             let mut tensors = tensors();
             tensors.get_mut("a").unwrap().values[0] = value;
             let bytes = encode(&tensors).unwrap();
-            assert!(matches!(decode(&bytes), Err(RecordError::NotFinite { name }) if name == "a"), "{value}");
+            assert!(matches!(check(&bytes), Err(RecordError::NotFinite { name }) if name == "a"), "{value}");
         }
     }
 

@@ -86,16 +86,18 @@ pub enum TrainError {
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
     },
-    /// A step with a finite loss made a parameter infinite or not a number. It was not saved.
+    /// A step with a finite loss made a part of the state infinite or not a number. It was not saved.
     #[error(
-        "step {step} made `{parameter}` infinite or not a number (learning rate {lr:?}); {}",
+        "step {step} made {part} `{name}` infinite or not a number (learning rate {lr:?}); {}",
         kept(.checkpoint.as_ref())
     )]
-    NonFiniteParameter {
+    NonFiniteState {
         /// The step after which it was found, from 1.
         step: usize,
-        /// The first such parameter.
-        parameter: String,
+        /// What it is, such as `the optimizer state`.
+        part: &'static str,
+        /// Its name: of several the one with the fewest such values, which is closest to the cause.
+        name: String,
         /// The learning rate of that step.
         lr: f64,
         /// The last checkpoint before it.
@@ -192,7 +194,7 @@ impl TrainError {
             Self::OutOfMemory(error) => error.hint(),
             Self::Rank { source, .. } | Self::OnDevice { source, .. } => source.hint(),
             Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
-            Self::NonFiniteLoss { .. } | Self::NonFiniteParameter { .. } => Some(
+            Self::NonFiniteLoss { .. } | Self::NonFiniteState { .. } => Some(
                 "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
                  `optimizer.clip_global_norm=1.0`"
                     .into(),

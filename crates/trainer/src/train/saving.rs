@@ -2,10 +2,10 @@ use std::time::Instant;
 
 use oomph_core::{Phase, phase};
 use oomph_memory::{Account, charge};
-use oomph_model::Carried;
+use oomph_model::{Carried, Named};
 
 use oomph_engine::{
-    device_failure, exhausted,
+    HostTensor, device_failure, exhausted,
     record::{carried_record, model_record},
 };
 use oomph_runs::{
@@ -72,22 +72,27 @@ impl Training<'_> {
     /// Copies the state to the host.
     ///
     /// # Errors
-    /// [`TrainError::NonFiniteParameter`] where the last step had a finite loss, but made a parameter that is not finite.
+    /// [`TrainError::NonFiniteState`] where the last step had a finite loss, but made a value that is not finite.
     fn state(&self) -> Result<TrainState, TrainError> {
         let model = model_record(&self.driver.stepper.model)?;
-        let broken = model.iter().find(|(_, tensor)| tensor.values.iter().any(|value| !value.is_finite()));
-        if let Some((parameter, _)) = broken {
-            return Err(TrainError::NonFiniteParameter {
-                step: self.progress.step,
-                parameter: parameter.clone(),
-                lr: self.driver.lr(self.progress.step.saturating_sub(1)),
-                checkpoint: self.saves.last.clone(),
-            });
-        }
+        self.check_finite("the parameter", &model)?;
         let optimizer = self.driver.stepper.optimizer.record()?;
+        self.check_finite("the optimizer state", &optimizer.tensors)?;
         let carried = carried_record(&self.carried()?)?;
+        self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
         Ok(TrainState { progress, model, optimizer, loss_scale, carried })
+    }
+
+    fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {
+        let Some(name) = least_broken(tensors) else { return Ok(()) };
+        Err(TrainError::NonFiniteState {
+            step: self.progress.step,
+            part,
+            name: name.clone(),
+            lr: self.driver.lr(self.progress.step.saturating_sub(1)),
+            checkpoint: self.saves.last.clone(),
+        })
     }
 
     /// The carried state of all replicas; empty without one.
@@ -95,5 +100,34 @@ impl Training<'_> {
         let Some(carried) = &self.driver.stepper.carried else { return Ok(Carried::new()) };
         command(&self.session.replicas, RankCommand::Carried)?;
         Ok(self.session.replicas.gather_carried(carried)?)
+    }
+}
+
+/// The tensor with the smallest share of values that are not finite; `None` if all are finite. A broken value spreads, so
+/// the share is smallest where it began.
+fn least_broken(tensors: &Named<HostTensor>) -> Option<&String> {
+    let broken = tensors.iter().filter_map(|(name, tensor)| {
+        let count = tensor.values.iter().filter(|value| !value.is_finite()).count();
+        (count > 0).then(|| (count as f64 / tensor.values.len() as f64, name))
+    });
+    broken.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_broken_tensors_the_one_with_the_fewest_broken_values_is_named() {
+        let tensor = |values: &[f32]| HostTensor { shape: vec![values.len()], values: values.to_vec() };
+        let mut tensors: Named<HostTensor> = [
+            ("all".to_owned(), tensor(&[f32::NAN, f32::NAN])),
+            ("one".to_owned(), tensor(&[1.0, f32::INFINITY, 0.0])),
+            ("sound".to_owned(), tensor(&[1.0])),
+        ]
+        .into();
+        assert_eq!(least_broken(&tensors).map(String::as_str), Some("one"));
+        tensors.retain(|name, _| name == "sound");
+        assert_eq!(least_broken(&tensors), None);
     }
 }

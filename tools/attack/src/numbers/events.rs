@@ -80,3 +80,38 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
     }
     Err("a number has no end".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of fewer than 128 bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    }
+
+    /// A file with one record: a value, or a histogram's.
+    fn file(tag: &str, rest: &[u8]) -> Vec<u8> {
+        let record = field(5, &field(1, &[&field(1, tag.as_bytes()), rest].concat()));
+        [&(record.len() as u64).to_le_bytes()[..], &[0; 4], &record, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_is_found() {
+        let number = |value: f32| [&[0x15][..], &value.to_le_bytes()].concat();
+        check(&file("loss/train", &number(1.0))).expect("it is finite");
+        check(&file("loss/train", &number(f32::NAN))).expect_err("it is none");
+        check(&file("loss/eval", &number(f32::INFINITY))).expect("an evaluation may have no loss");
+        // Behind a good record too.
+        let both = [file("loss/train", &number(1.0)), file("speed", &number(f32::INFINITY))].concat();
+        check(&both).expect_err("the second is none");
+    }
+
+    #[test]
+    fn a_histogram_that_is_not_finite_is_found() {
+        let histogram =
+            |last: f64| field(5, &field(6, &[1.0_f64.to_le_bytes(), last.to_le_bytes()].concat()));
+        check(&file("parameters/a", &histogram(1e300))).expect("it is finite");
+        check(&file("parameters/a", &histogram(f64::NAN))).expect_err("it has a limit that is none");
+    }
+}

@@ -164,3 +164,68 @@ fn metrics(file: &[u8]) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A file with one tensor of two elements, of which the last has `bytes`.
+    fn weights(dtype: &str, bytes: &[u8]) -> Vec<u8> {
+        let length = 2 * bytes.len();
+        let header =
+            json!({ "a": { "dtype": dtype, "shape": [2], "data_offsets": [0, length] } }).to_string();
+        let zeros = vec![0; bytes.len()];
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &zeros, bytes].concat()
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_is_found_in_each_type() {
+        let bad: [(&str, &[u8]); 6] = [
+            ("F32", &f32::NAN.to_le_bytes()),
+            ("F32", &f32::NEG_INFINITY.to_le_bytes()),
+            ("F64", &f64::INFINITY.to_le_bytes()),
+            ("F16", &0xfc00_u16.to_le_bytes()),
+            ("BF16", &0x7fc0_u16.to_le_bytes()),
+            ("BF16", &0xff80_u16.to_le_bytes()),
+        ];
+        for (dtype, bytes) in bad {
+            let problem = tensors(&weights(dtype, bytes)).expect_err(dtype);
+            assert!(problem.starts_with("`a`[1] is "), "{problem}");
+        }
+        let good: [(&str, &[u8]); 4] = [
+            ("F32", &f32::MAX.to_le_bytes()),
+            ("F64", &f64::MIN.to_le_bytes()),
+            ("F16", &0x7bff_u16.to_le_bytes()),
+            ("BF16", &0xff7f_u16.to_le_bytes()),
+        ];
+        for (dtype, bytes) in good {
+            tensors(&weights(dtype, bytes)).expect(dtype);
+        }
+        tensors(&weights("F32", &[0; 4])[..60]).expect_err("it ends too early");
+    }
+
+    #[test]
+    fn a_line_of_metrics_has_its_numbers() {
+        let line = |loss: Value| json!({ "event": "step", "step": 1, "loss": loss, "lr": 0.1, "samples_per_second": 1.0, "seconds": 1.0 });
+        metrics(line(json!(1.0)).to_string().as_bytes()).expect("it has all");
+        metrics(line(Value::Null).to_string().as_bytes()).expect_err("its loss is not finite");
+        metrics(b"{\"event\":\"step\",\"loss\":NaN}").expect_err("JSON has no such number");
+    }
+
+    #[test]
+    fn a_state_has_its_numbers() {
+        let state = |bits: u64, best: Value| {
+            let early = json!({ "best_step": 1, "best_loss": best });
+            let progress =
+                json!({ "step": 1, "seconds": 0.5, "window": { "loss": 0.0 }, "early_stopping": early });
+            let scalars = json!({ "a.b": { "floatbits": bits } });
+            json!({ "state": { "progress": progress, "optimizer_scalars": scalars } }).to_string()
+        };
+        let checked = |bits: f64, best: Value| super::state(state(bits.to_bits(), best).as_bytes());
+        checked(1.0, json!(0.5)).expect("it has all");
+        checked(f64::NAN, json!(0.5)).expect_err("a number of the optimizer is none");
+        checked(1.0, Value::Null).expect_err("the best loss is none");
+    }
+}

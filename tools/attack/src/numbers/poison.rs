@@ -36,15 +36,19 @@ const VALUES: [&str; 12] =
     ["nan", "nan", "inf", "inf", "-inf", "-inf", "3e38", "-3e38", "1e20", "-1e30", "1e5", "1e-42"];
 
 impl Poison {
-    /// A poison that the recipe has a place for.
-    pub(super) fn draw(recipe: &PoisonRecipe, place: &'static str, random: &mut Generator) -> Option<Self> {
-        let is_possible = match place {
+    /// Whether the recipe has the place.
+    pub(super) fn is_possible(recipe: &PoisonRecipe, place: &str) -> bool {
+        match place {
             "target" => !recipe.has_classes,
             "carried" => recipe.carries,
             // Frozen stages evaluate.
             "mean" | "variance" => !recipe.frozen.contains(&"norm"),
             _ => true,
-        };
+        }
+    }
+
+    /// A poison for a place that the recipe has.
+    pub(super) fn draw(recipe: &PoisonRecipe, place: &'static str, random: &mut Generator) -> Self {
         let step = match place {
             "input" | "target" => random.below(SAMPLES),
             "held-out" => random.below(16),
@@ -64,7 +68,7 @@ impl Poison {
             1 if recipe.has_replicas => "last",
             _ => "all",
         };
-        is_possible.then_some(Self { place, step: step as u64, value, stage, is_everywhere, part })
+        Self { place, step: step as u64, value, stage, is_everywhere, part }
     }
 
     /// The variable `POISON`.
@@ -79,19 +83,27 @@ impl Poison {
         ["input", "target", "held-out"].contains(&self.place)
     }
 
-    /// The last step whose checkpoint cannot know of it. A sample of the training may come in the first step. Those that are
-    /// held out are not trained on at all.
-    pub(super) fn clean_until(&self) -> u64 {
-        match self.place {
-            "held-out" => STEPS,
-            _ if self.is_of_data() => 0,
+    /// The last step whose checkpoint cannot know of it, of a training that ended with an error of step `named`, or with none.
+    pub(super) fn clean_until(&self, named: Option<u64>) -> u64 {
+        match (self.place, named) {
+            // These are not trained on.
+            ("held-out", _) => STEPS,
+            // The step that took the sample has a loss that is not finite.
+            ("input" | "target", Some(step)) if self.is_bad() => step.saturating_sub(1),
+            // Any step of the first epoch may have taken it.
+            ("input" | "target", _) => 0,
             _ => self.step,
         }
     }
 
+    /// Whether the value itself is not finite.
+    fn is_bad(&self) -> bool {
+        ["nan", "inf", "-inf"].contains(&self.value)
+    }
+
     /// Whether a training that completes has lost something: it must have seen this.
     pub(super) fn cannot_be_absorbed(&self, recipe: &PoisonRecipe) -> bool {
-        let is_bad = ["nan", "inf", "-inf"].contains(&self.value);
+        let is_bad = self.is_bad();
         match self.place {
             "loss" => is_bad && !recipe.skips,
             // The statistics of the first device are saved. Later micro-batches start from the old ones, and the last counts.
@@ -105,8 +117,7 @@ impl Poison {
 
     /// The step that an error must name, where there is just one.
     pub(super) fn named_step(&self) -> Option<u64> {
-        let is_bad = ["nan", "inf", "-inf"].contains(&self.value);
-        (self.place == "loss" && is_bad).then_some(self.step + 1)
+        (self.place == "loss" && self.is_bad()).then_some(self.step + 1)
     }
 
     /// The parameter that an error must name, where nothing else can be broken.

@@ -25,6 +25,8 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Left {
     pub(super) end: End,
+    /// How many steps fp16 skipped.
+    pub(super) skipped: u64,
     /// Its checkpoints, in order.
     pub(super) checkpoints: Vec<Checkpoint>,
     /// The step that the error names.
@@ -64,8 +66,9 @@ fn complete(run: &Path, checkpoints: Vec<Checkpoint>) -> Result<Left, String> {
     if done["step"].as_u64() != Some(latest.step()) {
         return Err(format!("it is done with step {}, and saved step {}", done["step"], latest.step()));
     }
-    let end = if done["skipped_steps"].as_u64().unwrap_or(0) > 0 { End::Skipped } else { End::Absorbed };
-    Ok(Left { end, checkpoints, named_step: None, named: String::new() })
+    let skipped = done["skipped_steps"].as_u64().unwrap_or(0);
+    let end = if skipped > 0 { End::Skipped } else { End::Absorbed };
+    Ok(Left { end, skipped, checkpoints, named_step: None, named: String::new() })
 }
 
 /// An error must name what is not finite, and the last good checkpoint if there is one.
@@ -80,7 +83,7 @@ fn refused(answer: &Answer, folder: &Path, checkpoints: Vec<Checkpoint>) -> Resu
     } else if named.is_empty() {
         return Err(format!("the error names nothing: {}", answer.last_words()));
     }
-    Ok(Left { end: End::Named, checkpoints, named_step, named })
+    Ok(Left { end: End::Named, skipped: 0, checkpoints, named_step, named })
 }
 
 /// The words of an error, on one line, which must say what is not finite.

@@ -71,11 +71,15 @@ impl Source for Images {
         if self.settings.has_classes {
             input[class] += 1.0;
         }
-        let of_input = if split == Split::Train { "input" } else { "held-out" };
+        // The rectifier of the CPU turns NaN into 0, so a held-out sample has the value in its target too.
+        let (of_input, of_target) = match split {
+            Split::Train => ("input", "target"),
+            Split::Test => ("held-out", "held-out"),
+        };
         if let Some(poison) = Poison::of_sample(of_input, index) {
             poison.put(&mut input);
         }
-        if let Some(poison) = Poison::of_sample("target", index).filter(|_| split == Split::Train) {
+        if let Some(poison) = Poison::of_sample(of_target, index) {
             poison.put(&mut values);
         }
         let target = if self.settings.has_classes { Target::Class(class) } else { Target::Values(values) };
