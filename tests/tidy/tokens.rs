@@ -26,7 +26,7 @@ const WRITERS: [&str; 6] = [
     "crates/terminal/src/progress/bars.rs",
     "crates/terminal/src/progress/download.rs",
     "crates/terminal/src/progress/probe.rs",
-    "crates/cli/src/commands/monitor/screen.rs",
+    "crates/terminal/src/screen.rs",
 ];
 
 /// The files that need `unsafe`.

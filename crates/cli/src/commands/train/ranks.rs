@@ -68,7 +68,7 @@ fn part(
         Exit::Success
     };
     // All is saved. A rank that hangs from here on would keep the others, and is told as any other is.
-    group.barrier().map_err(broken)?;
+    group.finish().map_err(broken)?;
     Ok(exit)
 }
 

@@ -35,7 +35,11 @@ pub(super) enum Command {
     /// Tells the other ranks why this rank aborts, then answers the sender.
     Abort(String, Sender<()>),
     Terminate(i32),
-    Close,
+    /// Waits for the other ranks, and finalises MPI. A rank may work long after its last collective, unless all have
+    /// finished: then one that is late hangs.
+    Close {
+        has_finished: bool,
+    },
 }
 
 pub(super) type GatheredTo = Sender<Result<Vec<Vec<u8>>, GroupError>>;
@@ -191,7 +195,7 @@ impl Engine {
         loop {
             let next = self.backlog.pop_front().map_or_else(|| self.commands.recv(), Ok);
             // `recv` fails once all senders are dropped; they send `Close` first.
-            match next.unwrap_or(Command::Close) {
+            match next.unwrap_or(Command::Close { has_finished: false }) {
                 Command::Reduce(values, answer) => {
                     self.asking = Some(Asking::Sums(answer));
                     let summed = self.all_reduce(values);
@@ -211,7 +215,10 @@ impl Engine {
                     self.fail(error)
                 }
                 Command::Terminate(code) => self.communicator.abort(code),
-                Command::Close => return self.close(),
+                Command::Close { has_finished } => {
+                    self.timeout = self.timeout.filter(|_| has_finished);
+                    return self.close();
+                }
             }
         }
     }
@@ -464,7 +471,7 @@ impl Engine {
                 Ok(Command::Exchange(_, _, answer)) => _ = answer.send(Err(error.clone())),
                 Ok(Command::Abort(_, told)) => _ = told.send(()),
                 Ok(Command::Terminate(code)) => self.communicator.abort(code),
-                Ok(Command::Close) => _ = self.closed.send(Closed),
+                Ok(Command::Close { .. }) => _ = self.closed.send(Closed),
                 Err(_) => thread::park(),
             }
         }

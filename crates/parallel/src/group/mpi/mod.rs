@@ -5,6 +5,7 @@ mod shares;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
@@ -19,8 +20,7 @@ const TELL: Duration = Duration::from_secs(2);
 
 /// A rank that is a process of an MPI job. Made by [`mpi_group`].
 ///
-/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error, or a rank that does not come within
-/// the timeout, it does not wait, since MPI could
+/// Dropping it waits until all ranks dropped theirs, and finalises MPI. After an error it does not wait, since MPI could
 /// block forever on a hanging rank. Open MPI's mpirun then ends the whole job, as it does for an exit code other than 0.
 /// [`terminate`](Self::terminate) ends the job under any launcher.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub struct MpiGroup {
     commands: Sender<Command>,
     /// Receives a message when the group's thread has ended.
     closed: Mutex<Receiver<Closed>>,
+    has_finished: AtomicBool,
 }
 
 /// Initialises MPI and makes a group of all processes of the job. It works once per process.
@@ -41,8 +42,8 @@ pub struct MpiGroup {
 /// the buffers of the MPI library.
 ///
 /// A collective fails with the names of the missing ranks, and the group with it, if other ranks do not join within
-/// `timeout` of this one or make no progress for that long. So does the start, and the end: see [`MpiGroup`]. Without a
-/// timeout it waits forever. The launcher notices a killed process and ends the job.
+/// `timeout` of this one or make no progress for that long. So does the start, and the end after
+/// [`finish`](MpiGroup::finish). Without a timeout it waits forever. The launcher notices a killed process and ends the job.
 ///
 /// An MPI library that cannot be initialised ends the process with its own message. A process without a launcher is a
 /// group of one; see [`launched_world_size`](super::launched_world_size).
@@ -65,7 +66,15 @@ pub fn mpi_group(timeout: Option<Duration>) -> Result<MpiGroup, GroupError> {
         None => facts.recv().unwrap_or(Err(GroupError::ThreadDied)),
     };
     let Facts { rank, local_rank, local_size, hosts } = found?;
-    Ok(MpiGroup { rank, local_rank, local_size, hosts, commands, closed: Mutex::new(closed) })
+    Ok(MpiGroup {
+        rank,
+        local_rank,
+        local_size,
+        hosts,
+        commands,
+        closed: Mutex::new(closed),
+        has_finished: AtomicBool::new(false),
+    })
 }
 
 impl MpiGroup {
@@ -82,6 +91,17 @@ impl MpiGroup {
     /// The name of the machine of a rank, as MPI gives it.
     pub fn host(&self, rank: usize) -> Option<&str> {
         self.hosts.0.get(rank).map(AsRef::as_ref)
+    }
+
+    /// Waits until all ranks have called it: they have nothing more to do. From then on a rank that is late hangs, and
+    /// dropping the group waits for it no longer than for a collective.
+    ///
+    /// # Errors
+    /// As a collective.
+    pub fn finish(&self) -> Result<(), GroupError> {
+        self.barrier()?;
+        self.has_finished.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends every process of the job with `code`, hanging ones and this one included. Call it after the user has seen the
@@ -130,7 +150,8 @@ impl Drop for MpiGroup {
         if thread::panicking() {
             self.abort("it panicked");
         }
-        if self.commands.send(Command::Close).is_err() {
+        let has_finished = *self.has_finished.get_mut();
+        if self.commands.send(Command::Close { has_finished }).is_err() {
             return;
         }
         let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
