@@ -39,6 +39,7 @@ use std::{
 
 use clap::Parser;
 use console::{colors_enabled, colors_enabled_stderr};
+use oomph_core::printable;
 use oomph_engine::device_failure;
 use oomph_terminal::{echo, notices, numbers, progress, stream, table};
 use oomph_trainer::Registry;
@@ -56,7 +57,9 @@ pub fn run(registry: Registry) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(answer) => {
-            ranks::once(|| show(&answer));
+            // Escaped before the answer quotes them: a line end in a word would begin a line of ours.
+            let words = std::env::args_os().map(|word| printable(word.to_string_lossy()));
+            ranks::once(|| show(Arguments::try_parse_from(words).err().as_ref().unwrap_or(&answer)));
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
@@ -87,7 +90,6 @@ fn show(answer: &clap::Error) {
     let text = answer.render();
     let is_styled = if answer.use_stderr() { colors_enabled_stderr() } else { colors_enabled() };
     let text = if is_styled { text.ansi().to_string() } else { text.to_string() };
-    let text = stream::with_words(&text, std::env::args_os());
     if answer.use_stderr() {
         stream::write_line(text.trim_end_matches('\n'));
     } else {

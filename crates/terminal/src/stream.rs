@@ -2,12 +2,11 @@
 
 use std::{
     borrow::Cow,
-    ffi::OsString,
     fmt::Write as _,
     io::{self, IsTerminal, Write},
 };
 
-use oomph_core::{is_unprintable, printable};
+use oomph_core::is_unprintable;
 use serde::Serialize;
 
 /// Writes a text to stdout and flushes it.
@@ -49,15 +48,6 @@ fn json(value: &impl Serialize) -> serde_json::Result<String> {
 /// Writes a line to stderr. Unlike `eprintln!` it does not panic if stderr is closed.
 pub fn write_line(text: &str) {
     let _ = writeln!(io::stderr(), "{}", shown(text));
-}
-
-/// A text that quotes words of the command line, each on one line: a line end in a word would begin a line of ours.
-pub fn with_words(text: &str, words: impl IntoIterator<Item = OsString>) -> String {
-    words.into_iter().fold(text.to_owned(), |text, word| {
-        let word = word.to_string_lossy();
-        let shown = printable(&word);
-        if word == shown { text } else { text.replace(&*word, &shown) }
-    })
 }
 
 /// Flushes stdout. A closed stream is no error here.

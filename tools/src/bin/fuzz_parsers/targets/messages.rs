@@ -17,11 +17,20 @@ pub(super) fn targets() -> Vec<Target> {
         json("request to a child", cli::request, &REQUESTS),
         json("message of a child", cli::message, &MESSAGES),
         json("command to a rank", trainer::rank_command, &[r#""Step""#, r#"{"Evaluate":7}"#]),
-        Target::new(
-            "farewell of a rank",
-            parallel::farewell,
-            vec![vec![1, 7, 0, 0, 0, 0, 0, 0, 0], b"\0out of memory".to_vec(), parallel::example_farewell()],
-        ),
+        Target {
+            // A byte that is no UTF-8 becomes three, in a text that doubles as it grows: the old and the new one exist at
+            // once. The words beside it are as long as the input.
+            bound: |bytes| 16 * bytes.len() + 4 * KIB,
+            ..Target::new(
+                "farewell of a rank",
+                parallel::farewell,
+                vec![
+                    vec![1, 7, 0, 0, 0, 0, 0, 0, 0],
+                    b"\0out of memory".to_vec(),
+                    parallel::example_farewell(),
+                ],
+            )
+        },
         Target::new("collective of a rank", collective, vec![[1u8, 0, 0, 0, 0, 0, 0, 0].repeat(3)]),
         Target {
             words: &[b"CUDA_ERROR_OUT_OF_MEMORY", b"\n", b" ", b"(", b"Backtrace:", b"failed to reserve "],
