@@ -176,9 +176,11 @@ impl Answer {
             return Some(format!("signal {signal} ended it: {}", self.last_words()));
         }
         let errors = self.errors();
+        // Where memory is refused Rust says a word of its own first, with a note about backtraces.
+        let is_refused = errors.contains("error: out of memory: the system refused an allocation of ");
         if errors.contains("panicked at")
             || errors.contains("this is a bug")
-            || errors.contains("RUST_BACKTRACE")
+            || errors.contains("RUST_BACKTRACE") && !is_refused
         {
             return Some(format!("panics: {}", self.last_words()));
         }

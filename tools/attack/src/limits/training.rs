@@ -63,13 +63,18 @@ impl Training {
             1 => draw.sequences(),
             _ => draw.images(),
         };
-        let (memory, is_free) = draw.memory();
+        let (mut memory, is_free) = draw.memory();
+        let devices = draw.devices();
+        if devices.contains("sync_batch_norm") {
+            // Layers of Burn's operations cannot share statistics.
+            memory = memory.replace("lean = false", "lean = true");
+        }
         let sections = [
             model,
             draw.train(),
             format!("optimizer = {{ {} }}\n", draw.optimizer()),
             memory,
-            draw.devices(),
+            devices,
             "run = { directory = 'run', save_every = '2 steps', keep_last = 2, log_every = 1, tensorboard = false }\n"
                 .to_owned(),
         ];
