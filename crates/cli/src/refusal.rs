@@ -8,7 +8,7 @@ use signal_hook::{consts::SIGABRT, low_level};
 use crate::exit::Exit;
 
 /// Rust aborts a process that cannot do without an allocation. From now on such a process says why, and ends with exit code
-/// 75. Other aborts stay as they are.
+/// 75. Other aborts stay.
 pub(crate) fn explain_aborts() {
     let hint = if has_process_limit() {
         "raise the limit of memory (`ulimit -v`, `ulimit -d`), or lower `train.batch`"
@@ -17,9 +17,8 @@ pub(crate) fn explain_aborts() {
     };
     // SAFETY: the action reads atomics, formats numbers into a buffer of its own, writes and ends the process: a handler of
     // signals may do all of it.
-    let registered = unsafe { low_level::register(SIGABRT, move || end(hint)) };
     // It can only be refused for signals that no process may handle.
-    drop(registered);
+    drop(unsafe { low_level::register(SIGABRT, move || end(hint)) });
 }
 
 fn end(hint: &str) {
@@ -34,8 +33,7 @@ fn end(hint: &str) {
         "error: out of memory: the system refused an allocation of {bytes} bytes\n\nhint: {hint}\n"
     );
     let unused = rest.len();
-    let written = text.len() - unused;
     // SAFETY: the buffer has that many bytes.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), written) };
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len() - unused) };
     low_level::exit(Exit::OutOfMemory as i32);
 }
