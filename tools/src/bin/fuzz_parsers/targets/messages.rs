@@ -19,8 +19,8 @@ pub(super) fn targets() -> Vec<Target> {
         json("command to a rank", trainer::rank_command, &[r#""Step""#, r#"{"Evaluate":7}"#]),
         Target {
             // A byte that is no UTF-8 becomes three, in a text that doubles as it grows: the old and the new one exist at
-            // once. The words beside it are as long as the input.
-            bound: |bytes| 16 * bytes.len() + 4 * KIB,
+            // once. The error that quotes it is a second such text.
+            bound: |bytes| 24 * bytes.len() + 4 * KIB,
             ..Target::new(
                 "farewell of a rank",
                 parallel::farewell,

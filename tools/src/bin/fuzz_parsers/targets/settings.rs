@@ -21,7 +21,11 @@ pub(super) fn targets() -> Vec<Target> {
         file("config", config, 2),
         file("config of a checkpoint", stored_config, 2),
         file("config values", |bytes| oomph_config::values("fuzz", &lossy(bytes)).is_ok(), 4),
-        file("config to edit", edited_config, 4),
+        Target {
+            // Beside each value the document keeps the text around it.
+            bound: |bytes| 384 * bytes.len() + 32 * KIB,
+            ..file("config to edit", edited_config, 4)
+        },
         Target {
             words: TOML,
             pairs: TOML_PAIRS,
