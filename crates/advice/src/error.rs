@@ -42,7 +42,9 @@ pub enum PlanError {
         source: ModelError,
     },
     /// Each replica needs at least one sample.
-    #[error("a batch of {samples} has too few samples for {devices} devices (`device.devices`): each needs at least one")]
+    #[error(
+        "a batch of {samples} has too few samples for {devices} devices (`device.devices`): each needs at least one"
+    )]
     TooFew {
         /// Samples of the batch.
         samples: usize,
