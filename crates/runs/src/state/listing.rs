@@ -141,10 +141,14 @@ impl Listing {
         steps
     }
 
-    /// The number of the next save. Saves whose manifests cannot be read count.
+    /// The number of the next save: above all others, also above those of manifests that the system refuses to read.
     pub(super) fn next_number(&self) -> u64 {
-        let refused = self.refused.len() as u64;
-        self.latest().map_or(1, |latest| latest.save_number.saturating_add(1 + refused))
+        /// A step is saved again only where a run was resumed from before it.
+        const MOST_SAVES_OF_A_STEP: u64 = 1_000;
+        let known = self.latest().map_or(0, |latest| latest.save_number);
+        let last_step = self.checkpoints.iter().map(|it| it.place.0 as u64).max().unwrap_or(0);
+        let unread = if self.refused.is_empty() { 0 } else { last_step.saturating_mul(MOST_SAVES_OF_A_STEP) };
+        known.max(unread).saturating_add(1)
     }
 
     /// The checkpoints to remove so that `keep_last` are left, besides the best and the latest. Those of the lowest steps go
@@ -202,4 +206,30 @@ pub(super) fn names_of(step: usize) -> impl Iterator<Item = String> {
         move |number| format!("{first}.{number}")
     });
     std::iter::once(first).chain(later)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_save_beside_manifests_that_cannot_be_read_is_the_newest() {
+        let listed = |step: usize, save_number| Listed {
+            name: format!("{PREFIX}{step:08}"),
+            place: (step, 1),
+            save_number,
+            is_best: true,
+            is_linked: IsLinked { latest: false, best: false },
+        };
+        let of = |checkpoints, refused: &[&str]| Listing {
+            checkpoints,
+            refused: refused.iter().map(|it| (*it).to_owned()).collect(),
+            ..Listing::default()
+        };
+        assert_eq!(of(Vec::new(), &[]).next_number(), 1);
+        assert_eq!(of(vec![listed(3, 6), listed(4, 7)], &[]).next_number(), 8);
+        // Three of seven saves are left, and none of them can be read.
+        let unread = of(vec![listed(3, 0), listed(4, 0), listed(5, 0)], &["", "", ""]);
+        assert!(unread.next_number() > 7);
+    }
 }
