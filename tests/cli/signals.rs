@@ -29,7 +29,9 @@ fn sigint_sigterm_and_sighup_save_and_the_run_can_go_on() {
 
 #[test]
 fn sigabrt_ends_it_as_it_ends_other_programs() {
-    let running = Folder::new().start_long();
+    // Without its folder, which goes away with this value, the training would end with an error.
+    let folder = Folder::new();
+    let running = folder.start_long();
     running.signal(libc::SIGABRT);
     assert_eq!(running.end(), None, "a signal ended it");
 }
