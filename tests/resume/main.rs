@@ -1,6 +1,7 @@
 //! A run that is stopped at any moment and resumed ends with the same bytes as one that never was.
 
 mod loss_scale;
+mod pauses;
 
 use std::{
     fs,

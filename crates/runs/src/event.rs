@@ -311,6 +311,8 @@ pub enum Ended {
     Complete,
     /// Evaluation stopped improving.
     EarlyStopping,
+    /// It was to train up to this step for now.
+    Paused,
     /// SIGINT.
     Interrupted,
     /// SIGTERM.

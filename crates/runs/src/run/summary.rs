@@ -270,7 +270,7 @@ impl LogReader {
         match (is_running, self.ended, &self.error) {
             (true, ..) => RunStatus::Running,
             (_, Some(Ended::Complete | Ended::EarlyStopping), _) => RunStatus::Finished,
-            (_, Some(Ended::Interrupted | Ended::Terminated), _) => RunStatus::Stopped,
+            (_, Some(Ended::Paused | Ended::Interrupted | Ended::Terminated), _) => RunStatus::Stopped,
             (_, None, Some(_)) => RunStatus::Failed,
             (_, None, None) => RunStatus::Killed,
         }

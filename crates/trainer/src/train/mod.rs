@@ -37,6 +37,9 @@ pub struct TrainOptions {
     pub skip_plan_check: bool,
     /// How `memory.on_oom = "adapt"` changed the session to fit. The run's log gets it as an event.
     pub adapted: Option<Adapted>,
+    /// Pauses the training after this many optimizer steps, saved, if it has more to do: the schedule still spans its whole
+    /// length, and a training that resumes ends with the same bytes as one without a pause.
+    pub pause_at: Option<usize>,
     /// Directory of the out-of-memory report of a training that is refused before it has a run directory.
     pub report: Option<PathBuf>,
 }

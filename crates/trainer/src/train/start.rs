@@ -80,6 +80,7 @@ pub(super) fn start<'a>(
     let mut training = Training {
         session,
         stop,
+        pause_at: options.pause_at,
         log: RunLog { observer, run, last_line: None, event_file: None },
         config: session.config.to_toml(),
         source,

@@ -31,11 +31,19 @@ impl Training<'_> {
             return Ok(Ended::EarlyStopping);
         }
         while self.progress.step < steps {
+            if self.is_to_pause() {
+                return Ok(Ended::Paused);
+            }
             if let Some(ended) = self.epoch(steps)? {
                 return Ok(ended);
             }
         }
         Ok(Ended::Complete)
+    }
+
+    /// Whether it has trained as far as it is to train for now.
+    fn is_to_pause(&self) -> bool {
+        self.pause_at.is_some_and(|step| self.progress.step >= step)
     }
 
     /// Trains for the rest of the current epoch. Returns why training ended, if it did.
@@ -111,7 +119,7 @@ impl Training<'_> {
             self.show_timeline()?;
         }
         self.check_replicas()?;
-        Ok(None)
+        Ok((!last && self.is_to_pause()).then_some(Ended::Paused))
     }
 
     /// Compares the replicas, if that is due.

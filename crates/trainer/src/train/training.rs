@@ -22,6 +22,8 @@ use crate::{
 pub(super) struct Training<'a> {
     pub(super) session: &'a Session,
     pub(super) stop: &'a Stop,
+    /// Optimizer steps after which it pauses.
+    pub(super) pause_at: Option<usize>,
     pub(super) log: RunLog<'a>,
     /// The resolved configuration, as TOML.
     pub(super) config: String,

@@ -81,6 +81,7 @@ impl TrainArguments {
             Some(Some(path)) => Resume::From(path.clone()),
         };
         let report = Some(output::report_directory(session.config.name()));
-        TrainOptions { resume, skip_plan_check: self.no_plan_check, adapted, report }
+        let skip_plan_check = self.no_plan_check;
+        TrainOptions { resume, skip_plan_check, adapted, report, pause_at: None }
     }
 }

@@ -16,6 +16,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
     let ended = match done.ended {
         Ended::Complete => None,
         Ended::EarlyStopping => Some("early stopping: the evaluation loss stopped improving".into()),
+        Ended::Paused => Some("paused".into()),
         Ended::Interrupted => Some("interrupted (SIGINT)".into()),
         Ended::Terminated => Some("terminated (SIGTERM or SIGHUP)".into()),
     };
@@ -76,7 +77,7 @@ fn in_epochs(epochs: f64) -> String {
 
 /// The command that resumes a stopped training.
 pub(super) fn how_to_resume(done: &Done) -> Option<String> {
-    let stopped = matches!(done.ended, Ended::Interrupted | Ended::Terminated);
+    let stopped = matches!(done.ended, Ended::Paused | Ended::Interrupted | Ended::Terminated);
     stopped.then(|| {
         format!(
             "checkpoint saved; `oomph train --resume {}` continues the run",
