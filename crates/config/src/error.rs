@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use oomph_core::Bytes;
 
-use crate::{nearest::nearest, origin::Origin, setting::Setting, value::Value};
+use crate::{nearest::nearest, origin::Origin, section_names::SPACE, setting::Setting, value::Value};
 
 /// Why a configuration was refused.
 ///
@@ -133,6 +133,16 @@ pub enum ConfigError {
         rule: &'static str,
         /// The way out.
         fix: &'static str,
+    },
+    /// A key that no study can search.
+    #[error("{}`{key}` cannot be searched: {reason}", .setting.place())]
+    NotSearchable {
+        /// Its parameter in `[tune.space]`.
+        setting: Box<Setting>,
+        /// The key.
+        key: String,
+        /// Why, as a sentence.
+        reason: &'static str,
     },
     /// A value that a later version will support.
     #[error("{}supported: {supported}", not_yet(.setting))]
@@ -270,6 +280,10 @@ impl ConfigError {
                 Some(format!("did you mean `{meant}`?"))
             }
             Self::WrongKind { setting, .. } => unquoted_list(setting),
+            Self::Missing { key, .. } if key == SPACE => Some(
+                "add `[tune.space]` and a line such as `\"optimizer.lr\" = { low = 1e-4, high = 0.1, log = true }`"
+                    .to_owned(),
+            ),
             Self::Missing { key, .. } => Some(format!("set it in the config file or with `--set {key}=…`")),
             Self::UnknownKey { nearest: Some(meant), .. }
             | Self::OutsideSections { nearest: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
@@ -289,6 +303,12 @@ impl ConfigError {
                 true => format!("set one of its keys, as in `--set {}.key=value`", setting.key),
                 false => format!("write `[{}]` on a line of its own and its keys below", setting.key),
             }),
+            Self::DoesNotApply { setting, chooser, owners } if setting.origin.is_of_space() => Some(format!(
+                "add `when = \"{} in [{}]\"` to `tune.space.{}`",
+                chooser.key,
+                owners.join(", "),
+                setting.key
+            )),
             Self::DoesNotApply { setting, chooser, .. } => {
                 Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
             }
