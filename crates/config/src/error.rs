@@ -134,6 +134,14 @@ pub enum ConfigError {
         /// The way out.
         fix: &'static str,
     },
+    /// Another of these errors, at a point of a space, with a way out of its own.
+    #[error("{error}")]
+    AtPoint {
+        /// The error.
+        error: Box<ConfigError>,
+        /// The way out, as a sentence.
+        fix: String,
+    },
     /// A key that no study can search.
     #[error("{}`{key}` cannot be searched: {reason}", .setting.place())]
     NotSearchable {
@@ -289,7 +297,10 @@ impl ConfigError {
             | Self::OutsideSections { nearest: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
             Self::UnknownKey { setting, known, .. } => {
                 let section = setting.key.split('.').next().unwrap_or_default();
-                (!known.is_empty()).then(|| format!("the keys of `[{section}]` are {}", listed(known, "and")))
+                let keys = format!("the keys of `[{section}]` are {}", listed(known, "and"));
+                let condition = "; a `when` limits a parameter to choices that have its key";
+                let condition = if setting.origin.is_of_space() { condition } else { "" };
+                (!known.is_empty()).then(|| format!("{keys}{condition}"))
             }
             Self::RetiredKey { replacement, .. } => Some(format!("use `{replacement}`")),
             Self::UnknownSection { name, known, .. } => {
@@ -303,12 +314,7 @@ impl ConfigError {
                 true => format!("set one of its keys, as in `--set {}.key=value`", setting.key),
                 false => format!("write `[{}]` on a line of its own and its keys below", setting.key),
             }),
-            Self::DoesNotApply { setting, chooser, owners } if setting.origin.is_of_space() => Some(format!(
-                "add `when = \"{} in [{}]\"` to `tune.space.{}`",
-                chooser.key,
-                owners.join(", "),
-                setting.key
-            )),
+            Self::AtPoint { fix, .. } => Some(fix.clone()),
             Self::DoesNotApply { setting, chooser, .. } => {
                 Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
             }

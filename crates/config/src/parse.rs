@@ -78,7 +78,8 @@ fn flatten(
         let origin_here = origin(part.span().start);
         // `"optimizer.lr"` names a key that is searched.
         let may_have_dots = prefix == TUNE || prefix == SPACE || below_space(prefix).is_some();
-        let is_key = if may_have_dots { part.get_ref().split('.').all(is_part) } else { is_part(part.get_ref()) };
+        let is_key =
+            if may_have_dots { part.get_ref().split('.').all(is_part) } else { is_part(part.get_ref()) };
         if !is_key {
             return Err(bad_key(part.get_ref(), &origin_here));
         }

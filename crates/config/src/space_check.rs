@@ -1,6 +1,9 @@
 //! Tries the values of a space before any trial runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use crate::{
     config::Config,
@@ -20,12 +23,13 @@ impl Config {
     /// choices that conditions and other keys depend on. `read` is given the configuration of each point that is tried; it
     /// reads `[model]` and `[data]`, and calls [`check_all_read`](Self::check_all_read).
     ///
-    /// A value is refused if it is refused alone, together with the first values of the other parameters, and together
-    /// with the last ones. So a value that only some companions allow is allowed here.
+    /// Every point that is tried could be a trial. A value is refused if it is refused beside the first values of the other
+    /// parameters, beside the last ones, and beside both with one other value of one of them. So a value that only some
+    /// companions allow is allowed here.
     ///
     /// # Errors
     /// The first error of `space`, of [`at_point`](Self::at_point), or of `read`.
-    pub fn check_space<E: From<ConfigError>>(
+    pub fn check_space<E: From<ConfigError> + Display>(
         &self,
         mut read: impl FnMut(&Self) -> Result<(), E>,
     ) -> Result<Vec<SpaceEntry>, E> {
@@ -58,46 +62,56 @@ type Assigned<'a> = BTreeMap<&'a str, Value>;
 /// An index for each parameter that others depend on.
 type Combination<'a> = BTreeMap<&'a str, usize>;
 
-/// The other values of a point in which a value is tried.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
-    /// Only what the combination asks for, as the file has the rest.
-    Conditional,
-    /// The first value of every other parameter.
-    First,
-    /// The last one.
-    Last,
-}
-
-/// Refuses a value that every company refuses.
-fn try_value<'a, E>(
+/// Refuses a value that the configuration refuses beside all companions that are tried: the first values of the other
+/// parameters, the last ones, and both with one other value of one of them.
+fn try_value<'a, E: Display>(
     space: &'a [SpaceEntry],
     combination: &Combination<'a>,
     tried: Option<(&'a SpaceEntry, Value)>,
     check: &mut impl FnMut(&Assigned<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut in_company = |company: Company| {
+    let active: Vec<_> = space.iter().filter(|entry| is_active(entry, space, combination)).collect();
+    let point = |values: fn(&[Value]) -> Option<&Value>| {
         let mut point = Assigned::new();
-        for entry in space.iter().filter(|entry| is_active(entry, space, combination)) {
-            let values = entry.extremes();
-            let value = match combination.get(entry.key.as_str()) {
-                Some(index) => values.get(*index),
-                None if company == Company::Last => values.last(),
-                None if company == Company::First || entry.when.is_some() => values.first(),
-                None => None,
-            };
-            if let Some(value) = value {
+        for entry in &active {
+            let extremes = entry.extremes();
+            let chosen = combination.get(entry.key.as_str()).and_then(|index| extremes.get(*index));
+            if let Some(value) = chosen.or_else(|| values(&extremes)) {
                 point.insert(&entry.key, value.clone());
             }
         }
         if let Some((entry, value)) = &tried {
             point.insert(&entry.key, value.clone());
         }
-        check(&point)
+        point
     };
-    in_company(Company::Conditional).or_else(|refused| {
-        in_company(Company::First).or_else(|_| in_company(Company::Last)).map_err(|_| refused)
-    })
+    let key = tried.as_ref().map_or("", |(entry, _)| &entry.key);
+    let quoted = format!("`{key}`");
+    let (first, last) = (point(<[Value]>::first), point(<[Value]>::last));
+    let Err(mut refused) = check(&first) else { return Ok(()) };
+    let others =
+        active.iter().filter(|entry| entry.key != key && !combination.contains_key(entry.key.as_str()));
+    let variants = others.flat_map(|other| {
+        let both = [&first, &last].into_iter();
+        both.flat_map(move |point| {
+            other.extremes().into_iter().map(move |value| varied(point, &other.key, value))
+        })
+    });
+    for point in std::iter::once(last.clone()).chain(variants) {
+        match check(&point) {
+            Ok(()) => return Ok(()),
+            // The error that is about this value, if there is one.
+            Err(other) if !refused.to_string().contains(&quoted) => refused = other,
+            Err(_) => {}
+        }
+    }
+    Err(refused)
+}
+
+fn varied<'a>(point: &Assigned<'a>, key: &'a str, value: Value) -> Assigned<'a> {
+    let mut point = point.clone();
+    point.insert(key, value);
+    point
 }
 
 /// Whether a parameter takes part.
@@ -120,7 +134,8 @@ fn combinations(space: &[SpaceEntry]) -> BTreeSet<Combination<'_>> {
         }
     }
     let number = choosers.iter().fold(1usize, |number, (_, choices)| number.saturating_mul(*choices));
-    let mut all = vec![choosers.iter().map(|(entry, _)| (entry.key.as_str(), 0)).collect::<Combination<'_>>()];
+    let mut all =
+        vec![choosers.iter().map(|(entry, _)| (entry.key.as_str(), 0)).collect::<Combination<'_>>()];
     for (entry, choices) in choosers {
         if number <= MOST_COMBINATIONS {
             all = all.iter().flat_map(|combination| (0..choices).map(with(entry, combination))).collect();

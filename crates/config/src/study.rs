@@ -69,7 +69,13 @@ impl Config {
         }
         let kept = tune.space.iter().filter(|parameter| !left_out.contains_key(&parameter.key));
         let space: Vec<_> = kept.map(|parameter| entry(parameter, &tune.space)).collect();
-        if space.is_empty() { Err(missing()) } else { Ok(space) }
+        match left_out.keys().next() {
+            Some(key) if space.is_empty() => {
+                Err(section
+                    .invalid(&format!("space.{key}"), "a condition that holds; no other key is searched"))
+            }
+            _ => Ok(space),
+        }
     }
 
     /// The configuration of a point of the space, as if the last `--set` had given its values: choices set keys of lower
@@ -108,7 +114,8 @@ impl Config {
             settings.extend(given.remove(section.name()).unwrap_or_default());
             Section::new(section.name(), settings)
         });
-        let mut config = Self::of_sections(self.name().to_owned(), sections)?;
+        let refused = |error| of_point(error, space);
+        let mut config = Self::of_sections(self.name().to_owned(), sections).map_err(refused)?;
         config.device = self.device.clone();
         Ok(config)
     }
@@ -122,6 +129,30 @@ impl Config {
         }
         without
     }
+}
+
+/// The error with a way out that fits a space.
+fn of_point(error: ConfigError, space: &[Parameter]) -> ConfigError {
+    let fix = match &error {
+        ConfigError::DoesNotApply { setting, chooser, owners } if setting.origin.is_of_space() => {
+            let choices = space.iter().find(|other| other.key == chooser.key).map(|other| &other.domain);
+            let is_choice = |owner: &&String| match choices {
+                Some(Domain::Choice(choices)) => choices.iter().any(|choice| choice.shown() == **owner),
+                _ => false,
+            };
+            let owners: Vec<_> = owners.iter().filter(is_choice).cloned().collect();
+            let (key, chooser) = (&setting.key, &chooser.key);
+            match owners.as_slice() {
+                [] => format!("remove `{SPACE}.{key}` or change `{chooser}`"),
+                owners => format!("add `when = \"{chooser} in [{}]\"` to `{SPACE}.{key}`", owners.join(", ")),
+            }
+        }
+        ConfigError::Missing { key, .. } => {
+            format!("add `{SPACE}.{key}` with a `when` for the choice that needs it")
+        }
+        _ => return error,
+    };
+    ConfigError::AtPoint { error: Box::new(error), fix }
 }
 
 /// The section of this name.

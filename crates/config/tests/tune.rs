@@ -39,7 +39,10 @@ const QUOTED: &str = "[tune.space]
 #[test]
 fn the_settings_of_a_study_have_defaults_and_are_read() {
     let tune = load(QUOTED, &["train.seed=7"]).unwrap().tune.unwrap();
-    assert_eq!((tune.metric, tune.sampler, tune.scheduler), (Metric::EvalLoss, Sampler::Tpe, Scheduler::Asha));
+    assert_eq!(
+        (tune.metric, tune.sampler, tune.scheduler),
+        (Metric::EvalLoss, Sampler::Tpe, Scheduler::Asha)
+    );
     assert_eq!((tune.trials, tune.startup, tune.eta, tune.seed), (100, 10, 3, 7));
     assert_eq!((tune.min_length, tune.parallel), (MinLength::Epochs(1), Parallel::Auto));
     assert_eq!((tune.on_too_large, tune.checkpoints), (OnTooLarge::Adapt, Checkpoints::Promotable));
@@ -242,7 +245,10 @@ fn the_section_is_written_and_read_again() {
         assert_eq!(again.to_toml(), config.to_toml());
     }
     let json = config.to_json();
-    assert_eq!(json["tune.space.optimizer.lr"]["value"], serde_json::json!({"low": 1e-4, "high": 0.1, "log": true}));
+    assert_eq!(
+        json["tune.space.optimizer.lr"]["value"],
+        serde_json::json!({"low": 1e-4, "high": 0.1, "log": true})
+    );
     assert_eq!(json["tune.space.optimizer.lr"]["origin"], "x.toml:2");
 }
 

@@ -179,7 +179,8 @@ impl Parameter {
 /// How the keys of parameters begin within the section.
 const OF_SPACE: &str = "space.";
 
-const IN_SPACE: &str = "the keys to search, such as `\"optimizer.lr\" = { low = 1e-4, high = 0.1, log = true }`";
+const IN_SPACE: &str =
+    "the keys to search, such as `\"optimizer.lr\" = { low = 1e-4, high = 0.1, log = true }`";
 
 /// Integers up to this one are exact as numbers, which samplers compute with.
 const MOST_EXACT: i128 = 1 << 53;
@@ -202,7 +203,8 @@ fn refuse_outside(section: &Section) -> Result<(), ConfigError> {
         {
             let is_of_table = |last: &&&str| PARAMETER_KEYS.contains(last) && parts.len() > 2;
             let searched = parts.len() - usize::from(parts.last().filter(is_of_table).is_some());
-            let meant = format!("{SPACE}.{}", parts.iter().take(searched).copied().collect::<Vec<_>>().join("."));
+            let meant =
+                format!("{SPACE}.{}", parts.iter().take(searched).copied().collect::<Vec<_>>().join("."));
             return Err(unknown(setting, meant));
         }
     }
@@ -223,9 +225,11 @@ fn check_key(
     scheduler: Scheduler,
 ) -> Result<(), ConfigError> {
     let Some((name, _)) = key.split_once('.') else {
-        let mut known =
-            sections.iter().flat_map(|section| section.ledger.known().into_iter().map(|key| section.ledger.full(&key)));
-        let meant = known.find(|full| full.split_once('.').is_some_and(|(name, bare)| name != TUNE && bare == key));
+        let mut known = sections
+            .iter()
+            .flat_map(|section| section.ledger.known().into_iter().map(|key| section.ledger.full(&key)));
+        let meant =
+            known.find(|full| full.split_once('.').is_some_and(|(name, bare)| name != TUNE && bare == key));
         return Err(match meant {
             Some(meant) => unknown(setting, format!("{SPACE}.{meant}")),
             None => invalid(setting, "a key with its section, such as `optimizer.lr`"),
@@ -239,9 +243,11 @@ fn check_key(
         });
     }
     match not_searchable(key, name, scheduler) {
-        Some(reason) => {
-            Err(ConfigError::NotSearchable { setting: Box::new(setting.clone()), key: key.to_owned(), reason })
-        }
+        Some(reason) => Err(ConfigError::NotSearchable {
+            setting: Box::new(setting.clone()),
+            key: key.to_owned(),
+            reason,
+        }),
         None => Ok(()),
     }
 }
@@ -249,7 +255,9 @@ fn check_key(
 fn not_searchable(key: &str, section: &str, scheduler: Scheduler) -> Option<&'static str> {
     match (section, key) {
         (TUNE, _) => Some("it is a key of the study itself"),
-        ("run", _) => Some("a study gives each trial its run directory, and no key of `[run]` changes a result"),
+        ("run", _) => {
+            Some("a study gives each trial its run directory, and no key of `[run]` changes a result")
+        }
         ("device", _) => Some("a study chooses the devices of each trial"),
         (_, "memory.limit") => Some("a study gives each trial its limit"),
         (_, "memory.on_oom") => Some("`tune.on_too_large` says what happens to a trial that is too large"),
@@ -303,7 +311,10 @@ impl Entries<'_> {
         let Some((name, value)) = unknown_name else { return Ok(()) };
         Err(match nearest(name, PARAMETER_KEYS) {
             Some(meant) => unknown(&self.entry(name, value), format!("{}.{meant}", self.setting.key)),
-            None => invalid(self.setting, "the keys `low`, `high`, `step`, `log` and `when`, or `choices` and `when`"),
+            None => invalid(
+                self.setting,
+                "the keys `low`, `high`, `step`, `log` and `when`, or `choices` and `when`",
+            ),
         })
     }
 
@@ -408,8 +419,7 @@ impl Entries<'_> {
     }
 }
 
-const A_CONDITION: &str =
-    "a condition such as `optimizer.name = sgd` or `optimizer.name in [sgd, rmsprop]`";
+const A_CONDITION: &str = "a condition such as `optimizer.name = sgd` or `optimizer.name in [sgd, rmsprop]`";
 
 impl Condition {
     /// Reads `optimizer.name = sgd` or `optimizer.name in [sgd, rmsprop]`. A word that is not TOML is a string.
@@ -427,7 +437,8 @@ impl Condition {
             }
         };
         let key = key.trim();
-        let is_key = key.contains('.') && !key.contains(|letter: char| letter.is_whitespace() || letter == '"');
+        let is_key =
+            key.contains('.') && !key.contains(|letter: char| letter.is_whitespace() || letter == '"');
         let is_plain = values.iter().all(|value| !matches!(value, Value::List(_) | Value::Table(_)));
         (is_key && is_plain).then(|| Self { key: key.to_owned(), values, text: text.trim().to_owned() })
     }

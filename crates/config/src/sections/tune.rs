@@ -139,12 +139,8 @@ const METRICS: [(&str, Metric); 6] = [
     ("peak in use", Metric::PeakInUse),
 ];
 
-const SAMPLERS: [(&str, Sampler); 4] = [
-    ("tpe", Sampler::Tpe),
-    ("grid", Sampler::Grid),
-    ("random", Sampler::Random),
-    ("sobol", Sampler::Sobol),
-];
+const SAMPLERS: [(&str, Sampler); 4] =
+    [("tpe", Sampler::Tpe), ("grid", Sampler::Grid), ("random", Sampler::Random), ("sobol", Sampler::Sobol)];
 
 const SCHEDULERS: [(&str, Scheduler); 4] = [
     ("asha", Scheduler::Asha),
