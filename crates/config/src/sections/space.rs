@@ -137,6 +137,9 @@ impl Parameter {
         refuse_outside(section)?;
         let keys = section.ledger.all_given().keys().filter(|key| key.starts_with(OF_SPACE));
         let keys: Vec<_> = keys.cloned().collect();
+        if let Some(key) = keys.get(MOST_PARAMETERS) {
+            return Err(section.invalid(key, format!("at most {MOST_PARAMETERS} keys to search")));
+        }
         if keys.is_empty() {
             section.ledger.record("space", IN_SPACE, None, Origin::Default);
         }
@@ -181,6 +184,11 @@ const OF_SPACE: &str = "space.";
 
 const IN_SPACE: &str =
     "the keys to search, such as `\"optimizer.lr\" = { low = 1e-4, high = 0.1, log = true }`";
+
+/// No study learns anything of so many, and each is compared with all others.
+const MOST_PARAMETERS: usize = 1000;
+
+const MOST_CHOICES: usize = 1000;
 
 /// Integers up to this one are exact as numbers, which samplers compute with.
 const MOST_EXACT: i128 = 1 << 53;
@@ -273,6 +281,9 @@ fn not_searchable(key: &str, section: &str, scheduler: Scheduler) -> Option<&'st
 fn choice(setting: &Setting, choices: &[Value]) -> Result<Domain, ConfigError> {
     if choices.is_empty() {
         return Err(invalid(setting, "at least one choice"));
+    }
+    if choices.len() > MOST_CHOICES {
+        return Err(invalid(setting, format!("at most {MOST_CHOICES} choices")));
     }
     let is_twice =
         |(index, choice): &(usize, &Value)| choices.iter().take(*index).any(|before| before.same(choice));
@@ -451,28 +462,28 @@ fn check_condition(
     setting: &Setting,
     all: &BTreeMap<String, (Parameter, Setting)>,
 ) -> Result<(), ConfigError> {
-    let Some(condition) = &parameter.condition else { return Ok(()) };
+    let Some(own) = &parameter.condition else { return Ok(()) };
     let when = |value: &str| Setting {
         key: format!("{}.when", setting.key),
         value: Value::from(value),
         origin: setting.origin.clone(),
     };
     let mut seen = BTreeSet::from([parameter.key.as_str()]);
-    let mut next = Some(condition);
+    let mut next = Some(own);
     while let Some(condition) = next {
         if !seen.insert(&condition.key) {
             let expected = format!("a condition that does not depend on `{}` in turn", condition.key);
-            return Err(invalid(&when(&parameter.condition.as_ref().map_or("", |own| &own.text)), expected));
+            return Err(invalid(&when(&own.text), expected));
         }
         next = all.get(&condition.key).and_then(|(other, _)| other.condition.as_ref());
     }
-    let Some((other, _)) = all.get(&condition.key) else { return Ok(()) };
+    let Some((other, _)) = all.get(&own.key) else { return Ok(()) };
     let Domain::Choice(choices) = &other.domain else {
         let expected = format!("a condition on a list of choices; `{}` is a range", other.key);
-        return Err(invalid(&when(&condition.text), expected));
+        return Err(invalid(&when(&own.text), expected));
     };
-    let is_choice = |value: &&Value| !choices.iter().any(|choice| choice.same(value));
-    match condition.values.iter().find(is_choice) {
+    let is_no_choice = |value: &&Value| !choices.iter().any(|choice| choice.same(value));
+    match own.values.iter().find(is_no_choice) {
         Some(value) => Err(ConfigError::NotAllowed {
             setting: Box::new(when(&value.shown())),
             allowed: choices.iter().map(Value::shown).collect(),
