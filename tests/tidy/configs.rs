@@ -19,6 +19,15 @@ fn read(sources: &Sources) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
+/// Tries the space of a config that has one, as `oomph tune` does.
+fn try_space(config: &Config) -> Result<(), ConfigError> {
+    if config.tune.is_none() {
+        return Ok(());
+    }
+    let registry = Registry::builtin();
+    config.check_space(|point| registry.read(point).map(drop)).map(drop)
+}
+
 fn with_sets(sources: Sources, sets: &[String]) -> Result<Sources, ConfigError> {
     sets.iter().try_fold(sources, |sources, set| sources.set(set))
 }
@@ -34,6 +43,7 @@ fn every_config_can_be_read() {
         };
         let error = with_sets(Sources::new(ConfigFile::from_text(&path, text)), sets)
             .and_then(|it| read(&it))
+            .and_then(|config| try_space(&config))
             .err()?;
         Some(Finding::new(path, 1, format!("{error}; {}", error.hint().unwrap_or_default())))
     });
@@ -119,6 +129,7 @@ fn resolve(sets: &[String]) -> Vec<Config> {
         "schedule.milestones_epochs=[1]",
         "schedule.warmup_steps=1",
         "device.devices=cpu,cpu",
+        "tune.trials=100",
     ];
     let with = |need: &&str| -> Option<Config> {
         let need = Some((*need).to_owned()).filter(|need| !need.is_empty());

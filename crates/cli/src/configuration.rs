@@ -36,6 +36,8 @@ const CONFIGS: &[Embedded] = &embedded![
     "model.toml",
     "pipeline.toml",
     "synthetic-resnet50.toml",
+    "tune-digits.toml",
+    "tune-photos.toml",
 ];
 
 /// The configuration of a command.

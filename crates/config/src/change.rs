@@ -4,10 +4,11 @@ use oomph_core::Bytes;
 use toml::de::DeValue;
 
 use crate::{
-    config::{Config, OPEN_SECTIONS},
+    config::Config,
     error::ConfigError,
     origin::Origin,
     section::Section,
+    section_names::OPEN_SECTIONS,
     sections::{
         memory::{MicroBatch, Precision, Recompute},
         optimizer::OptimizerName,

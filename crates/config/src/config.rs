@@ -6,9 +6,10 @@ use crate::{
     nearest::nearest,
     parse::Flat,
     section::Section,
+    section_names::{OPEN_SECTIONS, SECTIONS},
     sections::{
         device::DeviceConfig, memory::Memory, optimizer::Optimizer, run::Run, schedule::Schedule,
-        train::Train,
+        train::Train, tune::Tune,
     },
     setting::Setting,
     sources::Sources,
@@ -36,17 +37,12 @@ pub struct Config {
     pub device: DeviceConfig,
     /// `[run]`: the output of a run on disk and in the log.
     pub run: Run,
+    /// `[tune]`: a search; `None` without any of its keys. A training does not read it.
+    pub tune: Option<Tune>,
     name: String,
-    /// All eight sections, in the order of [`SECTIONS`].
-    pub(crate) sections: [Section; 8],
+    /// All nine sections, in the order of [`SECTIONS`].
+    pub(crate) sections: [Section; 9],
 }
-
-/// The sections, in the order in which they are written.
-pub(crate) const SECTIONS: [&str; 8] =
-    ["model", "data", "train", "optimizer", "schedule", "memory", "device", "run"];
-
-/// The sections whose readers are not in this crate.
-pub(crate) const OPEN_SECTIONS: [&str; 2] = ["model", "data"];
 
 impl Config {
     /// Merges the sources and validates the result.
@@ -57,8 +53,8 @@ impl Config {
     }
 
     /// Reads the typed sections and checks them against each other.
-    pub(crate) fn of_sections(name: String, sections: [Section; 8]) -> Result<Self, ConfigError> {
-        let [model, data, train, optimizer, schedule, memory, device, run] = &sections;
+    pub(crate) fn of_sections(name: String, sections: [Section; 9]) -> Result<Self, ConfigError> {
+        let [model, data, train, optimizer, schedule, memory, device, run, tune] = &sections;
         let typed_train = Train::read(train)?;
         let config = Self {
             model: model.clone(),
@@ -68,6 +64,7 @@ impl Config {
             memory: Memory::read(memory, train, typed_train.batch)?,
             device: DeviceConfig::read(device, train, typed_train.batch)?,
             run: Run::read(run)?,
+            tune: Tune::read(tune, &sections, typed_train.seed)?,
             train: typed_train,
             name,
             sections: sections.clone(),

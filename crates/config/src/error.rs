@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use oomph_core::Bytes;
 
-use crate::{nearest::nearest, origin::Origin, setting::Setting, value::Value};
+use crate::{nearest::nearest, origin::Origin, section_names::SPACE, setting::Setting, value::Value};
 
 /// Why a configuration was refused.
 ///
@@ -133,6 +133,24 @@ pub enum ConfigError {
         rule: &'static str,
         /// The way out.
         fix: &'static str,
+    },
+    /// Another of these errors, at a point of a space, with a way out of its own.
+    #[error("{error}")]
+    AtPoint {
+        /// The error.
+        error: Box<ConfigError>,
+        /// The way out, as a sentence.
+        fix: String,
+    },
+    /// A key that no study can search.
+    #[error("{}`{key}` cannot be searched: {reason}", .setting.place())]
+    NotSearchable {
+        /// Its parameter in `[tune.space]`.
+        setting: Box<Setting>,
+        /// The key.
+        key: String,
+        /// Why, as a sentence.
+        reason: &'static str,
     },
     /// A value that a later version will support.
     #[error("{}supported: {supported}", not_yet(.setting))]
@@ -270,12 +288,19 @@ impl ConfigError {
                 Some(format!("did you mean `{meant}`?"))
             }
             Self::WrongKind { setting, .. } => unquoted_list(setting),
+            Self::Missing { key, .. } if key == SPACE => Some(
+                "add `[tune.space]` and a line such as `\"optimizer.lr\" = { low = 1e-4, high = 0.1, log = true }`"
+                    .to_owned(),
+            ),
             Self::Missing { key, .. } => Some(format!("set it in the config file or with `--set {key}=…`")),
             Self::UnknownKey { nearest: Some(meant), .. }
             | Self::OutsideSections { nearest: Some(meant), .. } => Some(format!("did you mean `{meant}`?")),
             Self::UnknownKey { setting, known, .. } => {
                 let section = setting.key.split('.').next().unwrap_or_default();
-                (!known.is_empty()).then(|| format!("the keys of `[{section}]` are {}", listed(known, "and")))
+                let keys = format!("the keys of `[{section}]` are {}", listed(known, "and"));
+                let condition = "; a `when` limits a parameter to choices that have its key";
+                let condition = if setting.origin.is_of_space() { condition } else { "" };
+                (!known.is_empty()).then(|| format!("{keys}{condition}"))
             }
             Self::RetiredKey { replacement, .. } => Some(format!("use `{replacement}`")),
             Self::UnknownSection { name, known, .. } => {
@@ -289,6 +314,7 @@ impl ConfigError {
                 true => format!("set one of its keys, as in `--set {}.key=value`", setting.key),
                 false => format!("write `[{}]` on a line of its own and its keys below", setting.key),
             }),
+            Self::AtPoint { fix, .. } => Some(fix.clone()),
             Self::DoesNotApply { setting, chooser, .. } => {
                 Some(format!("remove `{}` or change `{}`", setting.key, chooser.key))
             }

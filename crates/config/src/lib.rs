@@ -46,9 +46,12 @@ mod range;
 mod report;
 mod retired;
 mod section;
+mod section_names;
 pub mod sections;
 pub mod setting;
 mod sources;
+mod space_check;
+mod study;
 mod value;
 
 pub use change::Change;
@@ -68,6 +71,7 @@ pub use sections::{
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
     sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
     train::Train,
+    tune::Tune,
 };
 pub use setting::{Difference, Entry};
 pub use sources::Sources;

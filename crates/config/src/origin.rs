@@ -4,6 +4,8 @@ use serde::{Serialize, Serializer};
 
 use oomph_core::printable;
 
+use crate::section_names::SPACE;
+
 /// The origin of a value.
 ///
 /// Displayed as users know it: `configs/resnet.toml:7`, `--set`, `--devices`, `default`.
@@ -29,6 +31,13 @@ pub enum Origin {
     Set,
     /// A flag of its own on the command line, such as `--devices`.
     Flag(&'static str),
+    /// A value of a search: a parameter of `[tune.space]`. Displayed as `configs/x.toml:12: tune.space`.
+    Space {
+        /// The key that is searched, such as `optimizer.lr`.
+        key: String,
+        /// The origin of the parameter.
+        parameter: Box<Origin>,
+    },
     /// A [`Change`](crate::Change) that the program made. Displayed as the `--set` that a user types for it.
     Change,
 }
@@ -40,6 +49,7 @@ pub(crate) enum Layer {
     Text,
     Set,
     Flag,
+    Point,
     Change,
 }
 
@@ -50,13 +60,19 @@ impl Origin {
             Self::File { .. } | Self::Embedded { .. } => Layer::Text,
             Self::Set => Layer::Set,
             Self::Flag(_) => Layer::Flag,
+            Self::Space { .. } => Layer::Point,
             Self::Change => Layer::Change,
         }
     }
 
     /// Whether messages show it as typed on the command line.
     pub(crate) fn is_typed(&self) -> bool {
-        self.layer() >= Layer::Set
+        matches!(self, Self::Set | Self::Flag(_) | Self::Change)
+    }
+
+    /// Whether a parameter of `[tune.space]` gives the value.
+    pub(crate) fn is_of_space(&self) -> bool {
+        matches!(self, Self::Space { .. })
     }
 
     /// The place at the start of a message; empty for a default.
@@ -75,6 +91,10 @@ impl fmt::Display for Origin {
             Self::File { path, line } => write!(f, "{}:{line}", printable(path.display())),
             Self::Embedded { name, line } => write!(f, "{}:{line}", printable(name)),
             Self::Set | Self::Change => f.pad("--set"),
+            Self::Space { key, parameter } if parameter.is_typed() => {
+                write!(f, "{parameter} {SPACE}.{}", printable(key))
+            }
+            Self::Space { parameter, .. } => write!(f, "{parameter}: {SPACE}"),
             Self::Flag(flag) => f.pad(flag),
         }
     }

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use crate::{
     error::{ConfigError, Forbidden, MAX_KEY},
     origin::Origin,
+    section_names::{PARAMETER_KEYS, SECTIONS, SPACE, TUNE},
     setting::Setting,
     value::{Value, shortened},
 };
@@ -42,20 +43,27 @@ pub(crate) fn parse(text: &str, name: &str, origin: impl Fn(usize) -> Origin) ->
 pub(crate) fn parse_typed(key: &str, text: &str, origin: &Origin) -> Result<Flat, ConfigError> {
     let text = text.trim();
     let mut flat = Flat::default();
+    // Keys of the space may be quoted, as in a file.
+    let bare = key.replace(['"', '\''], "");
+    let key = if below_space(&bare).is_some() { bare.as_str() } else { key };
     if !key.split('.').all(is_part) {
         return Err(bad_key(key, origin));
     }
     match DeValue::parse(text).map(toml::Spanned::into_inner) {
+        Ok(DeValue::Table(table)) if is_parameter(key, &table) => {
+            let value = parameter(&table, key, origin)?;
+            insert(&mut flat.settings, key, value, origin.clone())?;
+        }
         Ok(DeValue::Table(table)) => flatten(&table, key, &|_| origin.clone(), &mut flat.settings)?,
         // A date is a string here: `--set run.directory=2026-01-31` means the directory.
-        Ok(DeValue::Datetime(_)) => insert(&mut flat.settings, key, Value::from(text), origin.clone()),
-        Ok(value) => insert(&mut flat.settings, key, plain(&value, key, origin)?, origin.clone()),
+        Ok(DeValue::Datetime(_)) => insert(&mut flat.settings, key, Value::from(text), origin.clone())?,
+        Ok(value) => insert(&mut flat.settings, key, plain(&value, key, origin)?, origin.clone())?,
         Err(error) if text.starts_with(['[', '{', '"', '\'']) => {
             let typed = Setting { key: key.to_owned(), value: Value::from(text), origin: origin.clone() };
             let option = typed.place().trim_end_matches(": ").to_owned();
             return Err(ConfigError::MalformedValue { option, message: joined(error.message()) });
         }
-        Err(_) => insert(&mut flat.settings, key, Value::from(text), origin.clone()),
+        Err(_) => insert(&mut flat.settings, key, Value::from(text), origin.clone())?,
     }
     Ok(flat)
 }
@@ -68,7 +76,11 @@ fn flatten(
 ) -> Result<(), ConfigError> {
     for (part, value) in table {
         let origin_here = origin(part.span().start);
-        if !is_part(part.get_ref()) {
+        // `"optimizer.lr"` names a key that is searched.
+        let may_have_dots = prefix == TUNE || prefix == SPACE || below_space(prefix).is_some();
+        let is_key =
+            if may_have_dots { part.get_ref().split('.').all(is_part) } else { is_part(part.get_ref()) };
+        if !is_key {
             return Err(bad_key(part.get_ref(), &origin_here));
         }
         let key = if prefix.is_empty() {
@@ -77,18 +89,73 @@ fn flatten(
             format!("{prefix}.{}", part.get_ref())
         };
         match value.get_ref() {
+            DeValue::Table(inner) if is_parameter(&key, inner) => {
+                let value = parameter(inner, &key, &origin_here)?;
+                insert(settings, &key, value, origin_here)?;
+            }
             DeValue::Table(inner) => flatten(inner, &key, origin, settings)?,
             value => {
                 let value = plain(value, &key, &origin_here)?;
-                insert(settings, &key, value, origin_here);
+                insert(settings, &key, value, origin_here)?;
             }
         }
     }
     Ok(())
 }
 
-fn insert(settings: &mut BTreeMap<String, Setting>, key: &str, value: Value, origin: Origin) {
-    settings.insert(key.to_owned(), Setting { key: key.to_owned(), value, origin });
+/// Adds a setting. TOML itself refuses a key that is there twice, unless one of the two is written in quotes.
+fn insert(
+    settings: &mut BTreeMap<String, Setting>,
+    key: &str,
+    value: Value,
+    origin: Origin,
+) -> Result<(), ConfigError> {
+    let setting = Setting { key: key.to_owned(), value, origin };
+    match settings.insert(key.to_owned(), setting.clone()) {
+        Some(other) => Err(ConfigError::Clash {
+            setting: Box::new(setting),
+            other: Box::new(other),
+            rule: "a key is set once",
+            fix: "remove one of the two",
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What follows `tune.space.` in a key.
+fn below_space(key: &str) -> Option<&str> {
+    key.strip_prefix(SPACE)?.strip_prefix('.')
+}
+
+/// Whether the table of this key describes a parameter, as `{ low = 1, high = 8 }` does. Other tables group parameters:
+/// the `optimizer` of `[tune.space.optimizer]`.
+fn is_parameter(key: &str, table: &DeTable<'_>) -> bool {
+    let Some(searched) = below_space(key) else { return false };
+    if SECTIONS.contains(&searched) {
+        return false;
+    }
+    let is_table = |value: &toml::Spanned<DeValue<'_>>| value.get_ref().is_table();
+    let describes = PARAMETER_KEYS.iter().any(|name| table.get(*name).is_some_and(|value| !is_table(value)));
+    let groups = || table.values().any(|value| is_table(value) || value.get_ref().is_array());
+    describes || searched.contains('.') && !groups()
+}
+
+/// The table of a parameter, in the order in which it is written.
+fn parameter(table: &DeTable<'_>, key: &str, origin: &Origin) -> Result<Value, ConfigError> {
+    let mut written: Vec<_> = table.iter().collect();
+    written.sort_by_key(|(name, _)| name.span().start);
+    let entry = |(name, value): (&toml::Spanned<std::borrow::Cow<'_, str>>, &toml::Spanned<DeValue<'_>>)| {
+        let (name, key) = (name.get_ref().as_ref(), format!("{key}.{}", name.get_ref()));
+        if !is_part(name) {
+            return Err(bad_key(name, origin));
+        }
+        let value = match value.get_ref() {
+            DeValue::Table(inner) => parameter(inner, &key, origin)?,
+            value => plain(value, &key, origin)?,
+        };
+        Ok((name.to_owned(), value))
+    };
+    Ok(Value::Table(written.into_iter().map(entry).collect::<Result<_, _>>()?))
 }
 
 /// The value, unless it is of a kind that no key takes.

@@ -1,11 +1,12 @@
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
 use crate::{
-    config::{Config, SECTIONS},
+    config::Config,
     error::ConfigError,
     origin::Origin,
     parse::parse,
     retired,
+    section_names::{SECTIONS, SPACE, TUNE},
     setting::{Difference, Entry, Idle, SetAside, Setting},
     value::Value,
 };
@@ -25,6 +26,9 @@ fn stored(name: &str, text: &str) -> Result<BTreeMap<String, Setting>, ConfigErr
     retired::translate(&mut settings);
     Ok(settings)
 }
+
+/// How the keys of `[tune]` begin.
+const OF_TUNE: &str = "tune.";
 
 /// Origins are aligned up to this column; behind longer lines they follow after two spaces.
 const MAX_COLUMN: usize = 48;
@@ -58,6 +62,23 @@ impl Config {
         self.write_toml(true)
     }
 
+    /// The values that a source gives, as TOML: what [`to_toml`](Self::to_toml) has, less the defaults, less the keys that
+    /// were set aside. A study stores this text: a default may follow from a choice that a trial makes, as that of
+    /// `optimizer.lr` follows from `optimizer.name`.
+    pub fn to_given_toml(&self) -> String {
+        let mut toml = String::new();
+        for (name, section) in SECTIONS.iter().zip(&self.sections) {
+            let entries = section.ledger.entries();
+            let given = entries.iter().filter(|entry| entry.origin != Origin::Default);
+            let lines: Vec<_> = given.filter_map(|entry| line(name, entry)).collect();
+            if !lines.is_empty() {
+                let gap = if toml.is_empty() { "" } else { "\n" };
+                let _ = writeln!(toml, "{gap}[{name}]\n{}", lines.join("\n")); // Writing to a string cannot fail.
+            }
+        }
+        toml
+    }
+
     /// The resolved configuration as JSON: `{"train.batch": {"value": 32, "origin": "default", "expected": "…"}, …}`.
     pub fn to_json(&self) -> serde_json::Value {
         // This cannot fail: integers have at most 64 bits, numbers are finite and keys are strings.
@@ -66,14 +87,18 @@ impl Config {
     }
 
     /// The keys that differ from the text of an earlier [`to_toml`](Self::to_toml). Retired keys in it count under their
-    /// new names.
+    /// new names. `[tune]` does not count: it changes no training.
     ///
     /// # Errors
     /// A text that is not TOML.
     pub fn differences(&self, earlier_toml: &str) -> Result<Vec<Difference>, ConfigError> {
+        let is_of_training = |key: &String| !key.starts_with(OF_TUNE);
         let mut earlier = stored("the earlier config", earlier_toml)?;
+        earlier.retain(|key, _| is_of_training(key));
         let mut differences = Vec::new();
-        for Entry { key, value: after, .. } in self.resolved() {
+        for Entry { key, value: after, .. } in
+            self.resolved().into_iter().filter(|entry| is_of_training(&entry.key))
+        {
             let before = earlier.remove(&key).map(|setting| setting.value);
             let same = match (&before, &after) {
                 (Some(before), Some(after)) => before.same(after),
@@ -93,9 +118,10 @@ impl Config {
         let mut toml = String::new();
         for (name, section) in SECTIONS.iter().zip(&self.sections) {
             let entries = section.ledger.entries();
-            let line =
-                |entry: &Entry| Some(format!("{} = {}", bare(name, &entry.key), entry.value.as_ref()?));
-            let lines: Vec<_> = entries.iter().map(|entry| (line(entry), entry)).collect();
+            if *name == TUNE && entries.is_empty() {
+                continue;
+            }
+            let lines: Vec<_> = entries.iter().map(|entry| (line(name, entry), entry)).collect();
             let width =
                 |(line, _): &(Option<String>, _)| line.as_ref().map_or(0, |line| line.chars().count());
             let column = lines.iter().map(width).filter(|width| *width <= MAX_COLUMN).max().unwrap_or(0);
@@ -121,6 +147,11 @@ impl Config {
     }
 }
 
+/// The line of a key with its value; `None` for a key that is absent.
+fn line(section: &str, entry: &Entry) -> Option<String> {
+    Some(format!("{} = {}", bare(section, &entry.key), entry.value.as_ref()?))
+}
+
 /// The comment for a key that is absent: its name and the values that it takes.
 fn absent(section: &str, entry: &Entry) -> String {
     let key = bare(section, &entry.key);
@@ -130,7 +161,10 @@ fn absent(section: &str, entry: &Entry) -> String {
     }
 }
 
-/// The key without the name of its section.
-fn bare<'a>(section: &str, key: &'a str) -> &'a str {
-    key.strip_prefix(section).and_then(|key| key.strip_prefix('.')).unwrap_or(key)
+/// The key without the name of its section. A key that is searched is in quotes, as users write it.
+fn bare<'a>(section: &str, key: &'a str) -> Cow<'a, str> {
+    if let Some(searched) = key.strip_prefix(SPACE).and_then(|key| key.strip_prefix('.')) {
+        return format!("space.\"{searched}\"").into();
+    }
+    key.strip_prefix(section).and_then(|key| key.strip_prefix('.')).unwrap_or(key).into()
 }

@@ -132,10 +132,12 @@ impl Section {
 
     /// An integer of up to 64 bits, such as a seed.
     pub fn unsigned(&self, key: &str, default: u64) -> Result<u64, ConfigError> {
-        self.or(key, default, "an integer from 0 to 2^64 - 1", |value| match value {
-            Value::Integer(integer) => u64::try_from(*integer).map_err(|_| Refused::Value),
-            _ => Err(Refused::Kind),
-        })
+        self.or(key, default, ANY_UNSIGNED, as_unsigned)
+    }
+
+    /// An integer of up to 64 bits; it may be absent.
+    pub(crate) fn optional_unsigned(&self, key: &str) -> Result<Option<u64>, ConfigError> {
+        self.read(key, ANY_UNSIGNED, as_unsigned)
     }
 
     /// A number within a range; an integer is a number too.
@@ -285,6 +287,16 @@ pub(crate) fn as_integer(value: &Value, range: &impl RangeBounds<usize>) -> Resu
         Value::Integer(integer) => {
             usize::try_from(*integer).ok().filter(|integer| range.contains(integer)).ok_or(Refused::Value)
         }
+        _ => Err(Refused::Kind),
+    }
+}
+
+/// The values that [`as_unsigned`] takes, in words.
+const ANY_UNSIGNED: &str = "an integer from 0 to 2^64 - 1";
+
+fn as_unsigned(value: &Value) -> Result<u64, Refused> {
+    match value {
+        Value::Integer(integer) => u64::try_from(*integer).map_err(|_| Refused::Value),
         _ => Err(Refused::Kind),
     }
 }

@@ -29,7 +29,7 @@ impl Setting {
 
     fn head_with(&self, value: &str) -> String {
         match &self.origin {
-            Origin::File { .. } | Origin::Embedded { .. } => {
+            Origin::File { .. } | Origin::Embedded { .. } | Origin::Space { .. } => {
                 format!("{}: `{}` is {value}; ", self.origin, self.key)
             }
             Origin::Default => format!("`{}` is {value} by default; ", self.key),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use oomph_core::{Bytes, is_unprintable, printable};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use toml::de::DeValue;
 
 /// A value of a configuration. Displayed as TOML writes it, on one line.
@@ -20,6 +20,12 @@ pub enum Value {
     Boolean(bool),
     /// A list of values.
     List(Vec<Value>),
+    /// A table of values by name, in the order given. Only entries of `[tune.space]` are tables.
+    Table(#[serde(serialize_with = "as_map")] Vec<(String, Value)>),
+}
+
+fn as_map<S: Serializer>(entries: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 /// The characters of a long text that an error message shows.
@@ -42,6 +48,20 @@ impl Value {
         }
     }
 
+    /// The value of a word: a boolean or a number as in TOML, a string in quotes or without.
+    pub(crate) fn of_word(text: &str) -> Self {
+        match DeValue::parse(text).map(toml::Spanned::into_inner) {
+            Ok(DeValue::String(text)) => Self::String(text.into_owned()),
+            Ok(DeValue::Boolean(boolean)) => Self::Boolean(boolean),
+            Ok(DeValue::Integer(integer)) => i128::from_str_radix(integer.as_str(), integer.radix())
+                .map_or_else(|_| Self::from(text), Self::Integer),
+            Ok(DeValue::Float(float)) => {
+                float.as_str().parse().map_or_else(|_| Self::from(text), Self::Number)
+            }
+            _ => Self::from(text),
+        }
+    }
+
     /// The value with its kind in words, as in ``the string `"abc"` ``.
     pub(crate) fn described(&self) -> String {
         let kind = match self {
@@ -50,6 +70,7 @@ impl Value {
             Self::Number(_) => "number",
             Self::Boolean(_) => "boolean",
             Self::List(_) => "list",
+            Self::Table(_) => "table",
         };
         format!("the {kind} `{}`", shortened(&self.to_string()))
     }
@@ -61,6 +82,12 @@ impl Value {
             | (Self::Number(number), Self::Integer(integer)) => *integer as f64 == *number,
             (Self::List(these), Self::List(those)) => {
                 these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.same(that))
+            }
+            (Self::Table(these), Self::Table(those)) => {
+                let named = |name: &str| those.iter().find(|(other, _)| other == name);
+                let is_there =
+                    |(name, this): &(String, Self)| named(name).is_some_and(|(_, that)| this.same(that));
+                these.len() == those.len() && these.iter().all(is_there)
             }
             (this, that) => this == that,
         }
@@ -90,6 +117,14 @@ impl fmt::Display for Value {
                     write!(f, "{comma}{value}")?;
                 }
                 f.write_str("]")
+            }
+            Self::Table(entries) => {
+                f.write_str("{")?;
+                for (index, (name, value)) in entries.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma} {name} = {value}")?;
+                }
+                f.write_str(if entries.is_empty() { "}" } else { " }" })
             }
         }
     }

@@ -7,7 +7,7 @@ use oomph_core::Bytes;
 use proptest::prelude::*;
 
 /// Assignments that are valid alone. Some of them conflict.
-const ASSIGNMENTS: [&str; 61] = [
+const ASSIGNMENTS: [&str; 68] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -69,6 +69,13 @@ const ASSIGNMENTS: [&str; 61] = [
     "model.name=resnet18",
     "model.layers=[1, [2.5, 'x'], true]",
     "model.block.depth=3",
+    "tune.sampler=random",
+    "tune.min_steps=7",
+    "tune.parallel=auto",
+    "tune.lease=0.5",
+    "tune.space.optimizer.lr={ low = 1e-4, high = 1, log = true }",
+    "tune.space.\"model.block.low\"=[1, true, 'x']",
+    "tune.space.train.batch={ low = 8, high = 64, step = 8, when = \"optimizer.name in [sgd, adam]\" }",
 ];
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -155,7 +162,7 @@ proptest! {
     #[test]
     fn any_text_that_looks_like_a_config_is_loaded_or_refused(
         lines in prop::collection::vec(
-            ("(\\[[a-z.]{0,6}\\]|\\[train\\]|batch|lr|name|model\\.x|\"[^\"]*\")", "( ?= ?)?", "[\\[\\]{}'\"0-9a-z.,=_ -]{0,12}"),
+            ("(\\[[a-z.]{0,6}\\]|\\[train\\]|\\[tune.space\\]|\\[tune.space.train\\]|batch|lr|name|model\\.x|\"[^\"]*\")", "( ?= ?)?", "[\\[\\]{}'\"0-9a-z.,=_ -]{0,12}"),
             0..8,
         ),
     ) {
@@ -166,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_after_set_is_loaded_or_refused(key in "[a-z_.]{0,12}|train\\.batch|model\\.x|.*", value in any::<String>()) {
+    fn anything_after_set_is_loaded_or_refused(key in "[a-z_.]{0,12}|train\\.batch|model\\.x|tune\\.space(\\.train\\.batch)?|.*", value in any::<String>()) {
         let loaded = Sources::default().set(&format!("{key}={value}")).and_then(|sources| Config::load(&sources));
         if let Err(error) = loaded {
             prop_assert!(one_line(&error), "{error}");

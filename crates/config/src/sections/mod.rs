@@ -6,4 +6,6 @@ pub mod optimizer;
 pub mod run;
 pub mod schedule;
 pub mod sharing;
+pub mod space;
 pub mod train;
+pub mod tune;

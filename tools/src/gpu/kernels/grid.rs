@@ -109,6 +109,8 @@ impl Training {
 
 /// All trainings. `configs` are the names of the files in `configs/`.
 pub(crate) fn all(configs: &[String]) -> Vec<Training> {
+    // A search trains what other configs train.
+    let configs: Vec<_> = configs.iter().filter(|config| !config.starts_with("tune-")).collect();
     let mut trainings = Vec::new();
     for precision in PRECISIONS {
         let precision = format!("memory.precision={precision}");
