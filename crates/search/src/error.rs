@@ -1,8 +1,8 @@
 use oomph_core::printable;
 
-/// Why parameters are no search space.
+/// Why parameters are no search space, a point is none of it, or rungs are impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SpaceError {
+pub enum SearchError {
     /// There is nothing to search.
     #[error("the search space has no parameters")]
     Empty,
@@ -156,5 +156,17 @@ pub enum SpaceError {
         name: String,
         /// The value.
         value: f64,
+    },
+    /// Rungs that are none.
+    #[error(
+        "rungs from {min} to {max} by factors of {eta}; expected a first rung of 1 to {max}, and a factor of at least 2"
+    )]
+    Rungs {
+        /// The first rung, in steps.
+        min: u64,
+        /// The factor between rungs.
+        eta: u64,
+        /// The whole length, in steps.
+        max: u64,
     },
 }

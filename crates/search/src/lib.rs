@@ -3,6 +3,9 @@
 //! - [`Space`]: the parameters of a search, each with its [`Domain`]; [`Point`]: one value for each active parameter.
 //! - [`Trial`]: a point that was tried, or is being tried, and what is known of it.
 //! - [`Sampler`]: proposes points for a trial: [`Tpe`], [`Random`], [`Grid`], [`Sobol`].
+//! - [`Scheduler`]: says what a free worker does next, and whether a trial continues: [`Asha`], [`Hyperband`], [`Median`],
+//!   [`ToTheEnd`].
+//! - [`seen`]: the trials that a sampler sees in a study that repeats to the byte.
 //!
 //! ```
 //! use oomph_search::{Direction, Domain, Draw, Parameter, Sampler, Space, Tpe, Trial, TrialState};
@@ -19,7 +22,7 @@
 //!     trials.push(Trial { state: TrialState::Complete, value: Some(loss), ..Trial::new(number, point) });
 //! }
 //! assert!(trials.iter().any(|trial| trial.value < Some(0.3)));
-//! # Ok::<(), oomph_search::SpaceError>(())
+//! # Ok::<(), oomph_search::SearchError>(())
 //! ```
 //!
 //! It knows no trainer, no files and no clock.
@@ -27,11 +30,15 @@
 mod draw;
 mod error;
 mod sampler;
+mod scheduler;
+mod seen;
 mod space;
 mod trial;
 
 pub use draw::Draw;
-pub use error::SpaceError;
+pub use error::SearchError;
 pub use sampler::{Grid, Random, Sampler, Sobol, Tpe, with_fixed};
+pub use scheduler::{Asha, Hyperband, Median, Next, Rungs, Scheduler, ToTheEnd, Verdict};
+pub use seen::seen;
 pub use space::{Choice, Domain, Parameter, Point, Space, When};
 pub use trial::{Direction, Trial, TrialState};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub use domain::{Choice, Domain};
 
-use crate::SpaceError;
+use crate::SearchError;
 
 /// The parameters of a search, in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Space {
     ///
     /// If there are no parameters, names or choices are equal, a range is empty, infinite, or does not fit to its step or
     /// logarithm, or a condition names no choice of another parameter, or leads back to its own parameter.
-    pub fn new(mut parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
+    pub fn new(mut parameters: Vec<Parameter>) -> Result<Self, SearchError> {
         parameters.sort_by(|left, right| left.name.cmp(&right.name));
         // The index of a choice is taken for its meaning: an order makes equal conditions equal.
         for when in parameters.iter_mut().filter_map(|parameter| parameter.when.as_mut()) {
@@ -101,18 +101,18 @@ impl Space {
     /// # Errors
     ///
     /// If a value is missing, too much, or not in its domain.
-    pub fn check(&self, point: &Point) -> Result<(), SpaceError> {
+    pub fn check(&self, point: &Point) -> Result<(), SearchError> {
         let active = self.active(point);
         for parameter in &active {
             let name = || parameter.name.clone();
             let value =
-                *point.get(&parameter.name).ok_or_else(|| SpaceError::MissingValue { name: name() })?;
+                *point.get(&parameter.name).ok_or_else(|| SearchError::MissingValue { name: name() })?;
             if !parameter.domain.contains(value) {
-                return Err(SpaceError::ValueOutside { name: name(), value });
+                return Err(SearchError::ValueOutside { name: name(), value });
             }
         }
         match point.keys().find(|name| active.iter().all(|parameter| parameter.name != **name)) {
-            Some(name) => Err(SpaceError::ExtraValue { name: name.clone() }),
+            Some(name) => Err(SearchError::ExtraValue { name: name.clone() }),
             None => Ok(()),
         }
     }
@@ -199,10 +199,10 @@ mod tests {
         let space = optimizers();
         let check = |values: &[(&str, f64)]| space.check(&point(values));
         assert_eq!(check(&[("name", 1.0), ("beta", 0.75)]), Ok(()));
-        assert_eq!(check(&[("name", 1.0)]), Err(SpaceError::MissingValue { name: "beta".to_owned() }));
-        let extra = SpaceError::ExtraValue { name: "momentum".to_owned() };
+        assert_eq!(check(&[("name", 1.0)]), Err(SearchError::MissingValue { name: "beta".to_owned() }));
+        let extra = SearchError::ExtraValue { name: "momentum".to_owned() };
         assert_eq!(check(&[("name", 1.0), ("beta", 0.75), ("momentum", 0.0)]), Err(extra));
-        let outside = SpaceError::ValueOutside { name: "beta".to_owned(), value: 0.8 };
+        let outside = SearchError::ValueOutside { name: "beta".to_owned(), value: 0.8 };
         assert_eq!(check(&[("name", 1.0), ("beta", 0.8)]), Err(outside));
     }
 
