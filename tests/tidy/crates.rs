@@ -3,9 +3,10 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 17] = [
+const IMPORTS: [(&str, &[&str]); 18] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
+    ("search", &["core"]),
     ("config", &["core"]),
     ("parallel", &["core"]),
     ("data", &["core", "config"]),
@@ -50,7 +51,7 @@ const IMPORTS: [(&str, &[&str]); 17] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 7] = ["core", "config", "parallel", "data", "timeline", "memory", "doctor"];
+const WITHOUT_BURN: [&str; 8] = ["core", "search", "config", "parallel", "data", "timeline", "memory", "doctor"];
 
 fn manifest(name: &str) -> (String, String) {
     let path = format!("crates/{name}/Cargo.toml");
