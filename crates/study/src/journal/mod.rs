@@ -1,0 +1,16 @@
+//! Records, and the file that holds them.
+
+mod distribution;
+mod json;
+mod lines;
+mod log;
+mod record;
+
+pub use distribution::Distribution;
+pub use json::Number;
+pub(crate) use lines::{Lines, LONGEST_LINE};
+pub(crate) use log::Log;
+pub use record::{
+    Attributes, CreateStudy, CreateTrial, DeleteStudy, Intermediate, Operation, Owner, Record, SetTrialState,
+    StudyAttribute, TrialAttribute, TrialParameter, TrialState,
+};

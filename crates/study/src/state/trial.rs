@@ -1,0 +1,132 @@
+use std::collections::BTreeMap;
+
+use oomph_search::{Point, State, Trial};
+use serde_json::Value;
+
+use super::lease::{LEASE, Lease, PAUSED, Pause};
+use crate::journal::{Attributes, Distribution, TrialState};
+
+/// A trial, with all that the journal says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTrial {
+    /// Its id in the journal.
+    pub id: u64,
+    /// Its number in the study.
+    pub number: usize,
+    /// Its state in Optuna's terms. [`stage`](Self::stage) has ours.
+    pub state: TrialState,
+    /// The internal value of each parameter.
+    pub point: Point,
+    /// The distribution of each parameter.
+    pub distributions: BTreeMap<String, Distribution>,
+    /// Its values at the end; studies of oomph have one.
+    pub values: Vec<f64>,
+    /// Values by step.
+    pub intermediate: BTreeMap<i64, f64>,
+    /// Attributes of the user, and of oomph.
+    pub user_attributes: Attributes,
+    /// Attributes of Optuna.
+    pub system_attributes: Attributes,
+    /// When it began, as the journal has it.
+    pub started: Option<String>,
+    /// When it ended, as the journal has it.
+    pub ended: Option<String>,
+    /// How many records the journal had when it ended.
+    pub ended_at: Option<u64>,
+    /// Who works on it, or did last.
+    pub lease: Option<Lease>,
+}
+
+impl StoredTrial {
+    /// How far it is.
+    pub fn stage(&self) -> State {
+        match self.state {
+            TrialState::Waiting => State::Waiting,
+            TrialState::Running if self.paused_at().is_some() => State::Paused,
+            TrialState::Running => State::Running,
+            _ if self.violation() > 0.0 => State::Infeasible,
+            TrialState::Complete if self.value().is_some_and(|value| !value.is_nan()) => State::Complete,
+            TrialState::Pruned => State::Pruned,
+            TrialState::Complete | TrialState::Fail => State::Failed,
+        }
+    }
+
+    /// Its parameters in configuration terms.
+    pub fn parameters(&self) -> BTreeMap<String, Value> {
+        let external = |name: &String, value: &f64| self.distributions.get(name)?.external(*value);
+        let named = self.point.iter().filter_map(|(name, value)| Some((name.clone(), external(name, value)?)));
+        named.collect()
+    }
+
+    /// Its value, once it is complete.
+    pub fn value(&self) -> Option<f64> {
+        self.values.first().copied().filter(|_| self.state == TrialState::Complete)
+    }
+
+    /// The steps after which it was paused, while it is paused.
+    pub fn paused_at(&self) -> Option<u64> {
+        let pause: Pause = serde_json::from_value(self.user_attributes.get(PAUSED)?.clone()).ok()?;
+        let is_current = self.lease.as_ref().is_some_and(|lease| lease.attempt == pause.attempt);
+        (self.state == TrialState::Running && is_current).then_some(pause.step)
+    }
+
+    /// By how much it violates its constraints; above 0 it is infeasible. Optuna 5 also has an attribute for each.
+    pub fn violation(&self) -> f64 {
+        let list = self.system_attributes.get("constraints").and_then(Value::as_array);
+        let named = self.system_attributes.range("constraints:".to_owned()..);
+        let named = named.take_while(|(key, _)| key.starts_with("constraints:")).map(|(_, value)| value);
+        let numbers = list.into_iter().flatten().chain(named).filter_map(Value::as_f64);
+        numbers.fold(0.0, f64::max)
+    }
+
+    /// The values that whoever enqueued the trial demands, by parameter; other parameters are free.
+    pub fn fixed(&self) -> BTreeMap<String, Value> {
+        let fixed = self.system_attributes.get("fixed_params").and_then(Value::as_object);
+        fixed.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Why it ended as it did, if a worker of oomph said so.
+    pub fn reason(&self) -> Option<&str> {
+        self.user_attributes.get(crate::study::REASON)?.as_str()
+    }
+
+    /// As samplers and schedulers see it. Steps below 0 are left out.
+    pub fn trial(&self) -> Trial {
+        let steps = self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
+        let state = self.stage();
+        Trial {
+            number: self.number,
+            point: self.point.clone(),
+            state,
+            value: self.value().filter(|_| state == State::Complete),
+            steps: steps.collect(),
+        }
+    }
+
+    /// Whether its point is complete. A worker that takes a trial over settles it otherwise. Trials of other programs have no
+    /// decision, and any value counts.
+    pub fn is_decided(&self) -> bool {
+        match self.lease {
+            Some(_) => self.user_attributes.contains_key(crate::study::DECISION),
+            None => !self.point.is_empty(),
+        }
+    }
+
+    /// Whether it runs, and nobody has decided its point yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.state == TrialState::Running && !self.is_decided()
+    }
+
+    /// Sets an attribute of the user. The lease has rules of its own.
+    pub(crate) fn set_user_attribute(&mut self, key: String, value: Value) {
+        if key == LEASE
+            && let Ok(next) = serde_json::from_value::<Lease>(value.clone())
+        {
+            if self.lease.as_ref().is_some_and(|lease| !lease.accepts(&next)) {
+                return;
+            }
+            self.lease = Some(next);
+        }
+        self.user_attributes.insert(key, value);
+    }
+}
