@@ -4,6 +4,8 @@
 //!   keeps its [`Origin`].
 //! - [`Config`] is the validated result, with one type a section: [`Train`], [`Optimizer`], [`Schedule`], [`Memory`],
 //!   [`DeviceConfig`], [`Run`]. [`Config::changed`] applies typed [`Change`]s to it.
+//! - [`Tune`] is the section of a search: [`Config::space`] gives the keys that it searches, [`Config::at_point`] the
+//!   configuration of one point.
 //! - [`Section`] is an open table, `[model]` or `[data]`. Whoever knows its keys reads it: oomph's models and sources,
 //!   or a user's.
 //! - [`ConfigError`] names the place, the value and what was expected, in one line; its

@@ -135,11 +135,6 @@ impl Section {
         self.or(key, default, ANY_UNSIGNED, as_unsigned)
     }
 
-    /// An integer of up to 64 bits; it may be absent.
-    pub(crate) fn optional_unsigned(&self, key: &str) -> Result<Option<u64>, ConfigError> {
-        self.read(key, ANY_UNSIGNED, as_unsigned)
-    }
-
     /// A number within a range; an integer is a number too.
     pub fn number(&self, key: &str, default: f64, range: impl RangeBounds<f64>) -> Result<f64, ConfigError> {
         self.or(key, default, &numbers_in_words(&range), |value| as_number(value, &range))
@@ -292,9 +287,9 @@ pub(crate) fn as_integer(value: &Value, range: &impl RangeBounds<usize>) -> Resu
 }
 
 /// The values that [`as_unsigned`] takes, in words.
-const ANY_UNSIGNED: &str = "an integer from 0 to 2^64 - 1";
+pub(crate) const ANY_UNSIGNED: &str = "an integer from 0 to 2^64 - 1";
 
-fn as_unsigned(value: &Value) -> Result<u64, Refused> {
+pub(crate) fn as_unsigned(value: &Value) -> Result<u64, Refused> {
     match value {
         Value::Integer(integer) => u64::try_from(*integer).map_err(|_| Refused::Value),
         _ => Err(Refused::Kind),

@@ -1,7 +1,7 @@
 //! `[tune]`: what is accepted, the space, and the configurations of its points.
 
 use oomph_config::{
-    Config, ConfigError, ConfigFile, Origin, Sources, Value,
+    Change, Config, ConfigError, ConfigFile, MicroBatch, Origin, Sources, Value,
     sections::{
         space::{Domain, SpaceEntry, When},
         tune::{Checkpoints, Metric, MinLength, OnTooLarge, Parallel, Sampler, Scheduler},
@@ -96,6 +96,58 @@ log = true
     let quoted = bare(quoted);
     assert_eq!(bare(space(nested, &[])), quoted);
     assert_eq!(bare(space("", &typed)), quoted);
+}
+
+#[test]
+fn keys_of_tables_within_a_section_are_searched_too() {
+    let nested = "[tune.space.model.block]\ndepth = { low = 1, high = 4 }\nkind = ['a', 'b']\n";
+    let quoted =
+        "[tune.space]\n'model.block.depth' = { low = 1, high = 4 }\n'model.block.kind' = ['a', 'b']\n";
+    for toml in [nested, quoted] {
+        let keys: Vec<_> = space(toml, &[]).into_iter().map(|entry| entry.key).collect();
+        assert_eq!(keys, ["model.block.depth", "model.block.kind"], "{toml}");
+    }
+    let point = load(nested, &[]).unwrap().at_point(&[("model.block.depth", 2usize.into())]).unwrap();
+    assert_eq!(point.model.integer("block.depth", 1, 1..).unwrap(), 2);
+    // A key that is called as an end of a range is in quotes.
+    assert_eq!(space("[tune.space]\n'model.block.low' = [1, 2]", &[])[0].key, "model.block.low");
+}
+
+#[test]
+fn a_space_has_a_bounded_size() {
+    let choices = |count: usize| (0..count).map(|choice| choice.to_string()).collect::<Vec<_>>().join(", ");
+    let of = |count| load(&format!("[tune.space]\n'train.seed' = [{}]", choices(count)), &[]);
+    assert!(of(1000).is_ok());
+    assert!(of(1001).unwrap_err().to_string().ends_with("expected at most 1000 choices"));
+    let line = |key: usize| format!("'model.k{key}' = [1]\n");
+    let of = |count| load(&format!("[tune.space]\n{}", (0..count).map(line).collect::<String>()), &[]);
+    assert!(of(1000).is_ok());
+    assert!(of(1001).unwrap_err().to_string().ends_with("expected at most 1000 keys to search"));
+}
+
+#[test]
+fn keys_without_use_are_idle() {
+    let idle = |toml: &str| -> Vec<_> {
+        load(toml, &[]).unwrap().idle().iter().map(|it| it.setting.key.clone()).collect()
+    };
+    let none = "[tune]\nscheduler = 'none'\neta = 4\nmin_epochs = 2\nsampler = 'random'\nstartup = 5";
+    assert_eq!(idle(none), ["tune.eta", "tune.min_epochs", "tune.startup"]);
+    assert_eq!(idle("[tune]\nscheduler = 'median'\neta = 4\nmin_steps = 2"), ["tune.eta"]);
+    assert_eq!(idle("[tune]\neta = 4\nmin_steps = 2\nstartup = 5"), Vec::<String>::new());
+    // The length of a training may be searched where all trials run to their end.
+    let toml = "[tune]\nscheduler = 'none'\n[tune.space]\n'train.epochs' = [1, 2]";
+    assert_eq!(load(toml, &[]).unwrap().check_space(read).unwrap().len(), 1);
+}
+
+#[test]
+fn a_change_applies_on_top_of_a_point() {
+    let config = load(QUOTED, &["memory.micro_batch=16"]).unwrap();
+    let trial =
+        config.at_point(&[("train.batch", 64usize.into()), ("optimizer.momentum", 0.5.into())]).unwrap();
+    let changed =
+        trial.changed(&[Change::MicroBatch(MicroBatch::Samples(8)), Change::Momentum(0.0)]).unwrap();
+    assert_eq!((changed.train.batch, changed.memory.micro_batch), (64, Some(MicroBatch::Samples(8))));
+    assert!(changed.tune.is_none());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::space::Parameter;
 use crate::{
     error::ConfigError,
     precedence::Rule,
-    section::{Refused, Section, as_integer, name_of},
+    section::{ANY_UNSIGNED, Refused, Section, as_integer, as_unsigned, name_of},
     value::Value,
 };
 
@@ -243,7 +243,7 @@ impl Tune {
             deterministic: section.boolean("deterministic", false)?,
             lease: read_lease(section)?,
             checkpoints: section.choice("checkpoints", "promotable", &CHECKPOINTS)?,
-            seed: section.optional_unsigned("seed")?.unwrap_or(seed),
+            seed: section.read("seed", ANY_UNSIGNED, as_unsigned)?.unwrap_or(seed),
             space: Parameter::read_all(section, sections, sampler, scheduler)?,
         };
         tune.note_idle(section);
