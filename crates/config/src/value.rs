@@ -48,18 +48,26 @@ impl Value {
         }
     }
 
-    /// The value of a word: a boolean or a number as in TOML, a string in quotes or without.
-    pub(crate) fn of_word(text: &str) -> Self {
-        match DeValue::parse(text).map(toml::Spanned::into_inner) {
-            Ok(DeValue::String(text)) => Self::String(text.into_owned()),
-            Ok(DeValue::Boolean(boolean)) => Self::Boolean(boolean),
-            Ok(DeValue::Integer(integer)) => i128::from_str_radix(integer.as_str(), integer.radix())
-                .map_or_else(|_| Self::from(text), Self::Integer),
-            Ok(DeValue::Float(float)) => {
-                float.as_str().parse().map_or_else(|_| Self::from(text), Self::Number)
+    /// The value of a text as `--set` reads it: a boolean, a number or a list as in TOML, a string in quotes or without.
+    pub fn of_text(text: &str) -> Self {
+        let parsed = DeValue::parse(text).ok();
+        parsed.and_then(|value| Self::of_toml(value.get_ref())).unwrap_or_else(|| Self::from(text))
+    }
+
+    /// `None` for dates, tables, and numbers beyond those of a configuration.
+    fn of_toml(value: &DeValue<'_>) -> Option<Self> {
+        Some(match value {
+            DeValue::String(text) => Self::String(text.to_string()),
+            DeValue::Boolean(boolean) => Self::Boolean(*boolean),
+            DeValue::Integer(integer) => {
+                Self::Integer(i128::from_str_radix(integer.as_str(), integer.radix()).ok()?)
             }
-            _ => Self::from(text),
-        }
+            DeValue::Float(float) => Self::Number(float.as_str().parse().ok()?),
+            DeValue::Array(items) => {
+                Self::List(items.iter().map(|item| Self::of_toml(item.get_ref())).collect::<Option<_>>()?)
+            }
+            DeValue::Datetime(_) | DeValue::Table(_) => return None,
+        })
     }
 
     /// The value with its kind in words, as in ``the string `"abc"` ``.

@@ -437,7 +437,7 @@ impl Condition {
     fn parse(text: &str) -> Option<Self> {
         let typed = |text: &str| match text.trim() {
             "" => None,
-            text => Some(Value::of_word(text)),
+            text => Some(Value::of_text(text)),
         };
         let (key, values) = match text.split_once('=') {
             Some((key, value)) => (key, vec![typed(value)?]),

@@ -1,0 +1,130 @@
+//! A training in a process of its own.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{self, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use crate::{bench::Request, news::News};
+
+/// The longest line that is read; a longer one is no event.
+const MOST_OF_A_LINE: u64 = 1 << 20;
+
+/// The exit code of a training that ran out of memory.
+const OUT_OF_MEMORY: i32 = 75;
+
+/// A running training.
+pub(crate) struct Child {
+    process: process::Child,
+    lines: BufReader<ChildStdout>,
+    stderr: JoinHandle<String>,
+    stopper: Stopper,
+}
+
+/// Ends a training from any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopper {
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    pid: u32,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// With the exit code of success.
+    Success,
+    /// It ran out of memory.
+    OutOfMemory,
+    /// Otherwise, in words.
+    Failed(String),
+}
+
+impl Child {
+    pub(crate) fn start(mut command: Command, request: &Request) -> io::Result<Self> {
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A terminal sends Ctrl-C to the whole process group; only the study shall handle it.
+            .process_group(0)
+            .spawn()?;
+        let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let stderr = thread::spawn(move || tail(&mut stderr));
+        let line = serde_json::to_string(request)? + "\n";
+        // If the process exited before it read the request, its exit status is the better error.
+        let _ = stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush());
+        let stopper = Stopper { stdin: Arc::new(Mutex::new(Some(stdin))), pid: process.id() };
+        Ok(Self { process, lines: BufReader::new(stdout), stderr, stopper })
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// The next line; `None` after the last.
+    pub(crate) fn next(&mut self) -> Option<News> {
+        let mut line = Vec::new();
+        match self.lines.by_ref().take(MOST_OF_A_LINE).read_until(b'\n', &mut line) {
+            Ok(1..) => Some(News::read(&String::from_utf8_lossy(&line))),
+            Ok(0) | Err(_) => None,
+        }
+    }
+
+    /// Waits for the end, after the last line.
+    pub(crate) fn wait(mut self) -> Exit {
+        let status = self.process.wait();
+        drop(self.stopper.lock().take());
+        let stderr = self.stderr.join().unwrap_or_default();
+        match status {
+            Ok(status) if status.success() => Exit::Success,
+            Ok(status) if status.code() == Some(OUT_OF_MEMORY) => Exit::OutOfMemory,
+            Ok(status) => Exit::Failed(in_words(status, &stderr)),
+            Err(error) => Exit::Failed(format!("its process is lost: {error}")),
+        }
+    }
+}
+
+impl Stopper {
+    /// Asks the training to finish its step, save and end.
+    pub(crate) fn stop(&self) {
+        drop(self.lock().take());
+    }
+
+    /// The process, for tests and messages.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Ignores poisoning: taking the stdin is a single assignment.
+    fn lock(&self) -> MutexGuard<'_, Option<ChildStdin>> {
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn in_words(status: ExitStatus, stderr: &str) -> String {
+    let last = stderr.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.map(|line| format!(" ({})", oomph_core::printable(line.trim()))).unwrap_or_default();
+    match (status.signal(), status.code()) {
+        // SIGKILL.
+        (Some(9), _) => "its process was killed by signal 9, probably because the machine ran out of memory".into(),
+        (Some(signal), _) => format!("its process was killed by signal {signal}{last}"),
+        (None, code) => format!("its process exited with code {}{last}", code.unwrap_or_default()),
+    }
+}
+
+/// Reads a stream to its end and returns the last 4 KiB.
+fn tail(stream: &mut dyn Read) -> String {
+    const MOST: usize = 4096;
+    let (mut kept, mut buffer) = (Vec::new(), [0; MOST]);
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        kept.drain(..kept.len().saturating_sub(MOST));
+    }
+    String::from_utf8_lossy(&kept).trim().to_owned()
+}

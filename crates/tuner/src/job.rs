@@ -1,0 +1,396 @@
+//! Working on a trial: from the claim to a pause, an end or a failure.
+
+use std::collections::BTreeMap;
+
+use oomph_config::{Config, Value};
+use oomph_core::{Bytes, printable};
+use oomph_search::Point;
+use oomph_study::{Change, Claim, DecisionKind, Seen, StudyError};
+
+use crate::{
+    TuneError, TuneEvent,
+    bench::{Bench, Fit, Refusal, Request},
+    child::{Child, Exit},
+    cleanup,
+    length::Length,
+    news::{Ended, Ending, Meter, News, Shortage},
+    rooms::Grant,
+    settle::{ADAPTED, plan_attributes},
+    space::{journal_value, settings},
+    take::{Basis, Job},
+    tuner::{Tuner, is_lease_lost},
+};
+
+/// The peak that was measured, an attribute of a trial.
+const MEASURED: &str = "oomph:measured_peak_bytes";
+/// The run directory of a trial, within the study's folder.
+const RUN: &str = "oomph:run";
+/// Seconds that its trainings took.
+const SECONDS: &str = "oomph:seconds";
+
+/// A decided trial, and how far it is to be trained now.
+struct Work {
+    claim: Claim,
+    seen: Seen,
+    point: Point,
+    /// Settings beside the point's, which make it fit.
+    adapted: Vec<(String, Value)>,
+    peak_bytes: Bytes,
+    /// Epochs or steps that it has.
+    from: u64,
+    /// Where it pauses or ends.
+    until: u64,
+}
+
+/// What a training came to.
+enum Outcome {
+    Paused { value: f64 },
+    Complete { value: f64 },
+    Pruned,
+    Released,
+    OutOfMemory(Option<Shortage>),
+    Failed(String),
+}
+
+/// What was heard from a training.
+struct Heard {
+    meter: Meter,
+    ending: Option<Ending>,
+    error: Option<String>,
+    shortage: Option<Shortage>,
+    is_pruned: bool,
+}
+
+impl<B: Bench> Tuner<'_, B> {
+    /// Works on a claimed trial.
+    ///
+    /// # Errors
+    /// The journal fails. That another worker took the trial is none.
+    pub(crate) fn do_job(&self, job: Job) -> Result<(), TuneError> {
+        let Job { claim, basis } = job;
+        let done = self.try_job(&claim, &basis);
+        let is_lost = matches!(&done, Err(TuneError::Study(error)) if is_lease_lost(error));
+        self.ends(&claim);
+        if is_lost {
+            self.tell(TuneEvent::Released { trial: claim.number });
+            return Ok(());
+        }
+        done
+    }
+
+    fn try_job(&self, claim: &Claim, basis: &Basis) -> Result<(), TuneError> {
+        let is_decided =
+            self.study().state().trials().get(claim.number).is_some_and(|trial| trial.is_decided());
+        if !is_decided && !self.settle(claim, basis)? {
+            return if self.stop.is_requested() { self.release(claim) } else { Ok(()) };
+        }
+        let mut work = match self.work_of(claim, basis.seen)? {
+            Ok(work) => work,
+            Err(reason) => return self.fail(claim, reason),
+        };
+        // A training that runs out of memory is adapted, and tried again once.
+        for is_last in [false, true] {
+            let Some(grant) = self.rooms.wait_for(work.peak_bytes, || self.is_unwanted(claim)) else {
+                return self.release(claim);
+            };
+            match self.train(&work, &grant)? {
+                Outcome::OutOfMemory(shortage) if !is_last => {
+                    let Some(settings) = self.adapt_after(&mut work, shortage)? else {
+                        return self.fail(claim, "out of memory, and no setting that keeps the mathematics fits".into());
+                    };
+                    self.tell(TuneEvent::Adapted { trial: claim.number, settings });
+                }
+                outcome => return self.conclude(&work, outcome),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be done for a trial that has a point.
+    fn work_of(&self, claim: &Claim, seen: Seen) -> Result<Result<Work, String>, TuneError> {
+        let (point, mut adapted, from) = {
+            let study = self.study();
+            let state = study.state();
+            let Some(trial) = state.trials().get(claim.number) else {
+                return Ok(Err("the journal lost it".into()));
+            };
+            let adapted = trial.user_attributes.get(ADAPTED).and_then(|it| it.as_object()).cloned();
+            let adapted: Vec<_> =
+                adapted.into_iter().flatten().filter_map(|(key, value)| Some((key, config_value(&value)?))).collect();
+            (trial.point.clone(), adapted, state.reached(claim.number))
+        };
+        let fit = match self.known_plan(claim.number) {
+            Some(fit) => fit,
+            // Another process decided it, perhaps on another machine.
+            None => match self.plan_again(&point, &adapted) {
+                Ok(fit) => fit,
+                Err(refusal) => return Ok(Err(format!("refused: {}", refusal.message))),
+            },
+        };
+        let peak_bytes = match &fit {
+            Fit::Fits { peak_bytes } => *peak_bytes,
+            Fit::Adapted { peak_bytes, settings } => {
+                for (key, value) in settings {
+                    set(&mut adapted, key, value.clone());
+                }
+                *peak_bytes
+            }
+            Fit::TooLarge { peak_bytes, limit_bytes } => {
+                return Ok(Err(format!("its planned peak of {peak_bytes} exceeds the limit of {limit_bytes} here")));
+            }
+        };
+        self.note_plan(claim.number, fit);
+        let until = self.policy.until(claim.number, from);
+        Ok(Ok(Work {
+            claim: claim.clone(),
+            seen,
+            point,
+            adapted,
+            peak_bytes,
+            from: from.unwrap_or(0),
+            until,
+        }))
+    }
+
+    fn plan_again(&self, point: &Point, adapted: &[(String, Value)]) -> Result<Fit, Refusal> {
+        let mut all = settings(&self.entries, point);
+        all.extend(adapted.iter().cloned());
+        self.bench.plan(&self.point_config(&all)?, true)
+    }
+
+    /// Trains a trial up to its next pause, or its end.
+    fn train(&self, work: &Work, grant: &Grant<'_>) -> Result<Outcome, TuneError> {
+        let number = work.claim.number;
+        let config = match self.trial_config(work, grant) {
+            Ok(config) => config,
+            Err(refusal) => return Ok(Outcome::Failed(format!("refused: {}", refusal.message))),
+        };
+        let whole = self.policy.whole;
+        let pause_at = Some(Length { count: work.until, ..whole }).filter(|until| until.count < whole.count);
+        let request = Request { name: config.name().to_owned(), config: config.to_toml(), pause_at };
+        self.tell(TuneEvent::Trains {
+            trial: number,
+            parameters: named(&settings(&self.entries, &work.point)),
+            until: work.until,
+            from: work.from,
+            planned_peak_bytes: work.peak_bytes,
+            adapted: named(&work.adapted),
+        });
+        let mut child = Child::start(self.bench.command(), &request).map_err(TuneError::Start)?;
+        self.trains(&work.claim, child.stopper());
+        let heard = self.listen(work, &mut child);
+        if heard.is_err() {
+            child.stopper().stop();
+            while child.next().is_some() {}
+        }
+        let exit = child.wait();
+        let heard = heard?;
+        self.note_measures(work, &heard)?;
+        Ok(self.outcome(heard, exit, pause_at))
+    }
+
+    /// Hears a training to its end, and reports its values.
+    fn listen(&self, work: &Work, child: &mut Child) -> Result<Heard, TuneError> {
+        let meter = Meter::new(self.tune.metric, self.policy.whole.unit);
+        let mut heard = Heard { meter, ending: None, error: None, shortage: None, is_pruned: false };
+        let trial = work.claim.number;
+        while let Some(news) = child.next() {
+            if let Some((at, value)) = heard.meter.hear(&news) {
+                self.report(work, at, value)?;
+                if !heard.is_pruned && self.is_to_stop(work, at) {
+                    heard.is_pruned = true;
+                    child.stopper().stop();
+                }
+            }
+            match news {
+                News::Step(_) | News::Started { .. } => {
+                    let Meter { step, steps, .. } = heard.meter;
+                    self.tell(TuneEvent::Progress { trial, step, steps });
+                }
+                News::Done(ending) => heard.ending = Some(ending),
+                News::Error { message, causes, out_of_memory } => {
+                    heard.error = Some([vec![message], causes].concat().join(": "));
+                    heard.shortage = out_of_memory;
+                }
+                News::Eval(_) | News::Other => {}
+            }
+        }
+        Ok(heard)
+    }
+
+    fn report(&self, work: &Work, at: u64, value: f64) -> Result<(), TuneError> {
+        if value.is_finite() {
+            let change = Change::Report { step: at, value };
+            self.study().record(&work.claim, vec![change])?;
+            self.tell(TuneEvent::Value { trial: work.claim.number, at, value });
+        }
+        Ok(())
+    }
+
+    /// Whether the scheduler ends a trial before its end.
+    fn is_to_stop(&self, work: &Work, at: u64) -> bool {
+        let number = work.claim.number;
+        let study = self.study();
+        let state = study.state();
+        let seen = Seen { records: state.records(), ..work.seen };
+        let own = state.trials().get(number).map(|trial| trial.trial());
+        let trials: Vec<_> = state.view(Some(number), seen).into_iter().chain(own).collect();
+        self.policy.stops(&trials, number, at)
+    }
+
+    fn outcome(&self, heard: Heard, exit: Exit, pause_at: Option<Length>) -> Outcome {
+        let Heard { meter, ending, error, shortage, is_pruned } = heard;
+        let metric = self.tune.metric.name();
+        match (exit, ending) {
+            (Exit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
+            (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => match meter.value(None) {
+                Some(value) => Outcome::Complete { value },
+                None => Outcome::Failed(format!("its training measured no {metric}")),
+            },
+            (_, Some(Ending { ended: Ended::Paused, step, .. })) => match meter.value(pause_at) {
+                Some(value) => Outcome::Paused { value },
+                None => Outcome::Failed(format!(
+                    "the {metric} was not measured after step {step}, where trials are compared: `train.eval_every` \
+                     must evaluate there"
+                )),
+            },
+            (_, Some(Ending { ended: Ended::Interrupted | Ended::Terminated, .. })) => match is_pruned {
+                true => Outcome::Pruned,
+                false if self.stop.is_requested() => Outcome::Released,
+                false => Outcome::Failed("its process was told to stop by a signal".into()),
+            },
+            (Exit::Failed(how), None) => match error {
+                Some(error) => Outcome::Failed(printable(error)),
+                // Stopped before it could save.
+                None if self.stop.is_requested() => Outcome::Released,
+                None => Outcome::Failed(how),
+            },
+            (Exit::Success, None) if self.stop.is_requested() => Outcome::Released,
+            (Exit::Success, None) => Outcome::Failed("its process told no end of the training".into()),
+        }
+    }
+
+    fn note_measures(&self, work: &Work, heard: &Heard) -> Result<(), TuneError> {
+        let attribute = |key: &str, value| Change::Attribute { key: key.to_owned(), value };
+        let run = format!("trials/{:05}", work.claim.number);
+        let mut changes = vec![attribute(RUN, run.into())];
+        changes.extend(heard.meter.peak_bytes.map(|peak| attribute(MEASURED, peak.into())));
+        let seconds = heard.ending.as_ref().and_then(|ending| ending.seconds);
+        changes.extend(seconds.map(|seconds| attribute(SECONDS, seconds.into())));
+        Ok(self.study().record(&work.claim, changes)?)
+    }
+
+    fn conclude(&self, work: &Work, outcome: Outcome) -> Result<(), TuneError> {
+        let trial = work.claim.number;
+        let (change, event) = match outcome {
+            Outcome::Paused { value } if value.is_finite() => (
+                Change::Pause { step: work.until, decision: None },
+                TuneEvent::Paused { trial, at: work.until, value },
+            ),
+            Outcome::Complete { value } if value.is_finite() => {
+                let best = self.is_best(value);
+                (Change::Complete { value }, TuneEvent::Complete { trial, value, best })
+            }
+            Outcome::Paused { value } | Outcome::Complete { value } => {
+                return self.fail(&work.claim, format!("its {} is {value}", self.tune.metric.name()));
+            }
+            Outcome::Pruned => {
+                let records = self.study().state().records();
+                let seen = Seen { records, ..work.seen };
+                let decision = self.decision(DecisionKind::Prune, seen, self.policy.scheduler_name);
+                let reason = "it is worse than the median of trials of the same length".into();
+                (Change::Prune { reason, decision: Some(decision) }, TuneEvent::Pruned { trial })
+            }
+            Outcome::Released => return self.release(&work.claim),
+            Outcome::OutOfMemory(_) => {
+                return self.fail(&work.claim, "out of memory, with adapted settings too".into());
+            }
+            Outcome::Failed(reason) => return self.fail(&work.claim, reason),
+        };
+        self.study().record(&work.claim, vec![change])?;
+        self.tell(event);
+        cleanup::clean(&self.folder, self.study().state(), &self.policy, self.tune);
+        Ok(())
+    }
+
+    fn is_best(&self, value: f64) -> bool {
+        let study = self.study();
+        let best = study.state().best().and_then(|trial| trial.value());
+        best.is_none_or(|best| self.policy.direction.loss(value) < self.policy.direction.loss(best))
+    }
+
+    fn fail(&self, claim: &Claim, reason: String) -> Result<(), TuneError> {
+        self.study().record(claim, vec![Change::Fail { reason: reason.clone() }])?;
+        self.tell(TuneEvent::Failed { trial: claim.number, reason });
+        Ok(())
+    }
+
+    /// Gives a trial back: whoever comes next continues it.
+    fn release(&self, claim: &Claim) -> Result<(), TuneError> {
+        match self.study().record(claim, vec![Change::Release]) {
+            Err(error @ StudyError::LeaseLost { .. }) => drop(error),
+            released => released?,
+        }
+        self.tell(TuneEvent::Released { trial: claim.number });
+        Ok(())
+    }
+
+    fn is_unwanted(&self, claim: &Claim) -> bool {
+        self.stop.is_requested() || self.is_lost(claim)
+    }
+
+    /// Settings for another try of a training that ran out of memory although its plan fitted.
+    fn adapt_after(
+        &self,
+        work: &mut Work,
+        shortage: Option<Shortage>,
+    ) -> Result<Option<BTreeMap<String, serde_json::Value>>, TuneError> {
+        let Some(settings) = shortage.as_ref().and_then(Shortage::settings) else { return Ok(None) };
+        for (key, value) in &settings {
+            set(&mut work.adapted, key, Value::of_text(value));
+        }
+        let Ok(Fit::Fits { peak_bytes } | Fit::Adapted { peak_bytes, .. }) = self.plan_again(&work.point, &work.adapted)
+        else {
+            return Ok(None);
+        };
+        work.peak_bytes = peak_bytes;
+        let fit = Fit::Adapted { peak_bytes, settings: work.adapted.clone() };
+        self.study().record(&work.claim, plan_attributes(&fit))?;
+        self.note_plan(work.claim.number, fit);
+        Ok(Some(named(&work.adapted)))
+    }
+
+    /// The configuration of a trial's training.
+    fn trial_config(&self, work: &Work, grant: &Grant<'_>) -> Result<Config, Refusal> {
+        let mut all = settings(&self.entries, &work.point);
+        all.extend(work.adapted.iter().cloned());
+        let mut all: Vec<(&str, Value)> = all.iter().map(|(key, value)| (&**key, value.clone())).collect();
+        all.push(("memory.on_oom", Value::from("stop")));
+        let run = self.folder.trial(work.claim.number);
+        all.push(("run.directory", Value::from(run.to_string_lossy().into_owned())));
+        all.extend(grant.place.settings_within(grant.bytes));
+        self.config.at_point(&all).map_err(Refusal::from)
+    }
+}
+
+fn set(settings: &mut Vec<(String, Value)>, key: &str, value: Value) {
+    settings.retain(|(known, _)| known != key);
+    settings.push((key.to_owned(), value));
+}
+
+fn named(settings: &[(String, Value)]) -> BTreeMap<String, serde_json::Value> {
+    settings.iter().map(|(key, value)| (key.clone(), journal_value(value))).collect()
+}
+
+/// A value of the journal as the configuration has it.
+fn config_value(value: &serde_json::Value) -> Option<Value> {
+    Some(match value {
+        serde_json::Value::Bool(boolean) => Value::Boolean(*boolean),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Integer(integer.into()),
+            None => Value::Number(number.as_f64()?),
+        },
+        serde_json::Value::String(text) => Value::of_text(text),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => return None,
+    })
+}

@@ -1,0 +1,102 @@
+//! What a study found: its best trial, and its decisions made again.
+
+use oomph_config::{Config, Value, sections::space::SpaceEntry};
+use oomph_search::{Draw, Next, Point};
+use oomph_study::{DecisionKind, Outcome, Question, Report, StoredTrial, StudyState, replay};
+
+use crate::{
+    TuneError,
+    bench::Bench,
+    policy::Policy,
+    setup::Folder,
+    space::{settings, space},
+    tuner::checked_space,
+};
+
+/// The best trial of a study, as a configuration to train with: that of the study with the trial's parameters.
+///
+/// # Errors
+/// No trial is complete, or the configuration of the study has changed.
+pub fn best(config: &Config, state: &StudyState) -> Result<(StoredTrial, Config), TuneError> {
+    let best = state.best().ok_or_else(|| TuneError::NoBest { study: state.name().to_owned() })?;
+    let entries = config.space()?;
+    let values = settings(&entries, &best.point);
+    let values: Vec<(&str, Value)> = values.iter().map(|(key, value)| (&**key, value.clone())).collect();
+    Ok((best.clone(), config.at_point(&values)?))
+}
+
+/// Makes every decision of a study again, and compares.
+///
+/// # Errors
+/// The journal or the configuration cannot be read, or there is no study.
+pub fn replay_study<B: Bench>(bench: &B, config: &Config, folder: &Folder) -> Result<Report, TuneError> {
+    let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+    let entries = checked_space(bench, config)?;
+    let policy = Policy::new(config, tune, space(&entries)?)?;
+    Ok(replay(&folder.journal(), None, |question| remade(&policy, question))?)
+}
+
+fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
+    let Question { number, decision, trials, state, .. } = question;
+    match decision.kind {
+        DecisionKind::Begin => {
+            let draw = Draw { seed: policy.seed, number: *number, round: decision.rounds as usize };
+            let points = policy.propose(trials, draw);
+            let fixed = fixed(policy, question);
+            let point = match (fixed.is_empty(), points.first()) {
+                (true, _) => points.get(decision.rank as usize).cloned(),
+                (false, first) => {
+                    Some(policy.complete(first.unwrap_or(&Point::new()), &fixed, draw))
+                }
+            };
+            Outcome::Begin(point.unwrap_or_default())
+        }
+        DecisionKind::Promote => match policy.next(trials, Some(state.trials().len())) {
+            Next::Resume { number, .. } => Outcome::Promote(number),
+            Next::Begin { .. } | Next::Wait | Next::Finished => Outcome::Continue,
+        },
+        DecisionKind::Pause => Outcome::Pause,
+        DecisionKind::Prune => {
+            let own = state.trials().get(*number).map(StoredTrial::trial);
+            let at = own.as_ref().and_then(|own| own.steps.last_key_value()).map_or(0, |(at, _)| *at);
+            let all: Vec<_> = trials.iter().cloned().chain(own).collect();
+            if policy.stops(&all, *number, at) { Outcome::Prune } else { Outcome::Continue }
+        }
+    }
+}
+
+fn fixed(policy: &Policy, question: &Question<'_>) -> Point {
+    let value = |(name, value): (&String, &serde_json::Value)| {
+        let domain = policy.space.get(name)?.domain.clone();
+        Some((name.clone(), oomph_study::Distribution::Known(domain).internal(value)?))
+    };
+    question.fixed.iter().filter_map(value).collect()
+}
+
+/// A point for `--enqueue`, from `key=value,key=value`. Keys of the space that are missing are sampled.
+///
+/// # Errors
+/// A text that is no such list, a key that is not searched, or a value outside of its domain.
+pub fn point_of(entries: &[SpaceEntry], text: &str) -> Result<serde_json::Map<String, serde_json::Value>, TuneError> {
+    let refused = |expected: String| TuneError::Point { text: oomph_core::printable(text), expected };
+    let mut point = serde_json::Map::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| refused("`key=value`, with commas between".into()))?;
+        let (key, value) = (key.trim(), Value::of_text(value.trim()));
+        let keys = || entries.iter().map(|entry| format!("`{}`", entry.key)).collect::<Vec<_>>().join(", ");
+        let entry = entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .ok_or_else(|| refused(format!("one of the searched keys {}", keys())))?;
+        if entry.searched(&value).is_none() {
+            return Err(refused(format!("a value of the space for `{key}`")));
+        }
+        point.insert(key.to_owned(), crate::space::journal_value(&value));
+    }
+    if point.is_empty() {
+        return Err(refused("at least one `key=value`".into()));
+    }
+    Ok(point)
+}

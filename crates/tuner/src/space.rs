@@ -1,0 +1,62 @@
+//! The space of a configuration, as samplers know it.
+
+use oomph_config::{
+    Value,
+    sections::space::{Domain as ConfigDomain, SpaceEntry, When as ConfigWhen},
+};
+use oomph_search::{Choice, Domain, Parameter, Point, Space, SpaceError, When};
+
+/// The space that samplers search for the keys of a configuration.
+///
+/// # Errors
+/// A domain that the configuration accepts and samplers refuse.
+pub(crate) fn space(entries: &[SpaceEntry]) -> Result<Space, SpaceError> {
+    Space::new(entries.iter().map(parameter).collect())
+}
+
+fn parameter(entry: &SpaceEntry) -> Parameter {
+    let when = entry.when.as_ref();
+    Parameter {
+        name: entry.key.clone(),
+        domain: domain(&entry.domain),
+        when: when.map(|ConfigWhen { key, choices }| When { parameter: key.clone(), choices: choices.clone() }),
+    }
+}
+
+fn domain(domain: &ConfigDomain) -> Domain {
+    match domain {
+        &ConfigDomain::Float { low, high, step, log } => Domain::Float { low, high, step, log },
+        &ConfigDomain::Integer { low, high, step, log } => Domain::Integer { low, high, step, log },
+        ConfigDomain::Choice(choices) => Domain::Choice(choices.iter().map(choice).collect()),
+    }
+}
+
+fn choice(value: &Value) -> Choice {
+    match value {
+        Value::Boolean(boolean) => Choice::Boolean(*boolean),
+        Value::Number(number) => Choice::Number(*number),
+        Value::Integer(integer) => match i64::try_from(*integer) {
+            Ok(integer) => Choice::Integer(integer),
+            Err(_) => Choice::Text(value.to_string()),
+        },
+        Value::String(text) => Choice::Text(text.clone()),
+        // Optuna's journal has no lists among its choices.
+        Value::List(_) | Value::Table(_) => Choice::Text(value.to_string()),
+    }
+}
+
+/// The values of a point, by key. Values outside of their domain are left out.
+pub(crate) fn settings(entries: &[SpaceEntry], point: &Point) -> Vec<(String, Value)> {
+    let value = |entry: &SpaceEntry| Some((entry.key.clone(), entry.value(*point.get(&entry.key)?)?));
+    entries.iter().filter_map(value).collect()
+}
+
+/// A value of the configuration as the journal has it: a list is a text.
+pub(crate) fn journal_value(value: &Value) -> serde_json::Value {
+    match choice(value) {
+        Choice::Boolean(boolean) => boolean.into(),
+        Choice::Integer(integer) => integer.into(),
+        Choice::Number(number) => number.into(),
+        Choice::Text(text) => text.into(),
+    }
+}
