@@ -233,9 +233,7 @@ impl<B: Bench> Tuner<'_, B> {
         let study = self.study();
         let state = study.state();
         let seen = Seen { records: state.records(), ..work.seen };
-        let own = state.trials().get(number).map(|trial| trial.trial());
-        let trials: Vec<_> = state.view(Some(number), seen).into_iter().chain(own).collect();
-        self.policy.stops(&trials, number, at)
+        self.policy.stops(state, number, seen, at)
     }
 
     fn outcome(&self, heard: Heard, exit: Exit, pause_at: Option<Length>) -> Outcome {

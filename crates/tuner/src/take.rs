@@ -73,7 +73,7 @@ impl<B: Bench> Tuner<'_, B> {
     fn choose(&self, state: &StudyState, lapsed: &[usize]) -> Choice {
         if let Some(&number) = lapsed.first() {
             let seen = state.seen(state.job_of(number), self.workers());
-            let trials = state.view(Some(number), seen);
+            let trials = state.view(seen);
             return Choice::Take(Take::Lapsed(number), Basis { seen, trials, candidates: Vec::new() });
         }
         let seen = state.seen(state.jobs().len(), self.workers());
@@ -83,7 +83,7 @@ impl<B: Bench> Tuner<'_, B> {
         if !state.is_ready(seen) || is_early {
             return Choice::Wait;
         }
-        let trials = state.view(None, seen);
+        let trials = state.view(seen);
         let waiting = state.trials().iter().find(|trial| trial.stage() == TrialState::Waiting);
         let waiting = waiting.map(|trial| trial.number);
         let mut basis = Basis { seen, trials, candidates: Vec::new() };

@@ -1,20 +1,23 @@
 //! A study as its journal tells it.
 
+mod jobs;
 mod lease;
 mod trial;
 
 use std::collections::BTreeMap;
 
+pub use jobs::{Job, JobOutcome, Seen};
 pub use lease::Lease;
 pub(crate) use lease::{LEASE, PAUSED, Pause};
 use oomph_core::printable;
-use oomph_search::{Direction, State, Trial};
+use oomph_search::{Direction, TrialState as Stage};
 pub use trial::StoredTrial;
 
 use crate::journal::{
     Attributes, CreateStudy, CreateTrial, Distribution, Number, Operation, Owner, Record, SetTrialState,
-    StudyAttribute, TrialParameter, TrialState,
+    StudyAttribute, TrialAttribute, TrialParameter, TrialState,
 };
+use crate::study::DECISION;
 
 /// A study as the records of its journal make it. Other studies in the journal are counted, and not kept.
 ///
@@ -30,6 +33,7 @@ pub struct StudyState {
     trials: Vec<StoredTrial>,
     /// The number of each trial of the journal, by id; `None` for those of other studies.
     numbers: Vec<Option<usize>>,
+    jobs: Vec<Job>,
     /// The first trial that has a parameter, and its distribution there. Later ones must be compatible.
     distributions: BTreeMap<String, FirstUse>,
 }
@@ -46,16 +50,6 @@ struct Header {
 struct FirstUse {
     number: usize,
     distribution: Distribution,
-}
-
-/// The part of a journal that a decision saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Seen {
-    /// How many records.
-    pub records: u64,
-    /// Of a deterministic study: results of trials with lower numbers alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub results_below: Option<usize>,
 }
 
 impl StudyState {
@@ -126,7 +120,7 @@ impl StudyState {
 
     /// The best complete trial; of equal ones the first.
     pub fn best(&self) -> Option<&StoredTrial> {
-        let complete = self.trials.iter().filter(|trial| trial.stage() == State::Complete);
+        let complete = self.trials.iter().filter(|trial| trial.stage() == Stage::Complete);
         complete.reduce(|best, trial| if self.is_better(trial, best) { trial } else { best })
     }
 
@@ -136,39 +130,6 @@ impl StudyState {
             (Some(value), Some(than), Direction::Maximize) => value > than,
             _ => false,
         }
-    }
-
-    /// What a decision about trial `number` that is made now has seen; in a deterministic study of `workers` workers, results
-    /// of the trials up to `number − workers` alone.
-    pub fn seen(&self, number: usize, workers: Option<usize>) -> Seen {
-        let results_below = workers.map(|workers| (number + 1).saturating_sub(workers));
-        Seen { records: self.records, results_below }
-    }
-
-    /// The trials before trial `number`, as a decision about it sees them that has [seen](Self::seen) this much.
-    ///
-    /// Results that it may not see are left out: those trials are shown as running. Trials without a point are left out.
-    pub fn view(&self, number: usize, seen: Seen) -> Vec<Trial> {
-        let visible = self.trials.iter().filter(|trial| seen.results_below.is_none() || trial.number < number);
-        let visible = visible.filter(|trial| trial.number != number && !trial.is_undecided());
-        let as_seen = |stored: &StoredTrial| {
-            let mut trial = stored.trial();
-            if seen.results_below.is_some_and(|below| trial.number >= below) {
-                trial.state = State::Running;
-                trial.value = None;
-                trial.steps.clear();
-            }
-            trial
-        };
-        visible.map(as_seen).collect()
-    }
-
-    /// Whether a deterministic study can decide about trial `number`: all results that it sees are there, and all points.
-    pub fn is_ready(&self, number: usize, seen: Seen) -> bool {
-        let below = seen.results_below.unwrap_or(0);
-        self.trials.len() >= number
-            && self.trials.iter().take(number).all(|trial| !trial.is_undecided())
-            && self.trials.iter().take(below).all(|trial| trial.state.is_finished())
     }
 
     /// The distribution of a parameter in earlier trials.
@@ -194,11 +155,7 @@ impl StudyState {
                     trial.intermediate.insert(of.step, of.intermediate_value.0);
                 }
             }
-            Operation::TrialAttribute(of) => match (self.unfinished(of.trial_id), of.owner) {
-                (Some(trial), Owner::User) => trial.set_user_attribute(of.key, of.value),
-                (Some(trial), Owner::System) => drop(trial.system_attributes.insert(of.key, of.value)),
-                (None, _) => {}
-            },
+            Operation::TrialAttribute(of) => self.set_trial_attribute(of),
             Operation::Discard => {}
         }
         Ok(())
@@ -240,6 +197,7 @@ impl StudyState {
         if self.id() == Some(id) {
             self.study = None;
             self.trials.clear();
+            self.jobs.clear();
             self.distributions.clear();
             self.numbers.iter_mut().for_each(|number| *number = None);
         }
@@ -294,7 +252,28 @@ impl StudyState {
         }
         self.numbers.push(Some(number));
         self.trials.push(trial);
+        if state != TrialState::Waiting {
+            self.begin_job(number);
+        }
+        if state.is_finished() {
+            self.end_job(number, JobOutcome::Over);
+        }
         Ok(())
+    }
+
+    fn set_trial_attribute(&mut self, of: TrialAttribute) {
+        let Some(trial) = self.unfinished(of.trial_id) else { return };
+        let number = trial.number;
+        let (is_pause, is_decision) = (of.key == PAUSED, of.key == DECISION);
+        match of.owner {
+            Owner::User => trial.set_user_attribute(of.key, of.value),
+            Owner::System => drop(trial.system_attributes.insert(of.key, of.value)),
+        }
+        if let Some(step) = trial.paused_at().filter(|_| is_pause) {
+            self.end_job(number, JobOutcome::Paused(step));
+        } else if is_decision && trial.is_promoted() {
+            self.begin_job(number);
+        }
     }
 
     fn set_parameter(&mut self, of: TrialParameter) {
@@ -326,6 +305,12 @@ impl StudyState {
         trial.state = of.state;
         if let Some(values) = of.values {
             trial.values = values.into_iter().map(|Number(value)| value).collect();
+        }
+        let number = trial.number;
+        if of.state == TrialState::Running {
+            self.begin_job(number);
+        } else if of.state.is_finished() {
+            self.end_job(number, JobOutcome::Over);
         }
     }
 }

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
 
-use oomph_search::{Point, State, Trial};
+use oomph_search::{Point, TrialState as Stage, Trial};
 use serde_json::Value;
 
 use super::lease::{LEASE, Lease, PAUSED, Pause};
-use crate::journal::{Attributes, Distribution, TrialState};
+use crate::{
+    journal::{Attributes, Distribution, TrialState},
+    study::{Decision, DecisionKind},
+};
 
 /// A trial, with all that the journal says of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,15 +42,15 @@ pub struct StoredTrial {
 
 impl StoredTrial {
     /// How far it is.
-    pub fn stage(&self) -> State {
+    pub fn stage(&self) -> Stage {
         match self.state {
-            TrialState::Waiting => State::Waiting,
-            TrialState::Running if self.paused_at().is_some() => State::Paused,
-            TrialState::Running => State::Running,
-            _ if self.violation() > 0.0 => State::Infeasible,
-            TrialState::Complete if self.value().is_some_and(|value| !value.is_nan()) => State::Complete,
-            TrialState::Pruned => State::Pruned,
-            TrialState::Complete | TrialState::Fail => State::Failed,
+            TrialState::Waiting => Stage::Waiting,
+            TrialState::Running if self.paused_at().is_some() => Stage::Paused,
+            TrialState::Running => Stage::Running,
+            _ if self.violation() > 0.0 => Stage::Infeasible,
+            TrialState::Complete if self.value().is_some_and(|value| !value.is_nan()) => Stage::Complete,
+            TrialState::Pruned => Stage::Pruned,
+            TrialState::Complete | TrialState::Fail => Stage::Failed,
         }
     }
 
@@ -95,10 +98,11 @@ impl StoredTrial {
         let steps = self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
         let state = self.stage();
         Trial {
+            violation: self.violation(),
             number: self.number,
             point: self.point.clone(),
             state,
-            value: self.value().filter(|_| state == State::Complete),
+            value: self.value().filter(|_| state == Stage::Complete),
             steps: steps.collect(),
         }
     }
@@ -113,8 +117,14 @@ impl StoredTrial {
     }
 
     /// Whether it runs, and nobody has decided its point yet.
-    pub(crate) fn is_undecided(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.state == TrialState::Running && !self.is_decided()
+    }
+
+    /// Whether its latest decision is that it continues from its rung.
+    pub(super) fn is_promoted(&self) -> bool {
+        let decision = self.user_attributes.get(crate::study::DECISION).cloned().map(serde_json::from_value);
+        matches!(decision, Some(Ok(Decision { kind: DecisionKind::Promote, .. })))
     }
 
     /// Sets an attribute of the user. The lease has rules of its own.
