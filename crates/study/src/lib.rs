@@ -64,6 +64,6 @@ pub use journal::{
     Record, SetTrialState, StudyAttribute, TrialAttribute, TrialParameter, TrialState,
 };
 pub use replay::{Difference, Question, Report, replay};
-pub use state::{Lease, Seen, StoredTrial, StudyState};
+pub use state::{Lease, Seen, SeenTrials, StoredTrial, StudyState};
 pub use study::{Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, Take, Worker, read};
 pub use summary::{Best, Progress, RungCount, Summary};

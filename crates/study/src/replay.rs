@@ -142,7 +142,7 @@ fn check(
         decide(&Question {
             number,
             decision: &decision,
-            trials: state.view(number, seen),
+            trials: state.view(seen),
             fixed: trial.map(|trial| trial.fixed()).unwrap_or_default(),
             state,
         })

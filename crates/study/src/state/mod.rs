@@ -9,6 +9,7 @@ pub use lease::Lease;
 pub(crate) use lease::{LEASE, PAUSED, Pause};
 use oomph_core::printable;
 use oomph_search::{Direction, State, Trial};
+use serde::{Deserialize, Serialize};
 pub use trial::StoredTrial;
 
 use crate::journal::{
@@ -49,13 +50,22 @@ struct FirstUse {
 }
 
 /// The part of a journal that a decision saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// How many records.
     pub records: u64,
-    /// Of a deterministic study: results of trials with lower numbers alone.
+    /// Of a deterministic study: the trials of which it saw something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub results_below: Option<usize>,
+    pub only: Option<SeenTrials>,
+}
+
+/// What a decision of a deterministic study sees, whenever it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenTrials {
+    /// Trials with lower numbers.
+    pub trials_below: usize,
+    /// Of trials with lower numbers their results too.
+    pub results_below: usize,
 }
 
 impl StudyState {
@@ -138,37 +148,43 @@ impl StudyState {
         }
     }
 
-    /// What a decision about trial `number` that is made now has seen; in a deterministic study of `workers` workers, results
-    /// of the trials up to `number − workers` alone.
+    /// What a decision that is made now has seen. In a deterministic study of `workers` workers, the decision about trial `number`
+    /// sees the trials before it, and results of those up to `number − workers` alone.
     pub fn seen(&self, number: usize, workers: Option<usize>) -> Seen {
-        let results_below = workers.map(|workers| (number + 1).saturating_sub(workers));
-        Seen { records: self.records, results_below }
+        let only = workers.map(|workers| SeenTrials {
+            trials_below: number,
+            results_below: (number + 1).saturating_sub(workers.max(1)),
+        });
+        Seen { records: self.records, only }
     }
 
-    /// The trials before trial `number`, as a decision about it sees them that has [seen](Self::seen) this much.
+    /// The trials as a decision sees them that has [seen](Self::seen) this much of the study.
     ///
-    /// Results that it may not see are left out: those trials are shown as running. Trials without a point are left out.
-    pub fn view(&self, number: usize, seen: Seen) -> Vec<Trial> {
-        let visible = self.trials.iter().filter(|trial| seen.results_below.is_none() || trial.number < number);
-        let visible = visible.filter(|trial| trial.number != number && !trial.is_undecided());
+    /// Trials without a complete point are left out, and so are results that it may not see: those trials are shown as running.
+    pub fn view(&self, seen: Seen) -> Vec<Trial> {
+        let is_visible = |trial: &&StoredTrial| {
+            !trial.is_undecided() && seen.only.is_none_or(|only| trial.number < only.trials_below)
+        };
         let as_seen = |stored: &StoredTrial| {
             let mut trial = stored.trial();
-            if seen.results_below.is_some_and(|below| trial.number >= below) {
+            if seen.only.is_some_and(|only| trial.number >= only.results_below) {
                 trial.state = State::Running;
                 trial.value = None;
                 trial.steps.clear();
             }
             trial
         };
-        visible.map(as_seen).collect()
+        self.trials.iter().filter(is_visible).map(as_seen).collect()
     }
 
-    /// Whether a deterministic study can decide about trial `number`: all results that it sees are there, and all points.
-    pub fn is_ready(&self, number: usize, seen: Seen) -> bool {
-        let below = seen.results_below.unwrap_or(0);
-        self.trials.len() >= number
-            && self.trials.iter().take(number).all(|trial| !trial.is_undecided())
-            && self.trials.iter().take(below).all(|trial| trial.state.is_finished())
+    /// Whether all is there that a decision of a deterministic study is to see: the points, and the results. A study that is not
+    /// deterministic is always ready.
+    pub fn is_ready(&self, seen: Seen) -> bool {
+        let Some(only) = seen.only else { return true };
+        let before = self.trials.iter().take(only.trials_below);
+        before.clone().count() == only.trials_below
+            && before.clone().all(|trial| !trial.is_undecided())
+            && before.take(only.results_below).all(|trial| trial.state.is_finished())
     }
 
     /// The distribution of a parameter in earlier trials.

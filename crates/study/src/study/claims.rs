@@ -230,7 +230,7 @@ pub(super) fn parameters(
     let decided = |(name, value): (String, f64)| {
         let distribution = Distribution::Known(setup.parameter(&name)?.domain.clone());
         if !distribution.contains(value) {
-            return Err(StudyError::OutsideDomain { name, value });
+            return Err(StudyError::OutsideDomain { name, value: value.to_string() });
         }
         check_kind(state, &name, &distribution)?;
         Ok(DecidedParameter { name, value, distribution })

@@ -159,8 +159,7 @@ impl Study {
         for (name, value) in points.iter().flatten() {
             let domain = self.setup.parameter(name)?.domain.clone();
             if crate::Distribution::Known(domain).internal(value).is_none() {
-                let value = value.as_f64().unwrap_or(f64::NAN);
-                return Err(StudyError::OutsideDomain { name: name.clone(), value });
+                return Err(StudyError::OutsideDomain { name: name.clone(), value: value.to_string() });
             }
         }
         self.transact_existing(|state, _| {
