@@ -100,7 +100,11 @@ pub enum StudyError {
         here: String,
     },
     /// A parameter's value is outside of its domain.
-    #[error("the parameter `{}` has the value {}, which is not in its domain", printable(name), printable(value))]
+    #[error(
+        "the parameter `{}` has the value {}, which is not in its domain",
+        printable(name),
+        printable(value)
+    )]
     OutsideDomain {
         /// The name of the parameter.
         name: String,

@@ -72,9 +72,15 @@ fn a_damaged_line_is_named() {
         ("[]", "invalid length"),
         ("{\"op_code\":11,\"worker_id\":\"\"}", "unknown operation 11; expected 0 to 10"),
         ("{\"op_code\":6,\"worker_id\":\"\",\"trial_id\":0,\"state\":9,\"values\":null}", "unknown state 9"),
-        ("{\"op_code\":8,\"worker_id\":\"\",\"trial_id\":0,\"user_attr\":{}}", "`user_attr` must have one key"),
+        (
+            "{\"op_code\":8,\"worker_id\":\"\",\"trial_id\":0,\"user_attr\":{}}",
+            "`user_attr` must have one key",
+        ),
         ("{\"op_code\":8,\"worker_id\":\"\",\"user_attr\":{\"a\":1}}", "missing field `trial_id`"),
-        ("{\"op_code\":7,\"worker_id\":\"\",\"trial_id\":0,\"step\":1,\"intermediate_value\":null}", "expected a number"),
+        (
+            "{\"op_code\":7,\"worker_id\":\"\",\"trial_id\":0,\"step\":1,\"intermediate_value\":null}",
+            "expected a number",
+        ),
         ("\u{1b}[31m", "expected value"),
     ] {
         let mut lines: Vec<_> = whole.lines().collect();
@@ -114,21 +120,30 @@ fn a_reader_goes_on_where_it_stopped() {
 fn a_journal_that_was_replaced_or_shortened_is_noticed() {
     type Damage = fn(&Journal);
     let damages: [(Damage, &str); 4] = [
-        (|journal| {
-            let text = journal.text();
-            fs::remove_file(&journal.path).expect("removed");
-            // A file in between, so that the inode is not used again.
-            fs::write(journal.folder.path().join("other"), "").expect("written");
-            fs::write(&journal.path, text).expect("written");
-        }, "replaced by another file"),
-        (|journal| {
-            let text = journal.text();
-            fs::write(&journal.path, &text[..text.len() / 2]).expect("written");
-        }, "shortened"),
-        (|journal| {
-            let text = journal.text().replace(r#""worker":"a""#, r#""worker":"b""#);
-            fs::write(&journal.path, text).expect("written");
-        }, "overwritten"),
+        (
+            |journal| {
+                let text = journal.text();
+                fs::remove_file(&journal.path).expect("removed");
+                // A file in between, so that the inode is not used again.
+                fs::write(journal.folder.path().join("other"), "").expect("written");
+                fs::write(&journal.path, text).expect("written");
+            },
+            "replaced by another file",
+        ),
+        (
+            |journal| {
+                let text = journal.text();
+                fs::write(&journal.path, &text[..text.len() / 2]).expect("written");
+            },
+            "shortened",
+        ),
+        (
+            |journal| {
+                let text = journal.text().replace(r#""worker":"a""#, r#""worker":"b""#);
+                fs::write(&journal.path, text).expect("written");
+            },
+            "overwritten",
+        ),
         (|journal| fs::remove_file(&journal.path).expect("removed"), "cannot read"),
     ];
     for (damage, says) in damages {
@@ -146,21 +161,36 @@ fn a_journal_that_was_replaced_or_shortened_is_noticed() {
 fn a_second_worker_sees_what_optuna_wrote() {
     let journal = Journal::new();
     let lines = concat!(
-        r#"{"op_code": 0, "worker_id": "w-1", "study_name": "other", "directions": [1, 2], "new": [{}]}"#, "\n",
-        r#"{"op_code":4,"worker_id":"w-1","study_id":0,"datetime_start":"2026-11-22T10:00:00.000000+00:00"}"#, "\n",
-        r#"{"op_code":0,"worker_id":"w-1","study_name":"digits","directions":[1]}"#, "\n",
-        r#"{"op_code":0,"worker_id":"w-2","study_name":"digits","directions":[2]}"#, "\n",
-        r#"{"op_code":4,"worker_id":"w-1","study_id":1,"datetime_start":null,"state":4,"value":null,"values":null,"distributions":{},"params":{},"user_attrs":{},"system_attrs":{"fixed_params":{"optimizer.lr":0.05}},"intermediate_values":{}}"#, "\n",
-        r#"{"op_code":4,"worker_id":"w-1","study_id":1,"datetime_start":"2026-11-22T10:00:00.000000+00:00"}"#, "\n",
-        r#"{"op_code":5,"worker_id":"w-1","trial_id":2,"param_name":"optimizer.lr","param_value_internal":0.002,"distribution":"{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 0.0001, \"high\": 0.1, \"log\": true}}"}"#, "\r\n",
-        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":1,"intermediate_value":NaN}"#, "\n",
-        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":2,"intermediate_value":-Infinity}"#, "\n",
-        r#"{"op_code":8,"worker_id":"w-1","trial_id":2,"user_attr":{"x":[NaN,{"y":null}]}}"#, "\n",
-        r#"{"op_code":9,"worker_id":"w-1","trial_id":2,"system_attr":{"completed_rung_0":0.5}}"#, "\n",
-        r#"{"op_code":6,"worker_id":"w-1","trial_id":2,"state":1,"values":[0.25],"datetime_complete":"2026-11-22T10:00:01.000000+00:00"}"#, "\n",
-        r#"{"op_code":6,"worker_id":"w-1","trial_id":2,"state":3,"values":null,"datetime_complete":"2026-11-22T10:00:01.000000+00:00"}"#, "\n",
-        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":3,"intermediate_value":1}"#, "\n",
-        r#"{"op_code":10,"worker_id":"w-1","study_id":1,"trial_ids":[2]}"#, "\n",
+        r#"{"op_code": 0, "worker_id": "w-1", "study_name": "other", "directions": [1, 2], "new": [{}]}"#,
+        "\n",
+        r#"{"op_code":4,"worker_id":"w-1","study_id":0,"datetime_start":"2026-11-22T10:00:00.000000+00:00"}"#,
+        "\n",
+        r#"{"op_code":0,"worker_id":"w-1","study_name":"digits","directions":[1]}"#,
+        "\n",
+        r#"{"op_code":0,"worker_id":"w-2","study_name":"digits","directions":[2]}"#,
+        "\n",
+        r#"{"op_code":4,"worker_id":"w-1","study_id":1,"datetime_start":null,"state":4,"value":null,"values":null,"distributions":{},"params":{},"user_attrs":{},"system_attrs":{"fixed_params":{"optimizer.lr":0.05}},"intermediate_values":{}}"#,
+        "\n",
+        r#"{"op_code":4,"worker_id":"w-1","study_id":1,"datetime_start":"2026-11-22T10:00:00.000000+00:00"}"#,
+        "\n",
+        r#"{"op_code":5,"worker_id":"w-1","trial_id":2,"param_name":"optimizer.lr","param_value_internal":0.002,"distribution":"{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 0.0001, \"high\": 0.1, \"log\": true}}"}"#,
+        "\r\n",
+        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":1,"intermediate_value":NaN}"#,
+        "\n",
+        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":2,"intermediate_value":-Infinity}"#,
+        "\n",
+        r#"{"op_code":8,"worker_id":"w-1","trial_id":2,"user_attr":{"x":[NaN,{"y":null}]}}"#,
+        "\n",
+        r#"{"op_code":9,"worker_id":"w-1","trial_id":2,"system_attr":{"completed_rung_0":0.5}}"#,
+        "\n",
+        r#"{"op_code":6,"worker_id":"w-1","trial_id":2,"state":1,"values":[0.25],"datetime_complete":"2026-11-22T10:00:01.000000+00:00"}"#,
+        "\n",
+        r#"{"op_code":6,"worker_id":"w-1","trial_id":2,"state":3,"values":null,"datetime_complete":"2026-11-22T10:00:01.000000+00:00"}"#,
+        "\n",
+        r#"{"op_code":7,"worker_id":"w-1","trial_id":2,"step":3,"intermediate_value":1}"#,
+        "\n",
+        r#"{"op_code":10,"worker_id":"w-1","study_id":1,"trial_ids":[2]}"#,
+        "\n",
     );
     fs::write(&journal.path, lines).expect("written");
     let study = journal.join("a");
@@ -196,8 +226,11 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
 fn distribution() -> impl Strategy<Value = Distribution> {
     use oomph_search::{Choice, Domain};
     let number = (1e-9f64..1.0, 1.0f64..1e9, any::<bool>(), prop::option::of(1e-3f64..1.0));
-    let float = number.prop_map(|(low, high, log, step)| {
-        Domain::Float { low, high, log, step: if log { None } else { step } }
+    let float = number.prop_map(|(low, high, log, step)| Domain::Float {
+        low,
+        high,
+        log,
+        step: if log { None } else { step },
     });
     let integer = (1i64..100, 100i64..i64::MAX, 1i64..9).prop_map(|(low, high, step)| Domain::Integer {
         low,
@@ -237,7 +270,8 @@ fn create_trial() -> impl Strategy<Value = Operation> {
                 trial.distributions.insert(name, distribution);
             }
             let value = values.clone().and_then(|values: Vec<_>| values.first().copied());
-            let trial = CreateTrial { state, value, values, user_attrs, system_attrs, intermediate_values, ..trial };
+            let trial =
+                CreateTrial { state, value, values, user_attrs, system_attrs, intermediate_values, ..trial };
             Operation::CreateTrial(Box::new(trial))
         })
 }
@@ -253,10 +287,17 @@ fn operation() -> impl Strategy<Value = Operation> {
             Operation::StudyAttribute(StudyAttribute { study_id, owner, key, value })
         }),
         create_trial(),
-        (any::<u64>(), ".*", finite(), distribution()).prop_map(|(trial_id, param_name, value, distribution)| {
-            let param_value_internal = value;
-            Operation::Parameter(TrialParameter { trial_id, param_name, param_value_internal, distribution })
-        }),
+        (any::<u64>(), ".*", finite(), distribution()).prop_map(
+            |(trial_id, param_name, value, distribution)| {
+                let param_value_internal = value;
+                Operation::Parameter(TrialParameter {
+                    trial_id,
+                    param_name,
+                    param_value_internal,
+                    distribution,
+                })
+            }
+        ),
         (any::<u64>(), trial_state(), prop::option::of(finite()), prop::option::of(".*")).prop_map(
             |(trial_id, state, value, date)| {
                 Operation::TrialState(SetTrialState {
@@ -358,11 +399,9 @@ fn settings_of_every_kind_survive() {
     Study::create(&journal.path, &with, worker("a")).expect("a study");
     let open = Study::open(&journal.path, None, worker("b")).expect("the study");
     assert_eq!(open.setup(), &with);
-    assert!(matches!(
-        Study::create(&journal.path, &with, worker("c")),
-        Err(StudyError::Exists { .. })
-    ));
-    let missing = Study::open(&journal.path, Some("other"), worker("d")).expect_err("no such study").to_string();
+    assert!(matches!(Study::create(&journal.path, &with, worker("c")), Err(StudyError::Exists { .. })));
+    let missing =
+        Study::open(&journal.path, Some("other"), worker("d")).expect_err("no such study").to_string();
     assert!(missing.ends_with("has no study `other`; it has `digits`"), "{missing}");
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use oomph_search::{Choice, Direction, Domain, Parameter, Point, State};
 use oomph_study::{
-    Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, StudyError, Summary, Take, TrialState, read,
-    replay,
+    Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, StudyError, Summary, Take, TrialState,
+    read, replay,
 };
 use serde_json::json;
 use support::{Hand, Journal, begin, decision, lr, name, point, setup, worker};
@@ -17,8 +17,7 @@ fn stage(study: &Study, number: usize) -> State {
 }
 
 fn promote(study: &mut Study, number: usize) -> Result<Claim, StudyError> {
-    let taken =
-        study.take(|state, _| Some(Take::Promote(number, decision(DecisionKind::Promote, state))))?;
+    let taken = study.take(|state, _| Some(Take::Promote(number, decision(DecisionKind::Promote, state))))?;
     Ok(taken.expect("a trial"))
 }
 
@@ -40,7 +39,9 @@ fn a_trial_runs_to_its_end() {
     let claim = begin(&mut study, 0.01);
     assert_eq!((claim.number, claim.attempt, claim.lost), (0, 1, 0));
     let peak = Change::Attribute { key: "oomph:measured_peak".into(), value: 12.into() };
-    study.record(&claim, vec![Change::Report { step: 9, value: 0.5 }, peak, Change::Complete { value: 0.25 }]).expect("written");
+    study
+        .record(&claim, vec![Change::Report { step: 9, value: 0.5 }, peak, Change::Complete { value: 0.25 }])
+        .expect("written");
     let trial = &study.state().trials()[0];
     assert_eq!((trial.stage(), trial.value()), (State::Complete, Some(0.25)));
     assert_eq!(trial.user_attributes["oomph:measured_peak"], 12);
@@ -63,7 +64,11 @@ fn a_paused_trial_is_promoted_by_one_worker_alone() {
     let [mut a, mut b] = ["a", "b"].map(|name| journal.join(name));
     let claim = begin(&mut a, 0.01);
     let why = decision(DecisionKind::Pause, a.state());
-    a.record(&claim, vec![Change::Report { step: 9, value: 0.5 }, Change::Pause { step: 9, decision: Some(why) }]).expect("written");
+    a.record(
+        &claim,
+        vec![Change::Report { step: 9, value: 0.5 }, Change::Pause { step: 9, decision: Some(why) }],
+    )
+    .expect("written");
     assert_eq!((stage(&a, 0), a.state().trials()[0].paused_at()), (State::Paused, Some(9)));
     assert_eq!(lost(a.record(&claim, vec![])), "trial 0 is not this worker's any more: it is paused");
     let second = promote(&mut b, 0).expect("promoted");
@@ -85,7 +90,9 @@ fn paused_trials_end_pruned() {
     let mut study = journal.join("a");
     for step in [3, 9] {
         let claim = begin(&mut study, 0.01);
-        study.record(&claim, vec![Change::Report { step, value: 1.0 }, Change::Pause { step, decision: None }]).expect("written");
+        study
+            .record(&claim, vec![Change::Report { step, value: 1.0 }, Change::Pause { step, decision: None }])
+            .expect("written");
     }
     begin(&mut study, 0.02);
     assert_eq!(study.prune_paused("the study is over").expect("written"), [0, 1]);
@@ -115,7 +122,7 @@ fn a_lease_is_over_by_the_readers_own_clock() {
 
     // The old worker is refused, whatever it does.
     let says = "trial 0 is not this worker's any more: `alive` works on it, attempt 2";
-    assert_eq!(dead.renew(std::slice::from_ref(&claim)).expect("read"), [claim.clone()]);
+    assert_eq!(dead.renew(std::slice::from_ref(&claim)).expect("read"), std::slice::from_ref(&claim));
     let text = journal.text();
     for change in [
         Change::Report { step: 1, value: 1.0 },
@@ -174,7 +181,8 @@ fn a_late_record_of_a_stopped_worker_does_not_take_the_trial_back() {
     let taken = lapsed(&mut next).expect("the trial");
     // What a worker writes that was stopped between its look at the lock and its write.
     for attempt in [1, 2] {
-        let late = json!({"worker": "stopped", "attempt": attempt, "beat": 9, "lost": 0, "seconds": lease.seconds});
+        let late =
+            json!({"worker": "stopped", "attempt": attempt, "beat": 9, "lost": 0, "seconds": lease.seconds});
         let late = oomph_study::TrialAttribute {
             trial_id: claim.id,
             owner: oomph_study::Owner::User,
@@ -225,11 +233,19 @@ fn enqueued_trials_keep_their_values() {
     let twice = study.take(|_, _| Some(Take::Waiting(1))).expect_err("it runs").to_string();
     assert_eq!(twice, "trial 1 is running; expected waiting");
     let why = decision(DecisionKind::Begin, study.state());
-    study.record(&claim, vec![Change::Settle(point(0.01), why), Change::Complete { value: 1.0 }]).expect("written");
+    study
+        .record(&claim, vec![Change::Settle(point(0.01), why), Change::Complete { value: 1.0 }])
+        .expect("written");
     for (point, says) in [
         (json!({"optimizer.momentum": 0.5}), "the study has no parameter `optimizer.momentum`"),
-        (json!({"model.width": 12}), "the parameter `model.width` has the value 12, which is not in its domain"),
-        (json!({"optimizer.name": "lion"}), "the parameter `optimizer.name` has the value \"lion\", which is not in its domain"),
+        (
+            json!({"model.width": 12}),
+            "the parameter `model.width` has the value 12, which is not in its domain",
+        ),
+        (
+            json!({"optimizer.name": "lion"}),
+            "the parameter `optimizer.name` has the value \"lion\", which is not in its domain",
+        ),
     ] {
         let point = serde_json::from_value(point).expect("a point");
         assert_eq!(study.enqueue(vec![point]).expect_err(says).to_string(), says);
@@ -259,7 +275,11 @@ fn a_point_must_be_in_the_space() {
     for (name, value, says) in [
         ("x", 1.0, "the study has no parameter `x`"),
         ("optimizer.lr", 0.2, "the parameter `optimizer.lr` has the value 0.2, which is not in its domain"),
-        ("optimizer.lr", f64::NAN, "the parameter `optimizer.lr` has the value NaN, which is not in its domain"),
+        (
+            "optimizer.lr",
+            f64::NAN,
+            "the parameter `optimizer.lr` has the value NaN, which is not in its domain",
+        ),
         ("optimizer.name", 2.0, "the parameter `optimizer.name` has the value 2, which is not in its domain"),
     ] {
         let point = Point::from([(name.to_owned(), value)]);
@@ -279,8 +299,14 @@ fn a_worker_with_another_study_in_mind_is_refused() {
         setup
     };
     let cases: [(Setup, &str); 8] = [
-        (with(|it| it.direction = Direction::Maximize), "the direction is minimize in the study, and maximize here"),
-        (with(|it| it.metric = "accuracy".into()), "the metric is `eval loss` in the study, and `accuracy` here"),
+        (
+            with(|it| it.direction = Direction::Maximize),
+            "the direction is minimize in the study, and maximize here",
+        ),
+        (
+            with(|it| it.metric = "accuracy".into()),
+            "the metric is `eval loss` in the study, and `accuracy` here",
+        ),
         (with(|it| it.seed = 8), "the seed is 7 in the study, and 8 here"),
         (
             with(|it| drop(it.settings.insert("scheduler".into(), "none".into()))),
@@ -295,7 +321,10 @@ fn a_worker_with_another_study_in_mind_is_refused() {
             "the parameter `optimizer.lr` is `{\"distribution\":{\"attributes\":{\"high\":0.1,\"log\":true,\"low\":0.0001,\"step\":null},\"name\":\"FloatDistribution\"}}` in the study, and `{\"distribution\":{\"attributes\":{\"high\":0.2,\"log\":true,\"low\":0.0001,\"step\":null},\"name\":\"FloatDistribution\"}}` here",
         ),
         (
-            with(|it| it.space[0].when = Some(oomph_search::When { parameter: "optimizer.name".into(), choices: vec![0] })),
+            with(|it| {
+                it.space[0].when =
+                    Some(oomph_search::When { parameter: "optimizer.name".into(), choices: vec![0] })
+            }),
             "and `{\"distribution\":{\"attributes\":{\"high\":64,\"log\":false,\"low\":8,\"step\":8},\"name\":\"IntDistribution\"},\"when\":{\"choices\":[0],\"parameter\":\"optimizer.name\"}}` here",
         ),
         (with(|it| drop(it.space.pop())), "in the study, and absent here"),
@@ -346,7 +375,9 @@ fn a_parameter_keeps_its_kind_scale_and_choices() {
         "the parameter `x` is a number here, and a number on a logarithmic scale in earlier trials of the study"
     );
     let choices = Domain::Choice(vec![Choice::Integer(1)]);
-    assert!(join(r#"{"name":"New","attributes":{"a":"\u001b"}}"#, Parameter { domain: choices, ..lr() }).is_err());
+    assert!(
+        join(r#"{"name":"New","attributes":{"a":"\u001b"}}"#, Parameter { domain: choices, ..lr() }).is_err()
+    );
 }
 
 #[test]
@@ -369,7 +400,10 @@ fn a_deleted_study_is_missing() {
 fn sample(number: usize, trials: &[oomph_search::Trial]) -> Point {
     let mut key = oomph_core::Key::new(7).with(number as u64);
     for trial in trials {
-        key = key.with(trial.number as u64).with(trial.value.map_or(1, f64::to_bits)).with_name(&format!("{:?}", trial.state));
+        key = key
+            .with(trial.number as u64)
+            .with(trial.value.map_or(1, f64::to_bits))
+            .with_name(&format!("{:?}", trial.state));
         key = trial.steps.values().fold(key, |key, value| key.with(value.to_bits()));
         key = trial.point.values().fold(key, |key, value| key.with(value.to_bits()));
     }
@@ -410,12 +444,19 @@ fn busy_study(journal: &Journal) {
     let slow = b.take(|_, _| Some(Take::Reserve)).expect("written").expect("a trial");
     let seen = b.state().seen(slow.number, None);
     let point = sample(slow.number, &b.state().view(seen));
-    a.record(&first, vec![Change::Report { step: 9, value: 0.5 }, Change::Pause { step: 9, decision: None }]).expect("written");
+    a.record(&first, vec![Change::Report { step: 9, value: 0.5 }, Change::Pause { step: 9, decision: None }])
+        .expect("written");
     let third = begin_sampled(&mut a, None);
     let why = Decision { kind: DecisionKind::Begin, seen, rule: "hash".into(), rank: 0, rounds: 0 };
     b.record(&slow, vec![Change::Settle(point, why), Change::Complete { value: 0.3 }]).expect("written");
     let claim = b.take(|state, _| {
-        let why = Decision { kind: DecisionKind::Promote, seen: state.seen(0, None), rule: "asha".into(), rank: 0, rounds: 0 };
+        let why = Decision {
+            kind: DecisionKind::Promote,
+            seen: state.seen(0, None),
+            rule: "asha".into(),
+            rank: 0,
+            rounds: 0,
+        };
         Some(Take::Promote(0, why))
     });
     let claim = claim.expect("written").expect("a trial");
@@ -470,7 +511,9 @@ fn deterministic(early: impl Fn(usize) -> bool, total: usize) -> Vec<(Point, Opt
         let claim = running.remove(at);
         let study = if claim.number % 2 == 0 { &mut a } else { &mut b };
         let value = study.refresh().expect("read").trials()[claim.number].point["optimizer.lr"] * 2.0;
-        study.record(&claim, vec![Change::Report { step: 1, value }, Change::Complete { value }]).expect("written");
+        study
+            .record(&claim, vec![Change::Report { step: 1, value }, Change::Complete { value }])
+            .expect("written");
     }
     let report = replay(&journal.path, None, remake).expect("a study");
     assert_eq!((report.checked, report.differences), (total, vec![]));
@@ -491,7 +534,16 @@ fn a_summary_counts_and_follows_the_best() {
     let mut study = journal.join("a");
     for value in [0.5, 0.7, 0.2] {
         let claim = begin(&mut study, 0.01);
-        study.record(&claim, vec![Change::Report { step: 3, value }, Change::Report { step: 9, value }, Change::Complete { value }]).expect("written");
+        study
+            .record(
+                &claim,
+                vec![
+                    Change::Report { step: 3, value },
+                    Change::Report { step: 9, value },
+                    Change::Complete { value },
+                ],
+            )
+            .expect("written");
     }
     for step in [3, 9] {
         let claim = begin(&mut study, 0.01);
@@ -503,7 +555,15 @@ fn a_summary_counts_and_follows_the_best() {
         study.record(&claim, changes).expect("written");
     }
     let claim = begin(&mut study, 0.01);
-    study.record(&claim, vec![Change::Report { step: 3, value: 2.0 }, Change::Prune { reason: "worse".into(), decision: None }]).expect("written");
+    study
+        .record(
+            &claim,
+            vec![
+                Change::Report { step: 3, value: 2.0 },
+                Change::Prune { reason: "worse".into(), decision: None },
+            ],
+        )
+        .expect("written");
     study.enqueue(vec![BTreeMap::new()]).expect("written");
     let summary = serde_json::to_value(Summary::of(study.state(), &[])).expect("JSON");
     assert_eq!(

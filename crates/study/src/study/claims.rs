@@ -4,10 +4,7 @@ use oomph_search::{Point, State};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    DECISION, Decision, Leases, Setup, Study,
-    setup::check_kind,
-};
+use super::{DECISION, Decision, Leases, Setup, Study, setup::check_kind};
 use crate::{
     error::StudyError,
     journal::{
@@ -61,7 +58,9 @@ impl Study {
         let taker = Taker { worker, date, time: self.worker.lease, setup };
         self.transact_existing(|state, leases| match choose(state, &leases.lapsed(&taker.worker)) {
             None => Ok((Vec::new(), None)),
-            Some(take) => taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim))),
+            Some(take) => {
+                taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim)))
+            }
         })
     }
 
@@ -274,7 +273,9 @@ pub(super) fn held<'a>(
     let trial = state.trials().get(claim.number).ok_or_else(|| lost("it does not exist".into()))?;
     match &trial.lease {
         Some(lease)
-            if trial.stage() == State::Running && lease.attempt == claim.attempt && lease.worker == worker =>
+            if trial.stage() == State::Running
+                && lease.attempt == claim.attempt
+                && lease.worker == worker =>
         {
             Ok((trial.id, lease))
         }

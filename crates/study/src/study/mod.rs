@@ -182,9 +182,11 @@ impl Study {
         decide: impl FnOnce(&StudyState, &Leases) -> Result<(Vec<Operation>, T), StudyError>,
     ) -> Result<T, StudyError> {
         let path = self.log.path().to_owned();
-        self.transact(|state, leases| {
-            if state.exists() { decide(state, leases) } else { Err(missing(state, &path)) }
-        })
+        self.transact(
+            |state, leases| {
+                if state.exists() { decide(state, leases) } else { Err(missing(state, &path)) }
+            },
+        )
     }
 
     /// A transaction. What `decide` returns beside the records is the result.
