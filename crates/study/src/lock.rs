@@ -218,7 +218,10 @@ mod tests {
         let lock = Lock::new(&log, GRACE);
         let guard = lock.acquire().expect("the lock");
         assert!(guard.is_held());
-        assert_eq!(fs::canonicalize(beside(&log, ".lock")).expect("a link"), fs::canonicalize(&log).expect("a file"));
+        assert_eq!(
+            fs::canonicalize(beside(&log, ".lock")).expect("a link"),
+            fs::canonicalize(&log).expect("a file")
+        );
         drop(guard);
         assert_eq!(entries(&log), 1);
         lock.acquire().expect("the lock again");

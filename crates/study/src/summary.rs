@@ -74,7 +74,8 @@ impl Summary {
         for trial in trials {
             *counts.entry(stage_name(trial.stage())).or_default() += 1;
         }
-        let metric = state.attribute(Owner::System, "study:metric_names").and_then(|names| names.get(0)?.as_str());
+        let metric =
+            state.attribute(Owner::System, "study:metric_names").and_then(|names| names.get(0)?.as_str());
         Self {
             name: state.name().to_owned(),
             direction: match state.direction() {
@@ -101,11 +102,7 @@ const STATES: [Stage; 7] = [
 ];
 
 fn best(trial: &StoredTrial) -> Best {
-    Best {
-        number: trial.number,
-        value: trial.value().unwrap_or(f64::NAN),
-        parameters: trial.parameters(),
-    }
+    Best { number: trial.number, value: trial.value().unwrap_or(f64::NAN), parameters: trial.parameters() }
 }
 
 fn progress(state: &StudyState) -> Vec<Progress> {
@@ -143,7 +140,8 @@ fn steps(trials: &[StoredTrial], given: &[u64]) -> BTreeSet<u64> {
 
 fn rung_count(trials: &[StoredTrial], step: u64) -> RungCount {
     let count = |is: &dyn Fn(&StoredTrial) -> bool| trials.iter().filter(|trial| is(trial)).count();
-    let reported = |trial: &StoredTrial| i64::try_from(step).is_ok_and(|step| trial.intermediate.contains_key(&step));
+    let reported =
+        |trial: &StoredTrial| i64::try_from(step).is_ok_and(|step| trial.intermediate.contains_key(&step));
     RungCount {
         step,
         reached: count(&reported),

@@ -8,7 +8,7 @@ mod record;
 
 pub use distribution::Distribution;
 pub use json::Number;
-pub(crate) use lines::{Lines, LONGEST_LINE};
+pub(crate) use lines::{LONGEST_LINE, Lines};
 pub(crate) use log::Log;
 pub use record::{
     Attributes, CreateStudy, CreateTrial, DeleteStudy, Intermediate, Operation, Owner, Record, SetTrialState,

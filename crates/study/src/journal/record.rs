@@ -342,7 +342,7 @@ impl Record {
 }
 
 fn from_json<T: de::DeserializeOwned>(line: &str) -> Result<T, String> {
-    serde_json::from_str(line).map_err(|error| printable(error))
+    serde_json::from_str(line).map_err(printable)
 }
 
 impl Operation {

@@ -4,7 +4,10 @@ mod jobs;
 mod lease;
 mod trial;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub use jobs::{Job, JobOutcome, Seen};
 pub use lease::Lease;
@@ -27,7 +30,9 @@ pub struct StudyState {
     name: String,
     records: u64,
     /// The name of each study, by id; `None` once it is deleted.
-    studies: Vec<Option<String>>,
+    studies: Vec<Option<Arc<str>>>,
+    /// The names of all studies that are not deleted.
+    names: BTreeSet<Arc<str>>,
     study: Option<Header>,
     /// Trials of this study, by number.
     trials: Vec<StoredTrial>,
@@ -75,7 +80,7 @@ impl StudyState {
 
     /// The names of all studies of the journal.
     pub fn studies(&self) -> Vec<String> {
-        self.studies.iter().flatten().cloned().collect()
+        self.studies.iter().flatten().map(|name| name.to_string()).collect()
     }
 
     /// The id of the study in the journal.
@@ -173,26 +178,28 @@ impl StudyState {
     }
 
     fn create_study(&mut self, created: CreateStudy) {
-        if self.studies.iter().flatten().any(|name| *name == created.study_name) {
+        let name: Arc<str> = created.study_name.into();
+        if !self.names.insert(name.clone()) {
             return;
         }
         if self.name.is_empty() && self.studies.is_empty() {
-            self.name = created.study_name.clone();
+            self.name = name.to_string();
         }
-        if created.study_name == self.name {
+        if *name == *self.name {
             self.study = Some(Header {
-                id: self.studies.len() as u64,
+                id: self.next_study(),
                 directions: created.directions,
                 user_attributes: Attributes::new(),
                 system_attributes: Attributes::new(),
             });
         }
-        self.studies.push(Some(created.study_name));
+        self.studies.push(Some(name));
     }
 
     fn delete_study(&mut self, id: u64) {
-        if let Some(name) = usize::try_from(id).ok().and_then(|id| self.studies.get_mut(id)) {
-            *name = None;
+        let study = usize::try_from(id).ok().and_then(|id| self.studies.get_mut(id));
+        if let Some(name) = study.and_then(Option::take) {
+            self.names.remove(&name);
         }
         if self.id() == Some(id) {
             self.study = None;
@@ -213,7 +220,10 @@ impl StudyState {
     }
 
     fn create_trial(&mut self, created: CreateTrial) -> Result<(), String> {
-        let exists = usize::try_from(created.study_id).ok().and_then(|id| self.studies.get(id)).is_some_and(Option::is_some);
+        let exists = usize::try_from(created.study_id)
+            .ok()
+            .and_then(|id| self.studies.get(id))
+            .is_some_and(Option::is_some);
         if !exists {
             return Ok(());
         }
@@ -234,7 +244,11 @@ impl StudyState {
             point: created.params.into_iter().map(|(name, value)| (name, value.0)).collect(),
             distributions: created.distributions,
             values: values.into_iter().map(|value| value.0).collect(),
-            intermediate: created.intermediate_values.into_iter().map(|(step, value)| (step, value.0)).collect(),
+            intermediate: created
+                .intermediate_values
+                .into_iter()
+                .map(|(step, value)| (step, value.0))
+                .collect(),
             user_attributes: Attributes::new(),
             system_attributes: created.system_attrs,
             started: created.datetime_start,

@@ -57,7 +57,8 @@ impl StoredTrial {
     /// Its parameters in configuration terms.
     pub fn parameters(&self) -> BTreeMap<String, Value> {
         let external = |name: &String, value: &f64| self.distributions.get(name)?.external(*value);
-        let named = self.point.iter().filter_map(|(name, value)| Some((name.clone(), external(name, value)?)));
+        let named =
+            self.point.iter().filter_map(|(name, value)| Some((name.clone(), external(name, value)?)));
         named.collect()
     }
 
@@ -95,7 +96,8 @@ impl StoredTrial {
 
     /// As samplers and schedulers see it. Steps below 0 are left out.
     pub fn trial(&self) -> Trial {
-        let steps = self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
+        let steps =
+            self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
         let state = self.stage();
         Trial {
             violation: self.violation(),

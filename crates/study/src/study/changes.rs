@@ -146,7 +146,8 @@ impl Writer<'_> {
             Change::Fail { reason } => self.fail(reason, to),
             Change::Infeasible { violation, reason } => {
                 // JSON has no infinity, and 0 would be feasible.
-                let violation = violation.min(f64::MAX).max(f64::MIN_POSITIVE);
+                let violation =
+                    if violation.is_nan() { 1.0 } else { violation.clamp(f64::MIN_POSITIVE, f64::MAX) };
                 to.push(Operation::TrialAttribute(TrialAttribute {
                     trial_id: self.id,
                     owner: Owner::System,

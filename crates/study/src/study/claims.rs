@@ -4,10 +4,7 @@ use oomph_search::{Point, TrialState as Stage};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    DECISION, Decision, Leases, Setup, Study,
-    setup::check_kind,
-};
+use super::{DECISION, Decision, Leases, Setup, Study, setup::check_kind};
 use crate::{
     error::StudyError,
     journal::{
@@ -61,7 +58,9 @@ impl Study {
         let taker = Taker { worker, date, time: self.worker.lease, setup };
         self.transact_existing(|state, leases| match choose(state, &leases.lapsed(&taker.worker)) {
             None => Ok((Vec::new(), None)),
-            Some(take) => taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim))),
+            Some(take) => {
+                taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim)))
+            }
         })
     }
 
@@ -230,7 +229,7 @@ pub(super) fn parameters(
     let decided = |(name, value): (String, f64)| {
         let distribution = Distribution::Known(setup.parameter(&name)?.domain.clone());
         if !distribution.contains(value) {
-            return Err(StudyError::OutsideDomain { name, value });
+            return Err(StudyError::OutsideDomain { name, value: value.to_string() });
         }
         check_kind(state, &name, &distribution)?;
         Ok(DecidedParameter { name, value, distribution })

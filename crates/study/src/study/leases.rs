@@ -42,8 +42,6 @@ impl Leases {
 
     /// Whether the lease that this reader saw last is due for renewal: a third of its time is over.
     pub(crate) fn is_due(&self, number: usize) -> bool {
-        self.seen
-            .get(&number)
-            .is_none_or(|beat| self.now.saturating_sub(beat.since) >= beat.lease.time() / 3)
+        self.seen.get(&number).is_none_or(|beat| self.now.saturating_sub(beat.since) >= beat.lease.time() / 3)
     }
 }

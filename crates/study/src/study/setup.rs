@@ -134,7 +134,8 @@ impl Setup {
         if let Some(metric) = metric(state).filter(|metric| *metric != self.metric) {
             return Err(differs("the metric", format!("`{metric}`"), format!("`{}`", self.metric)));
         }
-        if let Some(seed) = state.attribute(Owner::User, SEED).filter(|seed| **seed != Value::from(self.seed)) {
+        if let Some(seed) = state.attribute(Owner::User, SEED).filter(|seed| seed.as_u64() != Some(self.seed))
+        {
             return Err(differs("the seed", seed, self.seed));
         }
         if let Some(settings) = state.attribute(Owner::User, SETTINGS) {
