@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use oomph_core::{Generator, Key};
 
-use super::{PROPOSALS, Sampler};
+use super::{PROPOSALS, Sampler, bits};
 use crate::{Direction, Draw, Point, Space, Trial};
 
 /// All points of a grid, each once, in an order that the seed gives.
@@ -33,11 +33,6 @@ impl Sampler for Grid {
         let points = (0..cells).map(|index| space.grid_point(order.at(index), self.most));
         points.filter(|point| !tried.contains(&bits(point))).skip(skipped).take(PROPOSALS).collect()
     }
-}
-
-/// A point that can be looked up.
-fn bits(point: &Point) -> Vec<(&str, u64)> {
-    point.iter().map(|(name, value)| (&**name, value.to_bits())).collect()
 }
 
 /// A random order of 0, 1, …, `count` − 1, of which any place can be told: a Feistel network of four rounds over the next power of

@@ -43,10 +43,15 @@ pub fn with_fixed(space: &Space, proposal: &Point, fixed: &Point, draw: Draw) ->
 }
 
 /// Trials in the order of their numbers.
-fn by_number<'a>(trials: &'a [Trial]) -> Vec<&'a Trial> {
+fn by_number(trials: &[Trial]) -> Vec<&Trial> {
     let mut sorted: Vec<_> = trials.iter().collect();
     sorted.sort_by_key(|trial| trial.number);
     sorted
+}
+
+/// A point that can be looked up.
+fn bits(point: &Point) -> Vec<(&str, u64)> {
+    point.iter().map(|(name, value)| (&**name, value.to_bits())).collect()
 }
 
 /// Points without those that were there before.
