@@ -12,7 +12,7 @@ use oomph_study::{
 use serde_json::json;
 use support::{Hand, Journal, begin, decision, lr, name, point, setup, worker};
 
-fn stage(study: &Study, number: usize) -> State {
+fn stage(study: &Study, number: usize) -> Stage {
     study.state().trials()[number].stage()
 }
 

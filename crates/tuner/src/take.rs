@@ -10,8 +10,8 @@ use crate::{TuneError, bench::Bench, tuner::Tuner};
 pub(crate) enum Taken {
     /// Work on a trial.
     Job(Box<Job>),
-    /// Nothing, until another trial tells something.
-    Wait,
+    /// Nothing, until the journal has more than these records.
+    Wait(u64),
     /// Nothing any more.
     Finished,
 }
@@ -41,16 +41,13 @@ enum Choice {
 impl<B: Bench> Tuner<'_, B> {
     /// Takes work, if there is some.
     pub(crate) fn take(&self) -> Result<Taken, TuneError> {
-        let mut outcome = None;
-        let claim = self.study().take(|state, lapsed| match self.choose(state, lapsed) {
-            Choice::Take(take, basis) => {
-                outcome = Some(Choice::Take(take.clone(), basis));
-                Some(take)
-            }
-            other => {
-                outcome = Some(other);
-                None
-            }
+        let (mut outcome, mut records) = (None, 0);
+        let claim = self.study().take(|state, lapsed| {
+            records = state.records();
+            let choice = self.choose(state, lapsed);
+            let take = if let Choice::Take(take, _) = &choice { Some(take.clone()) } else { None };
+            outcome = Some(choice);
+            take
         })?;
         Ok(match (claim, outcome) {
             (Some(claim), Some(Choice::Take(_, basis))) => {
@@ -58,7 +55,7 @@ impl<B: Bench> Tuner<'_, B> {
                 Taken::Job(Box::new(Job { claim, basis }))
             }
             (_, Some(Choice::Finished)) => Taken::Finished,
-            _ => Taken::Wait,
+            _ => Taken::Wait(records),
         })
     }
 

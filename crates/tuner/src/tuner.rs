@@ -140,9 +140,13 @@ impl<'a, B: Bench> Tuner<'a, B> {
     /// # Errors
     /// The journal fails. Trials that fail are results.
     pub fn run(&self) -> Result<TuneEnded, TuneError> {
+        let (study, trials) = {
+            let study = self.study();
+            (study.state().name().to_owned(), study.state().trials().len())
+        };
         self.tell(TuneEvent::Opened {
-            study: self.study().state().name().to_owned(),
-            trials: self.study().state().trials().len(),
+            study,
+            trials,
             of: self.tune.trials,
             parallel: self.slots,
             metric: self.tune.metric.name(),
@@ -175,8 +179,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
             }
             let worked = match self.take() {
                 Ok(Taken::Job(job)) => self.do_job(*job),
-                Ok(Taken::Wait) => {
-                    self.wait_for_news();
+                Ok(Taken::Wait(records)) => {
+                    self.wait_for_news(records);
                     Ok(())
                 }
                 Ok(Taken::Finished) => return true,
@@ -190,9 +194,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
         }
     }
 
-    /// Waits until the journal has something new, or a lease is over.
-    fn wait_for_news(&self) {
-        let before = self.study().state().records();
+    /// Waits until the journal has more than what a decision saw, or a lease is over.
+    fn wait_for_news(&self, before: u64) {
         while !self.stop.is_requested() {
             self.stop.sleep(IDLE);
             let mut study = self.study();
