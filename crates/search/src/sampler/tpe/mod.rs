@@ -8,7 +8,10 @@ use std::collections::HashSet;
 use oomph_core::Generator;
 
 use self::{mixture::Mixture, split::Split};
-use super::{PROPOSALS, Sampler, Sobol, bits, by_number, distinct};
+use super::{
+    proposals::{PROPOSALS, Sampler, bits, by_number, distinct},
+    sobol::Sobol,
+};
 use crate::{Direction, Draw, Parameter, Point, Space, Trial};
 
 /// Proposes what resembles the good trials more than the others: the tree-structured Parzen estimator
