@@ -47,7 +47,7 @@ pub fn run(folder: &Path, is_saved: bool) -> Result<(), Error> {
     let mut table = Measured::begin(
         "",
         is_saved,
-        &["problem", ">workers", ">median regret", ">of Optuna", ">p", "oomph is"],
+        &["problem", ">workers", ">median regret", ">of Optuna", ">p, Holm", "oomph is"],
     );
     table.data.command =
         "cargo run --release -p oomph-search-tools -- regret target/regret --save".to_owned();
