@@ -1,8 +1,8 @@
 //! How many epochs each rule spends until a trial is within 1 % of the best, on recorded learning curves.
 //!
 //! The file is JSON: `{"metric": "eval loss", "curves": [{"values": [2.3, 1.9, null]}, …]}`. Each curve has the value after each
-//! epoch, small is good, and `null` where it was NaN. A curve that ended early is NaN from there on. Other fields, such as `point`,
-//! are for readers.
+//! epoch, small is good, and `null` where it was NaN. A curve that ended early is NaN from there on. `epoch_seconds` is optional: how
+//! long its epochs took; without it all take as long. Other fields, such as `point`, are for readers.
 
 use std::path::Path;
 
@@ -34,6 +34,8 @@ pub struct Curves {
 pub struct Curve {
     /// The value after each epoch; `None`: NaN.
     pub values: Vec<Option<f64>>,
+    /// How long an epoch took.
+    pub epoch_seconds: Option<f64>,
 }
 
 /// The epochs that one rule spent, over the seeds.
@@ -126,6 +128,7 @@ struct Study<'a> {
     epochs: u64,
     target: f64,
     trials: Vec<Trial>,
+    lengths: Generator,
 }
 
 /// A trial is one epoch further.
@@ -139,11 +142,12 @@ impl<'a> Study<'a> {
     fn new(curves: &'a Curves, epochs: u64, target: f64, seed: u64) -> Self {
         let mut curves: Vec<_> = curves.curves.iter().collect();
         Generator::at(Key::new(seed).with_name("curves")).shuffle(&mut curves);
-        Self { curves, epochs, target, trials: Vec::new() }
+        let lengths = Generator::at(Key::new(seed).with_name("lengths"));
+        Self { curves, epochs, target, trials: Vec::new(), lengths }
     }
 
-    /// The epochs until a value is within the target, and until nothing is left to do. Each epoch takes a worker's unit of time, and
-    /// all that workers are busy with counts.
+    /// The epochs until a value is within the target, and until nothing is left to do, of all workers together. The length of an
+    /// epoch varies by half, so that trials overtake each other.
     fn spend(mut self, mut rule: Rule, count: usize) -> (f64, f64) {
         let mut workers = Workers::new(count);
         let [mut spent, mut until_good] = [0.0, f64::INFINITY];
@@ -151,7 +155,7 @@ impl<'a> Study<'a> {
             while workers.has_free()
                 && let Some(work) = self.begin(&rule)
             {
-                workers.begin(1.0, work);
+                workers.begin(self.length(work.number), work);
             }
             let Some(Epoch { number, epoch, until }) = workers.end() else { return (until_good, spent) };
             spent += 1.0;
@@ -162,9 +166,14 @@ impl<'a> Study<'a> {
             }
             self.trials[number].steps.insert(epoch, value);
             if let Some(until) = self.verdict(&mut rule, number, epoch, until, value) {
-                workers.begin(1.0, Epoch { number, epoch: epoch + 1, until });
+                workers.begin(self.length(number), Epoch { number, epoch: epoch + 1, until });
             }
         }
+    }
+
+    fn length(&mut self, number: usize) -> f64 {
+        let mean = self.curves.get(number).and_then(|curve| curve.epoch_seconds).unwrap_or(1.0);
+        mean * f64::from(self.lengths.uniform_in(0.5, 1.5))
     }
 
     fn begin(&mut self, rule: &Rule) -> Option<Epoch> {
@@ -217,7 +226,7 @@ mod tests {
                 let value = (limit + 2.0 * (-rate * f64::from(epoch)).exp()) * noise;
                 (!diverges || epoch < 3).then_some(value)
             };
-            Curve { values: (1..=epochs).map(value).collect() }
+            Curve { values: (1..=epochs).map(value).collect(), epoch_seconds: None }
         };
         Curves { metric: "eval loss".to_owned(), curves: (0..count).map(curve).collect() }
     }

@@ -47,7 +47,7 @@ pub fn run(folder: &Path, is_saved: bool) -> Result<(), Error> {
     let mut table = Measured::begin(
         "",
         is_saved,
-        &["problem", ">workers", ">median regret", ">of Optuna", ">p", "oomph is"],
+        &["problem", ">workers", ">median regret", ">of Optuna", ">p, Holm", "oomph is"],
     );
     table.data.command =
         "cargo run --release -p oomph-search-tools -- regret target/regret --save".to_owned();
@@ -102,9 +102,12 @@ fn add(rows: &[Row], workers: usize, table: &mut Measured) {
     );
 }
 
-/// The best value that Optuna found, by problem, workers and seed.
-fn optunas(folder: &Path) -> Result<BTreeMap<(String, usize), BTreeMap<u64, f64>>, Error> {
-    let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+/// The best value of each seed, by problem and workers.
+type Bests = BTreeMap<(String, usize), BTreeMap<u64, f64>>;
+
+/// The best values that Optuna found.
+fn optunas(folder: &Path) -> Result<Bests, Error> {
+    let mut all = Bests::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_none_or(|it| it != "jsonl") {

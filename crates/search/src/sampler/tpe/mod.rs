@@ -8,7 +8,10 @@ use std::collections::HashSet;
 use oomph_core::Generator;
 
 use self::{mixture::Mixture, split::Split};
-use super::{PROPOSALS, Random, Sampler, bits, by_number, distinct};
+use super::{
+    proposals::{PROPOSALS, Sampler, bits, by_number, distinct},
+    sobol::Sobol,
+};
 use crate::{Direction, Draw, Parameter, Point, Space, Trial};
 
 /// Proposes what resembles the good trials more than the others: the tree-structured Parzen estimator
@@ -17,7 +20,8 @@ use crate::{Direction, Draw, Parameter, Point, Space, Trial};
 ///
 /// # The algorithm
 ///
-/// 1. Until 10 trials are complete, paused, pruned or infeasible, it is [`Random`].
+/// 1. Until 10 trials are complete, paused, pruned or infeasible, it is [`Sobol`]. Optuna's first points are random: these are as
+///    uniform, and spread more evenly.
 /// 2. Of these n trials the best min(⌈0.1 n⌉, 25) are good. Complete ones come first, by their value; then paused and pruned ones,
 ///    those of more steps first, then by the value of the last step; then infeasible ones, by their violation. Running trials
 ///    are not good ("constant liar"), so that workers side by side try different points. Waiting and failed ones do not count.
@@ -44,14 +48,14 @@ pub struct Tpe {
 }
 
 impl Default for Tpe {
-    /// 10 random trials first.
+    /// 10 trials first that do not depend on others.
     fn default() -> Self {
         Self { startup: 10 }
     }
 }
 
 impl Tpe {
-    /// The same with another number of random trials first.
+    /// The same with another number of trials first that do not depend on others.
     pub fn with_startup(startup: usize) -> Self {
         Self { startup }
     }
@@ -85,7 +89,7 @@ impl Sampler for Tpe {
     fn propose(&self, space: &Space, trials: &[Trial], direction: Direction, draw: Draw) -> Vec<Point> {
         let split = Split::of(by_number(trials), direction);
         if split.finished < self.startup {
-            return Random.propose(space, trials, direction, draw);
+            return Sobol.propose(space, trials, direction, draw);
         }
         let groups = searched_groups(space);
         let candidates = (0..).zip(&groups).map(|(index, group)| {
