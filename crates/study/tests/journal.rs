@@ -107,7 +107,7 @@ fn an_endless_line_is_refused() {
 }
 
 #[test]
-fn a_reader_goes_on_where_it_stopped() {
+fn a_reader_continues_where_it_stopped() {
     let journal = Journal::new();
     let [mut writer, mut reader] = ["a", "b"].map(|name| journal.join(name));
     for count in 1..5 {

@@ -54,6 +54,16 @@ struct FirstUse {
     distribution: Distribution,
 }
 
+impl Header {
+    fn set(&mut self, attribute: StudyAttribute) {
+        let attributes = match attribute.owner {
+            Owner::User => &mut self.user_attributes,
+            Owner::System => &mut self.system_attributes,
+        };
+        attributes.insert(attribute.key, attribute.value);
+    }
+}
+
 /// The part of a journal that a decision saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
@@ -142,15 +152,7 @@ impl StudyState {
     /// The best complete trial; of equal ones the first.
     pub fn best(&self) -> Option<&StoredTrial> {
         let complete = self.trials.iter().filter(|trial| trial.stage() == State::Complete);
-        complete.reduce(|best, trial| if self.is_better(trial, best) { trial } else { best })
-    }
-
-    fn is_better(&self, trial: &StoredTrial, than: &StoredTrial) -> bool {
-        match (trial.value(), than.value(), self.direction()) {
-            (Some(value), Some(than), Direction::Minimize) => value < than,
-            (Some(value), Some(than), Direction::Maximize) => value > than,
-            _ => false,
-        }
+        complete.reduce(|best, trial| if is_better(self.direction(), trial, best) { trial } else { best })
     }
 
     /// What a decision that is made now has seen. In a deterministic study of `workers` workers, the decision about trial `number`
@@ -206,7 +208,11 @@ impl StudyState {
         match record.operation {
             Operation::CreateStudy(of) => self.create_study(of),
             Operation::DeleteStudy(of) => self.delete_study(of.study_id),
-            Operation::StudyAttribute(of) => self.set_study_attribute(of),
+            Operation::StudyAttribute(of) => {
+                if let Some(study) = self.study.as_mut().filter(|study| study.id == of.study_id) {
+                    study.set(of);
+                }
+            }
             Operation::CreateTrial(of) => return self.create_trial(*of),
             Operation::Parameter(of) => self.set_parameter(of),
             Operation::TrialState(of) => self.set_state(of),
@@ -266,15 +272,6 @@ impl StudyState {
             self.distributions.clear();
             self.numbers.iter_mut().for_each(|number| *number = None);
         }
-    }
-
-    fn set_study_attribute(&mut self, attribute: StudyAttribute) {
-        let Some(study) = self.study.as_mut().filter(|study| study.id == attribute.study_id) else { return };
-        let attributes = match attribute.owner {
-            Owner::User => &mut study.user_attributes,
-            Owner::System => &mut study.system_attributes,
-        };
-        attributes.insert(attribute.key, attribute.value);
     }
 
     fn create_trial(&mut self, created: CreateTrial) -> Result<(), String> {
@@ -357,6 +354,14 @@ impl StudyState {
         if let Some(values) = of.values {
             trial.values = values.into_iter().map(|Number(value)| value).collect();
         }
+    }
+}
+
+fn is_better(direction: Direction, trial: &StoredTrial, than: &StoredTrial) -> bool {
+    match (trial.value(), than.value(), direction) {
+        (Some(value), Some(than), Direction::Minimize) => value < than,
+        (Some(value), Some(than), Direction::Maximize) => value > than,
+        _ => false,
     }
 }
 
