@@ -46,13 +46,14 @@ pub(super) fn read_some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Att
 }
 
 fn bounded(text: &str) -> Result<Value, serde_json::Error> {
-    if bytes(text) > text.len() * MOST_BYTES_A_BYTE + SPARE_BYTES {
+    let is_string = text.starts_with('"');
+    if !is_string && bytes(text) > text.len() * MOST_BYTES_A_BYTE + SPARE_BYTES {
         return Ok(Value::String(text.to_owned()));
     }
     serde_json::from_str(text)
 }
 
-/// About how many bytes a text takes once it is a [`Value`]. Signs within strings count as well.
+/// About how many bytes a text takes once it is a [`Value`]. Signs within strings of a list or an object count as well.
 fn bytes(text: &str) -> usize {
     let of = |byte| match byte {
         b'{' => OBJECT_BYTES,
