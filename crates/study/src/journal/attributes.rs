@@ -12,7 +12,7 @@ pub type Attributes = BTreeMap<String, Value>;
 /// How many bytes of memory a byte of an attribute's text may take.
 const MOST_BYTES_A_BYTE: usize = 48;
 /// What any attribute may take beyond.
-const SPARE_BYTES: usize = 256;
+const SPARE_BYTES: usize = 384;
 /// A node of a `BTreeMap` has space for eleven entries, which is more than the entries of a small object need.
 const OBJECT_BYTES: usize = 640;
 /// The first allocation of a `Vec` has space for four values.
