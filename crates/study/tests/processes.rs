@@ -271,14 +271,13 @@ fn a_search_whose_workers_are_killed_at_random_loses_no_trial() {
     let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
     let mut kills = 0;
     let ended = |state: &StudyState| state.trials().iter().filter(|trial| trial.state.is_finished()).count();
-    while ended(study.refresh().expect("a whole journal")) < total {
+    while kills < 80 && ended(study.refresh().expect("a whole journal")) < total {
         thread::sleep(Duration::from_millis(20 + random.below(100) as u64));
         let victim = &mut workers[random.below(4)];
         victim.kill().expect("killed");
         victim.wait().expect("an end");
         *victim = start();
         kills += 1;
-        assert!(kills < 3000, "{} of {total} trials ended", ended(study.state()));
     }
     workers.into_iter().for_each(|worker| drop(end(worker)));
     study.refresh().expect("a whole journal");

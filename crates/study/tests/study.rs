@@ -390,7 +390,7 @@ fn a_deleted_study_is_missing() {
     let missing = study.record(&claim, vec![]).expect_err("deleted").to_string();
     assert!(missing.ends_with("has no study `digits`; it has none"), "{missing}");
     assert!(study.refresh().is_err());
-    // The name is free again, and ids go on.
+    // The name is free again, and no id is used twice.
     let mut again = journal.join("b");
     let claim = begin(&mut again, 0.02);
     assert_eq!((claim.number, claim.id), (0, 1));

@@ -73,13 +73,27 @@ impl<B: Bench> Tuner<'_, B> {
             let trials = state.view(seen);
             return Choice::Take(Take::Lapsed(number), Basis { seen, trials, candidates: Vec::new() });
         }
-        let seen = state.seen(state.jobs().len(), self.workers());
         let is_undecided = |trial: &oomph_study::StoredTrial| trial.is_undecided();
         // The grid takes cells in turn, and does not know those that are being decided.
         let is_early = self.tune.sampler == Sampler::Grid && state.trials().iter().any(is_undecided);
-        if !state.is_ready(seen) || is_early {
+        if is_early {
             return Choice::Wait;
         }
+        let mut seen = state.seen(state.jobs().len(), self.workers());
+        loop {
+            if !state.is_ready(seen) {
+                return Choice::Wait;
+            }
+            match (self.choose_by(state, seen), seen.job, &mut seen.results_below) {
+                // In a study that repeats, nothing can be done by what this decision sees: it sees one result more.
+                (Choice::Wait, Some(job), Some(below)) if *below < job => *below += 1,
+                (choice, ..) => return choice,
+            }
+        }
+    }
+
+    /// The choice by what a decision sees.
+    fn choose_by(&self, state: &StudyState, seen: Seen) -> Choice {
         let trials = state.view(seen);
         let waiting = state.trials().iter().find(|trial| trial.stage() == TrialState::Waiting);
         let waiting = waiting.map(|trial| trial.number);

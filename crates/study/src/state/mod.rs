@@ -57,6 +57,16 @@ struct FirstUse {
     distribution: Distribution,
 }
 
+impl Header {
+    fn set(&mut self, attribute: StudyAttribute) {
+        let attributes = match attribute.owner {
+            Owner::User => &mut self.user_attributes,
+            Owner::System => &mut self.system_attributes,
+        };
+        attributes.insert(attribute.key, attribute.value);
+    }
+}
+
 impl StudyState {
     /// The study `name` of an empty journal: it does not exist yet. An empty name stands for the first study of the journal.
     pub fn new(name: &str) -> Self {
@@ -126,15 +136,7 @@ impl StudyState {
     /// The best complete trial; of equal ones the first.
     pub fn best(&self) -> Option<&StoredTrial> {
         let complete = self.trials.iter().filter(|trial| trial.stage() == Stage::Complete);
-        complete.reduce(|best, trial| if self.is_better(trial, best) { trial } else { best })
-    }
-
-    fn is_better(&self, trial: &StoredTrial, than: &StoredTrial) -> bool {
-        match (trial.value(), than.value(), self.direction()) {
-            (Some(value), Some(than), Direction::Minimize) => value < than,
-            (Some(value), Some(than), Direction::Maximize) => value > than,
-            _ => false,
-        }
+        complete.reduce(|best, trial| if is_better(self.direction(), trial, best) { trial } else { best })
     }
 
     /// The distribution of a parameter in earlier trials.
@@ -151,7 +153,11 @@ impl StudyState {
         match record.operation {
             Operation::CreateStudy(of) => self.create_study(of),
             Operation::DeleteStudy(of) => self.delete_study(of.study_id),
-            Operation::StudyAttribute(of) => self.set_study_attribute(of),
+            Operation::StudyAttribute(of) => {
+                if let Some(study) = self.study.as_mut().filter(|study| study.id == of.study_id) {
+                    study.set(of);
+                }
+            }
             Operation::CreateTrial(of) => return self.create_trial(*of),
             Operation::Parameter(of) => self.set_parameter(of),
             Operation::TrialState(of) => self.set_state(of),
@@ -208,15 +214,6 @@ impl StudyState {
             self.distributions.clear();
             self.numbers.iter_mut().for_each(|number| *number = None);
         }
-    }
-
-    fn set_study_attribute(&mut self, attribute: StudyAttribute) {
-        let Some(study) = self.study.as_mut().filter(|study| study.id == attribute.study_id) else { return };
-        let attributes = match attribute.owner {
-            Owner::User => &mut study.user_attributes,
-            Owner::System => &mut study.system_attributes,
-        };
-        attributes.insert(attribute.key, attribute.value);
     }
 
     fn create_trial(&mut self, created: CreateTrial) -> Result<(), String> {
@@ -326,6 +323,14 @@ impl StudyState {
         } else if of.state.is_finished() {
             self.end_job(number, JobOutcome::Over);
         }
+    }
+}
+
+fn is_better(direction: Direction, trial: &StoredTrial, than: &StoredTrial) -> bool {
+    match (trial.value(), than.value(), direction) {
+        (Some(value), Some(than), Direction::Minimize) => value < than,
+        (Some(value), Some(than), Direction::Maximize) => value > than,
+        _ => false,
     }
 }
 

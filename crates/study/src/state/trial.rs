@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::lease::{LEASE, Lease, PAUSED, Pause};
 use crate::{
-    journal::{Attributes, Distribution, TrialState},
+    journal::{Attributes, Distribution, Number, TrialState, typed},
     study::{Decision, DecisionKind},
 };
 
@@ -69,24 +69,23 @@ impl StoredTrial {
 
     /// The steps after which it was paused, while it is paused.
     pub fn paused_at(&self) -> Option<u64> {
-        let pause: Pause = serde_json::from_value(self.user_attributes.get(PAUSED)?.clone()).ok()?;
+        let pause: Pause = typed(self.user_attributes.get(PAUSED)?)?;
         let is_current = self.lease.as_ref().is_some_and(|lease| lease.attempt == pause.attempt);
         (self.state == TrialState::Running && is_current).then_some(pause.step)
     }
 
     /// By how much it violates its constraints; above 0 it is infeasible. Optuna 5 also has an attribute for each.
     pub fn violation(&self) -> f64 {
-        let list = self.system_attributes.get("constraints").and_then(Value::as_array);
+        let list: Option<Vec<Number>> = self.system_attributes.get("constraints").and_then(typed);
         let named = self.system_attributes.range("constraints:".to_owned()..);
-        let named = named.take_while(|(key, _)| key.starts_with("constraints:")).map(|(_, value)| value);
-        let numbers = list.into_iter().flatten().chain(named).filter_map(Value::as_f64);
-        numbers.fold(0.0, f64::max)
+        let named = named.take_while(|(key, _)| key.starts_with("constraints:"));
+        let named = named.filter_map(|(_, value)| typed::<Number>(value));
+        list.into_iter().flatten().chain(named).fold(0.0, |most, Number(value)| f64::max(most, value))
     }
 
     /// The values that whoever enqueued the trial demands, by parameter; other parameters are free.
     pub fn fixed(&self) -> BTreeMap<String, Value> {
-        let fixed = self.system_attributes.get("fixed_params").and_then(Value::as_object);
-        fixed.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+        self.system_attributes.get("fixed_params").and_then(typed).unwrap_or_default()
     }
 
     /// Why it ended as it did, if a worker of oomph said so.
@@ -132,7 +131,7 @@ impl StoredTrial {
     /// Sets an attribute of the user. The lease has rules of its own.
     pub(crate) fn set_user_attribute(&mut self, key: String, value: Value) {
         if key == LEASE
-            && let Ok(next) = serde_json::from_value::<Lease>(value.clone())
+            && let Some(next) = typed::<Lease>(&value)
         {
             if self.lease.as_ref().is_some_and(|lease| !lease.accepts(&next)) {
                 return;
