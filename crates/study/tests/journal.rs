@@ -123,9 +123,8 @@ fn a_journal_that_was_replaced_or_shortened_is_noticed() {
         (
             |journal| {
                 let text = journal.text();
-                fs::remove_file(&journal.path).expect("removed");
-                // A file in between, so that the inode is not used again.
-                fs::write(journal.folder.path().join("other"), "").expect("written");
+                // It stays beside, so that its inode is not used again.
+                fs::rename(&journal.path, journal.folder.path().join("other")).expect("renamed");
                 fs::write(&journal.path, text).expect("written");
             },
             "replaced by another file",
