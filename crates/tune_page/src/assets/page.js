@@ -180,3 +180,5 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 showTrial();
 table.fill();
 drawAll();
+// Since the page began to load.
+document.body.dataset.drawnMs = performance.now().toFixed(0);
