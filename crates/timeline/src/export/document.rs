@@ -1,4 +1,13 @@
 //! The common parts of all pages: templates, the style sheet, and text that cannot become markup.
+//!
+//! ```
+//! use oomph_timeline::export::document::{Text, fill};
+//!
+//! let mut page = Vec::new();
+//! fill("<h1>{{title}}</h1>", &mut page, |_, out| write!(out, "{}", Text("a < b")))?;
+//! assert_eq!(page, b"<h1>a &lt; b</h1>");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::{
     fmt,
@@ -9,12 +18,17 @@ use oomph_core::is_unprintable;
 use serde::Serialize;
 
 /// The style sheet of all pages.
-pub(super) const STYLE: &str = include_str!("assets/style.css");
+pub const STYLE: &str = include_str!("assets/style.css");
+/// JavaScript of all pages that have scripts: it formats figures and makes elements.
+pub const FORMAT_SCRIPT: &str = include_str!("assets/format.js");
 
 /// Writes `template` with each `{{name}}` replaced by what `part` writes for that name.
 ///
 /// Braces within the replacements have no meaning.
-pub(super) fn fill(
+///
+/// # Errors
+/// Errors of `out` and of `part`.
+pub fn fill(
     template: &str,
     out: &mut dyn Write,
     mut part: impl FnMut(&str, &mut dyn Write) -> io::Result<()>,
@@ -30,13 +44,13 @@ pub(super) fn fill(
 }
 
 /// An error for a template that asks for an unknown part. The tests fill every template.
-pub(super) fn unknown_part(name: &str) -> io::Error {
+pub fn unknown_part(name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("the template asks for `{name}`"))
 }
 
 /// Text within HTML or SVG, in an element or a quoted attribute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +68,10 @@ impl fmt::Display for Text<'_> {
 }
 
 /// Writes `value` as JSON that is safe within a `script` element.
-pub(super) fn script_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+///
+/// # Errors
+/// Errors of `out`, and of a value that JSON cannot express.
+pub fn script_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(WithoutTags(out), value)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{
     align::Alignment,
     columns::{Columns, end_time},
-    document::{STYLE, Text, fill, script_json, unknown_part},
+    document::{FORMAT_SCRIPT, STYLE, Text, fill, script_json, unknown_part},
     header::header,
     page::{Page, PageDevice},
 };
@@ -15,7 +15,7 @@ use crate::{category::Category, track::TrackKind};
 const TEMPLATE: &str = include_str!("assets/page.html");
 /// In this order: each script uses those before it.
 const SCRIPTS: [&str; 9] = [
-    include_str!("assets/format.js"),
+    FORMAT_SCRIPT,
     include_str!("assets/timeline.js"),
     include_str!("assets/view.js"),
     include_str!("assets/paint.js"),

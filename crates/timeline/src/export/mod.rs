@@ -14,7 +14,7 @@
 mod align;
 mod chart;
 mod columns;
-mod document;
+pub mod document;
 mod header;
 mod html;
 mod json_lines;
