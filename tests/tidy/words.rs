@@ -5,7 +5,7 @@ use oomph_tree::Tree;
 use crate::{Finding, exceptions::unexcused, report, tree};
 
 /// Names of types that were renamed, and names that say nothing without a noun before them.
-const TYPES: [[&str; 2]; 24] = [
+const TYPES: [[&str; 2]; 23] = [
     ["Stretch", "Segments"],
     ["Lying", "PlacedModel"],
     ["Own", "CustomOp"],
@@ -16,7 +16,6 @@ const TYPES: [[&str; 2]; 24] = [
     ["Occasion", "ChoiceKey"],
     ["Circumstances", "OomContext"],
     ["Surroundings", "ProcessMemory"],
-    ["Rungs", "Candidates"],
     ["Course", "PipelineTrace"],
     ["Unfinished", "StepUndo"],
     ["Machine", "AllocatorSim"],
@@ -55,10 +54,9 @@ const FILES: [[&str; 2]; 12] = [
     ["told.rs", "broadcast.rs"],
 ];
 /// Words of any text: code, comments, messages, pages. A word also counts as a part of an identifier.
-const WORDS: [[&str; 2]; 5] = [
+const WORDS: [[&str; 2]; 4] = [
     ["lane", "track"],
     ["lanes", "tracks"],
-    ["rungs", "candidates"],
     ["sharers", "layout"],
     ["foretell", "predict"],
 ];

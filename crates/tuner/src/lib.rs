@@ -43,7 +43,7 @@ pub use bench::{Bench, Fit, Place, Refusal, Request};
 pub use error::TuneError;
 pub use length::{Length, Unit};
 pub use observer::{QuietTune, TuneEvent, TuneObserver};
-pub use results::{best, point_of, replay_study};
+pub use results::{best, levels, point_of, replay_study};
 pub use setup::Folder;
 pub use stop::TuneStop;
 pub use survey::{Survey, SurveyResult, Surveyed, survey};

@@ -1,6 +1,6 @@
 //! What decides: the sampler and the scheduler of a study.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use oomph_config::{
     Config,
@@ -106,7 +106,7 @@ impl Policy {
     }
 
     /// The paused trials that may still continue.
-    pub(crate) fn promotable(&self, trials: &[Trial], left: usize) -> std::collections::BTreeSet<usize> {
+    pub(crate) fn promotable(&self, trials: &[Trial], left: usize) -> BTreeSet<usize> {
         self.rule().promotable(trials, left)
     }
 
@@ -120,6 +120,15 @@ impl Policy {
                 .map_or_else(|| vec![self.whole.count], |rungs| rungs.levels().to_vec()),
             Rule::Median(_) | Rule::None(_) => vec![self.whole.count],
         }
+    }
+
+    /// The lengths at which any trial pauses, the whole one last.
+    pub(crate) fn all_levels(&self) -> Vec<u64> {
+        let all: BTreeSet<u64> = match &self.scheduler {
+            Rule::Hyperband(rule) => rule.brackets().flat_map(|rungs| rungs.levels().to_vec()).collect(),
+            Rule::Asha(..) | Rule::Median(_) | Rule::None(_) => self.levels(0).into_iter().collect(),
+        };
+        all.into_iter().collect()
     }
 
     /// Where a trial that has paused after `reached`, or never, pauses next.

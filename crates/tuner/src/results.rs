@@ -7,6 +7,7 @@ use oomph_study::{DecisionKind, Outcome, Question, Report, StoredTrial, StudySta
 use crate::{
     TuneError,
     bench::Bench,
+    length::Unit,
     policy::Policy,
     setup::Folder,
     space::{settings, space},
@@ -70,6 +71,16 @@ fn fixed(policy: &Policy, question: &Question<'_>) -> Point {
         Some((name.clone(), oomph_study::Distribution::Known(domain).internal(value)?))
     };
     question.fixed.iter().filter_map(value).collect()
+}
+
+/// What trials are counted in, and the lengths at which they are compared, the whole one last.
+///
+/// # Errors
+/// The configuration has no study, or its lengths contradict each other.
+pub fn levels(config: &Config) -> Result<(Unit, Vec<u64>), TuneError> {
+    let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+    let policy = Policy::new(config, tune, space(&config.space()?)?)?;
+    Ok((policy.whole.unit, policy.all_levels()))
 }
 
 /// A point for `--enqueue`, from `key=value,key=value`. Keys of the space that are missing are sampled.

@@ -1,0 +1,106 @@
+//! `--html`: a study as a page.
+
+use oomph_config::{
+    Config, Value,
+    sections::space::{Domain, SpaceEntry},
+};
+use oomph_core::Bytes;
+use oomph_search::{Direction, TrialState};
+use oomph_study::{StoredTrial, read};
+use oomph_tune_page::{Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus};
+use oomph_tuner::{Folder, Unit, levels};
+
+use super::arguments::TuneArguments;
+use crate::{error::CliError, notices::Notices, numbers::date, output};
+
+/// Writes the page that was asked for.
+pub(super) fn write(arguments: &TuneArguments, config: &Config, folder: &Folder) -> Result<(), CliError> {
+    let Some(path) = &arguments.html else { return Ok(()) };
+    let page = page(config, folder)?;
+    output::write_file(path, arguments.overwrite.existing(), |out| oomph_tune_page::write(&page, out))?;
+    if !arguments.json && !arguments.quiet {
+        Notices::default().line(format!("page: {}", oomph_core::printable(path.display())));
+    }
+    Ok(())
+}
+
+fn page(config: &Config, folder: &Folder) -> Result<StudyPage, CliError> {
+    let state = read(&folder.journal(), None)?;
+    let (unit, levels) = levels(config)?;
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    Ok(StudyPage {
+        name: state.name().to_owned(),
+        metric: config.tune.as_ref().map_or_else(String::new, |tune| tune.metric.name().to_owned()),
+        goal: if state.direction() == Direction::Maximize { Goal::Maximize } else { Goal::Minimize },
+        unit: if unit == Unit::Epochs { "epochs".into() } else { "steps".into() },
+        levels,
+        parameters: config.space()?.iter().map(parameter).collect(),
+        trials: state.trials().iter().map(trial).collect(),
+        limit_bytes: config.memory.limit,
+        made: date(now),
+    })
+}
+
+fn parameter(entry: &SpaceEntry) -> PageParameter {
+    let kind = match &entry.domain {
+        &Domain::Float { low, high, log, .. } => ParameterKind::Float { low, high, log },
+        &Domain::Integer { low, high, log, .. } => ParameterKind::Integer { low, high, log },
+        Domain::Choice(choices) => {
+            ParameterKind::Choice { choices: choices.iter().map(|choice| value(&in_json(choice))).collect() }
+        }
+    };
+    let when = entry.when.as_ref().map(|when| when.key.clone());
+    PageParameter { name: entry.key.clone(), kind, when }
+}
+
+/// A choice as the journal has it.
+fn in_json(choice: &Value) -> serde_json::Value {
+    match choice {
+        Value::Boolean(boolean) => (*boolean).into(),
+        Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| integer.to_string().into(), Into::into),
+        Value::Number(number) => (*number).into(),
+        Value::String(text) => text.as_str().into(),
+        Value::List(_) | Value::Table(_) => choice.to_string().into(),
+    }
+}
+
+fn trial(stored: &StoredTrial) -> PageTrial {
+    let attribute = |key: &str| stored.user_attributes.get(key);
+    let bytes = |key: &str| attribute(key).and_then(serde_json::Value::as_u64).map(Bytes::new);
+    let adapted = attribute("oomph:adapted").and_then(serde_json::Value::as_object);
+    PageTrial {
+        parameters: stored.parameters().iter().map(|(key, it)| (key.clone(), value(it))).collect(),
+        value: stored.value(),
+        steps: stored.trial().steps,
+        planned_peak_bytes: bytes("oomph:planned_peak_bytes"),
+        measured_peak_bytes: bytes("oomph:measured_peak_bytes"),
+        adapted: adapted.into_iter().flatten().map(|(key, it)| (key.clone(), value(it))).collect(),
+        reason: stored.reason().map(str::to_owned),
+        seconds: attribute("oomph:seconds").and_then(serde_json::Value::as_f64),
+        ..PageTrial::new(stored.number as u64, status(stored.stage()))
+    }
+}
+
+fn value(json: &serde_json::Value) -> ParameterValue {
+    match json {
+        serde_json::Value::Bool(boolean) => ParameterValue::Boolean(*boolean),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(integer) => ParameterValue::Integer(integer),
+            None => ParameterValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => ParameterValue::Text(text.clone()),
+        other => ParameterValue::Text(other.to_string()),
+    }
+}
+
+fn status(state: TrialState) -> TrialStatus {
+    match state {
+        TrialState::Waiting => TrialStatus::Waiting,
+        TrialState::Running => TrialStatus::Running,
+        TrialState::Paused => TrialStatus::Paused,
+        TrialState::Complete => TrialStatus::Complete,
+        TrialState::Pruned => TrialStatus::Pruned,
+        TrialState::Failed => TrialStatus::Failed,
+        TrialState::Infeasible => TrialStatus::Infeasible,
+    }
+}
