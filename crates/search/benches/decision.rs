@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 use oomph_search::{
     Asha, Choice, Direction, Domain, Draw, Parameter, Random, Rungs, Sampler, Scheduler, Space, Tpe, Trial,
     TrialState,
@@ -78,5 +78,8 @@ fn decisions(criterion: &mut Criterion) {
     criterion.bench_function("asha", |bencher| bencher.iter(|| asha.next(black_box(&paused), Some(TRIALS))));
 }
 
-criterion_group!(benches, decisions);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    decisions(&mut criterion);
+    criterion.final_summary();
+}

@@ -100,12 +100,16 @@ pub enum StudyError {
         here: String,
     },
     /// A parameter's value is outside of its domain.
-    #[error("the parameter `{}` has the value {value}, which is not in its domain", printable(name))]
+    #[error(
+        "the parameter `{}` has the value {}, which is not in its domain",
+        printable(name),
+        printable(value)
+    )]
     OutsideDomain {
         /// The name of the parameter.
         name: String,
-        /// The internal value.
-        value: f64,
+        /// The value.
+        value: String,
     },
     /// The worker does not hold the trial any more: its lease was over, and the trial has a new owner or an end.
     #[error("trial {number} is not this worker's any more: {now}")]

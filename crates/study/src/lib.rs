@@ -29,7 +29,7 @@
 //! let worker = Worker::new("here", Duration::from_secs(120));
 //! let mut study = Study::join(&folder.path().join("study.log"), &setup, worker)?;
 //! let claim = study.take(|state, _| {
-//!     let seen = state.seen(state.trials().len(), None);
+//!     let seen = state.seen(state.jobs().len(), None);
 //!     let decision = Decision { kind: DecisionKind::Begin, seen, rule: "fixed".into(), rank: 0, rounds: 0 };
 //!     Some(Take::Begin(Point::from([("optimizer.lr".into(), 0.01)]), decision))
 //! })?;
@@ -64,6 +64,6 @@ pub use journal::{
     Record, SetTrialState, StudyAttribute, TrialAttribute, TrialParameter, TrialState,
 };
 pub use replay::{Difference, Question, Report, replay};
-pub use state::{Lease, Seen, StoredTrial, StudyState};
+pub use state::{Job, JobOutcome, Lease, Seen, StoredTrial, StudyState};
 pub use study::{Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, Take, Worker, read};
 pub use summary::{Best, Progress, RungCount, Summary};

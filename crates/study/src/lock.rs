@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// after 1 ms, then twice as long each time, up to 1 s.
 ///
 /// A holder that was killed leaves the link. Others take the lock over once neither the link nor the journal has changed for
-/// 30 s. A holder that was only stopped, by SIGSTOP for example, is not told. So a holder looks before it writes
+/// 30 s. A holder that was only stopped, by SIGSTOP for example, learns nothing of it. So a holder looks before it writes
 /// ([`Guard::is_held`]), and reads its records back afterwards.
 ///
 /// What stays possible: a process that stops between its look and its write, for over 30 s. Then its lines land behind those
@@ -38,7 +38,7 @@ pub(crate) struct Lock {
     grace: Duration,
 }
 
-/// A link or file that is there, told apart from one of the same name that was created later.
+/// A link or file that is there, distinct from one of the same name that was created later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -218,7 +218,10 @@ mod tests {
         let lock = Lock::new(&log, GRACE);
         let guard = lock.acquire().expect("the lock");
         assert!(guard.is_held());
-        assert_eq!(fs::canonicalize(beside(&log, ".lock")).expect("a link"), fs::canonicalize(&log).expect("a file"));
+        assert_eq!(
+            fs::canonicalize(beside(&log, ".lock")).expect("a link"),
+            fs::canonicalize(&log).expect("a file")
+        );
         drop(guard);
         assert_eq!(entries(&log), 1);
         lock.acquire().expect("the lock again");

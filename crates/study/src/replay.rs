@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     error::StudyError,
-    journal::{Log, Operation, Record},
+    journal::{Log, Operation, Record, typed},
     state::StudyState,
     study::{DECISION, Decision, DecisionKind, Outcome},
 };
@@ -105,7 +105,7 @@ pub fn replay(
 fn note(state: &StudyState, record: &Record, to: &mut Vec<Recorded>) {
     let line = state.records() + 1;
     let mut push = |number, value: Option<&Value>| {
-        if let Some(decision) = value.and_then(|value| serde_json::from_value(value.clone()).ok()) {
+        if let Some(decision) = value.and_then(typed) {
             to.push(Recorded { number, line, decision });
         }
     };
@@ -142,7 +142,7 @@ fn check(
         decide(&Question {
             number,
             decision: &decision,
-            trials: state.view(number, seen),
+            trials: state.view(seen),
             fixed: trial.map(|trial| trial.fixed()).unwrap_or_default(),
             state,
         })

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use oomph_search::{Direction, State};
+use oomph_search::{Direction, TrialState as Stage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,7 +74,8 @@ impl Summary {
         for trial in trials {
             *counts.entry(stage_name(trial.stage())).or_default() += 1;
         }
-        let metric = state.attribute(Owner::System, "study:metric_names").and_then(|names| names.get(0)?.as_str());
+        let metric =
+            state.attribute(Owner::System, "study:metric_names").and_then(|names| names.get(0)?.as_str());
         Self {
             name: state.name().to_owned(),
             direction: match state.direction() {
@@ -90,27 +91,23 @@ impl Summary {
     }
 }
 
-const STATES: [State; 7] = [
-    State::Waiting,
-    State::Running,
-    State::Paused,
-    State::Complete,
-    State::Pruned,
-    State::Failed,
-    State::Infeasible,
+const STATES: [Stage; 7] = [
+    Stage::Waiting,
+    Stage::Running,
+    Stage::Paused,
+    Stage::Complete,
+    Stage::Pruned,
+    Stage::Failed,
+    Stage::Infeasible,
 ];
 
 fn best(trial: &StoredTrial) -> Best {
-    Best {
-        number: trial.number,
-        value: trial.value().unwrap_or(f64::NAN),
-        parameters: trial.parameters(),
-    }
+    Best { number: trial.number, value: trial.value().unwrap_or(f64::NAN), parameters: trial.parameters() }
 }
 
 fn progress(state: &StudyState) -> Vec<Progress> {
     let mut complete: Vec<_> =
-        state.trials().iter().filter(|trial| trial.stage() == State::Complete).collect();
+        state.trials().iter().filter(|trial| trial.stage() == Stage::Complete).collect();
     complete.sort_by_key(|trial| (trial.ended_at, trial.number));
     let mut best: Option<f64> = None;
     let step = |trial: &StoredTrial| {
@@ -134,8 +131,8 @@ fn steps(trials: &[StoredTrial], given: &[u64]) -> BTreeSet<u64> {
         return given.iter().copied().collect();
     }
     let stopped = |trial: &StoredTrial| match trial.stage() {
-        State::Paused => trial.paused_at(),
-        State::Pruned => last_step(trial),
+        Stage::Paused => trial.paused_at(),
+        Stage::Pruned => last_step(trial),
         _ => None,
     };
     trials.iter().filter_map(stopped).collect()
@@ -143,14 +140,15 @@ fn steps(trials: &[StoredTrial], given: &[u64]) -> BTreeSet<u64> {
 
 fn rung_count(trials: &[StoredTrial], step: u64) -> RungCount {
     let count = |is: &dyn Fn(&StoredTrial) -> bool| trials.iter().filter(|trial| is(trial)).count();
-    let reported = |trial: &StoredTrial| i64::try_from(step).is_ok_and(|step| trial.intermediate.contains_key(&step));
+    let reported =
+        |trial: &StoredTrial| i64::try_from(step).is_ok_and(|step| trial.intermediate.contains_key(&step));
     RungCount {
         step,
         reached: count(&reported),
         paused: count(&|trial| trial.paused_at() == Some(step)),
-        pruned: count(&|trial| trial.stage() == State::Pruned && last_step(trial) == Some(step)),
+        pruned: count(&|trial| trial.stage() == Stage::Pruned && last_step(trial) == Some(step)),
         passed: count(&|trial| {
-            reported(trial) && (last_step(trial) > Some(step) || trial.stage() == State::Complete)
+            reported(trial) && (last_step(trial) > Some(step) || trial.stage() == Stage::Complete)
         }),
     }
 }

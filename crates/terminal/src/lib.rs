@@ -5,6 +5,7 @@
 //! - [`notices`]: lines on stderr, above the progress bars if there are any.
 //! - [`progress`]: bars, lines or JSON of a training, a search or a download.
 //! - [`screen`]: a report that is drawn over the previous one.
+//! - [`study`]: how far a study is, and what it found.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
 //! - [`echo`]: the terminal's echo of control keys.
 //!
@@ -23,4 +24,5 @@ pub mod numbers;
 pub mod progress;
 pub mod screen;
 pub mod stream;
+pub mod study;
 pub mod table;

@@ -28,7 +28,6 @@ pub(crate) struct Child {
 #[derive(Clone, Debug)]
 pub(crate) struct Stopper {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
-    pid: u32,
 }
 
 /// How a process ended.
@@ -59,7 +58,7 @@ impl Child {
         let line = serde_json::to_string(request)? + "\n";
         // If the process exited before it read the request, its exit status is the better error.
         let _ = stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush());
-        let stopper = Stopper { stdin: Arc::new(Mutex::new(Some(stdin))), pid: process.id() };
+        let stopper = Stopper { stdin: Arc::new(Mutex::new(Some(stdin))) };
         Ok(Self { process, lines: BufReader::new(stdout), stderr, stopper })
     }
 
@@ -96,10 +95,6 @@ impl Stopper {
         drop(self.lock().take());
     }
 
-    /// The process, for tests and messages.
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
-    }
 
     /// Ignores poisoning: taking the stdin is a single assignment.
     fn lock(&self) -> MutexGuard<'_, Option<ChildStdin>> {

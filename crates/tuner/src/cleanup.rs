@@ -35,7 +35,7 @@ fn kept(state: &StudyState, policy: &Policy, tune: &Tune) -> BTreeSet<usize> {
     kept.extend(state.best().map(|trial| trial.number));
     if tune.checkpoints == Checkpoints::Promotable {
         let seen = state.seen(state.jobs().len(), None);
-        let trials = state.view(None, seen);
+        let trials = state.view(seen);
         let left = tune.trials.saturating_sub(trials.len());
         kept.extend(policy.promotable(&trials, left));
     }

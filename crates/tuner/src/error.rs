@@ -1,7 +1,7 @@
 use std::{io, path::PathBuf};
 
 use oomph_config::ConfigError;
-use oomph_search::{SearchError, SpaceError};
+use oomph_search::{SearchError};
 use oomph_study::StudyError;
 
 /// Why a study cannot be begun or continued.
@@ -25,10 +25,7 @@ pub enum TuneError {
     /// A study that repeats needs to know how many trials run at the same time.
     #[error("`tune.deterministic` needs a number in `tune.parallel`")]
     DeterministicAuto,
-    /// The space.
-    #[error(transparent)]
-    Space(#[from] SpaceError),
-    /// The lengths of trials.
+    /// The space, or the lengths of trials.
     #[error(transparent)]
     Search(#[from] SearchError),
     /// The journal.
@@ -89,7 +86,7 @@ impl TuneError {
             Self::NoStudy { .. } => Some("`oomph tune --config CONFIG` begins one".into()),
             Self::NoBest { .. } => Some("`oomph tune --status` shows how far it is".into()),
             Self::Start(_) => Some("`ulimit -u` limits the number of processes; `oomph doctor` shows it".into()),
-            Self::Space(_) | Self::Search(_) | Self::Study(_) | Self::File { .. } | Self::Point { .. } => None,
+            Self::Search(_) | Self::Study(_) | Self::File { .. } | Self::Point { .. } => None,
         }
     }
 }

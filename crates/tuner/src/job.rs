@@ -46,7 +46,7 @@ struct Work {
 enum Outcome {
     Paused { value: f64 },
     Complete { value: f64 },
-    Pruned,
+    Pruned(Seen),
     Released,
     OutOfMemory(Option<Shortage>),
     Failed(String),
@@ -58,7 +58,8 @@ struct Heard {
     ending: Option<Ending>,
     error: Option<String>,
     shortage: Option<Shortage>,
-    is_pruned: bool,
+    /// What the scheduler saw when it ended the trial before its end.
+    pruned: Option<Seen>,
 }
 
 impl<B: Bench> Tuner<'_, B> {
@@ -192,14 +193,14 @@ impl<B: Bench> Tuner<'_, B> {
     /// Hears a training to its end, and reports its values.
     fn listen(&self, work: &Work, child: &mut Child) -> Result<Heard, TuneError> {
         let meter = Meter::new(self.tune.metric, self.policy.whole.unit);
-        let mut heard = Heard { meter, ending: None, error: None, shortage: None, is_pruned: false };
+        let mut heard = Heard { meter, ending: None, error: None, shortage: None, pruned: None };
         let trial = work.claim.number;
         while let Some(news) = child.next() {
             if let Some((at, value)) = heard.meter.hear(&news) {
                 self.report(work, at, value)?;
-                if !heard.is_pruned && self.is_to_stop(work, at) {
-                    heard.is_pruned = true;
-                    child.stopper().stop();
+                if heard.pruned.is_none() {
+                    heard.pruned = self.ends_early(work, at);
+                    heard.pruned.iter().for_each(|_| child.stopper().stop());
                 }
             }
             match news {
@@ -227,19 +228,16 @@ impl<B: Bench> Tuner<'_, B> {
         Ok(())
     }
 
-    /// Whether the scheduler ends a trial before its end.
-    fn is_to_stop(&self, work: &Work, at: u64) -> bool {
-        let number = work.claim.number;
+    /// What the scheduler saw, if it ends a trial before its end.
+    fn ends_early(&self, work: &Work, at: u64) -> Option<Seen> {
         let study = self.study();
         let state = study.state();
         let seen = Seen { records: state.records(), ..work.seen };
-        let own = state.trials().get(number).map(|trial| trial.trial());
-        let trials: Vec<_> = state.view(Some(number), seen).into_iter().chain(own).collect();
-        self.policy.stops(&trials, number, at)
+        self.policy.stops(state, work.claim.number, seen, at).then_some(seen)
     }
 
     fn outcome(&self, heard: Heard, exit: Exit, pause_at: Option<Length>) -> Outcome {
-        let Heard { meter, ending, error, shortage, is_pruned } = heard;
+        let Heard { meter, ending, error, shortage, pruned } = heard;
         let metric = self.tune.metric.name();
         match (exit, ending) {
             (Exit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
@@ -254,10 +252,10 @@ impl<B: Bench> Tuner<'_, B> {
                      must evaluate there"
                 )),
             },
-            (_, Some(Ending { ended: Ended::Interrupted | Ended::Terminated, .. })) => match is_pruned {
-                true => Outcome::Pruned,
-                false if self.stop.is_requested() => Outcome::Released,
-                false => Outcome::Failed("its process was told to stop by a signal".into()),
+            (_, Some(Ending { ended: Ended::Interrupted | Ended::Terminated, .. })) => match pruned {
+                Some(seen) => Outcome::Pruned(seen),
+                None if self.stop.is_requested() => Outcome::Released,
+                None => Outcome::Failed("its process was told to stop by a signal".into()),
             },
             (Exit::Failed(how), None) => match error {
                 Some(error) => Outcome::Failed(printable(error)),
@@ -294,9 +292,7 @@ impl<B: Bench> Tuner<'_, B> {
             Outcome::Paused { value } | Outcome::Complete { value } => {
                 return self.fail(&work.claim, format!("its {} is {value}", self.tune.metric.name()));
             }
-            Outcome::Pruned => {
-                let records = self.study().state().records();
-                let seen = Seen { records, ..work.seen };
+            Outcome::Pruned(seen) => {
                 let decision = self.decision(DecisionKind::Prune, seen, self.policy.scheduler_name);
                 let reason = "it is worse than the median of trials of the same length".into();
                 (Change::Prune { reason, decision: Some(decision) }, TuneEvent::Pruned { trial })

@@ -6,6 +6,7 @@ use oomph_config::{
     Config,
     sections::tune::{Sampler as SamplerName, Scheduler as SchedulerName, Tune},
 };
+use oomph_study::{Seen, StoredTrial, StudyState};
 use oomph_search::{
     Asha, Direction, Draw, Grid, Hyperband, Median, Next, Point, Random, Rungs, Sampler, Scheduler, Sobol,
     Space, ToTheEnd, Tpe, Trial, Verdict, with_fixed,
@@ -93,9 +94,15 @@ impl Policy {
 
     /// Whether a running trial is to end before its end. Rungs are not asked here: a trial pauses at each, and
     /// [`next`](Self::next) promotes it.
-    pub(crate) fn stops(&self, trials: &[Trial], number: usize, step: u64) -> bool {
-        matches!(self.scheduler, Rule::Median(_))
-            && self.rule().at_step(trials, number, step) == Verdict::Stop
+    pub(crate) fn stops(&self, state: &StudyState, number: usize, seen: Seen, step: u64) -> bool {
+        if !matches!(self.scheduler, Rule::Median(_)) {
+            return false;
+        }
+        // What the trial itself told is always seen.
+        let own = state.trials().get(number).map(StoredTrial::trial);
+        let others = state.view(seen).into_iter().filter(|trial| trial.number != number);
+        let trials: Vec<_> = others.chain(own).collect();
+        self.rule().at_step(&trials, number, step) == Verdict::Stop
     }
 
     /// The paused trials that may still continue.

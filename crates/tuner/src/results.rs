@@ -40,7 +40,7 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
     let Question { number, decision, trials, state, .. } = question;
     match decision.kind {
         DecisionKind::Begin => {
-            let draw = Draw { seed: policy.seed, number: *number, round: decision.rounds as usize };
+            let draw = Draw { seed: policy.seed, number: *number, round: decision.rounds };
             let points = policy.propose(trials, draw);
             let fixed = fixed(policy, question);
             let point = match (fixed.is_empty(), points.first()) {
@@ -59,8 +59,7 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
         DecisionKind::Prune => {
             let own = state.trials().get(*number).map(StoredTrial::trial);
             let at = own.as_ref().and_then(|own| own.steps.last_key_value()).map_or(0, |(at, _)| *at);
-            let all: Vec<_> = trials.iter().cloned().chain(own).collect();
-            if policy.stops(&all, *number, at) { Outcome::Prune } else { Outcome::Continue }
+            if policy.stops(state, *number, decision.seen, at) { Outcome::Prune } else { Outcome::Continue }
         }
     }
 }

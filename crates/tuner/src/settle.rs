@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How often new candidates are drawn where none of the first fits.
-const ROUNDS: usize = 4;
+const ROUNDS: u64 = 4;
 
 /// Attributes of a trial.
 pub(crate) const PLANNED: &str = "oomph:planned_peak_bytes";
@@ -30,7 +30,7 @@ enum Verdict {
 struct Candidate {
     point: Point,
     rank: usize,
-    round: usize,
+    round: u64,
 }
 
 impl<B: Bench> Tuner<'_, B> {
@@ -39,7 +39,7 @@ impl<B: Bench> Tuner<'_, B> {
         let avoids = self.tune.on_too_large == OnTooLarge::Avoid;
         let fixed = self.fixed(claim);
         let mut first = None;
-        for round in 0..if avoids && fixed.is_empty() { ROUNDS } else { 1 } {
+        for round in 0u64..if avoids && fixed.is_empty() { ROUNDS } else { 1 } {
             let points = self.candidates(claim.number, basis, &fixed, round);
             for (rank, point) in points.into_iter().enumerate() {
                 let candidate = Candidate { point, rank, round };
@@ -77,7 +77,7 @@ impl<B: Bench> Tuner<'_, B> {
         fixed.into_iter().filter_map(value).collect()
     }
 
-    fn candidates(&self, number: usize, basis: &Basis, fixed: &Point, round: usize) -> Vec<Point> {
+    fn candidates(&self, number: usize, basis: &Basis, fixed: &Point, round: u64) -> Vec<Point> {
         let draw = Draw { seed: self.policy.seed, number, round };
         let points = match round {
             0 if !basis.candidates.is_empty() => basis.candidates.clone(),
@@ -125,7 +125,7 @@ impl<B: Bench> Tuner<'_, B> {
         verdict: Verdict,
     ) -> Result<bool, TuneError> {
         let Candidate { point, rank, round } = candidate;
-        let (rank, rounds) = (rank as u64, round as u64);
+        let (rank, rounds) = (rank as u64, round);
         let decision = self.decision(DecisionKind::Begin, basis.seen, self.policy.sampler_name);
         let settle = Change::Settle(point, Decision { rank, rounds, ..decision });
         let number = claim.number;

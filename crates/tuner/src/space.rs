@@ -4,13 +4,13 @@ use oomph_config::{
     Value,
     sections::space::{Domain as ConfigDomain, SpaceEntry, When as ConfigWhen},
 };
-use oomph_search::{Choice, Domain, Parameter, Point, Space, SpaceError, When};
+use oomph_search::{Choice, Domain, Parameter, Point, Space, SearchError, When};
 
 /// The space that samplers search for the keys of a configuration.
 ///
 /// # Errors
 /// A domain that the configuration accepts and samplers refuse.
-pub(crate) fn space(entries: &[SpaceEntry]) -> Result<Space, SpaceError> {
+pub(crate) fn space(entries: &[SpaceEntry]) -> Result<Space, SearchError> {
     Space::new(entries.iter().map(parameter).collect())
 }
 

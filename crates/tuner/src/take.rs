@@ -10,8 +10,8 @@ use crate::{TuneError, bench::Bench, tuner::Tuner};
 pub(crate) enum Taken {
     /// Work on a trial.
     Job(Box<Job>),
-    /// Nothing, until another trial tells something.
-    Wait,
+    /// Nothing, until the journal has more than these records.
+    Wait(u64),
     /// Nothing any more.
     Finished,
 }
@@ -41,16 +41,13 @@ enum Choice {
 impl<B: Bench> Tuner<'_, B> {
     /// Takes work, if there is some.
     pub(crate) fn take(&self) -> Result<Taken, TuneError> {
-        let mut outcome = None;
-        let claim = self.study().take(|state, lapsed| match self.choose(state, lapsed) {
-            Choice::Take(take, basis) => {
-                outcome = Some(Choice::Take(take.clone(), basis));
-                Some(take)
-            }
-            other => {
-                outcome = Some(other);
-                None
-            }
+        let (mut outcome, mut records) = (None, 0);
+        let claim = self.study().take(|state, lapsed| {
+            records = state.records();
+            let choice = self.choose(state, lapsed);
+            let take = if let Choice::Take(take, _) = &choice { Some(take.clone()) } else { None };
+            outcome = Some(choice);
+            take
         })?;
         Ok(match (claim, outcome) {
             (Some(claim), Some(Choice::Take(_, basis))) => {
@@ -58,7 +55,7 @@ impl<B: Bench> Tuner<'_, B> {
                 Taken::Job(Box::new(Job { claim, basis }))
             }
             (_, Some(Choice::Finished)) => Taken::Finished,
-            _ => Taken::Wait,
+            _ => Taken::Wait(records),
         })
     }
 
@@ -73,17 +70,31 @@ impl<B: Bench> Tuner<'_, B> {
     fn choose(&self, state: &StudyState, lapsed: &[usize]) -> Choice {
         if let Some(&number) = lapsed.first() {
             let seen = state.seen(state.job_of(number), self.workers());
-            let trials = state.view(Some(number), seen);
+            let trials = state.view(seen);
             return Choice::Take(Take::Lapsed(number), Basis { seen, trials, candidates: Vec::new() });
         }
-        let seen = state.seen(state.jobs().len(), self.workers());
         let is_undecided = |trial: &oomph_study::StoredTrial| trial.is_undecided();
         // The grid takes cells in turn, and does not know those that are being decided.
         let is_early = self.tune.sampler == Sampler::Grid && state.trials().iter().any(is_undecided);
-        if !state.is_ready(seen) || is_early {
+        if is_early {
             return Choice::Wait;
         }
-        let trials = state.view(None, seen);
+        let mut seen = state.seen(state.jobs().len(), self.workers());
+        loop {
+            if !state.is_ready(seen) {
+                return Choice::Wait;
+            }
+            match (self.choose_by(state, seen), seen.job, &mut seen.results_below) {
+                // In a study that repeats, nothing can be done by what this decision sees: it sees one result more.
+                (Choice::Wait, Some(job), Some(below)) if *below < job => *below += 1,
+                (choice, ..) => return choice,
+            }
+        }
+    }
+
+    /// The choice by what a decision sees.
+    fn choose_by(&self, state: &StudyState, seen: Seen) -> Choice {
+        let trials = state.view(seen);
         let waiting = state.trials().iter().find(|trial| trial.stage() == TrialState::Waiting);
         let waiting = waiting.map(|trial| trial.number);
         let mut basis = Basis { seen, trials, candidates: Vec::new() };

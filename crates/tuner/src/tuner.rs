@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::Duration,
 };
@@ -65,6 +68,8 @@ pub struct Tuner<'a, B> {
     /// Plans of trials of this process, which are not made again.
     plans: Mutex<BTreeMap<usize, Fit>>,
     error: Mutex<Option<TuneError>>,
+    /// Whether all slots have ended.
+    is_done: AtomicBool,
 }
 
 /// A trial that this process works on.
@@ -126,6 +131,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
             running: Mutex::default(),
             plans: Mutex::default(),
             error: Mutex::default(),
+            is_done: AtomicBool::new(false),
         })
     }
 
@@ -134,9 +140,13 @@ impl<'a, B: Bench> Tuner<'a, B> {
     /// # Errors
     /// The journal fails. Trials that fail are results.
     pub fn run(&self) -> Result<TuneEnded, TuneError> {
+        let (study, trials) = {
+            let study = self.study();
+            (study.state().name().to_owned(), study.state().trials().len())
+        };
         self.tell(TuneEvent::Opened {
-            study: self.study().state().name().to_owned(),
-            trials: self.study().state().trials().len(),
+            study,
+            trials,
             of: self.tune.trials,
             parallel: self.slots,
             metric: self.tune.metric.name(),
@@ -147,7 +157,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
             let over = slots.into_iter().map(|slot| slot.join().unwrap_or(false)).collect::<Vec<_>>();
             let is_over = over.iter().all(|over| *over);
             // The slots are done, so nothing has a lease any more.
-            self.stop_beats();
+            self.is_done.store(true, SeqCst);
+            self.stop.wake();
             drop(beats.join());
             is_over
         });
@@ -168,8 +179,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
             }
             let worked = match self.take() {
                 Ok(Taken::Job(job)) => self.do_job(*job),
-                Ok(Taken::Wait) => {
-                    self.wait_for_news();
+                Ok(Taken::Wait(records)) => {
+                    self.wait_for_news(records);
                     Ok(())
                 }
                 Ok(Taken::Finished) => return true,
@@ -183,9 +194,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
         }
     }
 
-    /// Waits until the journal has something new, or a lease is over.
-    fn wait_for_news(&self) {
-        let before = self.study().state().records();
+    /// Waits until the journal has more than what a decision saw, or a lease is over.
+    fn wait_for_news(&self, before: u64) {
         while !self.stop.is_requested() {
             self.stop.sleep(IDLE);
             let mut study = self.study();
@@ -202,7 +212,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
 
     /// Renews the leases of the running trials, and stops those that are lost.
     fn keep_leases(&self) {
-        while !self.is_done() {
+        while !self.is_done.load(SeqCst) {
             self.stop.sleep(self.tune.lease / BEATS);
             if self.stop.is_requested() {
                 self.running().values().filter_map(|it| it.stopper.as_ref()).for_each(Stopper::stop);
@@ -218,6 +228,18 @@ impl<'a, B: Bench> Tuner<'a, B> {
                 }
             }
         }
+    }
+
+    /// Adds trials with these values of searched keys; returns their numbers.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn enqueue(
+        &self,
+        points: Vec<serde_json::Map<String, serde_json::Value>>,
+    ) -> Result<Vec<usize>, TuneError> {
+        let points = points.into_iter().map(|point| point.into_iter().collect()).collect();
+        Ok(self.study().enqueue(points)?)
     }
 
     /// Ends the study, unless another worker still works on it.

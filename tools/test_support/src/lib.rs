@@ -34,6 +34,8 @@ pub enum Missing {
     Python,
     /// A Python with PyTorch.
     PyTorch,
+    /// A Python with Optuna.
+    Optuna,
     /// The photos of `../shared/data`.
     Photos,
     /// An NVIDIA GPU.
@@ -54,6 +56,7 @@ impl Missing {
             Self::Browser => "Chromium or chromedriver is not installed",
             Self::Python => "Python 3 is not installed",
             Self::PyTorch => "no Python has PyTorch; `OOMPH_TORCH_PYTHON` names one",
+            Self::Optuna => "no Python has Optuna; `OOMPH_OPTUNA_PYTHON` names one",
             Self::Photos => "the photos are not in `../shared/data`",
             Self::Gpu => "this machine has no NVIDIA GPU",
             Self::MachineWithoutGpu => "this machine has an NVIDIA GPU",

@@ -15,6 +15,7 @@ pub(crate) mod profile;
 pub(crate) mod runs;
 pub(crate) mod summary;
 pub(crate) mod train;
+pub(crate) mod tune;
 pub(crate) mod verify_gpu;
 
 use clap::CommandFactory as _;
@@ -50,7 +51,9 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::VerifyGpu(arguments) => verify_gpu::run(arguments, registry),
         Command::Monitor(arguments) => monitor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
+        Command::Tune(arguments) => tune::run(arguments, registry),
         Command::Probe => probe::run(registry),
+        Command::Trial => tune::trial::run(registry),
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use oomph_core::{Generator, Key};
 
-use super::{PROPOSALS, Sampler};
+use super::proposals::{PROPOSALS, Sampler, bits};
 use crate::{Direction, Draw, Point, Space, Trial};
 
 /// All points of a grid, each once, in an order that the seed gives.
@@ -28,27 +28,22 @@ impl Sampler for Grid {
         // A larger grid is truncated: nobody tries 2^64 points.
         let cells = space.grid_points(self.most).unwrap_or(u64::MAX);
         let tried: HashSet<_> = trials.iter().map(|trial| bits(&trial.point)).collect();
-        let order = Order::new(cells, draw.seed);
+        let order = GridOrder::new(cells, draw.seed);
         let skipped = usize::try_from(draw.round).unwrap_or(usize::MAX).saturating_mul(PROPOSALS);
         let points = (0..cells).map(|index| space.grid_point(order.at(index), self.most));
         points.filter(|point| !tried.contains(&bits(point))).skip(skipped).take(PROPOSALS).collect()
     }
 }
 
-/// A point that can be looked up.
-fn bits(point: &Point) -> Vec<(&str, u64)> {
-    point.iter().map(|(name, value)| (&**name, value.to_bits())).collect()
-}
-
 /// A random order of 0, 1, …, `count` − 1, of which any place can be told: a Feistel network of four rounds over the next power of
 /// four, walked until it leads back below `count` (Black and Rogaway 2002).
-struct Order {
+struct GridOrder {
     count: u64,
     half_bits: u32,
     keys: [Key; 4],
 }
 
-impl Order {
+impl GridOrder {
     fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let key = Key::new(seed).with_name("grid");
@@ -83,13 +78,13 @@ mod tests {
     #[test]
     fn an_order_has_every_number_once() {
         for count in [1, 2, 3, 4, 5, 17, 64, 1000] {
-            let order = Order::new(count, 3);
+            let order = GridOrder::new(count, 3);
             let mut numbers: Vec<_> = (0..count).map(|place| order.at(place)).collect();
             assert!(count < 5 || !numbers.is_sorted());
             numbers.sort_unstable();
             assert_eq!(numbers, (0..count).collect::<Vec<_>>());
         }
-        assert!(Order::new(u64::MAX, 3).at(7) < u64::MAX);
+        assert!(GridOrder::new(u64::MAX, 3).at(7) < u64::MAX);
     }
 
     #[test]

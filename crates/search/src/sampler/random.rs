@@ -1,6 +1,6 @@
 use oomph_core::Generator;
 
-use super::{PROPOSALS, Sampler, distinct};
+use super::proposals::{PROPOSALS, Sampler, distinct};
 use crate::{Direction, Draw, Point, Space, Trial, draw::uniform};
 
 /// Draws each parameter uniformly from its domain, or uniformly in its logarithm, whatever was tried before (Bergstra and Bengio

@@ -1,6 +1,6 @@
 use oomph_core::Generator;
 
-use super::{PROPOSALS, Sampler, distinct};
+use super::proposals::{PROPOSALS, Sampler, distinct};
 use crate::{Direction, Draw, Point, Space, Trial};
 
 /// Points that fill the space more evenly than random ones: trial n has point n of a Sobol sequence, scrambled as Owen did, by the

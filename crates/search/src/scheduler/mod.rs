@@ -3,8 +3,6 @@
 mod brackets;
 mod median;
 mod rungs;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 

@@ -60,7 +60,9 @@ impl Distribution {
         match self {
             Self::Known(Domain::Float { .. }) => Some(Value::from(internal)),
             Self::Known(Domain::Integer { .. }) => Some(Value::from(internal as i64)),
-            Self::Known(Domain::Choice(choices)) => index(internal).and_then(|at| choices.get(at)).map(choice_value),
+            Self::Known(Domain::Choice(choices)) => {
+                index(internal).and_then(|at| choices.get(at)).map(choice_value)
+            }
             Self::Other(_) => None,
         }
     }
@@ -89,9 +91,7 @@ impl Distribution {
             }
             Self::Known(Domain::Integer { low, high, step, .. }) => {
                 let [low, high] = [*low as f64, *high as f64];
-                internal.fract() == 0.0
-                    && (low..=high).contains(&internal)
-                    && is_step(low, *step as f64)
+                internal.fract() == 0.0 && (low..=high).contains(&internal) && is_step(low, *step as f64)
             }
             Self::Known(Domain::Choice(choices)) => index(internal).is_some_and(|at| at < choices.len()),
             Self::Other(_) => false,
@@ -139,65 +139,35 @@ impl<'de> Deserialize<'de> for Distribution {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "name", content = "attributes")]
 enum Named {
-    FloatDistribution {
-        step: Option<Number>,
-        low: Number,
-        high: Number,
-        log: bool,
-    },
-    IntDistribution {
-        log: bool,
-        step: i64,
-        low: i64,
-        high: i64,
-    },
-    CategoricalDistribution {
-        choices: Vec<Item>,
-    },
-    #[serde(skip_serializing)]
-    UniformDistribution {
-        low: Number,
-        high: Number,
-    },
-    #[serde(skip_serializing)]
-    LogUniformDistribution {
-        low: Number,
-        high: Number,
-    },
-    #[serde(skip_serializing)]
-    DiscreteUniformDistribution {
-        low: Number,
-        high: Number,
-        q: Number,
-    },
-    #[serde(skip_serializing)]
-    IntUniformDistribution {
-        low: i64,
-        high: i64,
-        step: i64,
-    },
-    #[serde(skip_serializing)]
-    IntLogUniformDistribution {
-        low: i64,
-        high: i64,
-        step: i64,
-    },
+    #[serde(rename = "FloatDistribution")]
+    Float { step: Option<Number>, low: Number, high: Number, log: bool },
+    #[serde(rename = "IntDistribution")]
+    Int { log: bool, step: i64, low: i64, high: i64 },
+    #[serde(rename = "CategoricalDistribution")]
+    Categorical { choices: Vec<Item> },
+    #[serde(rename = "UniformDistribution", skip_serializing)]
+    Uniform { low: Number, high: Number },
+    #[serde(rename = "LogUniformDistribution", skip_serializing)]
+    LogUniform { low: Number, high: Number },
+    #[serde(rename = "DiscreteUniformDistribution", skip_serializing)]
+    DiscreteUniform { low: Number, high: Number, q: Number },
+    #[serde(rename = "IntUniformDistribution", skip_serializing)]
+    IntUniform { low: i64, high: i64, step: i64 },
+    #[serde(rename = "IntLogUniformDistribution", skip_serializing)]
+    IntLogUniform { low: i64, high: i64, step: i64 },
 }
 
 impl Named {
     fn of(domain: &Domain) -> Self {
         match domain {
-            Domain::Float { low, high, step, log } => Self::FloatDistribution {
-                step: step.map(Number),
-                low: Number(*low),
-                high: Number(*high),
-                log: *log,
-            },
+            Domain::Float { low, high, step, log } => {
+                Self::Float { step: step.map(Number), low: Number(*low), high: Number(*high), log: *log }
+            }
             Domain::Integer { low, high, step, log } => {
-                Self::IntDistribution { log: *log, step: *step, low: *low, high: *high }
+                Self::Int { log: *log, step: *step, low: *low, high: *high }
             }
             Domain::Choice(choices) => {
-                Self::CategoricalDistribution { choices: choices.iter().cloned().map(Item).collect() }
+                Self::Categorical { choices: choices.iter().cloned().map(Item).collect() }
             }
         }
     }
@@ -214,26 +184,26 @@ impl Named {
             (low <= high && step > 0 && (!log || low > 0)).then_some(Domain::Integer { low, high, step, log })
         };
         match self {
-            Self::FloatDistribution { step, low, high, log } => {
+            Self::Float { step, low, high, log } => {
                 let [low, high] = float(low, high, step, log)?;
                 Some(Domain::Float { low, high, step: step.map(|step| step.0), log })
             }
-            Self::UniformDistribution { low, high } => {
+            Self::Uniform { low, high } => {
                 let [low, high] = float(low, high, None, false)?;
                 Some(Domain::Float { low, high, step: None, log: false })
             }
-            Self::LogUniformDistribution { low, high } => {
+            Self::LogUniform { low, high } => {
                 let [low, high] = float(low, high, None, true)?;
                 Some(Domain::Float { low, high, step: None, log: true })
             }
-            Self::DiscreteUniformDistribution { low, high, q } => {
+            Self::DiscreteUniform { low, high, q } => {
                 let [low, high] = float(low, high, Some(q), false)?;
                 Some(Domain::Float { low, high, step: Some(q.0), log: false })
             }
-            Self::IntDistribution { log, step, low, high } => integer(low, high, step, log),
-            Self::IntUniformDistribution { low, high, step } => integer(low, high, step, false),
-            Self::IntLogUniformDistribution { low, high, step } => integer(low, high, step, true),
-            Self::CategoricalDistribution { choices } => (!choices.is_empty())
+            Self::Int { log, step, low, high } => integer(low, high, step, log),
+            Self::IntUniform { low, high, step } => integer(low, high, step, false),
+            Self::IntLogUniform { low, high, step } => integer(low, high, step, true),
+            Self::Categorical { choices } => (!choices.is_empty())
                 .then(|| Domain::Choice(choices.into_iter().map(|item| item.0).collect())),
         }
     }
@@ -303,13 +273,14 @@ mod tests {
             r#"{"name": "IntDistribution", "attributes": {"log": false, "step": 8, "low": 8, "high": 64}}"#,
         );
         assert_eq!(integer, Domain::Integer { low: 8, high: 64, step: 8, log: false });
-        let choice = known(
-            r#"{"name": "CategoricalDistribution", "attributes": {"choices": ["sgd", 1, 0.5, true]}}"#,
-        );
+        let choice =
+            known(r#"{"name": "CategoricalDistribution", "attributes": {"choices": ["sgd", 1, 0.5, true]}}"#);
         let choices =
             vec![Choice::Text("sgd".into()), Choice::Integer(1), Choice::Number(0.5), Choice::Boolean(true)];
         assert_eq!(choice, Domain::Choice(choices));
-        let old = known(r#"{"name": "DiscreteUniformDistribution", "attributes": {"low": 0, "high": 1, "q": 0.25}}"#);
+        let old = known(
+            r#"{"name": "DiscreteUniformDistribution", "attributes": {"low": 0, "high": 1, "q": 0.25}}"#,
+        );
         assert_eq!(old, Domain::Float { low: 0.0, high: 1.0, step: Some(0.25), log: false });
     }
 
@@ -332,11 +303,16 @@ mod tests {
         let choice = Distribution::parse(
             r#"{"name": "CategoricalDistribution", "attributes": {"choices": ["sgd", 1, 0.5, true]}}"#,
         );
-        for (internal, external) in [(0.0, Value::from("sgd")), (1.0, 1.into()), (2.0, 0.5.into()), (3.0, true.into())] {
+        for (internal, external) in
+            [(0.0, Value::from("sgd")), (1.0, 1.into()), (2.0, 0.5.into()), (3.0, true.into())]
+        {
             assert_eq!(choice.external(internal), Some(external.clone()));
             assert_eq!(choice.internal(&external), Some(internal));
         }
-        assert_eq!((choice.external(4.0), choice.external(-1.0), choice.external(f64::NAN)), (None, None, None));
+        assert_eq!(
+            (choice.external(4.0), choice.external(-1.0), choice.external(f64::NAN)),
+            (None, None, None)
+        );
         assert_eq!(choice.internal(&Value::from("adam")), None);
         let integer = Distribution::Known(Domain::Integer { low: 8, high: 64, step: 8, log: false });
         assert_eq!(integer.internal(&Value::from(16)), Some(16.0));

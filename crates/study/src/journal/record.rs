@@ -6,12 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 use super::{
+    attributes::{self, Attributes},
     distribution::Distribution,
     json::{Number, strict},
 };
-
-/// Attributes by name.
-pub type Attributes = BTreeMap<String, Value>;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,10 +191,10 @@ pub struct CreateTrial {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Number>,
     /// Attributes of the user.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "attributes::read")]
     pub user_attrs: Attributes,
     /// Attributes of Optuna.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "attributes::read")]
     pub system_attrs: Attributes,
     /// Values by step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -276,9 +274,9 @@ struct AttributeFields {
     study_id: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trial_id: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "attributes::read_some")]
     user_attr: Option<Attributes>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "attributes::read_some")]
     system_attr: Option<Attributes>,
 }
 
@@ -342,7 +340,7 @@ impl Record {
 }
 
 fn from_json<T: de::DeserializeOwned>(line: &str) -> Result<T, String> {
-    serde_json::from_str(line).map_err(|error| printable(error))
+    serde_json::from_str(line).map_err(printable)
 }
 
 impl Operation {

@@ -1,20 +1,26 @@
 //! A study as its journal tells it.
 
+mod jobs;
 mod lease;
 mod trial;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+pub use jobs::{Job, JobOutcome, Seen};
 pub use lease::Lease;
 pub(crate) use lease::{LEASE, PAUSED, Pause};
 use oomph_core::printable;
-use oomph_search::{Direction, State, Trial};
+use oomph_search::{Direction, TrialState as Stage};
 pub use trial::StoredTrial;
 
 use crate::journal::{
     Attributes, CreateStudy, CreateTrial, Distribution, Number, Operation, Owner, Record, SetTrialState,
-    StudyAttribute, TrialParameter, TrialState,
+    StudyAttribute, TrialAttribute, TrialParameter, TrialState,
 };
+use crate::study::DECISION;
 
 /// A study as the records of its journal make it. Other studies in the journal are counted, and not kept.
 ///
@@ -24,12 +30,15 @@ pub struct StudyState {
     name: String,
     records: u64,
     /// The name of each study, by id; `None` once it is deleted.
-    studies: Vec<Option<String>>,
+    studies: Vec<Option<Arc<str>>>,
+    /// The names of all studies that are not deleted.
+    names: BTreeSet<Arc<str>>,
     study: Option<Header>,
     /// Trials of this study, by number.
     trials: Vec<StoredTrial>,
     /// The number of each trial of the journal, by id; `None` for those of other studies.
     numbers: Vec<Option<usize>>,
+    jobs: Vec<Job>,
     /// The first trial that has a parameter, and its distribution there. Later ones must be compatible.
     distributions: BTreeMap<String, FirstUse>,
 }
@@ -48,14 +57,14 @@ struct FirstUse {
     distribution: Distribution,
 }
 
-/// The part of a journal that a decision saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Seen {
-    /// How many records.
-    pub records: u64,
-    /// Of a deterministic study: results of trials with lower numbers alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub results_below: Option<usize>,
+impl Header {
+    fn set(&mut self, attribute: StudyAttribute) {
+        let attributes = match attribute.owner {
+            Owner::User => &mut self.user_attributes,
+            Owner::System => &mut self.system_attributes,
+        };
+        attributes.insert(attribute.key, attribute.value);
+    }
 }
 
 impl StudyState {
@@ -81,7 +90,7 @@ impl StudyState {
 
     /// The names of all studies of the journal.
     pub fn studies(&self) -> Vec<String> {
-        self.studies.iter().flatten().cloned().collect()
+        self.studies.iter().flatten().map(|name| name.to_string()).collect()
     }
 
     /// The id of the study in the journal.
@@ -126,49 +135,8 @@ impl StudyState {
 
     /// The best complete trial; of equal ones the first.
     pub fn best(&self) -> Option<&StoredTrial> {
-        let complete = self.trials.iter().filter(|trial| trial.stage() == State::Complete);
-        complete.reduce(|best, trial| if self.is_better(trial, best) { trial } else { best })
-    }
-
-    fn is_better(&self, trial: &StoredTrial, than: &StoredTrial) -> bool {
-        match (trial.value(), than.value(), self.direction()) {
-            (Some(value), Some(than), Direction::Minimize) => value < than,
-            (Some(value), Some(than), Direction::Maximize) => value > than,
-            _ => false,
-        }
-    }
-
-    /// What a decision about trial `number` that is made now has seen; in a deterministic study of `workers` workers, results
-    /// of the trials up to `number − workers` alone.
-    pub fn seen(&self, number: usize, workers: Option<usize>) -> Seen {
-        let results_below = workers.map(|workers| (number + 1).saturating_sub(workers));
-        Seen { records: self.records, results_below }
-    }
-
-    /// The trials before trial `number`, as a decision about it sees them that has [seen](Self::seen) this much.
-    ///
-    /// Results that it may not see are left out: those trials are shown as running. Trials without a point are left out.
-    pub fn view(&self, number: usize, seen: Seen) -> Vec<Trial> {
-        let visible = self.trials.iter().filter(|trial| seen.results_below.is_none() || trial.number < number);
-        let visible = visible.filter(|trial| trial.number != number && !trial.is_undecided());
-        let as_seen = |stored: &StoredTrial| {
-            let mut trial = stored.trial();
-            if seen.results_below.is_some_and(|below| trial.number >= below) {
-                trial.state = State::Running;
-                trial.value = None;
-                trial.steps.clear();
-            }
-            trial
-        };
-        visible.map(as_seen).collect()
-    }
-
-    /// Whether a deterministic study can decide about trial `number`: all results that it sees are there, and all points.
-    pub fn is_ready(&self, number: usize, seen: Seen) -> bool {
-        let below = seen.results_below.unwrap_or(0);
-        self.trials.len() >= number
-            && self.trials.iter().take(number).all(|trial| !trial.is_undecided())
-            && self.trials.iter().take(below).all(|trial| trial.state.is_finished())
+        let complete = self.trials.iter().filter(|trial| trial.stage() == Stage::Complete);
+        complete.reduce(|best, trial| if is_better(self.direction(), trial, best) { trial } else { best })
     }
 
     /// The distribution of a parameter in earlier trials.
@@ -185,7 +153,11 @@ impl StudyState {
         match record.operation {
             Operation::CreateStudy(of) => self.create_study(of),
             Operation::DeleteStudy(of) => self.delete_study(of.study_id),
-            Operation::StudyAttribute(of) => self.set_study_attribute(of),
+            Operation::StudyAttribute(of) => {
+                if let Some(study) = self.study.as_mut().filter(|study| study.id == of.study_id) {
+                    study.set(of);
+                }
+            }
             Operation::CreateTrial(of) => return self.create_trial(*of),
             Operation::Parameter(of) => self.set_parameter(of),
             Operation::TrialState(of) => self.set_state(of),
@@ -194,11 +166,7 @@ impl StudyState {
                     trial.intermediate.insert(of.step, of.intermediate_value.0);
                 }
             }
-            Operation::TrialAttribute(of) => match (self.unfinished(of.trial_id), of.owner) {
-                (Some(trial), Owner::User) => trial.set_user_attribute(of.key, of.value),
-                (Some(trial), Owner::System) => drop(trial.system_attributes.insert(of.key, of.value)),
-                (None, _) => {}
-            },
+            Operation::TrialAttribute(of) => self.set_trial_attribute(of),
             Operation::Discard => {}
         }
         Ok(())
@@ -216,46 +184,43 @@ impl StudyState {
     }
 
     fn create_study(&mut self, created: CreateStudy) {
-        if self.studies.iter().flatten().any(|name| *name == created.study_name) {
+        let name: Arc<str> = created.study_name.into();
+        if !self.names.insert(name.clone()) {
             return;
         }
         if self.name.is_empty() && self.studies.is_empty() {
-            self.name = created.study_name.clone();
+            self.name = name.to_string();
         }
-        if created.study_name == self.name {
+        if *name == *self.name {
             self.study = Some(Header {
-                id: self.studies.len() as u64,
+                id: self.next_study(),
                 directions: created.directions,
                 user_attributes: Attributes::new(),
                 system_attributes: Attributes::new(),
             });
         }
-        self.studies.push(Some(created.study_name));
+        self.studies.push(Some(name));
     }
 
     fn delete_study(&mut self, id: u64) {
-        if let Some(name) = usize::try_from(id).ok().and_then(|id| self.studies.get_mut(id)) {
-            *name = None;
+        let study = usize::try_from(id).ok().and_then(|id| self.studies.get_mut(id));
+        if let Some(name) = study.and_then(Option::take) {
+            self.names.remove(&name);
         }
         if self.id() == Some(id) {
             self.study = None;
             self.trials.clear();
+            self.jobs.clear();
             self.distributions.clear();
             self.numbers.iter_mut().for_each(|number| *number = None);
         }
     }
 
-    fn set_study_attribute(&mut self, attribute: StudyAttribute) {
-        let Some(study) = self.study.as_mut().filter(|study| study.id == attribute.study_id) else { return };
-        let attributes = match attribute.owner {
-            Owner::User => &mut study.user_attributes,
-            Owner::System => &mut study.system_attributes,
-        };
-        attributes.insert(attribute.key, attribute.value);
-    }
-
     fn create_trial(&mut self, created: CreateTrial) -> Result<(), String> {
-        let exists = usize::try_from(created.study_id).ok().and_then(|id| self.studies.get(id)).is_some_and(Option::is_some);
+        let exists = usize::try_from(created.study_id)
+            .ok()
+            .and_then(|id| self.studies.get(id))
+            .is_some_and(Option::is_some);
         if !exists {
             return Ok(());
         }
@@ -276,7 +241,11 @@ impl StudyState {
             point: created.params.into_iter().map(|(name, value)| (name, value.0)).collect(),
             distributions: created.distributions,
             values: values.into_iter().map(|value| value.0).collect(),
-            intermediate: created.intermediate_values.into_iter().map(|(step, value)| (step, value.0)).collect(),
+            intermediate: created
+                .intermediate_values
+                .into_iter()
+                .map(|(step, value)| (step, value.0))
+                .collect(),
             user_attributes: Attributes::new(),
             system_attributes: created.system_attrs,
             started: created.datetime_start,
@@ -294,7 +263,28 @@ impl StudyState {
         }
         self.numbers.push(Some(number));
         self.trials.push(trial);
+        if state != TrialState::Waiting {
+            self.begin_job(number);
+        }
+        if state.is_finished() {
+            self.end_job(number, JobOutcome::Over);
+        }
         Ok(())
+    }
+
+    fn set_trial_attribute(&mut self, of: TrialAttribute) {
+        let Some(trial) = self.unfinished(of.trial_id) else { return };
+        let number = trial.number;
+        let (is_pause, is_decision) = (of.key == PAUSED, of.key == DECISION);
+        match of.owner {
+            Owner::User => trial.set_user_attribute(of.key, of.value),
+            Owner::System => drop(trial.system_attributes.insert(of.key, of.value)),
+        }
+        if let Some(step) = trial.paused_at().filter(|_| is_pause) {
+            self.end_job(number, JobOutcome::Paused(step));
+        } else if is_decision && trial.is_promoted() {
+            self.begin_job(number);
+        }
     }
 
     fn set_parameter(&mut self, of: TrialParameter) {
@@ -327,6 +317,20 @@ impl StudyState {
         if let Some(values) = of.values {
             trial.values = values.into_iter().map(|Number(value)| value).collect();
         }
+        let number = trial.number;
+        if of.state == TrialState::Running {
+            self.begin_job(number);
+        } else if of.state.is_finished() {
+            self.end_job(number, JobOutcome::Over);
+        }
+    }
+}
+
+fn is_better(direction: Direction, trial: &StoredTrial, than: &StoredTrial) -> bool {
+    match (trial.value(), than.value(), direction) {
+        (Some(value), Some(than), Direction::Minimize) => value < than,
+        (Some(value), Some(than), Direction::Maximize) => value > than,
+        _ => false,
     }
 }
 

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
 
-use oomph_search::{Point, State, Trial};
+use oomph_search::{Point, TrialState as Stage, Trial};
 use serde_json::Value;
 
 use super::lease::{LEASE, Lease, PAUSED, Pause};
-use crate::journal::{Attributes, Distribution, TrialState};
+use crate::{
+    journal::{Attributes, Distribution, Number, TrialState, typed},
+    study::{Decision, DecisionKind},
+};
 
 /// A trial, with all that the journal says of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,22 +42,23 @@ pub struct StoredTrial {
 
 impl StoredTrial {
     /// How far it is.
-    pub fn stage(&self) -> State {
+    pub fn stage(&self) -> Stage {
         match self.state {
-            TrialState::Waiting => State::Waiting,
-            TrialState::Running if self.paused_at().is_some() => State::Paused,
-            TrialState::Running => State::Running,
-            _ if self.violation() > 0.0 => State::Infeasible,
-            TrialState::Complete if self.value().is_some_and(|value| !value.is_nan()) => State::Complete,
-            TrialState::Pruned => State::Pruned,
-            TrialState::Complete | TrialState::Fail => State::Failed,
+            TrialState::Waiting => Stage::Waiting,
+            TrialState::Running if self.paused_at().is_some() => Stage::Paused,
+            TrialState::Running => Stage::Running,
+            _ if self.violation() > 0.0 => Stage::Infeasible,
+            TrialState::Complete if self.value().is_some_and(|value| !value.is_nan()) => Stage::Complete,
+            TrialState::Pruned => Stage::Pruned,
+            TrialState::Complete | TrialState::Fail => Stage::Failed,
         }
     }
 
     /// Its parameters in configuration terms.
     pub fn parameters(&self) -> BTreeMap<String, Value> {
         let external = |name: &String, value: &f64| self.distributions.get(name)?.external(*value);
-        let named = self.point.iter().filter_map(|(name, value)| Some((name.clone(), external(name, value)?)));
+        let named =
+            self.point.iter().filter_map(|(name, value)| Some((name.clone(), external(name, value)?)));
         named.collect()
     }
 
@@ -65,24 +69,23 @@ impl StoredTrial {
 
     /// The steps after which it was paused, while it is paused.
     pub fn paused_at(&self) -> Option<u64> {
-        let pause: Pause = serde_json::from_value(self.user_attributes.get(PAUSED)?.clone()).ok()?;
+        let pause: Pause = typed(self.user_attributes.get(PAUSED)?)?;
         let is_current = self.lease.as_ref().is_some_and(|lease| lease.attempt == pause.attempt);
         (self.state == TrialState::Running && is_current).then_some(pause.step)
     }
 
     /// By how much it violates its constraints; above 0 it is infeasible. Optuna 5 also has an attribute for each.
     pub fn violation(&self) -> f64 {
-        let list = self.system_attributes.get("constraints").and_then(Value::as_array);
+        let list: Option<Vec<Number>> = self.system_attributes.get("constraints").and_then(typed);
         let named = self.system_attributes.range("constraints:".to_owned()..);
-        let named = named.take_while(|(key, _)| key.starts_with("constraints:")).map(|(_, value)| value);
-        let numbers = list.into_iter().flatten().chain(named).filter_map(Value::as_f64);
-        numbers.fold(0.0, f64::max)
+        let named = named.take_while(|(key, _)| key.starts_with("constraints:"));
+        let named = named.filter_map(|(_, value)| typed::<Number>(value));
+        list.into_iter().flatten().chain(named).fold(0.0, |most, Number(value)| f64::max(most, value))
     }
 
     /// The values that whoever enqueued the trial demands, by parameter; other parameters are free.
     pub fn fixed(&self) -> BTreeMap<String, Value> {
-        let fixed = self.system_attributes.get("fixed_params").and_then(Value::as_object);
-        fixed.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+        self.system_attributes.get("fixed_params").and_then(typed).unwrap_or_default()
     }
 
     /// Why it ended as it did, if a worker of oomph said so.
@@ -92,13 +95,15 @@ impl StoredTrial {
 
     /// As samplers and schedulers see it. Steps below 0 are left out.
     pub fn trial(&self) -> Trial {
-        let steps = self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
+        let steps =
+            self.intermediate.iter().filter_map(|(step, value)| Some((u64::try_from(*step).ok()?, *value)));
         let state = self.stage();
         Trial {
+            violation: self.violation(),
             number: self.number,
             point: self.point.clone(),
             state,
-            value: self.value().filter(|_| state == State::Complete),
+            value: self.value().filter(|_| state == Stage::Complete),
             steps: steps.collect(),
         }
     }
@@ -113,14 +118,20 @@ impl StoredTrial {
     }
 
     /// Whether it runs, and nobody has decided its point yet.
-    pub(crate) fn is_undecided(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.state == TrialState::Running && !self.is_decided()
+    }
+
+    /// Whether its latest decision is that it continues from its rung.
+    pub(super) fn is_promoted(&self) -> bool {
+        let decision = self.user_attributes.get(crate::study::DECISION).cloned().map(serde_json::from_value);
+        matches!(decision, Some(Ok(Decision { kind: DecisionKind::Promote, .. })))
     }
 
     /// Sets an attribute of the user. The lease has rules of its own.
     pub(crate) fn set_user_attribute(&mut self, key: String, value: Value) {
         if key == LEASE
-            && let Ok(next) = serde_json::from_value::<Lease>(value.clone())
+            && let Some(next) = typed::<Lease>(&value)
         {
             if self.lease.as_ref().is_some_and(|lease| !lease.accepts(&next)) {
                 return;

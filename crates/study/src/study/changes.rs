@@ -37,6 +37,8 @@ pub enum Change {
         /// Why.
         decision: Option<Decision>,
     },
+    /// Gives the claim back: any worker may take the trial over at once, as one whose lease is over.
+    Release,
     /// Ends the trial with its value. A value that is not finite is a failure, as in Optuna.
     Complete {
         /// The value.
@@ -75,7 +77,7 @@ impl Study {
         let [worker, date] = [self.worker.name.clone(), self.worker.clock.date()];
         self.transact_existing(|state, leases| {
             let (id, lease) = held(state, &worker, claim)?;
-            let writer = Writer { setup: &setup, state, claim, id, date: &date };
+            let writer = Writer { setup: &setup, state, claim, worker: &worker, id, date: &date };
             let mut operations = Vec::new();
             if leases.is_due(claim.number) {
                 operations.push(lease_record(id, &Lease { beat: lease.beat + 1, ..lease.clone() }));
@@ -92,6 +94,7 @@ struct Writer<'a> {
     setup: &'a Setup,
     state: &'a StudyState,
     claim: &'a Claim,
+    worker: &'a str,
     id: u64,
     date: &'a str,
 }
@@ -125,6 +128,10 @@ impl Writer<'_> {
                 let pause = Pause { step, attempt: self.claim.attempt };
                 to.push(attribute_record(self.id, PAUSED, as_value(&pause)));
             }
+            Change::Release => {
+                let lease = held(self.state, self.worker, self.claim)?.1;
+                to.push(lease_record(self.id, &Lease { beat: lease.beat + 1, seconds: 0.0, ..lease.clone() }));
+            }
             Change::Complete { value } if value.is_finite() => {
                 to.push(ended(self.id, TrialState::Complete, Some(value), self.date));
             }
@@ -139,7 +146,8 @@ impl Writer<'_> {
             Change::Fail { reason } => self.fail(reason, to),
             Change::Infeasible { violation, reason } => {
                 // JSON has no infinity, and 0 would be feasible.
-                let violation = violation.min(f64::MAX).max(f64::MIN_POSITIVE);
+                let violation =
+                    if violation.is_nan() { 1.0 } else { violation.clamp(f64::MIN_POSITIVE, f64::MAX) };
                 to.push(Operation::TrialAttribute(TrialAttribute {
                     trial_id: self.id,
                     owner: Owner::System,

@@ -1,13 +1,10 @@
 use std::time::Duration;
 
-use oomph_search::{Point, State};
+use oomph_search::{Point, TrialState as Stage};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    DECISION, Decision, Leases, Setup, Study,
-    setup::check_kind,
-};
+use super::{DECISION, Decision, Leases, Setup, Study, setup::check_kind};
 use crate::{
     error::StudyError,
     journal::{
@@ -61,7 +58,9 @@ impl Study {
         let taker = Taker { worker, date, time: self.worker.lease, setup };
         self.transact_existing(|state, leases| match choose(state, &leases.lapsed(&taker.worker)) {
             None => Ok((Vec::new(), None)),
-            Some(take) => taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim))),
+            Some(take) => {
+                taker.take(state, leases, take).map(|(operations, claim)| (operations, Some(claim)))
+            }
         })
     }
 
@@ -100,7 +99,7 @@ impl Study {
     pub fn prune_paused(&mut self, reason: &str) -> Result<Vec<usize>, StudyError> {
         let date = self.worker.clock.date();
         self.transact_existing(|state, _| {
-            let paused = state.trials().iter().filter(|trial| trial.stage() == State::Paused);
+            let paused = state.trials().iter().filter(|trial| trial.stage() == Stage::Paused);
             let numbers = paused.clone().map(|trial| trial.number).collect();
             let operations = paused.flat_map(|trial| {
                 let id = trial.id;
@@ -136,7 +135,7 @@ impl Taker {
                 Ok(self.begin(state, Some((parameters, decision))))
             }
             Take::Waiting(number) => {
-                let trial = expect(state, number, State::Waiting)?;
+                let trial = expect(state, number, Stage::Waiting)?;
                 let (lease, claim) = self.claim(trial, 0);
                 // The lease comes first: cut short after it, the trial still waits.
                 let runs = SetTrialState {
@@ -149,14 +148,14 @@ impl Taker {
                 Ok((vec![lease, Operation::TrialState(runs)], claim))
             }
             Take::Promote(number, decision) => {
-                let trial = expect(state, number, State::Paused)?;
+                let trial = expect(state, number, Stage::Paused)?;
                 let (lease, claim) = self.claim(trial, 0);
                 // The lease comes first: it alone ends the pause.
                 let decision = decision_record(trial.id, &decision);
                 Ok((vec![lease, decision, attribute_record(trial.id, PAUSED, Value::Null)], claim))
             }
             Take::Lapsed(number) => {
-                let trial = expect(state, number, State::Running)?;
+                let trial = expect(state, number, Stage::Running)?;
                 if !leases.lapsed(&self.worker).contains(&number) {
                     let now = owner(trial);
                     return Err(StudyError::LeaseLost { number, now });
@@ -230,7 +229,7 @@ pub(super) fn parameters(
     let decided = |(name, value): (String, f64)| {
         let distribution = Distribution::Known(setup.parameter(&name)?.domain.clone());
         if !distribution.contains(value) {
-            return Err(StudyError::OutsideDomain { name, value });
+            return Err(StudyError::OutsideDomain { name, value: value.to_string() });
         }
         check_kind(state, &name, &distribution)?;
         Ok(DecidedParameter { name, value, distribution })
@@ -238,7 +237,7 @@ pub(super) fn parameters(
     point.into_iter().map(decided).collect()
 }
 
-fn expect(state: &StudyState, number: usize, expected: State) -> Result<&StoredTrial, StudyError> {
+fn expect(state: &StudyState, number: usize, expected: Stage) -> Result<&StoredTrial, StudyError> {
     let trial = state.trials().get(number);
     let stage = trial.map_or("absent", |trial| stage_name(trial.stage()));
     trial.filter(|trial| trial.stage() == expected).ok_or(StudyError::WrongState {
@@ -249,15 +248,15 @@ fn expect(state: &StudyState, number: usize, expected: State) -> Result<&StoredT
 }
 
 /// How far a trial is, as a word.
-pub(crate) const fn stage_name(state: State) -> &'static str {
+pub(crate) const fn stage_name(state: Stage) -> &'static str {
     match state {
-        State::Waiting => "waiting",
-        State::Running => "running",
-        State::Paused => "paused",
-        State::Complete => "complete",
-        State::Pruned => "pruned",
-        State::Failed => "failed",
-        State::Infeasible => "infeasible",
+        Stage::Waiting => "waiting",
+        Stage::Running => "running",
+        Stage::Paused => "paused",
+        Stage::Complete => "complete",
+        Stage::Pruned => "pruned",
+        Stage::Failed => "failed",
+        Stage::Infeasible => "infeasible",
     }
 }
 
@@ -274,7 +273,7 @@ pub(super) fn held<'a>(
     let trial = state.trials().get(claim.number).ok_or_else(|| lost("it does not exist".into()))?;
     match &trial.lease {
         Some(lease)
-            if trial.stage() == State::Running && lease.attempt == claim.attempt && lease.worker == worker =>
+            if trial.stage() == Stage::Running && lease.attempt == claim.attempt && lease.worker == worker =>
         {
             Ok((trial.id, lease))
         }
@@ -284,10 +283,10 @@ pub(super) fn held<'a>(
 
 fn owner(trial: &StoredTrial) -> String {
     match (&trial.lease, trial.stage()) {
-        (Some(lease), State::Running) => {
+        (Some(lease), Stage::Running) => {
             format!("`{}` works on it, attempt {}", oomph_core::printable(&lease.worker), lease.attempt)
         }
-        (None, State::Running) => "a worker of another program works on it".into(),
+        (None, Stage::Running) => "a worker of another program works on it".into(),
         (_, stage) => format!("it is {}", stage_name(stage)),
     }
 }

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
-use oomph_search::State;
+use oomph_search::TrialState as Stage;
 
 use crate::state::{Lease, StudyState};
 
@@ -22,7 +22,7 @@ impl Leases {
     pub(crate) fn observe(&mut self, state: &StudyState, now: Duration) {
         self.now = now;
         let mut seen = std::mem::take(&mut self.seen);
-        for trial in state.trials().iter().filter(|trial| trial.stage() == State::Running) {
+        for trial in state.trials().iter().filter(|trial| trial.stage() == Stage::Running) {
             let Some(lease) = &trial.lease else { continue };
             let beat = match seen.remove(&trial.number) {
                 Some(beat) if beat.lease == *lease => beat,
@@ -42,8 +42,6 @@ impl Leases {
 
     /// Whether the lease that this reader saw last is due for renewal: a third of its time is over.
     pub(crate) fn is_due(&self, number: usize) -> bool {
-        self.seen
-            .get(&number)
-            .is_none_or(|beat| self.now.saturating_sub(beat.since) >= beat.lease.time() / 3)
+        self.seen.get(&number).is_none_or(|beat| self.now.saturating_sub(beat.since) >= beat.lease.time() / 3)
     }
 }

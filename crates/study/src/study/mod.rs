@@ -159,8 +159,7 @@ impl Study {
         for (name, value) in points.iter().flatten() {
             let domain = self.setup.parameter(name)?.domain.clone();
             if crate::Distribution::Known(domain).internal(value).is_none() {
-                let value = value.as_f64().unwrap_or(f64::NAN);
-                return Err(StudyError::OutsideDomain { name: name.clone(), value });
+                return Err(StudyError::OutsideDomain { name: name.clone(), value: value.to_string() });
             }
         }
         self.transact_existing(|state, _| {
@@ -183,9 +182,11 @@ impl Study {
         decide: impl FnOnce(&StudyState, &Leases) -> Result<(Vec<Operation>, T), StudyError>,
     ) -> Result<T, StudyError> {
         let path = self.log.path().to_owned();
-        self.transact(|state, leases| {
-            if state.exists() { decide(state, leases) } else { Err(missing(state, &path)) }
-        })
+        self.transact(
+            |state, leases| {
+                if state.exists() { decide(state, leases) } else { Err(missing(state, &path)) }
+            },
+        )
     }
 
     /// A transaction. What `decide` returns beside the records is the result.

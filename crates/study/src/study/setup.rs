@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
 use oomph_search::{Direction, Parameter, When};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
     error::StudyError,
-    journal::{CreateStudy, Distribution, Operation, Owner, StudyAttribute},
+    journal::{CreateStudy, Distribution, Operation, Owner, StudyAttribute, typed},
     state::StudyState,
 };
 
@@ -134,7 +134,8 @@ impl Setup {
         if let Some(metric) = metric(state).filter(|metric| *metric != self.metric) {
             return Err(differs("the metric", format!("`{metric}`"), format!("`{}`", self.metric)));
         }
-        if let Some(seed) = state.attribute(Owner::User, SEED).filter(|seed| **seed != Value::from(self.seed)) {
+        if let Some(seed) = state.attribute(Owner::User, SEED).filter(|seed| seed.as_u64() != Some(self.seed))
+        {
             return Err(differs("the seed", seed, self.seed));
         }
         if let Some(settings) = state.attribute(Owner::User, SETTINGS) {
@@ -144,8 +145,8 @@ impl Setup {
         if let Some(space) = state.attribute(Owner::User, SPACE) {
             let by_name = |space: &Value| -> BTreeMap<String, Value> {
                 let name = |it: &Value| it.get("name").and_then(Value::as_str).map(str::to_owned);
-                let parameters = space.as_array().into_iter().flatten();
-                parameters.filter_map(|it| Some((name(it)?, shown_parameter(it)))).collect()
+                let parameters: Vec<Value> = typed(space).unwrap_or_default();
+                parameters.iter().filter_map(|it| Some((name(it)?, shown_parameter(it)))).collect()
             };
             compare_maps("the parameter", &by_name(space), &by_name(&self.space_value()?))?;
         }
@@ -201,8 +202,8 @@ fn differs(what: &str, study: impl ToString, here: impl ToString) -> StudyError 
     StudyError::Differs { what: what.to_owned(), study: study.to_string(), here: here.to_string() }
 }
 
-fn stored<T: for<'de> Deserialize<'de>>(value: &Value, key: &'static str) -> Result<T, StudyError> {
-    T::deserialize(value).map_err(|_| StudyError::Foreign { key })
+fn stored<T: DeserializeOwned>(value: &Value, key: &'static str) -> Result<T, StudyError> {
+    typed(value).ok_or(StudyError::Foreign { key })
 }
 
 fn metric(state: &StudyState) -> Option<&str> {

@@ -5,6 +5,7 @@ mod download;
 mod lines;
 mod probe;
 mod profile;
+mod tune;
 
 use std::io;
 
@@ -14,7 +15,7 @@ use oomph_trainer::{Stop, StopReason};
 use crate::{notices::Notices, stream};
 
 use self::{bars::Bars, lines::Lines};
-pub use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar};
+pub use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar, tune::TuneProgress};
 
 /// Shows the events of a training or an evaluation.
 pub struct Progress(Shown);

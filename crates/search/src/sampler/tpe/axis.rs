@@ -51,8 +51,25 @@ impl<'a> Axis<'a> {
         }
     }
 
-    /// Adds the logarithm of each kernel's density at each value: `sums` has one list for each value.
-    pub(super) fn add_log_densities(&self, values: &[f64], sums: &mut [Vec<f64>]) {
+    /// The logarithm of the prior's density at `value`.
+    pub(super) fn log_prior(&self, value: f64) -> f64 {
+        match self {
+            Self::Choice { count, .. } => log(1.0 / *count as f64),
+            Self::Number(normals) => normals.log_prior(value),
+        }
+    }
+
+    /// At least the largest logarithm of a kernel's density.
+    pub(super) fn log_most(&self) -> f64 {
+        match self {
+            Self::Choice { .. } => 0.0,
+            Self::Number(normals) => normals.log_most(),
+        }
+    }
+
+    /// Adds the logarithm of each kernel's density at each value. `sums` has one list for each value, and `floors` one number: sums
+    /// that would be below it become −∞.
+    pub(super) fn add_log_densities(&self, values: &[f64], floors: &[f64], sums: &mut [Vec<f64>]) {
         match self {
             Self::Choice { chosen, count } => {
                 let prior = 1.0 / (chosen.len() + 1) as f64;
@@ -65,7 +82,10 @@ impl<'a> Axis<'a> {
                     sums.iter_mut().zip(of_trials.chain([of_prior])).for_each(|(sum, term)| *sum += term);
                 }
             }
-            Self::Number(normals) => normals.add_log_densities(values, sums),
+            Self::Number(normals) => match normals.domain.step() {
+                Some(step) => normals.add_log_masses(values, step, floors, sums),
+                None => normals.add_log_curves(values, sums),
+            },
         }
     }
 }
@@ -75,13 +95,42 @@ pub(super) struct Normals<'a> {
     domain: &'a Domain,
     /// The ends, with half a step beyond them where there are steps.
     ends: [f64; 2],
-    kernels: Vec<Normal>,
+    trials: Vec<Normal>,
+    prior: Normal,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 struct Normal {
     mean: f64,
     sigma: f64,
+    /// What is subtracted from the logarithm: of the mass between the ends, and without steps of the factors of the density.
+    constant: f64,
+}
+
+impl Normal {
+    fn new(domain: &Domain, ends: [f64; 2], mean: f64, sigma: f64) -> Self {
+        let [low, high] = ends.map(|end| (end - mean) / sigma);
+        let mass = log_mass(low, high);
+        let constant = if domain.step().is_some() { mass } else { LOG_SQRT_TAU + mass + log(sigma) };
+        Self { mean, sigma, constant }
+    }
+
+    /// The logarithm of the mass from `from` to `to`.
+    fn log_mass(&self, from: f64, to: f64) -> f64 {
+        log_mass((from - self.mean) / self.sigma, (to - self.mean) / self.sigma) - self.constant
+    }
+
+    /// At least the logarithm of the mass from `from` to `to`: all of the mass is as far from the mean as the nearer end.
+    fn log_mass_at_most(&self, from: f64, to: f64) -> f64 {
+        let distance = (from - self.mean).max(self.mean - to).max(0.0) / self.sigma;
+        -(distance * distance) / 2.0 - self.constant
+    }
+
+    /// The logarithm of the density.
+    fn log_curve(&self, value: f64) -> f64 {
+        let distance = (value - self.mean) / self.sigma;
+        -(distance * distance) / 2.0 - self.constant
+    }
 }
 
 impl<'a> Normals<'a> {
@@ -90,19 +139,20 @@ impl<'a> Normals<'a> {
         let [low, high] = domain.bounds();
         let to_log = |value: f64| if domain.is_log() { log(value) } else { value };
         let ends = [to_log(low - half_step), to_log(high + half_step)];
-        let range = ends[1] - ends[0];
         let means: Vec<_> = values.into_iter().map(to_log).collect();
         let sigmas = sigmas(&means, ends);
-        let kernels = means.into_iter().zip(sigmas).map(|(mean, sigma)| Normal { mean, sigma });
-        let prior = Normal { mean: 0.5 * (ends[0] + ends[1]), sigma: range };
-        Self { domain, ends, kernels: kernels.chain([prior]).collect() }
+        let trials =
+            means.into_iter().zip(sigmas).map(|(mean, sigma)| Normal::new(domain, ends, mean, sigma));
+        let prior = Normal::new(domain, ends, 0.5 * (ends[0] + ends[1]), ends[1] - ends[0]);
+        Self { domain, ends, trials: trials.collect(), prior }
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = &Normal> {
+        self.trials.iter().chain([&self.prior])
     }
 
     fn draw(&self, kernel: usize, generator: &mut Generator) -> f64 {
-        // The prior is always there, and last.
-        let prior =
-            || Normal { mean: 0.5 * (self.ends[0] + self.ends[1]), sigma: self.ends[1] - self.ends[0] };
-        let kernel = self.kernels.get(kernel).copied().unwrap_or_else(prior);
+        let kernel = self.trials.get(kernel).unwrap_or(&self.prior);
         let [low, high] = self.ends;
         // The mean lies between the ends, and they are at least σ apart: a third of all draws at least are between them.
         let drawn = loop {
@@ -114,54 +164,51 @@ impl<'a> Normals<'a> {
         self.domain.nearest(if self.domain.is_log() { exp(drawn) } else { drawn })
     }
 
-    fn add_log_densities(&self, values: &[f64], sums: &mut [Vec<f64>]) {
+    fn log_prior(&self, value: f64) -> f64 {
         match self.domain.step() {
-            Some(step) => self.add_log_masses(values, step, sums),
-            None => self.add_log_curves(values, sums),
+            Some(step) => {
+                let [from, to] = self.around(value, step);
+                self.prior.log_mass(from, to)
+            }
+            None => self.prior.log_curve(self.scaled(value)),
         }
     }
 
-    fn log_mass_within_ends(&self, kernel: Normal) -> f64 {
-        let [low, high] = self.ends.map(|end| (end - kernel.mean) / kernel.sigma);
-        log_mass(low, high)
+    fn log_most(&self) -> f64 {
+        self.kernels().map(|kernel| -kernel.constant).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn scaled(&self, value: f64) -> f64 {
+        if self.domain.is_log() { log(value) } else { value }
+    }
+
+    /// The interval of the numbers that are rounded to `value`.
+    fn around(&self, value: f64, step: f64) -> [f64; 2] {
+        [value - step / 2.0, value + step / 2.0].map(|end| self.scaled(end))
     }
 
     fn add_log_curves(&self, values: &[f64], sums: &mut [Vec<f64>]) {
-        // What does not depend on the value.
-        let constants: Vec<_> = self
-            .kernels
-            .iter()
-            .map(|kernel| LOG_SQRT_TAU + self.log_mass_within_ends(*kernel) + log(kernel.sigma))
-            .collect();
         for (value, sums) in values.iter().zip(sums) {
-            let value = if self.domain.is_log() { log(*value) } else { *value };
-            for ((kernel, constant), sum) in self.kernels.iter().zip(&constants).zip(sums) {
-                let distance = (value - kernel.mean) / kernel.sigma;
-                *sum += -(distance * distance) / 2.0 - constant;
-            }
+            let value = self.scaled(*value);
+            sums.iter_mut().zip(self.kernels()).for_each(|(sum, kernel)| *sum += kernel.log_curve(value));
         }
     }
 
-    fn add_log_masses(&self, values: &[f64], step: f64, sums: &mut [Vec<f64>]) {
-        // Masses are slow, and among steps many kernels and values are equal.
-        let [kernels, of_kernel] =
-            unique(&self.kernels, |kernel| [kernel.mean.to_bits(), kernel.sigma.to_bits()]);
-        let constants: Vec<_> =
-            kernels.iter().map(|index| self.log_mass_within_ends(self.kernels[*index])).collect();
+    fn add_log_masses(&self, values: &[f64], step: f64, floors: &[f64], sums: &mut [Vec<f64>]) {
+        // Masses are slow, and among steps many kernels and values are equal: each pair is computed once, when it is needed.
+        let kernels: Vec<_> = self.kernels().collect();
+        let [firsts, places] = unique(&kernels, |kernel| [kernel.mean.to_bits(), kernel.sigma.to_bits()]);
         let [rows, of_value] = unique(values, |value| value.to_bits());
-        let masses = rows.iter().map(|row| {
-            let around = [values[*row] - step / 2.0, values[*row] + step / 2.0];
-            let [from, to] = if self.domain.is_log() { around.map(log) } else { around };
-            let mass = |(index, constant): (&usize, &f64)| {
-                let Normal { mean, sigma } = self.kernels[*index];
-                log_mass((from - mean) / sigma, (to - mean) / sigma) - constant
-            };
-            kernels.iter().zip(&constants).map(mass).collect::<Vec<f64>>()
-        });
-        let masses: Vec<_> = masses.collect();
-        for (row, sums) in of_value.iter().zip(sums) {
-            let masses = &masses[*row];
-            sums.iter_mut().zip(&of_kernel).for_each(|(sum, kernel)| *sum += masses[*kernel]);
+        let mut masses: Vec<Vec<Option<f64>>> = vec![vec![None; firsts.len()]; rows.len()];
+        for (((value, row), floor), sums) in values.iter().zip(of_value).zip(floors).zip(sums) {
+            let [from, to] = self.around(*value, step);
+            let masses = &mut masses[row];
+            for ((sum, kernel), place) in sums.iter_mut().zip(&kernels).zip(&places) {
+                *sum += match *sum + kernel.log_mass_at_most(from, to) < *floor {
+                    true => f64::NEG_INFINITY,
+                    false => *masses[*place].get_or_insert_with(|| kernel.log_mass(from, to)),
+                };
+            }
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::{Domain, draw::uniform};
 /// The latest trials that have their full weight.
 const FULL_WEIGHTS: usize = 25;
 
+/// Terms whose logarithm is smaller by this are lost in a sum: even 10,000 of them change it by less than 1e-20 of itself.
+const LOST: f64 = 60.0;
+
 /// One kernel for each trial, and last the prior.
 pub(super) struct Mixture<'a> {
     /// They sum to 1.
@@ -39,10 +42,19 @@ impl<'a> Mixture<'a> {
     /// The logarithm of the density of each row.
     pub(super) fn log_densities(&self, rows: &[Vec<f64>]) -> Vec<f64> {
         let log_weights: Vec<_> = self.weights.iter().map(|weight| log(*weight)).collect();
-        let mut sums = vec![log_weights; rows.len()];
+        // Terms that are lost in the sum beside the prior's are not computed any further. A floor allows for the axes to come.
+        let mut to_come: f64 = self.axes.iter().map(Axis::log_most).sum();
+        let floor = |row: &Vec<f64>| {
+            let prior: f64 = self.axes.iter().zip(row).map(|(axis, value)| axis.log_prior(*value)).sum();
+            prior + log_weights.last().copied().unwrap_or(0.0) - LOST
+        };
+        let floors: Vec<_> = rows.iter().map(floor).collect();
+        let mut sums = vec![log_weights.clone(); rows.len()];
         for (column, axis) in self.axes.iter().enumerate() {
+            to_come -= axis.log_most();
+            let floors: Vec<_> = floors.iter().map(|floor| floor - to_come).collect();
             let values: Vec<_> = rows.iter().filter_map(|row| row.get(column).copied()).collect();
-            axis.add_log_densities(&values, &mut sums);
+            axis.add_log_densities(&values, &floors, &mut sums);
         }
         sums.iter().map(|terms| log_sum(terms)).collect()
     }
@@ -68,8 +80,7 @@ fn log_sum(terms: &[f64]) -> f64 {
     if largest == f64::NEG_INFINITY {
         return largest;
     }
-    // Smaller ones are lost in the sum.
-    let terms = terms.iter().map(|term| term - largest).filter(|term| *term > -50.0);
+    let terms = terms.iter().map(|term| term - largest).filter(|term| *term > -LOST);
     log(terms.map(exp).sum::<f64>()) + largest
 }
 

@@ -1,8 +1,8 @@
 use oomph_core::{Bytes, printable};
 use oomph_memory::processes::HostMemory;
 
-use super::sample::{CardSample, MemorySample, ProcessSample, Sample, Training};
-use crate::{
+use crate::sample::{CardSample, MemorySample, ProcessSample, Sample, Training};
+use oomph_terminal::{
     numbers::{duration, percent},
     table::{
         Column::{Left, Right},
@@ -16,7 +16,7 @@ const COMMAND: usize = 60;
 const UNKNOWN: &str = "–";
 
 /// A sample as text: cards, their processes, the host, trainings.
-pub(super) fn report(sample: &Sample) -> String {
+pub fn report(sample: &Sample) -> String {
     let mut parts = Vec::new();
     match (sample.cards.as_slice(), &sample.no_gpu) {
         ([], None) => parts.push("no GPU: the NVIDIA driver lists none\n".into()),
@@ -175,7 +175,8 @@ fn shortened(command: &str) -> String {
 mod tests {
     use oomph_memory::gpu::{CardMemory, ProcessKind};
 
-    use super::{super::sample::InstanceSample, *};
+    use super::*;
+    use crate::sample::InstanceSample;
 
     fn process(pid: u32, user: Option<&str>, kind: Option<ProcessKind>) -> ProcessSample {
         ProcessSample {

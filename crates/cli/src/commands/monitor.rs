@@ -1,18 +1,16 @@
 //! `oomph monitor`: the memory of GPUs and host with the processes that use it, sampled repeatedly.
 
-mod report;
-mod sample;
-
 use std::{
+    env,
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::Duration,
 };
 
 use clap::Args;
+use oomph_monitor::{Sampler, report};
 use oomph_terminal::screen::Screen;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use self::{report::report, sample::Sampler};
 use crate::{error::CliError, exit::Exit, notices::Notices, output, signals};
 
 #[derive(Args, Debug)]
@@ -41,7 +39,7 @@ pub(crate) struct MonitorArguments {
 
 pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
     let stopped = stopped()?;
-    let mut sampler = Sampler::open();
+    let mut sampler = Sampler::open(env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()));
     // A terminal is redrawn; files and pipes get one report after the other.
     let mut screen = if arguments.json || arguments.once { None } else { Screen::open() };
     let mut noted = None;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oomph_core::{Generator, Key};
+use oomph_search::{
+    Asha, Direction, Hyperband, Median, Next, Point, Rungs, Scheduler, ToTheEnd, Trial, TrialState, Verdict,
+};
 use proptest::prelude::*;
-
-use super::*;
-use crate::{Direction, Point, Trial, TrialState};
 
 /// What happened in a study.
 struct Study {
@@ -115,13 +115,14 @@ proptest! {
     ) {
         let rungs = Rungs::new(1, eta, max).unwrap();
         let study = study(&Asha::new(rungs.clone(), Direction::Minimize), count, workers, seed);
-        let all: Vec<_> = study.trials.iter().collect();
-        for rung in 0..rungs.last() {
-            let arrived = rungs.arrived(rung, &all, Direction::Minimize);
-            let promoted = study.promotions.iter().filter(|(_, step)| *step == rungs.level(rung)).count();
+        for level in &rungs.levels()[..rungs.levels().len() - 1] {
+            let mut arrived: Vec<_> = study.trials.iter().filter(|trial| trial.steps.contains_key(level)).collect();
+            arrived.sort_by(|left, right| left.steps[level].total_cmp(&right.steps[level]));
+            let promoted = study.promotions.iter().filter(|(_, step)| step == level).count();
             // None of the best is left, unless it failed there.
             let best = &arrived[..arrived.len() / eta as usize];
-            prop_assert!(best.iter().all(|it| it.trial.state != TrialState::Paused || !it.is_paused));
+            let stands_here = |trial: &Trial| trial.steps.last_key_value().unwrap().0 == level;
+            prop_assert!(best.iter().all(|it| it.state != TrialState::Paused || !stands_here(it)));
             // Those promoted wrongly were among the best of fewer: the k-th promotion needs η arrivals.
             prop_assert!(promoted <= arrived.len());
             prop_assert!(promoted == 0 || arrived.len() >= eta as usize);
@@ -176,7 +177,8 @@ proptest! {
         prop_assert_eq!(brackets.len(), most + 1);
         for (index, bracket) in brackets.iter().enumerate() {
             let first = (min * eta.pow(index as u32)).min(max);
-            prop_assert_eq!((bracket.first(), bracket.level(bracket.last())), (first, max));
+            let levels = bracket.levels();
+            prop_assert_eq!((levels[0], levels[levels.len() - 1]), (first, max));
         }
         let trials = |s: usize| ((most + 1) as f64 / (s + 1) as f64 * (eta as f64).powi(s as i32)).ceil();
         let sum: f64 = (0..=most).map(trials).sum();

@@ -14,81 +14,81 @@ use serde::Serialize;
 
 /// A sample; one line of JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Sample {
-    pub(super) unix_seconds: f64,
-    pub(super) cards: Vec<CardSample>,
+pub struct Sample {
+    pub(crate) unix_seconds: f64,
+    pub(crate) cards: Vec<CardSample>,
     /// Why there are no cards.
-    pub(super) no_gpu: Option<String>,
-    pub(super) host: HostMemory,
-    pub(super) trainings: Vec<Training>,
+    pub no_gpu: Option<String>,
+    pub(crate) host: HostMemory,
+    pub(crate) trainings: Vec<Training>,
 }
 
 /// A card, with its MIG instances if it has any.
 #[derive(Debug, Serialize)]
-pub(super) struct CardSample {
-    pub(super) index: u32,
+pub(crate) struct CardSample {
+    pub(crate) index: u32,
     /// Its name for `--devices`, if CUDA_VISIBLE_DEVICES includes it.
-    pub(super) device: Option<String>,
-    pub(super) uuid: String,
-    pub(super) name: String,
-    pub(super) pci_bus_id: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) uuid: String,
+    pub(crate) name: String,
+    pub(crate) pci_bus_id: Option<String>,
     #[serde(flatten)]
-    pub(super) memory: MemorySample,
-    pub(super) gpu_utilization_percent: Option<u32>,
-    pub(super) memory_utilization_percent: Option<u32>,
-    pub(super) temperature_celsius: Option<u32>,
-    pub(super) power_watts: Option<f64>,
-    pub(super) power_limit_watts: Option<f64>,
-    pub(super) mig_instances: Vec<InstanceSample>,
-    pub(super) processes: Vec<ProcessSample>,
+    pub(crate) memory: MemorySample,
+    pub(crate) gpu_utilization_percent: Option<u32>,
+    pub(crate) memory_utilization_percent: Option<u32>,
+    pub(crate) temperature_celsius: Option<u32>,
+    pub(crate) power_watts: Option<f64>,
+    pub(crate) power_limit_watts: Option<f64>,
+    pub(crate) mig_instances: Vec<InstanceSample>,
+    pub(crate) processes: Vec<ProcessSample>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct InstanceSample {
-    pub(super) device: Option<String>,
-    pub(super) uuid: String,
-    pub(super) name: String,
+pub(crate) struct InstanceSample {
+    pub(crate) device: Option<String>,
+    pub(crate) uuid: String,
+    pub(crate) name: String,
     #[serde(flatten)]
-    pub(super) memory: MemorySample,
+    pub(crate) memory: MemorySample,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct MemorySample {
-    pub(super) memory_used_bytes: Option<Bytes>,
-    pub(super) memory_total_bytes: Option<Bytes>,
-    pub(super) memory_free_bytes: Option<Bytes>,
-    pub(super) memory_reserved_bytes: Option<Bytes>,
+pub(crate) struct MemorySample {
+    pub(crate) memory_used_bytes: Option<Bytes>,
+    pub(crate) memory_total_bytes: Option<Bytes>,
+    pub(crate) memory_free_bytes: Option<Bytes>,
+    pub(crate) memory_reserved_bytes: Option<Bytes>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct ProcessSample {
-    pub(super) pid: u32,
-    pub(super) user: Option<String>,
-    pub(super) command: Option<String>,
-    pub(super) memory_bytes: Option<Bytes>,
-    pub(super) gpu_utilization_percent: Option<u32>,
+pub(crate) struct ProcessSample {
+    pub(crate) pid: u32,
+    pub(crate) user: Option<String>,
+    pub(crate) command: Option<String>,
+    pub(crate) memory_bytes: Option<Bytes>,
+    pub(crate) gpu_utilization_percent: Option<u32>,
     /// `None` if the driver does not list the process.
-    pub(super) kind: Option<ProcessKind>,
-    pub(super) age_seconds: Option<f64>,
-    pub(super) parent_is_gone: bool,
-    pub(super) stale: bool,
+    pub(crate) kind: Option<ProcessKind>,
+    pub(crate) age_seconds: Option<f64>,
+    pub(crate) parent_is_gone: bool,
+    pub(crate) stale: bool,
     /// The command that ends a stale process.
-    pub(super) end_with: Option<String>,
+    pub(crate) end_with: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Training {
-    pub(super) pid: u32,
-    pub(super) user: String,
-    pub(super) command: String,
-    pub(super) resident_bytes: Bytes,
-    pub(super) peak_resident_bytes: Bytes,
-    pub(super) processor_percent: Option<f64>,
-    pub(super) age_seconds: f64,
+pub(crate) struct Training {
+    pub(crate) pid: u32,
+    pub(crate) user: String,
+    pub(crate) command: String,
+    pub(crate) resident_bytes: Bytes,
+    pub(crate) peak_resident_bytes: Bytes,
+    pub(crate) processor_percent: Option<f64>,
+    pub(crate) age_seconds: f64,
 }
 
 /// Takes samples, and remembers earlier ones for rates.
-pub(super) struct Sampler {
+pub struct Sampler {
     cards: Result<Box<dyn Cards>, NvmlError>,
     /// Why the last sample failed, if the driver worked before.
     failed: Option<NvmlError>,
@@ -101,11 +101,12 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn open() -> Self {
+    /// Opens the driver, if there is one. `visible` is the value of `CUDA_VISIBLE_DEVICES`.
+    pub fn open(visible: Option<String>) -> Self {
         Self {
             cards: Nvml::open().map(|nvml| Box::new(nvml) as Box<dyn Cards>),
             failed: None,
-            visible: env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()),
+            visible,
             procfs: Procfs::system(),
             own: env::current_exe().ok(),
             start: Instant::now(),
@@ -115,11 +116,12 @@ impl Sampler {
     }
 
     /// Why the last sample has no cards.
-    pub(super) fn no_gpu(&self) -> Option<&NvmlError> {
+    pub fn no_gpu(&self) -> Option<&NvmlError> {
         self.failed.as_ref().or(self.cards.as_ref().err())
     }
 
-    pub(super) fn sample(&mut self) -> Sample {
+    /// Takes a sample.
+    pub fn sample(&mut self) -> Sample {
         let now = Instant::now();
         let cards = self.cards();
         let processes = on_gpus(&cards, &self.procfs, &mut self.watch, now.duration_since(self.start));
@@ -228,14 +230,14 @@ fn process_sample(found: &GpuProcess) -> ProcessSample {
 
 /// The CPU usage of processes since their previous sample.
 #[derive(Debug, Default)]
-pub(super) struct Processors {
+pub(crate) struct Processors {
     /// The time of the sample and the processor time until then, by process id and start: the system reuses ids.
     seen: HashMap<(u32, Duration), (Instant, Duration)>,
 }
 
 impl Processors {
     /// The CPU usage in percent of one core. The first sample of a process covers the time since its start.
-    pub(super) fn percent(&mut self, process: &Process, now: Instant) -> Option<f64> {
+    pub(crate) fn percent(&mut self, process: &Process, now: Instant) -> Option<f64> {
         let before = self.seen.insert((process.pid, process.started), (now, process.processor_time));
         let (took, time) = match before {
             Some((then, taken)) => {
@@ -247,7 +249,7 @@ impl Processors {
     }
 
     /// Forgets the processes that were not sampled at `now`.
-    pub(super) fn forget_before(&mut self, now: Instant) {
+    pub(crate) fn forget_before(&mut self, now: Instant) {
         self.seen.retain(|_, (then, _)| *then >= now);
     }
 }

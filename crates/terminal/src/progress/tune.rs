@@ -1,0 +1,175 @@
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use indicatif::{MultiProgress, ProgressBar};
+use oomph_core::printable;
+use oomph_tuner::{TuneEvent, TuneObserver};
+use serde_json::Value;
+
+use super::{
+    Style,
+    bars::{BAR, bar, show},
+};
+use crate::{
+    echo,
+    notices::Notices,
+    numbers::{decimal, plural},
+    stream,
+};
+
+/// Shows a running study: a bar of the study and one for each running trial, lines, or JSON.
+pub struct TuneProgress {
+    style: Style,
+    all: MultiProgress,
+    study: Option<ProgressBar>,
+    trials: BTreeMap<usize, ProgressBar>,
+    /// Trials that began and that ended, of so many.
+    ended: usize,
+    of: usize,
+    /// The values that running trials were begun with.
+    best: Option<f64>,
+}
+
+impl TuneProgress {
+    /// Progress in a style.
+    pub fn new(style: Style) -> Self {
+        if style == Style::Bars {
+            echo::hide_control_keys();
+        }
+        let (all, trials) = (MultiProgress::new(), BTreeMap::new());
+        Self { style, all, study: None, trials, ended: 0, of: 0, best: None }
+    }
+
+    /// Writes lines beside the progress.
+    pub fn notices(&self) -> Notices {
+        if self.style == Style::Bars { Notices::above(&self.all) } else { Notices::default() }
+    }
+
+    /// Shows that so many points of a survey are planned.
+    pub fn planned(&mut self, done: usize, of: usize) {
+        if self.style == Style::Bars {
+            let bar = self.study.get_or_insert_with(|| self.all.add(bar(BAR)));
+            show(bar, "plan", done, of, String::new());
+        }
+    }
+
+    /// Erases the bars.
+    pub fn finish(self) {}
+
+    fn line(&self, text: impl AsRef<str>) {
+        if self.style.is_verbose() {
+            self.notices().line(text);
+        }
+    }
+
+    fn show_study(&mut self) {
+        if self.style == Style::Bars {
+            let bar = self.study.get_or_insert_with(|| self.all.add(bar(BAR)));
+            let best = self.best.map(|best| format!("best {}", decimal(best))).unwrap_or_default();
+            show(bar, "study", self.ended.min(self.of), self.of, best);
+        }
+    }
+
+    fn trial_ends(&mut self, trial: usize, is_over: bool) {
+        if let Some(bar) = self.trials.remove(&trial) {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
+        self.ended += usize::from(is_over);
+        self.show_study();
+    }
+
+    fn json(&self, event: &TuneEvent) {
+        // Too frequent for a log. A reader that is gone ends nothing: the study is on disk.
+        if !matches!(event, TuneEvent::Progress { .. }) {
+            drop(stream::print_json(event));
+        }
+    }
+}
+
+impl TuneObserver for TuneProgress {
+    fn event(&mut self, event: &TuneEvent) {
+        if self.style == Style::Json {
+            return self.json(event);
+        }
+        if let Some(text) = described(event) {
+            match event {
+                TuneEvent::Warning { message } => self.notices().warning(message),
+                _ => self.line(text),
+            }
+        }
+        match event {
+            TuneEvent::Opened { trials, of, .. } => {
+                (self.ended, self.of) = (*trials, *of);
+                self.show_study();
+            }
+            TuneEvent::Progress { trial, step, steps } if self.style == Style::Bars => {
+                let bar = self.trials.entry(*trial).or_insert_with(|| self.all.add(bar(BAR)));
+                show(bar, &format!("trial {trial}"), *step, *steps, String::new());
+            }
+            TuneEvent::Complete { trial, value, best } => {
+                if *best {
+                    self.best = Some(*value);
+                }
+                self.trial_ends(*trial, true);
+            }
+            TuneEvent::Pruned { trial }
+            | TuneEvent::Failed { trial, .. }
+            | TuneEvent::TooLarge { trial, .. }
+            | TuneEvent::Paused { trial, .. } => self.trial_ends(*trial, true),
+            TuneEvent::Released { trial } => self.trial_ends(*trial, false),
+            _ => {}
+        }
+    }
+}
+
+/// The line of an event.
+fn described(event: &TuneEvent) -> Option<String> {
+    Some(match event {
+        TuneEvent::Opened { study, trials, of, parallel, metric } => format!(
+            "study {}: {metric}, {trials} of {}, {parallel} at the same time",
+            printable(study),
+            plural(*of, "trial"),
+        ),
+        TuneEvent::Trains { trial, parameters, until, from, planned_peak_bytes, adapted } => {
+            let what = if *from == 0 { "begins" } else { "continues" };
+            let mut text = format!("trial {trial} {what}, up to {until}: {}", listed(parameters));
+            let _ = write!(text, "; planned peak {planned_peak_bytes}"); // Writing to a string cannot fail.
+            if !adapted.is_empty() {
+                let _ = write!(text, "; adapted to fit: {}", listed(adapted));
+            }
+            text
+        }
+        TuneEvent::Paused { trial, at, value } => format!("trial {trial} pauses at {at}: {}", decimal(*value)),
+        TuneEvent::Complete { trial, value, best } => {
+            let best = if *best { ", the best so far" } else { "" };
+            format!("trial {trial} is complete: {}{best}", decimal(*value))
+        }
+        TuneEvent::Pruned { trial } => format!("trial {trial} is pruned"),
+        TuneEvent::Failed { trial, reason } => format!("trial {trial} failed: {}", printable(reason)),
+        TuneEvent::TooLarge { trial, reason } => format!("trial {trial} is too large: {}", printable(reason)),
+        TuneEvent::Adapted { trial, settings } => {
+            format!("trial {trial} ran out of memory, and is tried again with {}", listed(settings))
+        }
+        TuneEvent::Released { trial } => format!("trial {trial} is saved, to be continued"),
+        TuneEvent::Warning { message } => printable(message),
+        TuneEvent::Progress { .. } | TuneEvent::Value { .. } => return None,
+    })
+}
+
+fn listed(settings: &BTreeMap<String, Value>) -> String {
+    let setting = |(key, value): (&String, &Value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{}={}", printable(key), printable(value))
+    };
+    settings.iter().map(setting).collect::<Vec<_>>().join(" ")
+}
+
+/// Erases the bars, also after an error.
+impl Drop for TuneProgress {
+    fn drop(&mut self) {
+        if self.style == Style::Bars {
+            drop(self.all.clear());
+            echo::restore();
+        }
+    }
+}
