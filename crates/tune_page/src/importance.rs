@@ -260,9 +260,7 @@ impl Importance {
         let partial = self.shares.iter().filter(|share| share.imputed > 0).count();
         if partial > 0 {
             let many = counted(partial, "parameter is", "parameters are");
-            note += &format!(
-                "{many} not set in all trials (*): the others count as the median of those that have it. "
-            );
+            note += &format!("{many} not set in every trial (*): a trial without one counts as its median. ");
         }
         note.trim_end().to_owned()
     }
@@ -379,7 +377,7 @@ mod tests {
         section(&page, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.contains(">b *</div>") && text.contains("1 parameter is not set in all trials"),
+            text.contains(">b *</div>") && text.contains("1 parameter is not set in every trial"),
             "{text}"
         );
     }
