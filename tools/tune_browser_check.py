@@ -145,7 +145,7 @@ def check_switches(browser):
     """Axes and lengths are switched."""
     pixels = "return byId('curves').querySelector('canvas').toDataURL()"
     for group in ("lengths", "values"):
-        if browser.run("return byId(arguments[0]).hidden", group):
+        if browser.run("return byId(arguments[0]).offsetParent === null", group):
             continue
         before = browser.run(pixels)
         pressed = browser.run("return byId(arguments[0]).querySelector('[aria-pressed=true]').dataset.value", group)

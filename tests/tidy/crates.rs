@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 18] = [
+const IMPORTS: [(&str, &[&str]); 19] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("search", &["core"]),
@@ -13,6 +13,7 @@ const IMPORTS: [(&str, &[&str]); 18] = [
     ("kernels", &["core", "gpu_kernels"]),
     ("model", &["core", "config", "kernels"]),
     ("timeline", &["core"]),
+    ("tune_page", &["core", "timeline"]),
     ("memory", &["core", "timeline"]),
     ("plan", &["core", "timeline"]),
     ("doctor", &["core", "memory"]),
@@ -51,7 +52,8 @@ const IMPORTS: [(&str, &[&str]); 18] = [
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 8] = ["core", "search", "config", "parallel", "data", "timeline", "memory", "doctor"];
+const WITHOUT_BURN: [&str; 9] =
+    ["core", "search", "config", "parallel", "data", "timeline", "tune_page", "memory", "doctor"];
 
 fn manifest(name: &str) -> (String, String) {
     let path = format!("crates/{name}/Cargo.toml");

@@ -103,7 +103,10 @@ fn columns(page: &StudyPage) -> Columns<'_> {
         measured: trials.iter().map(|trial| trial.measured_peak_bytes).collect(),
         seconds: trials.iter().map(|trial| trial.seconds.map(rounded)).collect(),
         reason: trials.iter().map(|trial| trial.reason.as_deref()).collect(),
-        adapted: trials.iter().map(|trial| trial.adapted.iter().map(|(key, value)| (key.as_str(), value)).collect()).collect(),
+        adapted: trials
+            .iter()
+            .map(|trial| trial.adapted.iter().map(|(key, value)| (key.as_str(), value)).collect())
+            .collect(),
     }
 }
 
@@ -112,9 +115,10 @@ fn curve(trial: &PageTrial, levels: &[u64], most: usize) -> Vec<(u64, f64)> {
     let finite: Vec<_> = trial.steps.iter().filter(|(_, value)| value.is_finite()).collect();
     let apart = finite.len().div_ceil(most).max(1);
     let last = finite.len().saturating_sub(1);
-    let kept = finite.iter().enumerate().filter(|(index, (step, _))| {
-        index % apart == 0 || *index == last || levels.contains(step)
-    });
+    let kept = finite
+        .iter()
+        .enumerate()
+        .filter(|(index, (step, _))| index % apart == 0 || *index == last || levels.contains(step));
     kept.map(|(_, (step, value))| (**step, rounded(**value))).collect()
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 /// `12 %`, `1.4 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent >= 9.95 || percent < 0.05 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    if (0.05..9.95).contains(&percent) { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// `1 trial`, `2 trials`.

@@ -46,7 +46,11 @@ pub(crate) fn statuses(page: &StudyPage, out: &mut dyn Write) -> io::Result<()> 
     for status in TrialStatus::ALL {
         let (count, name) = (page.count(status), status.name());
         if count > 0 {
-            write!(out, "<button type=\"button\" class=\"chip\" aria-pressed=\"true\" data-status=\"{}\">", status.index())?;
+            write!(
+                out,
+                "<button type=\"button\" class=\"chip\" aria-pressed=\"true\" data-status=\"{}\">",
+                status.index()
+            )?;
             writeln!(out, "<i class=\"swatch s-{name}\"></i><b>{count}</b> {name}</button>")?;
         }
     }

@@ -61,7 +61,8 @@ pub(crate) fn importances(page: &StudyPage) -> Vec<Importance> {
     }
     let complete = sample(page, |trial| trial.value.filter(|_| trial.status == TrialStatus::Complete));
     let count = complete.values.len();
-    let levels = page.levels.iter().rev().map(|level| (Some(*level), sample(page, |trial| trial.value_at(*level))));
+    let levels =
+        page.levels.iter().rev().map(|level| (Some(*level), sample(page, |trial| trial.value_at(*level))));
     // Complete trials alone reach the full length, whose value is their final one.
     let is_new = |level: Option<u64>, sample: &Sample<'_>| {
         level.is_none() || level != page.levels.last().copied() || sample.values.len() != count
@@ -72,7 +73,8 @@ pub(crate) fn importances(page: &StudyPage) -> Vec<Importance> {
 }
 
 fn sample(page: &StudyPage, value: impl Fn(&PageTrial) -> Option<f64>) -> Sample<'_> {
-    let known = page.trials.iter().filter_map(|trial| Some((trial, value(trial).filter(|value| value.is_finite())?)));
+    let known =
+        page.trials.iter().filter_map(|trial| Some((trial, value(trial).filter(|value| value.is_finite())?)));
     let (trials, values) = known.unzip();
     Sample { trials, values }
 }
@@ -94,7 +96,11 @@ fn importance(page: &StudyPage, level: Option<u64>, sample: &Sample<'_>) -> Opti
         columns.push(without_gaps(&places));
     }
     let shares = shares(&columns, &target)?;
-    let shares = shares.into_iter().zip(imputed).map(|([mean, deviation], imputed)| Share { mean, deviation, imputed });
+    let shares = shares.into_iter().zip(imputed).map(|([mean, deviation], imputed)| Share {
+        mean,
+        deviation,
+        imputed,
+    });
     Some(Importance { level, trials, used, fenced, shares: shares.collect() })
 }
 
@@ -103,7 +109,8 @@ fn fence(page: &StudyPage, values: Vec<f64>) -> (Vec<f64>, usize) {
     let mut losses: Vec<f64> = values.into_iter().map(|value| page.goal.loss(value)).collect();
     let mut sorted = losses.clone();
     sorted.sort_by(f64::total_cmp);
-    let quantile = |share: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * share) as usize).copied();
+    let quantile =
+        |share: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * share) as usize).copied();
     let (Some(low), Some(high)) = (quantile(0.25), quantile(0.75)) else { return (losses, 0) };
     let worst = high + FENCE * (high - low);
     let mut fenced = 0;
@@ -139,8 +146,10 @@ fn shares(columns: &[Vec<f64>], target: &[f64]) -> Option<Vec<[f64; 2]>> {
         return None;
     }
     // The library divides by the width of each column.
-    let varied: Vec<usize> = (0..columns.len()).filter(|index| columns.get(*index).is_some_and(|it| is_varied(it))).collect();
-    let features: Vec<&[f64]> = varied.iter().filter_map(|index| columns.get(*index).map(Vec::as_slice)).collect();
+    let varied: Vec<usize> =
+        (0..columns.len()).filter(|index| columns.get(*index).is_some_and(|it| is_varied(it))).collect();
+    let features: Vec<&[f64]> =
+        varied.iter().filter_map(|index| columns.get(*index).map(Vec::as_slice)).collect();
     let mut found = vec![[0.0; 2]; columns.len()];
     if features.is_empty() {
         return Some(found);
@@ -150,7 +159,8 @@ fn shares(columns: &[Vec<f64>], target: &[f64]) -> Option<Vec<[f64; 2]>> {
     for seed in 0..TREES {
         let forest = RandomForestOptions::new().seed(seed).trees(NonZeroUsize::MIN).max_features(all);
         let mut tree = FanovaOptions::new().random_forest(forest).fit(features.clone(), target).ok()?;
-        let shares: Vec<f64> = (0..features.len()).map(|feature| tree.quantify_importance(&[feature]).mean).collect();
+        let shares: Vec<f64> =
+            (0..features.len()).map(|feature| tree.quantify_importance(&[feature]).mean).collect();
         if shares.iter().all(|share| share.is_finite()) {
             by_tree.push(shares);
         }
@@ -171,22 +181,32 @@ fn shares(columns: &[Vec<f64>], target: &[f64]) -> Option<Vec<[f64; 2]>> {
 pub(crate) fn section(page: &StudyPage, out: &mut dyn Write) -> io::Result<()> {
     let found = importances(page);
     if found.is_empty() {
-        let known = page.trials.iter().filter(|trial| trial.value.is_some() || !trial.steps.is_empty()).count();
+        let known =
+            page.trials.iter().filter(|trial| trial.value.is_some() || !trial.steps.is_empty()).count();
         let says = match (page.parameters.is_empty(), known < FEWEST_TRIALS) {
             (true, _) => "The study has no parameters.".to_owned(),
-            (false, true) => format!(
-                "Importance needs {FEWEST_TRIALS} trials with a value at the same length; {} so far.",
-                counted(known, "trial has a value", "trials have a value")
-            ),
+            (false, true) => {
+                let known = counted(known, "trial has one", "trials have one");
+                format!(
+                    "Importance needs {FEWEST_TRIALS} trials with a value at the same length; {known} so far."
+                )
+            }
             (false, false) => format!("No {FEWEST_TRIALS} trials have different values at the same length."),
         };
         return writeln!(out, "<p class=\"empty\">{says}</p>");
     }
     if found.len() > 1 {
-        writeln!(out, "<div class=\"choice\" id=\"basis\" role=\"group\" aria-label=\"for the value at which length\">")?;
+        writeln!(
+            out,
+            "<div class=\"choice\" id=\"basis\" role=\"group\" aria-label=\"for the value at which length\">"
+        )?;
         for (index, importance) in found.iter().enumerate() {
             let (pressed, name) = (index == 0, importance.name(page));
-            writeln!(out, "<button type=\"button\" data-value=\"{index}\" aria-pressed=\"{pressed}\">{}</button>", Text(&name))?;
+            writeln!(
+                out,
+                "<button type=\"button\" data-value=\"{index}\" aria-pressed=\"{pressed}\">{}</button>",
+                Text(&name)
+            )?;
         }
         writeln!(out, "</div>")?;
     }
@@ -205,12 +225,15 @@ impl Importance {
 
     fn write(&self, page: &StudyPage, index: usize, out: &mut dyn Write) -> io::Result<()> {
         let hidden = if index == 0 { "" } else { " hidden" };
-        writeln!(out, "<div class=\"basis\" data-basis=\"{index}\"{hidden}><div class=\"bars thin importance\">")?;
+        writeln!(
+            out,
+            "<div class=\"basis\" data-basis=\"{index}\"{hidden}><div class=\"bars thin importance\">"
+        )?;
         let mut rows: Vec<_> = page.parameters.iter().zip(&self.shares).collect();
         rows.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
         let widest = rows.iter().map(|(_, share)| share.mean + share.deviation).fold(0.05, f64::max).min(1.0);
         for (parameter, share) in &rows {
-            bar(&parameter.name, *share, widest, out)?;
+            bar(&parameter.name, share, widest, out)?;
         }
         let alone: f64 = self.shares.iter().map(|share| share.mean).sum();
         writeln!(out, "</div><p class=\"hint\">{}</p></div>", Text(&self.note(page, 1.0 - alone)))
@@ -226,7 +249,10 @@ impl Importance {
         if self.used < self.trials {
             note += &format!("{} of them were used, evenly over the study. ", self.used);
         }
-        note += &format!("Interactions explain the other {}. ", percent(rest.max(0.0)));
+        note += &format!(
+            "± is the deviation over {TREES} regression trees. Interactions explain the other {}. ",
+            percent(rest.max(0.0))
+        );
         if self.fenced > 0 {
             let far = counted(self.fenced, "value that is", "values that are");
             note += &format!("{far} far worse than the rest count as the worst of the rest. ");
@@ -234,7 +260,7 @@ impl Importance {
         let partial = self.shares.iter().filter(|share| share.imputed > 0).count();
         if partial > 0 {
             let many = counted(partial, "parameter is", "parameters are");
-            note += &format!("{many} not set in all trials (*): the others count as the median of those that have it. ");
+            note += &format!("{many} not set in every trial (*): a trial without one counts as its median. ");
         }
         note.trim_end().to_owned()
     }
@@ -247,7 +273,11 @@ fn bar(name: &str, share: &Share, widest: f64, out: &mut dyn Write) -> io::Resul
     writeln!(out, "<div class=\"name\">{}{star}</div>", Text(name))?;
     write!(out, "<svg viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" aria-hidden=\"true\">")?;
     write!(out, "<rect class=\"plain\" width=\"{wide:.1}\" height=\"14\"/>")?;
-    write!(out, "<rect class=\"spread\" x=\"{low:.1}\" y=\"6\" width=\"{:.1}\" height=\"2\"/></svg>", high - low)?;
+    write!(
+        out,
+        "<rect class=\"spread\" x=\"{low:.1}\" y=\"6\" width=\"{:.1}\" height=\"2\"/></svg>",
+        high - low
+    )?;
     let text = format!("{} <small>± {}</small>", percent(share.mean), percent(share.deviation));
     writeln!(out, "<div class=\"value\">{text}</div>")
 }
@@ -265,7 +295,8 @@ mod tests {
             when: None,
         };
         // Weyl sequences: evenly spread, without a generator.
-        let places = |number: u64| [0.618_034, 0.754_878, 0.569_840].map(|step| (number as f64 * step).fract());
+        let places =
+            |number: u64| [0.618_034, 0.754_878, 0.569_840].map(|step| (number as f64 * step).fract());
         let trial = |number: u64| {
             let [a, b, c] = places(number);
             PageTrial {
@@ -345,7 +376,10 @@ mod tests {
         let mut out = Vec::new();
         section(&page, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains(">b *</div>") && text.contains("1 parameter is not set in all trials"), "{text}");
+        assert!(
+            text.contains(">b *</div>") && text.contains("1 parameter is not set in every trial"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -59,7 +59,10 @@ pub(crate) fn rows(page: &StudyPage, out: &mut dyn Write) -> io::Result<()> {
         let Length { level, reached, continued, paused, pruned, best } = *length;
         write!(out, "<tr><th scope=\"row\">{level}</th><td class=\"number\">{reached}</td>")?;
         let [wide, dark] = [reached, continued].map(|count| count as f64 / most as f64 * 100.0);
-        write!(out, "<td class=\"share\"><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">")?;
+        write!(
+            out,
+            "<td class=\"share\"><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+        )?;
         write!(out, "<rect class=\"reached\" width=\"{wide:.2}\" height=\"10\"/>")?;
         write!(out, "<rect class=\"continued\" width=\"{dark:.2}\" height=\"10\"/></svg></td>")?;
         let is_last = index + 1 == lengths.len();
@@ -72,7 +75,10 @@ pub(crate) fn rows(page: &StudyPage, out: &mut dyn Write) -> io::Result<()> {
             }
         };
         let best = best.map_or_else(|| "–".into(), number);
-        writeln!(out, "{share}<td class=\"number\">{paused}</td><td class=\"number\">{pruned}</td><td class=\"number\">{best}</td></tr>")?;
+        writeln!(
+            out,
+            "{share}<td class=\"number\">{paused}</td><td class=\"number\">{pruned}</td><td class=\"number\">{best}</td></tr>"
+        )?;
     }
     Ok(())
 }
@@ -107,7 +113,12 @@ mod tests {
             made: String::new(),
         };
         let row = |level, [reached, continued, paused, pruned]: [usize; 4], best| Length {
-            level, reached, continued, paused, pruned, best: Some(best),
+            level,
+            reached,
+            continued,
+            paused,
+            pruned,
+            best: Some(best),
         };
         let expected = [row(1, [5, 4, 1, 0], 0.6), row(3, [3, 2, 0, 1], 0.4), row(9, [2, 0, 0, 0], 0.8)];
         assert_eq!(lengths(&page), expected);

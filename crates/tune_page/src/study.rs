@@ -29,9 +29,10 @@ pub struct StudyPage {
 impl StudyPage {
     /// The index in [`Self::trials`] of the complete trial with the best finite value; of equal ones the first.
     pub fn best(&self) -> Option<usize> {
-        let complete = self.trials.iter().enumerate().filter(|(_, trial)| trial.status == TrialStatus::Complete);
-        let values =
-            complete.filter_map(|(index, trial)| Some((index, trial.value.filter(|value| value.is_finite())?)));
+        let complete =
+            self.trials.iter().enumerate().filter(|(_, trial)| trial.status == TrialStatus::Complete);
+        let values = complete
+            .filter_map(|(index, trial)| Some((index, trial.value.filter(|value| value.is_finite())?)));
         values.min_by(|a, b| self.goal.loss(a.1).total_cmp(&self.goal.loss(b.1))).map(|(index, _)| index)
     }
 
@@ -321,7 +322,10 @@ mod tests {
     fn a_trial_has_a_value_at_the_lengths_that_it_reached() {
         let mut trial = PageTrial::new(0, TrialStatus::Pruned);
         trial.steps = [(1, 0.5), (3, 0.4)].into();
-        assert_eq!([0, 1, 2, 3, 4].map(|level| trial.value_at(level)), [None, Some(0.5), Some(0.5), Some(0.4), None]);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|level| trial.value_at(level)),
+            [None, Some(0.5), Some(0.5), Some(0.4), None]
+        );
     }
 
     #[test]
@@ -330,7 +334,10 @@ mod tests {
         assert_eq!(choice.number(Some(&"adamw".into())), Some(1.0));
         assert_eq!(choice.number(Some(&"lion".into())), None);
         let float = ParameterKind::Float { low: 0.0, high: 1.0, log: true };
-        assert_eq!([float.number(Some(&0.5.into())), float.number(Some(&"x".into())), float.number(None)], [Some(0.5), None, None]);
+        assert_eq!(
+            [float.number(Some(&0.5.into())), float.number(Some(&"x".into())), float.number(None)],
+            [Some(0.5), None, None]
+        );
         assert!(!float.is_log(), "no logarithm of zero");
     }
 

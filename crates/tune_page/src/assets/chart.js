@@ -95,11 +95,12 @@ class Chart {
   }
 
   // The plot inside the axes; `this.y` is the axis of values.
-  layOutValues(context, { top = 10, bottom = 26, right = 12 } = {}) {
-    const { low, high, isLog } = state.range;
+  layOutValues(context, { top = 10, bottom = 26, right = 12, range = state.range } = {}) {
+    const { low, high, isLog } = range;
     const pad = 9;
     const y = new Scale(low, high, isLog, this.height - bottom - pad, top + pad);
-    const labels = y.ticks(Math.max(2, (this.height - top - bottom) / 52)).map((tick) => formatNumber(tick));
+    this.ticks = RANKED.length ? y.ticks(Math.max(2, (this.height - top - bottom) / 52)) : [];
+    const labels = this.ticks.map((tick) => formatNumber(tick));
     const left = Math.ceil(Math.max(24, ...labels.map((label) => context.measureText(label).width))) + 12;
     this.plot = { left, top, width: Math.max(1, this.width - left - right), height: Math.max(1, this.height - top - bottom) };
     this.plot.right = left + this.plot.width;
@@ -111,7 +112,7 @@ class Chart {
     const { plot, y } = this;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (const tick of y.ticks(Math.max(2, plot.height / 52))) {
+    for (const tick of this.ticks) {
       const at = Math.round(y.at(tick)) + 0.5;
       if (at < plot.top || at > plot.bottom) continue;
       context.fillStyle = palette.soft;
@@ -119,6 +120,7 @@ class Chart {
       context.fillStyle = palette.line;
       context.fillRect(plot.left, at - 0.5, plot.width, 1);
     }
+    context.fillStyle = palette.line;
     context.fillRect(plot.left, plot.bottom, plot.width, 1);
   }
 

@@ -8,11 +8,11 @@ class Curves extends Chart {
     this.last = Math.max(steps.reduce((most, step) => Math.max(most, step), 0), ...data.levels.slice(-1));
     const canLog = this.first > 0 && this.last / this.first >= 8;
     state.isLengthLog = canLog && data.levels.length > 1;
-    byId("lengths").hidden = !canLog;
+    byId("lengths-switch").hidden = !canLog;
   }
 
   layOut(context) {
-    this.layOutValues(context, { top: data.levels.length ? 26 : 10 });
+    this.layOutValues(context, { top: data.levels.length ? 26 : 10, range: state.curveRange });
     const { plot } = this;
     const first = Number.isFinite(this.first) ? this.first : 0;
     const low = state.isLengthLog ? first : Math.min(first, 0);

@@ -39,7 +39,8 @@ const keyOf = (name) => name.split(".").map((part) => (/^[\w-]+$/.test(part) ? p
 // A value in TOML. A float stays a float.
 function tomlOf(value, isFloat) {
   if (typeof value === "string") return quoted(value);
-  const text = String(value);
+  const short = Number.isInteger(value) ? "" : value.toExponential?.() ?? "";
+  const text = short && Math.abs(value) < 1e-3 && short.length < String(value).length ? short : String(value);
   return isFloat && /^-?\d+$/.test(text) ? `${text}.0` : text;
 }
 

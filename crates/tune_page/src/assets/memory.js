@@ -32,8 +32,9 @@ class Memory extends Chart {
       byId("memory-hint").textContent = "";
       return paintEmpty(this, context, COUNT ? "no trial has a planned or measured peak" : "no trials yet");
     }
-    this.paintBelow(context, byteTicks(x, Math.max(2, plot.width / 90)), (tick) => x.at(tick), formatTick);
+    this.paintBelow(context, byteTicks(x, Math.max(2, plot.width / 64)), (tick) => x.at(tick), formatTick);
     if (this.hasAbove) this.paintAbove(context);
+    this.paintFront(context);
     if (this.isLimitShown) this.paintLimit(context);
     const radius = dotRadius();
     context.globalAlpha = COUNT > 300 ? 0.7 : 0.9;
@@ -46,7 +47,6 @@ class Memory extends Chart {
       }
     }
     context.globalAlpha = 1;
-    this.paintFront(context);
     this.describe();
   }
 
@@ -66,7 +66,9 @@ class Memory extends Chart {
     context.fillStyle = palette.soft;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    context.fillText("does not fit", plot.left + 8, ABOVE / 2 + 2);
+    const width = context.measureText("does not fit").width;
+    const limit = this.isLimitShown ? this.x.at(data.limit) : Infinity;
+    context.fillText("does not fit", limit < plot.left + width + 16 ? limit + 8 : plot.left + 8, ABOVE / 2 + 2);
   }
 
   paintLimit(context) {
@@ -77,7 +79,8 @@ class Memory extends Chart {
     const text = `limit ${formatBytes(data.limit)}`;
     const width = context.measureText(text).width + 14;
     const left = at + width > plot.right ? at - width : at;
-    const top = plot.bottom - 20;
+    // Away from the best trials.
+    const top = data.minimizes ? plot.top + 2 : plot.bottom - 22;
     context.beginPath();
     context.roundRect(left, top, width, 20, 5);
     context.fill();
@@ -114,7 +117,7 @@ class Memory extends Chart {
       best = value;
     }
     if (best === null) return;
-    path.lineTo(this.isLimitShown ? Math.max(x.at(data.limit), x.at(PEAK[complete[0]])) : plot.right, y.clamped(best));
+    path.lineTo(this.isLimitShown ? Math.max(x.at(data.limit), x.at(PEAK[last(complete)])) : plot.right, y.clamped(best));
     context.lineWidth = 1.4;
     context.strokeStyle = palette.ink;
     context.stroke(path);

@@ -9,15 +9,21 @@ const state = {
   isIn: new Uint8Array(COUNT).fill(1),
   isLengthLog: false,
   format: "toml",
+  // Of the values of trials, and of all values of their curves.
   range: null,
+  curveRange: null,
 };
 
 // The axis of values, which all charts share.
-const canValueLog = RANKED.length > 0 && RANKED.every((trial) => QUALITY[trial] > 0) && wholeRange().high > wholeRange().low * 5;
+const least = CURVE_VALUES.reduce((least, value) => Math.min(least, value), Infinity);
+const most = CURVE_VALUES.reduce((most, value) => Math.max(most, value), -Infinity);
+const canValueLog = least > 0 && most > least * 5;
 function setValueAxis(isLog) {
-  state.range = { ...(isLog ? wholeRange() : valueRange()), isLog };
+  state.range = rangeOf(VALUES, isLog);
+  state.curveRange = rangeOf(CURVE_VALUES, isLog);
 }
-setValueAxis(canValueLog && valueRange().high > valueRange().low * 100);
+const usual = rangeOf(VALUES, false);
+setValueAxis(canValueLog && usual.high > usual.low * 100);
 
 const tip = new Tip();
 const parallel = new Parallel();
@@ -109,6 +115,9 @@ function showTrial() {
   byId("text").textContent = state.format === "toml" ? tomlText(written) : flagsText(written);
 }
 
+document.querySelector(".filters").hidden = !COUNT;
+byId("parallel-hint").hidden = !COUNT;
+
 // A group of buttons with one pressed.
 function choice(id, value, act) {
   const group = byId(id);
@@ -129,7 +138,7 @@ choice("format", "toml", (value) => {
   state.format = value;
   showTrial();
 });
-byId("values").hidden = !canValueLog;
+byId("values-switch").hidden = !canValueLog;
 choice("values", state.range.isLog ? "log" : "linear", (value) => {
   setValueAxis(value === "log");
   redraw();

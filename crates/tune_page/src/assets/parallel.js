@@ -17,7 +17,7 @@ class Parallel extends Chart {
 
   layOut() {
     const count = PARAMETERS.length + 1;
-    this.box.style.minWidth = `${count * 92}px`;
+    this.box.style.minWidth = `${count * 100}px`;
     this.width = this.box.clientWidth;
     const side = Math.max(46, Math.min(90, this.width / count / 2));
     const bottom = this.hasUnset.some(Boolean) ? 40 : 16;
@@ -141,12 +141,21 @@ class Parallel extends Chart {
         if (index % every === 0) label(clean(choice), scale.at(index));
       });
     } else {
-      for (const tick of scale.ticks(6, parameter && parameter.kind === "integer")) {
+      for (const tick of this.ticksOf(scale, parameter)) {
         mark(scale.at(tick));
         label(formatNumber(tick), scale.at(tick));
       }
     }
     this.paintRange(context, axis, x);
+  }
+
+  // Round numbers between both ends, which are the bounds of a parameter.
+  ticksOf(scale, parameter) {
+    if (!parameter) return RANKED.length ? scale.ticks(6) : [];
+    const isBinary = parameter.log && parameter.kind === "integer" && Number.isInteger(Math.log2(parameter.low));
+    const ticks = isBinary ? byteTicks(scale, 8) : scale.ticks(6, parameter.kind === "integer");
+    const ends = parameter.high > parameter.low ? [parameter.low, parameter.high] : [parameter.low];
+    return [...ends, ...ticks.filter((tick) => ends.every((end) => Math.abs(scale.at(end) - scale.at(tick)) > 15))];
   }
 
   paintTitle(context, axis, x) {
@@ -179,9 +188,9 @@ class Parallel extends Chart {
 
   paintRamp() {
     const ramp = byId("ramp");
-    const { low, high } = this.axes[VALUE_AXIS];
+    const { low, high } = state.range;
     const [best, worst] = data.minimizes ? [low, high] : [high, low];
-    ramp.hidden = !RANKED.length;
+    ramp.hidden = !(high > low) || !RANKED.length;
     ramp.children[0].textContent = `best ${formatNumber(best)}`;
     ramp.children[2].textContent = state.range.isCut ? `${formatNumber(worst)} or worse` : formatNumber(worst);
     ramp.children[1].style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(rampColor).join(", ")})`;

@@ -25,6 +25,7 @@ class Progress extends Chart {
     const ticks = COUNT > 1 ? x.ticks(plot.width / 80, true) : [...TRIALS.number];
     this.paintBelow(context, ticks, (tick) => x.at(tick), (tick) => formatCount(tick));
     plot.bottom = bottom;
+    this.paintBest(context);
     const radius = dotRadius();
     context.globalAlpha = COUNT > 300 ? 0.7 : 0.9;
     for (const trial of DRAW_ORDER) {
@@ -32,7 +33,6 @@ class Progress extends Chart {
       this.mark(context, x.at(TRIALS.number[trial]), QUALITY[trial], statusColor(trial), { radius });
     }
     context.globalAlpha = 1;
-    this.paintBest(context);
     if (!RANKED.length) paintEmpty(this, context, COUNT ? "no trial has a value yet" : "no trials yet");
     const none = this.hasStrip ? " · the row below the axis: trials without a value" : "";
     byId("progress-hint").textContent = `by number of the trial · the line is the best complete trial so far${none}${beyondText(countBeyond(this.y))}`;
@@ -66,9 +66,6 @@ class Progress extends Chart {
     }
     if (best === null) return;
     path.lineTo(plot.right, y.clamped(best));
-    context.lineWidth = 4;
-    context.strokeStyle = palette.card;
-    context.stroke(path);
     context.lineWidth = 1.8;
     context.strokeStyle = palette.ink;
     context.stroke(path);

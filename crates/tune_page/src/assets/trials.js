@@ -48,20 +48,20 @@ function settings(trial) {
   return [...pairs.filter(([key]) => !adapted.some(([other]) => other === key)), ...adapted];
 }
 
-// Few values far from the rest would flatten the chart: they are drawn at its edge.
-function valueRange() {
-  const known = Array.from(RANKED, (trial) => QUALITY[trial]);
-  if (!known.length) return { low: 0, high: 1, isCut: false };
-  const [best, worst] = [known[0], known[known.length - 1]];
-  const usual = known[Math.floor((known.length - 1) * 0.9)];
-  const spread = Math.abs(usual - best);
-  const isCut = spread > 0 && Math.abs(worst - best) > 3 * spread;
-  const end = isCut ? best + (usual - best) * 1.5 : worst;
-  return { low: Math.min(best, end), high: Math.max(best, end), isCut };
-}
+const VALUES = Float64Array.from(RANKED, (trial) => QUALITY[trial]);
+// Every value of every curve, the best first.
+const CURVE_VALUES = Float64Array.from([...TRIALS.curves.flat(), ...VALUES]).sort((a, b) => loss(a) - loss(b));
 
-// The whole range, for a logarithmic axis.
-function wholeRange() {
-  const known = Array.from(RANKED, (trial) => QUALITY[trial]);
-  return { low: Math.min(...known), high: Math.max(...known), isCut: false };
+// The range of values that rise in loss. Few values far from the rest would flatten a linear axis: they are drawn at its edge.
+function rangeOf(values, isLog) {
+  if (!values.length) return { low: 0, high: 1, isLog: false, isCut: false };
+  const [best, worst] = [values[0], values[values.length - 1]];
+  const usual = values[Math.ceil((values.length - 1) * 0.9)];
+  const spread = Math.abs(usual - best);
+  const isCut = !isLog && spread > 0 && Math.abs(worst - best) > 3 * spread;
+  // Of few values the worst is usual, unless it is out of all proportion.
+  const few = values.length < 10 && !isLog ? values[values.length >> 1] : best;
+  const isFewCut = few !== best && Math.abs(worst - best) > 100 * Math.abs(few - best);
+  const end = isFewCut ? best + (few - best) * 3 : isCut ? best + (usual - best) * 1.5 : worst;
+  return { low: Math.min(best, end), high: Math.max(best, end), isLog, isCut: isCut || isFewCut };
 }

@@ -60,7 +60,8 @@ fn the_data_has_each_trial() {
         assert_eq!(trials["number"][index], trial.number);
         assert_eq!(data["statuses"][trials["status"][index].as_u64().unwrap() as usize], trial.status.name());
         // The parser of the test may be off by the last bit.
-        let error = trials["value"][index].as_f64().zip(trial.value).map_or(0.0, |(read, value)| read - value);
+        let error =
+            trials["value"][index].as_f64().zip(trial.value).map_or(0.0, |(read, value)| read - value);
         assert!(error.abs() < 1e-14 && trials["value"][index].is_null() == trial.value.is_none());
         assert_eq!(trials["steps"][index].as_array().unwrap().len(), trial.steps.len());
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use oomph_core::{Bytes, Generator, Key};
-use oomph_tune_page::{Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus};
+use oomph_tune_page::{
+    Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus,
+};
 
 const LEVELS: [u64; 4] = [1, 3, 9, 27];
 
@@ -67,10 +69,19 @@ fn sampled(number: u64, count: u64) -> Sampled {
         set("optimizer.momentum", ((momentum * 99.0).round() / 100.0).into());
     }
     let off = (lr - 0.6) * if optimizer == "sgd" { 1.0 } else { 1.5 };
-    let floor = 0.11 + 1.6 * off * off + 0.12 * (1.0 - width) + 0.1 * (dropout - 0.3).powi(2) + 0.04 * uniform()
+    let floor = 0.11
+        + 1.6 * off * off
+        + 0.12 * (1.0 - width)
+        + 0.1 * (dropout - 0.3).powi(2)
+        + 0.04 * uniform()
         + if optimizer == "lion" { 0.05 } else { 0.0 };
-    let planned = (38.0 + width_value as f64 * 1.9 + batch_value as f64 * width_value as f64 * 0.034) * 1048576.0;
-    let trial = PageTrial { parameters, planned_peak_bytes: Some(Bytes::new(planned as u64)), ..PageTrial::new(number, TrialStatus::Waiting) };
+    let planned =
+        (38.0 + width_value as f64 * 1.9 + batch_value as f64 * width_value as f64 * 0.034) * 1048576.0;
+    let trial = PageTrial {
+        parameters,
+        planned_peak_bytes: Some(Bytes::new(planned as u64)),
+        ..PageTrial::new(number, TrialStatus::Waiting)
+    };
     Sampled { trial, floor, speed: 0.5 + lr, planned: planned as u64 }
 }
 
@@ -139,13 +150,18 @@ pub(crate) fn asha(count: u64) -> StudyPage {
                     }
                     level += 1;
                 }
-                let ends = if level + 1 == LEVELS.len() { TrialStatus::Complete } else { TrialStatus::Pruned };
+                let ends =
+                    if level + 1 == LEVELS.len() { TrialStatus::Complete } else { TrialStatus::Pruned };
                 let mut trial = sampled.trained(LEVELS[level], ends);
                 if ends == TrialStatus::Pruned {
                     trial.reason = Some(format!("not in the best third after {} epochs", LEVELS[level]));
                 }
                 if planned > Bytes::mib(230) && number % 3 == 0 {
-                    trial.adapted = [("memory.micro_batch".into(), 32.into()), ("memory.recompute".into(), "stages".into())].into();
+                    trial.adapted = [
+                        ("memory.micro_batch".into(), 32.into()),
+                        ("memory.recompute".into(), "stages".into()),
+                    ]
+                    .into();
                 }
                 trial
             }
@@ -185,13 +201,27 @@ pub(crate) fn odd() -> StudyPage {
 
 /// Names and texts that try to become markup, code or structure.
 pub(crate) fn hostile() -> StudyPage {
-    const EVIL: &str = "</script><script>window.owned=1</script><img src=x onerror=window.owned=1>\u{202e}gpj.exe";
+    const EVIL: &str =
+        "</script><script>window.owned=1</script><img src=x onerror=window.owned=1>\u{202e}gpj.exe";
     let mut study = asha(40);
     study.name = format!("</title>{EVIL}");
-    (study.metric, study.unit, study.made) = (format!("{{{{data}}}}{EVIL}"), format!("epochs{EVIL}"), EVIL.into());
-    let names = [EVIL, "__proto__", "'; rm -rf $HOME; '", "a.\n\u{0}\u{2028}\"b\"", "a.constructor", "重み 🦀", "<b>"];
-    let renamed: BTreeMap<String, String> =
-        study.parameters.iter().zip(names).map(|(parameter, name)| (parameter.name.clone(), name.to_owned())).collect();
+    (study.metric, study.unit, study.made) =
+        (format!("{{{{data}}}}{EVIL}"), format!("epochs{EVIL}"), EVIL.into());
+    let names = [
+        EVIL,
+        "__proto__",
+        "'; rm -rf $HOME; '",
+        "a.\n\u{0}\u{2028}\"b\"",
+        "a.constructor",
+        "重み 🦀",
+        "<b>",
+    ];
+    let renamed: BTreeMap<String, String> = study
+        .parameters
+        .iter()
+        .zip(names)
+        .map(|(parameter, name)| (parameter.name.clone(), name.to_owned()))
+        .collect();
     for parameter in &mut study.parameters {
         parameter.name = renamed[&parameter.name].clone();
         parameter.when = Some(EVIL.into());
@@ -202,7 +232,9 @@ pub(crate) fn hostile() -> StudyPage {
     for trial in &mut study.trials {
         trial.parameters = std::mem::take(&mut trial.parameters)
             .into_iter()
-            .map(|(name, value)| (renamed[&name].clone(), if value == "adamw".into() { EVIL.into() } else { value }))
+            .map(|(name, value)| {
+                (renamed[&name].clone(), if value == "adamw".into() { EVIL.into() } else { value })
+            })
             .collect();
         trial.reason = Some(EVIL.into());
         trial.adapted = [(EVIL.into(), EVIL.into())].into();
