@@ -181,6 +181,7 @@ fn what_the_machine_cannot_hold_is_not_tried_and_nothing_else_is_a_failure() {
     let answer = folder.oomph(&[&arguments[..], &PLENTY].concat());
     assert_eq!(answer.code, Some(1), "{answer}");
     assert_eq!(answer.stderr.matches("not tried: the planned peak").count(), 2, "{answer}");
+    assert!(answer.stderr.ends_with("error: none of the 2 variants could be compared\n"), "{answer}");
 }
 
 #[test]

@@ -79,6 +79,8 @@ pub(crate) enum CliError {
     DoesNotFit { planned_peak_bytes: Bytes, limit_bytes: Bytes },
     #[error("cannot compare `{optimizer}`")]
     Compared { optimizer: String, source: ConfigError },
+    #[error("none of the {count} variants could be compared")]
+    NothingCompared { count: usize },
     #[error(transparent)]
     Search(#[from] SearchError),
     #[error("{what} failed for another reason than memory")]
@@ -153,7 +155,7 @@ impl CliError {
             ),
             #[cfg(feature = "mpi")]
             Self::Rank { source, .. } => source.hint(),
-            Self::Request(_) => None,
+            Self::Request(_) | Self::NothingCompared { .. } => None,
             Self::Restart { run, .. } => Some(format!("`oomph train --resume {}` continues it", run.display())),
             Self::SeveralBatches => {
                 Some("name one batch with `--batch`, or leave it out to plan the config's batch".into())

@@ -38,6 +38,11 @@ pub(crate) fn report(error: &CliError, json: bool) {
     }
 }
 
+/// An error with its causes, as one line.
+pub(crate) fn in_words(error: &CliError) -> String {
+    [vec![error.to_string()], causes(error)].concat().join(": ")
+}
+
 /// The error as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "error")]

@@ -60,6 +60,9 @@ pub(super) static STDOUT: Kind =
     Kind { name: "write to stdout", errors: &[ENOSPC, EIO, EPIPE, EINTR], may_be_short: true };
 pub(super) static STDERR: Kind =
     Kind { name: "write to stderr", errors: &[ENOSPC, EIO, EPIPE, EINTR], may_be_short: true };
+/// To the pipe of the program that started this one: the program's own output may still be whole.
+static CHILD_STDOUT: Kind =
+    Kind { name: "write to stdout of a child", errors: &[ENOSPC, EIO, EPIPE, EINTR], may_be_short: true };
 static WRITE: Kind = Kind { name: "write", errors: &[ENOSPC, EIO, EDQUOT, EINTR], may_be_short: true };
 static READ: Kind = Kind { name: "read", errors: &[EIO, EINTR], may_be_short: true };
 static OPEN_TO_WRITE: Kind =
@@ -92,6 +95,7 @@ pub(super) fn kind_of(call: &Call, folder: &Path) -> Option<&'static Kind> {
     let path = call.path.as_ref()?;
     if path.to_string_lossy().starts_with("pipe:") {
         return match (call.name, call.arguments[0]) {
+            ("write" | "writev", 1) if call.is_of_child => Some(&CHILD_STDOUT),
             ("write" | "writev", 1) => Some(&STDOUT),
             ("write" | "writev", 2) => Some(&STDERR),
             _ => None,
@@ -198,7 +202,7 @@ impl Fault {
 
     /// Whether it is about a file, which an error can name.
     pub(super) fn is_of_file(&self) -> bool {
-        ![&STDOUT, &STDERR, &THREAD].contains(&self.kind)
+        ![&STDOUT, &CHILD_STDOUT, &STDERR, &THREAD].contains(&self.kind)
     }
 
     /// Its words.

@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) second_path: Option<PathBuf>,
     /// What a `write`, `pwrite64` or `writev` writes, if [`Options::records_data`].
     pub(crate) data: Option<Vec<u8>>,
+    /// Whether a process makes it that the program started.
+    pub(crate) is_of_child: bool,
 }
 
 /// When a call is shown.

@@ -8,6 +8,7 @@ use std::{
         fd::{AsRawFd, FromRawFd, OwnedFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
+    path::Path,
     process::{Child, ExitStatus},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -227,6 +228,7 @@ impl Tracer<'_> {
             path: memory::path(thread, kind.first, &arguments),
             second_path: memory::path(thread, kind.second, &arguments),
             data: if self.records_data { data() } else { None },
+            is_of_child: !Path::new(&format!("/proc/{}/task/{thread}", self.leader)).exists(),
         }
     }
 

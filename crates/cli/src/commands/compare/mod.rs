@@ -54,7 +54,13 @@ pub(crate) fn run(arguments: &CompareArguments, registry: &Registry) -> Result<E
         output::print(&report.text(arguments.html.as_deref()))?;
     }
     let all_failed = report.rows.iter().all(|row| row.error.is_some());
-    Ok(stopped.unwrap_or(if all_failed { Exit::Failure } else { Exit::Success }))
+    match stopped {
+        Some(exit) => Ok(exit),
+        // The JSON object on stdout contains the errors.
+        None if all_failed && arguments.json => Ok(Exit::Failure),
+        None if all_failed => Err(CliError::NothingCompared { count: report.rows.len() }),
+        None => Ok(Exit::Success),
+    }
 }
 
 impl CompareArguments {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::axes::{AXES, Values};
 use crate::{
     error::CliError,
+    failure,
     probe::{Measured, Planned, Probed},
     verdict::Verdict,
 };
@@ -32,7 +33,7 @@ impl Row {
         Self {
             values,
             verdict: Some(Verdict::Failed),
-            error: Some(error.to_string()),
+            error: Some(failure::in_words(error)),
             hint: error.hint(),
             ..Self::default()
         }
