@@ -3,11 +3,13 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 19] = [
+const IMPORTS: [(&str, &[&str]); 22] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("search", &["core"]),
     ("config", &["core"]),
+    ("study", &["core", "search"]),
+    ("tuner", &["core", "config", "search", "study"]),
     ("parallel", &["core"]),
     ("data", &["core", "config"]),
     ("kernels", &["core", "gpu_kernels"]),
@@ -42,18 +44,47 @@ const IMPORTS: [(&str, &[&str]); 19] = [
             "advice",
         ],
     ),
-    ("terminal", &["core", "data", "memory", "runs", "trainer"]),
+    ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
+    ("monitor", &["core", "memory", "terminal"]),
     (
         "cli",
         &[
-            "core", "config", "parallel", "data", "model", "timeline", "memory", "plan", "doctor", "engine",
-            "runs", "advice", "trainer", "terminal",
+            "core",
+            "config",
+            "parallel",
+            "data",
+            "model",
+            "timeline",
+            "memory",
+            "plan",
+            "doctor",
+            "engine",
+            "runs",
+            "advice",
+            "search",
+            "study",
+            "tuner",
+            "tune_page",
+            "trainer",
+            "terminal",
+            "monitor",
         ],
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 9] =
-    ["core", "search", "config", "parallel", "data", "timeline", "tune_page", "memory", "doctor"];
+const WITHOUT_BURN: [&str; 11] = [
+    "core",
+    "search",
+    "config",
+    "study",
+    "tuner",
+    "parallel",
+    "data",
+    "timeline",
+    "tune_page",
+    "memory",
+    "doctor",
+];
 
 fn manifest(name: &str) -> (String, String) {
     let path = format!("crates/{name}/Cargo.toml");

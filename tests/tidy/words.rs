@@ -54,12 +54,8 @@ const FILES: [[&str; 2]; 12] = [
     ["told.rs", "broadcast.rs"],
 ];
 /// Words of any text: code, comments, messages, pages. A word also counts as a part of an identifier.
-const WORDS: [[&str; 2]; 4] = [
-    ["lane", "track"],
-    ["lanes", "tracks"],
-    ["sharers", "layout"],
-    ["foretell", "predict"],
-];
+const WORDS: [[&str; 2]; 4] =
+    [["lane", "track"], ["lanes", "tracks"], ["sharers", "layout"], ["foretell", "predict"]];
 /// Runs of words of any text.
 const PHRASES: [[&str; 2]; 5] = [
     ["`device.cut`", "`device.split_points`"],

@@ -141,21 +141,8 @@ impl CliError {
                  same settings shows it; if it is not your own model or task, please report it"
                     .into(),
             ),
-            Self::NoMpiInBuild { .. } => Some(
-                "build with `cargo build --release --features mpi`; or start one process without a launcher and name \
-                 its devices with `--devices`"
-                    .into(),
-            ),
-            Self::OnlyTrain { .. } => Some("start the command without mpirun or srun".into()),
-            #[cfg(feature = "mpi")]
-            Self::Launcher { .. } => Some(
-                "use the mpirun of the MPI library that oomph was built with; under Slurm, `srun --mpi=list` lists the \
-                 choices, such as `srun --mpi=pmix`"
-                    .into(),
-            ),
             #[cfg(feature = "mpi")]
             Self::Rank { source, .. } => source.hint(),
-            Self::Request(_) | Self::NothingCompared { .. } => None,
             Self::Restart { run, .. } => Some(format!("`oomph train --resume {}` continues it", run.display())),
             Self::SeveralBatches => {
                 Some("name one batch with `--batch`, or leave it out to plan the config's batch".into())
@@ -179,7 +166,29 @@ impl CliError {
             | Self::Interrupted
             | Self::Study(_)
             | Self::EventsUnread(_)
+            | Self::Request(_)
+            | Self::NothingCompared { .. }
             | Self::Output(_) => None,
+            launch => launch.hint_of_launch(),
+        }
+    }
+
+    /// The hint for processes of a launcher.
+    fn hint_of_launch(&self) -> Option<String> {
+        match self {
+            Self::NoMpiInBuild { .. } => Some(
+                "build with `cargo build --release --features mpi`; or start one process without a launcher and name \
+                 its devices with `--devices`"
+                    .into(),
+            ),
+            Self::OnlyTrain { .. } => Some("start the command without mpirun or srun".into()),
+            #[cfg(feature = "mpi")]
+            Self::Launcher { .. } => Some(
+                "use the mpirun of the MPI library that oomph was built with; under Slurm, `srun --mpi=list` lists the \
+                 choices, such as `srun --mpi=pmix`"
+                    .into(),
+            ),
+            _ => None,
         }
     }
 

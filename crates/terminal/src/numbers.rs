@@ -37,6 +37,20 @@ pub fn decimal(value: f64) -> String {
     if value == 0.0 || (1e-3..1e5).contains(&size) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 
+/// A setting with four digits: `0.01`, `0.3995`, `1.592e-5`. Enough to tell two trials apart.
+pub fn setting(value: f64) -> String {
+    let magnitude = value.abs().log10().floor();
+    if value != 0.0 && !(-4.0..6.0).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let digits = if value == 0.0 { 0.0 } else { (3.0 - magnitude).clamp(0.0, 7.0) };
+    let text = format!("{value:.*}", digits as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 /// A loss scale: `65,536`; below 1 and from 10,000,000 on as a power, `2^-3` and `2^30`.
 pub fn power_of_two(value: f32) -> String {
     if (1.0..1e7).contains(&value) {
@@ -110,6 +124,18 @@ pub fn plural(count: usize, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_have_four_digits() {
+        for (value, text) in
+            [(0.0, "0"), (0.01, "0.01"), (0.39954, "0.3995"), (96.0, "96"), (1234.56, "1235")]
+        {
+            assert_eq!(setting(value), text);
+        }
+        for (value, text) in [(1.592151e-5, "1.592e-5"), (-0.5, "-0.5"), (3e7, "3.000e7"), (1e-4, "0.0001")] {
+            assert_eq!(setting(value), text);
+        }
+    }
 
     #[test]
     fn counts_are_grouped_by_three() {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    numbers::{decimal, plural},
+    numbers::{decimal, plural, setting},
     table::{
         Column::{Left, Right},
         Table, pairs,
@@ -88,7 +88,11 @@ impl Status {
             let is_complete = trial.stage() == TrialState::Complete;
             let steps = trial.trial().steps;
             let (at, value) = steps.last_key_value().map_or((0, f64::NAN), |(at, value)| (*at, *value));
-            (!is_complete, std::cmp::Reverse(at), Loss(state.direction().loss(trial.value().unwrap_or(value))))
+            (
+                !is_complete,
+                std::cmp::Reverse(at),
+                Loss(state.direction().loss(trial.value().unwrap_or(value))),
+            )
         };
         best.sort_by_key(rank);
         Self {
@@ -174,7 +178,7 @@ impl Ord for Loss {
 }
 
 /// `lr=0.01 name=adamw`: the keys without their sections, as a column of a table has little room.
-fn parameters(parameters: &BTreeMap<String, Value>) -> String {
+pub(crate) fn parameters(parameters: &BTreeMap<String, Value>) -> String {
     let shown = |(key, value): (&String, &Value)| {
         let key = key.split_once('.').map_or(key.as_str(), |(_, key)| key);
         format!("{}={}", printable(key), shown(value))
@@ -185,10 +189,7 @@ fn parameters(parameters: &BTreeMap<String, Value>) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => printable(text),
-        // Four digits tell two trials apart.
-        Value::Number(number) if !number.is_i64() && !number.is_u64() => {
-            format!("{:.4}", number.as_f64().unwrap_or(f64::NAN)).trim_end_matches('0').to_owned()
-        }
+        Value::Number(number) if number.is_f64() => setting(number.as_f64().unwrap_or(f64::NAN)),
         other => printable(other.to_string()),
     }
 }
@@ -277,7 +278,8 @@ pub fn replayed(report: &Report) -> Replayed {
 impl Replayed {
     /// As a table.
     pub fn text(&self) -> String {
-        let mut text = format!("{} made again, {} differ\n", plural(self.checked, "decision"), self.differences.len());
+        let mut text =
+            format!("{} made again, {} differ\n", plural(self.checked, "decision"), self.differences.len());
         for difference in &self.differences {
             let _ = writeln!(text, "  {}", printable(difference)); // Writing to a string cannot fail.
         }
@@ -287,7 +289,8 @@ impl Replayed {
 
 /// The text of `--plan`.
 pub fn surveyed(survey: &Survey) -> String {
-    let count = |wanted: fn(&SurveyResult) -> bool| survey.points.iter().filter(|it| wanted(&it.result)).count();
+    let count =
+        |wanted: fn(&SurveyResult) -> bool| survey.points.iter().filter(|it| wanted(&it.result)).count();
     let of = survey.points.len();
     let share = |number: usize| format!("{number} of {of}");
     let fits = count(|it| matches!(it, SurveyResult::Fits { .. }));

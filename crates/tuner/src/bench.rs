@@ -69,7 +69,7 @@ pub enum Fit {
 
 /// Where trials are trained: a device, or several that train one trial together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct TrialPlace {
     /// The devices.
     pub devices: Vec<DeviceName>,
     /// The memory of each of them, if it is known.
@@ -80,7 +80,7 @@ pub struct Place {
     pub threads: Option<usize>,
 }
 
-impl Place {
+impl TrialPlace {
     /// The settings of a trial that has the place for itself.
     pub(crate) fn settings(&self) -> Vec<(&'static str, Value)> {
         self.settings_within(self.limit_bytes)

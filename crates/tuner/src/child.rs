@@ -95,7 +95,6 @@ impl Stopper {
         drop(self.lock().take());
     }
 
-
     /// Ignores poisoning: taking the stdin is a single assignment.
     fn lock(&self) -> MutexGuard<'_, Option<ChildStdin>> {
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,7 +106,9 @@ fn in_words(status: ExitStatus, stderr: &str) -> String {
     let last = last.map(|line| format!(" ({})", oomph_core::printable(line.trim()))).unwrap_or_default();
     match (status.signal(), status.code()) {
         // SIGKILL.
-        (Some(9), _) => "its process was killed by signal 9, probably because the machine ran out of memory".into(),
+        (Some(9), _) => {
+            "its process was killed by signal 9, probably because the machine ran out of memory".into()
+        }
         (Some(signal), _) => format!("its process was killed by signal {signal}{last}"),
         (None, code) => format!("its process exited with code {}{last}", code.unwrap_or_default()),
     }

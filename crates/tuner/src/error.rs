@@ -1,7 +1,7 @@
 use std::{io, path::PathBuf};
 
 use oomph_config::ConfigError;
-use oomph_search::{SearchError};
+use oomph_search::SearchError;
 use oomph_study::StudyError;
 
 /// Why a study cannot be begun or continued.

@@ -97,7 +97,10 @@ impl<B: Bench> Tuner<'_, B> {
             match self.train(&work, &grant)? {
                 Outcome::OutOfMemory(shortage) if !is_last => {
                     let Some(settings) = self.adapt_after(&mut work, shortage)? else {
-                        return self.fail(claim, "out of memory, and no setting that keeps the mathematics fits".into());
+                        return self.fail(
+                            claim,
+                            "out of memory, and no setting that keeps the mathematics fits".into(),
+                        );
                     };
                     self.tell(TuneEvent::Adapted { trial: claim.number, settings });
                 }
@@ -116,8 +119,11 @@ impl<B: Bench> Tuner<'_, B> {
                 return Ok(Err("the journal lost it".into()));
             };
             let adapted = trial.user_attributes.get(ADAPTED).and_then(|it| it.as_object()).cloned();
-            let adapted: Vec<_> =
-                adapted.into_iter().flatten().filter_map(|(key, value)| Some((key, config_value(&value)?))).collect();
+            let adapted: Vec<_> = adapted
+                .into_iter()
+                .flatten()
+                .filter_map(|(key, value)| Some((key, config_value(&value)?)))
+                .collect();
             (trial.point.clone(), adapted, state.reached(claim.number))
         };
         let fit = match self.known_plan(claim.number) {
@@ -137,7 +143,9 @@ impl<B: Bench> Tuner<'_, B> {
                 *peak_bytes
             }
             Fit::TooLarge { peak_bytes, limit_bytes } => {
-                return Ok(Err(format!("its planned peak of {peak_bytes} exceeds the limit of {limit_bytes} here")));
+                return Ok(Err(format!(
+                    "its planned peak of {peak_bytes} exceeds the limit of {limit_bytes} here"
+                )));
             }
         };
         self.note_plan(claim.number, fit);
@@ -241,10 +249,12 @@ impl<B: Bench> Tuner<'_, B> {
         let metric = self.tune.metric.name();
         match (exit, ending) {
             (Exit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
-            (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => match meter.value(None) {
-                Some(value) => Outcome::Complete { value },
-                None => Outcome::Failed(format!("its training measured no {metric}")),
-            },
+            (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => {
+                match meter.value(None) {
+                    Some(value) => Outcome::Complete { value },
+                    None => Outcome::Failed(format!("its training measured no {metric}")),
+                }
+            }
             (_, Some(Ending { ended: Ended::Paused, step, .. })) => match meter.value(pause_at) {
                 Some(value) => Outcome::Paused { value },
                 None => Outcome::Failed(format!(
@@ -345,7 +355,8 @@ impl<B: Bench> Tuner<'_, B> {
         for (key, value) in &settings {
             set(&mut work.adapted, key, Value::of_text(value));
         }
-        let Ok(Fit::Fits { peak_bytes } | Fit::Adapted { peak_bytes, .. }) = self.plan_again(&work.point, &work.adapted)
+        let Ok(Fit::Fits { peak_bytes } | Fit::Adapted { peak_bytes, .. }) =
+            self.plan_again(&work.point, &work.adapted)
         else {
             return Ok(None);
         };

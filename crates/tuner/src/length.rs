@@ -56,9 +56,8 @@ impl Length {
             (Unit::Epochs, MinLength::Steps(_)) => {
                 Err(config.invalid("tune.min_steps", "`min_epochs`, since `train.epochs` counts epochs"))
             }
-            (Unit::Steps, MinLength::Epochs(_)) => {
-                Err(config.invalid("train.steps", "`tune.min_steps` beside it, since trials are counted in steps"))
-            }
+            (Unit::Steps, MinLength::Epochs(_)) => Err(config
+                .invalid("train.steps", "`tune.min_steps` beside it, since trials are counted in steps")),
         }
     }
 }

@@ -39,7 +39,7 @@ mod survey;
 mod take;
 mod tuner;
 
-pub use bench::{Bench, Fit, Place, Refusal, Request};
+pub use bench::{Bench, Fit, Refusal, Request, TrialPlace};
 pub use error::TuneError;
 pub use length::{Length, Unit};
 pub use observer::{QuietTune, TuneEvent, TuneObserver};

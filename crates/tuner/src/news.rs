@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn a_loss_is_reported_at_the_ends_of_epochs() {
         let mut meter = Meter::new(Metric::EvalLoss, Unit::Epochs);
-        assert_eq!(heard(&mut meter, r#"{"event":"started","steps":30,"steps_per_epoch":10,"model":"x"}"#), None);
+        assert_eq!(
+            heard(&mut meter, r#"{"event":"started","steps":30,"steps_per_epoch":10,"model":"x"}"#),
+            None
+        );
         assert_eq!(heard(&mut meter, r#"{"event":"eval","step":5,"eval_loss":2.0}"#), None);
         assert_eq!(heard(&mut meter, r#"{"event":"eval","step":10,"eval_loss":1.5}"#), Some((1, 1.5)));
         let rung = |count| Some(Length { unit: Unit::Epochs, count });

@@ -6,6 +6,8 @@ use oomph_core::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::length::Unit;
+
 /// An event of a running study. Only events of this process's trials are told.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -22,6 +24,8 @@ pub enum TuneEvent {
         parallel: usize,
         /// Its metric.
         metric: &'static str,
+        /// What the progress of trials is counted in.
+        unit: Unit,
     },
     /// A trial trains.
     Trains {

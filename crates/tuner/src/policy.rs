@@ -6,11 +6,11 @@ use oomph_config::{
     Config,
     sections::tune::{Sampler as SamplerName, Scheduler as SchedulerName, Tune},
 };
-use oomph_study::{Seen, StoredTrial, StudyState};
 use oomph_search::{
     Asha, Direction, Draw, Grid, Hyperband, Median, Next, Point, Random, Rungs, Sampler, Scheduler, Sobol,
     Space, ToTheEnd, Tpe, Trial, Verdict, with_fixed,
 };
+use oomph_study::{Seen, StoredTrial, StudyState};
 
 use crate::{TuneError, length::Length};
 

@@ -46,9 +46,7 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
             let fixed = fixed(policy, question);
             let point = match (fixed.is_empty(), points.first()) {
                 (true, _) => points.get(decision.rank as usize).cloned(),
-                (false, first) => {
-                    Some(policy.complete(first.unwrap_or(&Point::new()), &fixed, draw))
-                }
+                (false, first) => Some(policy.complete(first.unwrap_or(&Point::new()), &fixed, draw)),
             };
             Outcome::Begin(point.unwrap_or_default())
         }
@@ -87,13 +85,15 @@ pub fn levels(config: &Config) -> Result<(Unit, Vec<u64>), TuneError> {
 ///
 /// # Errors
 /// A text that is no such list, a key that is not searched, or a value outside of its domain.
-pub fn point_of(entries: &[SpaceEntry], text: &str) -> Result<serde_json::Map<String, serde_json::Value>, TuneError> {
+pub fn point_of(
+    entries: &[SpaceEntry],
+    text: &str,
+) -> Result<serde_json::Map<String, serde_json::Value>, TuneError> {
     let refused = |expected: String| TuneError::Point { text: oomph_core::printable(text), expected };
     let mut point = serde_json::Map::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (key, value) = part
-            .split_once('=')
-            .ok_or_else(|| refused("`key=value`, with commas between".into()))?;
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| refused("`key=value`, with commas between".into()))?;
         let (key, value) = (key.trim(), Value::of_text(value.trim()));
         let keys = || entries.iter().map(|entry| format!("`{}`", entry.key)).collect::<Vec<_>>().join(", ");
         let entry = entries

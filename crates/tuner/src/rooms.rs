@@ -8,7 +8,7 @@ use std::{
 
 use oomph_core::Bytes;
 
-use crate::bench::Place;
+use crate::bench::TrialPlace;
 
 /// A trial gets this much more than its plan, since plans are wrong by less than that: see docs/reference/planning-accuracy.md.
 const MARGIN: f64 = 0.02;
@@ -22,12 +22,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Packs trials into the memory of places: the grants of a place never exceed its limit.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    state: Mutex<State>,
+    state: Mutex<RoomsState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct RoomsState {
     rooms: Vec<Room>,
     /// Who waits, in the order of coming: a large trial is not passed by small ones for ever.
     waiting: VecDeque<u64>,
@@ -36,7 +36,7 @@ struct State {
 
 #[derive(Debug)]
 struct Room {
-    place: Place,
+    place: TrialPlace,
     granted: u64,
     trials: usize,
 }
@@ -47,16 +47,16 @@ pub(crate) struct Grant<'a> {
     rooms: &'a Rooms,
     index: usize,
     /// The place.
-    pub(crate) place: Place,
+    pub(crate) place: TrialPlace,
     /// The bytes that the trial may use; `None` where the place's memory is not known.
     pub(crate) bytes: Option<Bytes>,
 }
 
 impl Rooms {
-    pub(crate) fn new(places: &[Place]) -> Self {
-        let room = |place: &Place| Room { place: place.clone(), granted: 0, trials: 0 };
+    pub(crate) fn new(places: &[TrialPlace]) -> Self {
+        let room = |place: &TrialPlace| Room { place: place.clone(), granted: 0, trials: 0 };
         let state =
-            State { rooms: places.iter().map(room).collect(), waiting: VecDeque::new(), next_ticket: 0 };
+            RoomsState { rooms: places.iter().map(room).collect(), waiting: VecDeque::new(), next_ticket: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -66,8 +66,8 @@ impl Rooms {
     }
 
     /// The place with the most memory: what does not fit there fits nowhere.
-    pub(crate) fn largest(&self) -> Option<Place> {
-        let limit = |place: &Place| place.limit_bytes.map_or(u64::MAX, Bytes::get);
+    pub(crate) fn largest(&self) -> Option<TrialPlace> {
+        let limit = |place: &TrialPlace| place.limit_bytes.map_or(u64::MAX, Bytes::get);
         self.lock().rooms.iter().map(|room| room.place.clone()).max_by_key(limit)
     }
 
@@ -97,18 +97,18 @@ impl Rooms {
     }
 
     /// Ignores poisoning: no change of the state can panic in the middle.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RoomsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct Entered {
     index: usize,
-    place: Place,
+    place: TrialPlace,
     bytes: Option<Bytes>,
 }
 
-impl State {
+impl RoomsState {
     /// The emptiest place with enough room.
     fn enter(&mut self, peak_bytes: Bytes) -> Option<Entered> {
         let wanted = with_margin(peak_bytes);
@@ -149,14 +149,17 @@ impl Drop for Grant<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::{AtomicU64, Ordering}, thread};
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        thread,
+    };
 
     use oomph_config::DeviceName;
 
     use super::*;
 
-    fn place(limit: Option<Bytes>, most: usize) -> Place {
-        Place { devices: vec![DeviceName::Cpu], limit_bytes: limit, most, threads: None }
+    fn place(limit: Option<Bytes>, most: usize) -> TrialPlace {
+        TrialPlace { devices: vec![DeviceName::Cpu], limit_bytes: limit, most, threads: None }
     }
 
     #[test]
@@ -168,7 +171,8 @@ mod tests {
                 let (rooms, granted) = (&rooms, &granted);
                 scope.spawn(move || {
                     for round in 0..50 {
-                        let grant = rooms.wait_for(Bytes::mib(5 + (slot * 7 + round * 13) % 90), || false).unwrap();
+                        let grant =
+                            rooms.wait_for(Bytes::mib(5 + (slot * 7 + round * 13) % 90), || false).unwrap();
                         let bytes = grant.bytes.unwrap().get();
                         let now = granted.fetch_add(bytes, Ordering::SeqCst) + bytes;
                         assert!(now <= Bytes::mib(100).get(), "{now}");

@@ -72,7 +72,11 @@ impl<B: Bench> Tuner<'_, B> {
         let fixed = study.state().trials().get(claim.number).map(|trial| trial.fixed()).unwrap_or_default();
         let value = |(name, value): (String, serde_json::Value)| {
             let entry = self.entries.iter().find(|entry| entry.key == name)?;
-            Some((name, oomph_study::Distribution::Known(self.policy.space.get(&entry.key)?.domain.clone()).internal(&value)?))
+            Some((
+                name,
+                oomph_study::Distribution::Known(self.policy.space.get(&entry.key)?.domain.clone())
+                    .internal(&value)?,
+            ))
         };
         fixed.into_iter().filter_map(value).collect()
     }
@@ -100,7 +104,8 @@ impl<B: Bench> Tuner<'_, B> {
         Ok(match self.bench.plan(&config, may_adapt) {
             Err(refusal) => Verdict::Refused(refusal),
             Ok(Fit::TooLarge { peak_bytes, limit_bytes }) => Verdict::TooLarge {
-                violation: (peak_bytes.get() as f64 / limit_bytes.get().max(1) as f64 - 1.0).max(f64::MIN_POSITIVE),
+                violation: (peak_bytes.get() as f64 / limit_bytes.get().max(1) as f64 - 1.0)
+                    .max(f64::MIN_POSITIVE),
                 reason: format!("the planned peak of {peak_bytes} exceeds the limit of {limit_bytes}"),
             },
             Ok(fit) => Verdict::Taken(fit),
@@ -109,7 +114,8 @@ impl<B: Bench> Tuner<'_, B> {
 
     /// The configuration of a point, to plan it: with the largest limit that a trial can get.
     pub(crate) fn point_config(&self, settings: &[(String, Value)]) -> Result<Config, Refusal> {
-        let mut all: Vec<(&str, Value)> = settings.iter().map(|(key, value)| (&**key, value.clone())).collect();
+        let mut all: Vec<(&str, Value)> =
+            settings.iter().map(|(key, value)| (&**key, value.clone())).collect();
         all.push(("memory.on_oom", Value::from("stop")));
         if let Some(place) = self.rooms.largest() {
             all.extend(place.settings());

@@ -31,12 +31,7 @@ const FREE: [&str; 7] = [
 const FREE_SECTIONS: [&str; 2] = ["run", "device"];
 
 /// The setup that all workers of a study agree on: its space, and every other setting that decides about results.
-pub(crate) fn setup(
-    name: &str,
-    config: &Config,
-    tune: &Tune,
-    policy: &Policy,
-) -> Result<Setup, TuneError> {
+pub(crate) fn setup(name: &str, config: &Config, tune: &Tune, policy: &Policy) -> Result<Setup, TuneError> {
     let given = oomph_config::values(config.name(), &config.to_given_toml())?;
     let is_free = |key: &str| {
         let section = key.split_once('.').map_or(key, |(section, _)| section);
@@ -82,7 +77,8 @@ impl Folder {
         let trials = folder.path.join("trials");
         fs::create_dir_all(&trials).map_err(failed("make", &trials))?;
         let file = folder.config();
-        match files::write_file(&file, Existing::Keep, |out| out.write_all(config.to_given_toml().as_bytes())) {
+        match files::write_file(&file, Existing::Keep, |out| out.write_all(config.to_given_toml().as_bytes()))
+        {
             Ok(()) | Err(WriteError::Exists) => Ok(folder),
             Err(WriteError::NotAFile(found)) => {
                 let source = std::io::Error::other(format!("it is {found}"));

@@ -4,7 +4,7 @@ use oomph_config::{
     Value,
     sections::space::{Domain as ConfigDomain, SpaceEntry, When as ConfigWhen},
 };
-use oomph_search::{Choice, Domain, Parameter, Point, Space, SearchError, When};
+use oomph_search::{Choice, Domain, Parameter, Point, SearchError, Space, When};
 
 /// The space that samplers search for the keys of a configuration.
 ///
@@ -19,7 +19,8 @@ fn parameter(entry: &SpaceEntry) -> Parameter {
     Parameter {
         name: entry.key.clone(),
         domain: domain(&entry.domain),
-        when: when.map(|ConfigWhen { key, choices }| When { parameter: key.clone(), choices: choices.clone() }),
+        when: when
+            .map(|ConfigWhen { key, choices }| When { parameter: key.clone(), choices: choices.clone() }),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     TuneError,
-    bench::{Bench, Fit, Place, Refusal},
+    bench::{Bench, Fit, Refusal, TrialPlace},
     policy::Policy,
     space::{journal_value, settings, space},
     tuner::checked_space,
@@ -73,7 +73,7 @@ pub enum SurveyResult {
 pub fn survey<B: Bench>(
     bench: &B,
     config: &Config,
-    place: &Place,
+    place: &TrialPlace,
     most: usize,
     mut planned: impl FnMut(usize, usize) -> bool,
 ) -> Result<Survey, TuneError> {
@@ -93,8 +93,7 @@ pub fn survey<B: Bench>(
             .collect(),
     };
     let may_adapt = tune.on_too_large == oomph_config::sections::tune::OnTooLarge::Adapt;
-    let mut survey =
-        Survey { points: Vec::new(), is_whole: whole.is_some(), limit_bytes: place.limit_bytes };
+    let mut survey = Survey { points: Vec::new(), is_whole: whole.is_some(), limit_bytes: place.limit_bytes };
     for (index, point) in points.iter().enumerate() {
         if !planned(index, points.len()) {
             survey.is_whole = false;
@@ -109,7 +108,7 @@ fn surveyed<B: Bench>(
     bench: &B,
     config: &Config,
     entries: &[SpaceEntry],
-    place: &Place,
+    place: &TrialPlace,
     point: &Point,
     may_adapt: bool,
 ) -> Surveyed {

@@ -1,8 +1,8 @@
 //! Taking work: a trial to begin, to promote, or to continue for a worker that is gone.
 
+use oomph_config::sections::tune::{Parallel, Sampler};
 use oomph_search::{Draw, Next, Point, Trial, TrialState};
 use oomph_study::{Claim, Decision, DecisionKind, Seen, StudyState, Take};
-use oomph_config::sections::tune::{Parallel, Sampler};
 
 use crate::{TuneError, bench::Bench, tuner::Tuner};
 
@@ -110,9 +110,7 @@ impl<B: Bench> Tuner<'_, B> {
                 let decision = self.decision(DecisionKind::Promote, seen, self.policy.scheduler_name);
                 Choice::Take(Take::Promote(number, decision), basis)
             }
-            Next::Begin { .. } => {
-                Choice::Take(waiting.map_or(Take::Reserve, Take::Waiting), basis)
-            }
+            Next::Begin { .. } => Choice::Take(waiting.map_or(Take::Reserve, Take::Waiting), basis),
             Next::Wait => Choice::Wait,
             // Trials that the view does not show yet may still tell something.
             Next::Finished if state.trials().iter().any(|trial| trial.stage() == TrialState::Running) => {

@@ -23,7 +23,7 @@ use oomph_study::{Claim, Study, StudyError, Worker};
 
 use crate::{
     TuneError, TuneEvent, TuneObserver, TuneStop,
-    bench::{Bench, Fit, Place},
+    bench::{Bench, Fit, TrialPlace},
     child::Stopper,
     cleanup,
     policy::Policy,
@@ -46,7 +46,7 @@ pub struct TunerOptions {
     /// The name of the study.
     pub name: String,
     /// Where trials are trained.
-    pub places: Vec<Place>,
+    pub places: Vec<TrialPlace>,
     /// A name for this worker in the journal, such as the host's. It is made unique.
     pub worker: String,
 }
@@ -103,7 +103,8 @@ impl<'a, B: Bench> Tuner<'a, B> {
         observer: &'a mut dyn TuneObserver,
         stop: TuneStop,
     ) -> Result<Self, TuneError> {
-        let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+        let tune =
+            config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
         let entries = checked_space(bench, config)?;
         let policy = Policy::new(config, tune, crate::space::space(&entries)?)?;
         let rooms = Rooms::new(&options.places);
@@ -150,6 +151,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
             of: self.tune.trials,
             parallel: self.slots,
             metric: self.tune.metric.name(),
+            unit: self.policy.whole.unit,
         });
         let is_over = thread::scope(|scope| {
             let beats = scope.spawn(|| self.keep_leases());

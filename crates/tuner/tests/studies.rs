@@ -25,7 +25,8 @@ fn trials_pause_at_rungs_and_the_best_continue() {
     assert_eq!(state.trials().len(), 27);
     // All 27 stood at 1 epoch, at least a third of them went on to 3, and at least a ninth to the end.
     let reached = |epochs: u64| {
-        let at_least = |trial: &&oomph_study::StoredTrial| trial.trial().steps.range(epochs..).next().is_some();
+        let at_least =
+            |trial: &&oomph_study::StoredTrial| trial.trial().steps.range(epochs..).next().is_some();
         state.trials().iter().filter(at_least).count()
     };
     assert_eq!(reached(1), 27);
@@ -100,7 +101,9 @@ fn two_workers_share_a_study() {
 
 #[test]
 fn what_is_too_large_is_adapted_avoided_or_refused() {
-    let tune = |how: &str| format!("trials = 30\nscheduler = 'none'\nsampler = 'random'\nseed = 3\non_too_large = '{how}'");
+    let tune = |how: &str| {
+        format!("trials = 30\nscheduler = 'none'\nsampler = 'random'\nseed = 3\non_too_large = '{how}'")
+    };
     let bed = |how: &str| Bed { limit_bytes: Some(Bytes::mib(60)), ..Bed::new(&tune(how)) };
     let adapted = bed("adapt");
     let state = adapted.finish(4);
@@ -112,12 +115,19 @@ fn what_is_too_large_is_adapted_avoided_or_refused() {
     let state = avoided.finish(4);
     let infeasible = count(&avoided, TrialState::Infeasible);
     assert_eq!(count(&avoided, TrialState::Complete) + infeasible, 30);
-    assert!(state.trials().iter().filter(|trial| trial.stage() == TrialState::Complete).all(|trial| trial.point["model.width"] <= 60.0));
+    assert!(
+        state
+            .trials()
+            .iter()
+            .filter(|trial| trial.stage() == TrialState::Complete)
+            .all(|trial| trial.point["model.width"] <= 60.0)
+    );
     avoided.replay();
 
     let refused = bed("refuse");
     refused.finish(4);
-    let (complete, infeasible) = (count(&refused, TrialState::Complete), count(&refused, TrialState::Infeasible));
+    let (complete, infeasible) =
+        (count(&refused, TrialState::Complete), count(&refused, TrialState::Infeasible));
     assert_eq!(complete + infeasible, 30);
     assert!((5..25).contains(&infeasible), "{infeasible}");
 }
@@ -140,7 +150,10 @@ fn a_training_that_runs_out_of_memory_is_adapted_once() {
     let state = bed.finish(2);
     assert_eq!(count(&bed, TrialState::Complete), 3);
     for trial in state.trials() {
-        assert_eq!(trial.user_attributes["oomph:adapted"], serde_json::json!({ "memory.recompute": "stages" }));
+        assert_eq!(
+            trial.user_attributes["oomph:adapted"],
+            serde_json::json!({ "memory.recompute": "stages" })
+        );
     }
 }
 
@@ -151,7 +164,10 @@ fn an_enqueued_trial_is_run_first_with_its_values() {
     assert_eq!(bed.enqueue("model.width=32"), [1]);
     let state = bed.finish(2);
     assert_eq!(state.trials().len(), 6);
-    assert_eq!((state.trials()[0].point["optimizer.lr"], state.trials()[0].point["model.width"]), (0.01, 64.0));
+    assert_eq!(
+        (state.trials()[0].point["optimizer.lr"], state.trials()[0].point["model.width"]),
+        (0.01, 64.0)
+    );
     assert_eq!(state.trials()[1].point["model.width"], 32.0);
     bed.replay();
 }

@@ -39,7 +39,8 @@ pub(crate) struct MonitorArguments {
 
 pub(crate) fn run(arguments: &MonitorArguments) -> Result<Exit, CliError> {
     let stopped = stopped()?;
-    let mut sampler = Sampler::open(env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()));
+    let mut sampler =
+        Sampler::open(env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()));
     // A terminal is redrawn; files and pipes get one report after the other.
     let mut screen = if arguments.json || arguments.once { None } else { Screen::open() };
     let mut noted = None;

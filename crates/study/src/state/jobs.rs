@@ -87,7 +87,12 @@ impl StudyState {
     pub fn view(&self, seen: Seen) -> Vec<Trial> {
         match (seen.job, seen.results_below) {
             (Some(job), Some(below)) => self.view_of_jobs(job, below),
-            _ => self.trials().iter().filter(|trial| !trial.is_undecided()).map(super::StoredTrial::trial).collect(),
+            _ => self
+                .trials()
+                .iter()
+                .filter(|trial| !trial.is_undecided())
+                .map(super::StoredTrial::trial)
+                .collect(),
         }
     }
 
@@ -125,8 +130,7 @@ impl StudyState {
     /// must be there, and the points of all jobs before it.
     pub fn is_ready(&self, seen: Seen) -> bool {
         let (Some(job), Some(below)) = (seen.job, seen.results_below) else { return true };
-        let is_decided =
-            |job: &Job| self.trials().get(job.number).is_some_and(|trial| !trial.is_undecided());
+        let is_decided = |job: &Job| self.trials().get(job.number).is_some_and(|trial| !trial.is_undecided());
         self.jobs.len() >= job
             && self.jobs.iter().take(job).all(is_decided)
             && self.jobs.iter().take(below).all(|job| job.outcome.is_some())

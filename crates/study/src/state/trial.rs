@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use oomph_search::{Point, TrialState as Stage, Trial};
+use oomph_search::{Point, Trial, TrialState as Stage};
 use serde_json::Value;
 
 use super::lease::{LEASE, Lease, PAUSED, Pause};

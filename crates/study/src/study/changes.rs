@@ -130,7 +130,10 @@ impl Writer<'_> {
             }
             Change::Release => {
                 let lease = held(self.state, self.worker, self.claim)?.1;
-                to.push(lease_record(self.id, &Lease { beat: lease.beat + 1, seconds: 0.0, ..lease.clone() }));
+                to.push(lease_record(
+                    self.id,
+                    &Lease { beat: lease.beat + 1, seconds: 0.0, ..lease.clone() },
+                ));
             }
             Change::Complete { value } if value.is_finite() => {
                 to.push(ended(self.id, TrialState::Complete, Some(value), self.date));

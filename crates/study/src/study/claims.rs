@@ -273,7 +273,9 @@ pub(super) fn held<'a>(
     let trial = state.trials().get(claim.number).ok_or_else(|| lost("it does not exist".into()))?;
     match &trial.lease {
         Some(lease)
-            if trial.stage() == Stage::Running && lease.attempt == claim.attempt && lease.worker == worker =>
+            if trial.stage() == Stage::Running
+                && lease.attempt == claim.attempt
+                && lease.worker == worker =>
         {
             Ok((trial.id, lease))
         }

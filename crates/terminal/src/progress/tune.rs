@@ -2,8 +2,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use indicatif::{MultiProgress, ProgressBar};
 use oomph_core::printable;
-use oomph_tuner::{TuneEvent, TuneObserver};
-use serde_json::Value;
+use oomph_tuner::{TuneEvent, TuneObserver, Unit};
 
 use super::{
     Style,
@@ -14,6 +13,7 @@ use crate::{
     notices::Notices,
     numbers::{decimal, plural},
     stream,
+    study::parameters,
 };
 
 /// Shows a running study: a bar of the study and one for each running trial, lines, or JSON.
@@ -25,8 +25,9 @@ pub struct TuneProgress {
     /// Trials that began and that ended, of so many.
     ended: usize,
     of: usize,
-    /// The values that running trials were begun with.
+    /// The best value of this process.
     best: Option<f64>,
+    unit: Unit,
 }
 
 impl TuneProgress {
@@ -36,7 +37,7 @@ impl TuneProgress {
             echo::hide_control_keys();
         }
         let (all, trials) = (MultiProgress::new(), BTreeMap::new());
-        Self { style, all, study: None, trials, ended: 0, of: 0, best: None }
+        Self { style, all, study: None, trials, ended: 0, of: 0, best: None, unit: Unit::Epochs }
     }
 
     /// Writes lines beside the progress.
@@ -91,15 +92,19 @@ impl TuneObserver for TuneProgress {
         if self.style == Style::Json {
             return self.json(event);
         }
-        if let Some(text) = described(event) {
+        // The first event tells the unit.
+        if let TuneEvent::Opened { unit, .. } = event {
+            self.unit = *unit;
+        }
+        if let Some(text) = described(event, self.unit) {
             match event {
                 TuneEvent::Warning { message } => self.notices().warning(message),
                 _ => self.line(text),
             }
         }
         match event {
-            TuneEvent::Opened { trials, of, .. } => {
-                (self.ended, self.of) = (*trials, *of);
+            TuneEvent::Opened { trials, of, unit, .. } => {
+                (self.ended, self.of, self.unit) = (*trials, *of, *unit);
                 self.show_study();
             }
             TuneEvent::Progress { trial, step, steps } if self.style == Style::Bars => {
@@ -123,23 +128,26 @@ impl TuneObserver for TuneProgress {
 }
 
 /// The line of an event.
-fn described(event: &TuneEvent) -> Option<String> {
+fn described(event: &TuneEvent, unit: Unit) -> Option<String> {
+    let length = |count: u64| plural(count as usize, if unit == Unit::Epochs { "epoch" } else { "step" });
     Some(match event {
-        TuneEvent::Opened { study, trials, of, parallel, metric } => format!(
+        TuneEvent::Opened { study, trials, of, parallel, metric, .. } => format!(
             "study {}: {metric}, {trials} of {}, {parallel} at the same time",
             printable(study),
             plural(*of, "trial"),
         ),
-        TuneEvent::Trains { trial, parameters, until, from, planned_peak_bytes, adapted } => {
+        TuneEvent::Trains { trial, parameters: point, until, from, planned_peak_bytes, adapted } => {
             let what = if *from == 0 { "begins" } else { "continues" };
-            let mut text = format!("trial {trial} {what}, up to {until}: {}", listed(parameters));
+            let mut text = format!("trial {trial} {what}, up to {}: {}", length(*until), parameters(point));
             let _ = write!(text, "; planned peak {planned_peak_bytes}"); // Writing to a string cannot fail.
             if !adapted.is_empty() {
-                let _ = write!(text, "; adapted to fit: {}", listed(adapted));
+                let _ = write!(text, "; adapted to fit: {}", parameters(adapted));
             }
             text
         }
-        TuneEvent::Paused { trial, at, value } => format!("trial {trial} pauses at {at}: {}", decimal(*value)),
+        TuneEvent::Paused { trial, at, value } => {
+            format!("trial {trial} pauses after {}: {}", length(*at), decimal(*value))
+        }
         TuneEvent::Complete { trial, value, best } => {
             let best = if *best { ", the best so far" } else { "" };
             format!("trial {trial} is complete: {}{best}", decimal(*value))
@@ -148,20 +156,12 @@ fn described(event: &TuneEvent) -> Option<String> {
         TuneEvent::Failed { trial, reason } => format!("trial {trial} failed: {}", printable(reason)),
         TuneEvent::TooLarge { trial, reason } => format!("trial {trial} is too large: {}", printable(reason)),
         TuneEvent::Adapted { trial, settings } => {
-            format!("trial {trial} ran out of memory, and is tried again with {}", listed(settings))
+            format!("trial {trial} ran out of memory, and is tried again with {}", parameters(settings))
         }
         TuneEvent::Released { trial } => format!("trial {trial} is saved, to be continued"),
         TuneEvent::Warning { message } => printable(message),
         TuneEvent::Progress { .. } | TuneEvent::Value { .. } => return None,
     })
-}
-
-fn listed(settings: &BTreeMap<String, Value>) -> String {
-    let setting = |(key, value): (&String, &Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{}={}", printable(key), printable(value))
-    };
-    settings.iter().map(setting).collect::<Vec<_>>().join(" ")
 }
 
 /// Erases the bars, also after an error.

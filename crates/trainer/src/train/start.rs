@@ -58,7 +58,6 @@ pub(super) fn start<'a>(
     let (planned, start) = charge(Account::Host, || prepare(session, options))?;
     let StartPoint { run, checkpoint, source, warnings: mut notices } = start;
     notices.extend(warnings::of_layout(session, planned.cut.as_ref()));
-    let planned_peak_bytes = planned.peak_bytes;
     // The recording begins before the other ranks make their models.
     let mut memory_log = MemoryLog::start_with(session, tensors);
     broadcast_start(session, checkpoint.as_ref(), Some(&run.path().join(REPORT)))?;
@@ -105,7 +104,7 @@ pub(super) fn start<'a>(
             gauge: Gauge::new(&session.device, session.devices_here().len()),
             cleaner,
             leaks: LeakCheck::new(session),
-            planned_peak_bytes,
+            planned_peak_bytes: planned.peak_bytes,
         },
         histograms: Histograms::default(),
     };
@@ -114,7 +113,7 @@ pub(super) fn start<'a>(
     if let Some(adapted) = options.adapted.clone() {
         log.event(Event::Adapted(Adapted { step, ..adapted }))?;
     }
-    let last = [warnings::over_limit(session, planned_peak_bytes), warnings::already_done(session, step)];
+    let last = [warnings::over_limit(session, planned.peak_bytes), warnings::already_done(session, step)];
     last.into_iter().flatten().try_for_each(|message| log.warn(message))?;
     Ok(training)
 }

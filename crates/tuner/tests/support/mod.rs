@@ -18,8 +18,8 @@ use oomph_config::{Config, ConfigFile, DeviceName, Sources, Value};
 use oomph_core::Bytes;
 use oomph_study::{StudyState, read};
 use oomph_tuner::{
-    Bench, Fit, Folder, Place, QuietTune, Refusal, Request, TuneEnded, TuneError, TuneEvent, TuneObserver, TuneStop,
-    Tuner, TunerOptions,
+    Bench, Fit, Folder, QuietTune, Refusal, Request, TrialPlace, TuneEnded, TuneError, TuneEvent,
+    TuneObserver, TuneStop, Tuner, TunerOptions,
 };
 use serde_json::json;
 
@@ -72,7 +72,8 @@ pub(crate) fn be_a_trial() {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).expect("a request");
     let request: Request = serde_json::from_str(&line).expect("a request");
-    let config = Config::load(&Sources::new(ConfigFile::from_text(request.name, request.config))).expect("a config");
+    let config =
+        Config::load(&Sources::new(ConfigFile::from_text(request.name, request.config))).expect("a config");
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stopped = is_stopped.clone();
     thread::spawn(move || {
@@ -102,7 +103,8 @@ fn train(config: &Config, pause_at: Option<u64>, is_stopped: &AtomicBool) -> i32
                 return 1;
             }
             "memory" if config.memory.recompute == oomph_config::Recompute::None => {
-                let lever = json!({ "settings": [["memory.recompute", "stages"]], "keeps_mathematics": true });
+                let lever =
+                    json!({ "settings": [["memory.recompute", "stages"]], "keeps_mathematics": true });
                 let report = json!({ "levers": [lever] });
                 say(&json!({ "event": "error", "message": "out of memory", "out_of_memory": report }));
                 return 75;
@@ -167,7 +169,7 @@ impl Bed {
     }
 
     fn options(&self, slots: usize) -> TunerOptions {
-        let place = Place {
+        let place = TrialPlace {
             devices: vec![DeviceName::Cpu],
             limit_bytes: self.limit_bytes,
             most: slots,
@@ -215,7 +217,11 @@ impl Bed {
 
     /// How many decisions were made again; none may differ.
     pub(crate) fn replay(&self) -> usize {
-        let report = oomph_tuner::replay_study(&Formula, &self.config, &Folder::open(&self.folder()).expect("a study"));
+        let report = oomph_tuner::replay_study(
+            &Formula,
+            &self.config,
+            &Folder::open(&self.folder()).expect("a study"),
+        );
         let report = report.expect("a journal");
         assert_eq!(report.differences, [], "{} were checked", report.checked);
         report.checked

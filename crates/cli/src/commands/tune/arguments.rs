@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use oomph_config::{Config, ConfigFile, Sources};
+use oomph_config::Config;
 use oomph_tuner::Folder;
 
 use crate::{

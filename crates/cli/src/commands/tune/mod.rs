@@ -12,10 +12,13 @@ use oomph_runs::host_name;
 use oomph_study::read;
 use oomph_terminal::study::{Best, Status, best_config, replayed, surveyed};
 use oomph_trainer::Registry;
-use oomph_tuner::{Folder, QuietTune, TuneEnded, TuneError, TuneStop, Tuner, TunerOptions, best, point_of, replay_study, survey};
+use oomph_tuner::{
+    Folder, QuietTune, TuneEnded, TuneError, TuneStop, Tuner, TunerOptions, best, point_of, replay_study,
+    survey,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-pub(crate) use self::{arguments::TuneArguments, program::COMMAND};
+pub(crate) use self::arguments::TuneArguments;
 use self::program::{Program, places};
 use crate::{
     error::CliError,
@@ -102,7 +105,8 @@ fn listen(stop: &TuneStop, notices: Notices) -> Result<std::sync::Arc<std::sync:
             crate::echo::restore();
             signal_hook::low_level::exit(code as i32);
         }
-        drop(exit.set(code));
+        // The first signal decides.
+        let _ = exit.set(code);
         notices.line("pausing the running trials; a second signal ends this process at once");
         stop.request();
     })?;
@@ -117,7 +121,8 @@ fn plan(
     points: usize,
 ) -> Result<Exit, CliError> {
     let places = places(config)?;
-    let Some(place) = places.iter().max_by_key(|place| place.limit_bytes.map_or(u64::MAX, |bytes| bytes.get()))
+    let Some(place) =
+        places.iter().max_by_key(|place| place.limit_bytes.map_or(u64::MAX, |bytes| bytes.get()))
     else {
         return Err(CliError::from(TuneError::NoTune { name: config.name().to_owned() }));
     };
@@ -168,8 +173,7 @@ fn enqueue(
     folder: &Path,
 ) -> Result<Exit, CliError> {
     let entries = config.check_space(|point| program.registry.read(point).map(drop))?;
-    let points: Result<Vec<_>, _> =
-        arguments.enqueue.iter().map(|text| point_of(&entries, text)).collect();
+    let points: Result<Vec<_>, _> = arguments.enqueue.iter().map(|text| point_of(&entries, text)).collect();
     let points = points?;
     let options = TunerOptions {
         folder: folder.to_owned(),

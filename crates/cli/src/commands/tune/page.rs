@@ -7,7 +7,9 @@ use oomph_config::{
 use oomph_core::Bytes;
 use oomph_search::{Direction, TrialState};
 use oomph_study::{StoredTrial, read};
-use oomph_tune_page::{Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus};
+use oomph_tune_page::{
+    Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus,
+};
 use oomph_tuner::{Folder, Unit, levels};
 
 use super::arguments::TuneArguments;
@@ -57,7 +59,9 @@ fn parameter(entry: &SpaceEntry) -> PageParameter {
 fn in_json(choice: &Value) -> serde_json::Value {
     match choice {
         Value::Boolean(boolean) => (*boolean).into(),
-        Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| integer.to_string().into(), Into::into),
+        Value::Integer(integer) => {
+            i64::try_from(*integer).map_or_else(|_| integer.to_string().into(), Into::into)
+        }
         Value::Number(number) => (*number).into(),
         Value::String(text) => text.as_str().into(),
         Value::List(_) | Value::Table(_) => choice.to_string().into(),

@@ -10,12 +10,12 @@ use oomph_advice::{
 use oomph_config::{Config, DeviceName, Value};
 use oomph_engine::session::backend;
 use oomph_trainer::{Registry, Session, SessionError, default_limit, device::free_bytes, open_to_plan};
-use oomph_tuner::{Bench, Fit, Place, Refusal};
+use oomph_tuner::{Bench, Fit, Refusal, TrialPlace};
 
 use crate::error::CliError;
 
 /// The hidden command of a trial.
-pub(crate) const COMMAND: &str = "trial";
+const COMMAND: &str = "trial";
 
 /// Trials on a GPU at the same time: more of them share its time, and each has a context of its own.
 const MOST_ON_GPU: usize = 4;
@@ -84,14 +84,16 @@ fn refusal(error: impl Into<CliError>) -> Refusal {
 ///
 /// # Errors
 /// A device is missing.
-pub(super) fn places(config: &Config) -> Result<Vec<Place>, CliError> {
+pub(super) fn places(config: &Config) -> Result<Vec<TrialPlace>, CliError> {
     let devices = &config.device.devices;
     for device in devices {
         oomph_trainer::device::find_device(*device).map_err(SessionError::from)?;
     }
-    let is_together = devices.len() > 1 && config.resolved().iter().any(|entry| {
-        entry.key == "device.strategy" && entry.origin != oomph_config::Origin::Default
-    });
+    let is_together = devices.len() > 1
+        && config
+            .resolved()
+            .iter()
+            .any(|entry| entry.key == "device.strategy" && entry.origin != oomph_config::Origin::Default);
     let cores = oomph_memory::machine().cores;
     let cpus = devices.iter().filter(|device| **device == DeviceName::Cpu).count().max(1);
     let limit = |device: DeviceName| match device {
@@ -101,7 +103,7 @@ pub(super) fn places(config: &Config) -> Result<Vec<Place>, CliError> {
     if is_together {
         let limits: Option<Vec<_>> = devices.iter().map(|device| limit(*device)).collect();
         let limit_bytes = limits.and_then(|limits| limits.into_iter().min());
-        return Ok(vec![Place { devices: devices.clone(), limit_bytes, most: 1, threads: None }]);
+        return Ok(vec![TrialPlace { devices: devices.clone(), limit_bytes, most: 1, threads: None }]);
     }
     let wanted = match config.tune.as_ref().map(|tune| tune.parallel) {
         Some(oomph_config::sections::tune::Parallel::Trials(trials)) => Some(trials.div_ceil(devices.len())),
@@ -110,9 +112,15 @@ pub(super) fn places(config: &Config) -> Result<Vec<Place>, CliError> {
     let place = |device: &DeviceName| {
         let of_cpu = NonZeroUsize::new(cores / cpus).map_or(1, NonZeroUsize::get);
         let most = wanted.unwrap_or(if *device == DeviceName::Cpu { of_cpu } else { MOST_ON_GPU });
-        let threads = (*device == DeviceName::Cpu && config.device.threads.is_none())
-            .then(|| (of_cpu / most).max(1));
-        Place { devices: vec![*device], limit_bytes: limit(*device), most, threads }
+        let threads =
+            (*device == DeviceName::Cpu && config.device.threads.is_none()).then(|| (of_cpu / most).max(1));
+        TrialPlace { devices: vec![*device], limit_bytes: limit(*device), most, threads }
     };
-    Ok(devices.iter().map(place).collect())
+    let places: Vec<_> = devices.iter().map(place).collect();
+    // Plans depend on the number of threads: this process plans with those of a trial. Threads that run already stay.
+    let threads = places.iter().filter_map(|place| place.threads).min().and_then(NonZeroUsize::new);
+    if threads.is_some() {
+        let _ = oomph_memory::compute_threads(threads);
+    }
+    Ok(places)
 }
