@@ -35,5 +35,6 @@ mod tensorboard;
 mod terminal;
 mod text;
 mod train;
+mod tune;
 mod verify_gpu;
 mod weights;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use oomph::{Config, Done, Ended, Registry, Resume, Stop, TrainOptions, open};
+use oomph::{Config, Done, Registry, Resume, Stop, TrainOptions, open};
 use oomph_runs::{
-    Quiet,
+    Ended, Quiet,
     state::{Checkpoint, TrainState},
 };
 
