@@ -121,7 +121,8 @@ fn a_plan_trains_nothing_and_a_limit_adapts_trials() {
 #[test]
 fn an_enqueued_trial_is_the_first() {
     let folder = folder();
-    let enqueued = tune(&folder, &["--enqueue", "optimizer.lr=0.02,model.hidden=16"]);
+    let enqueued =
+        tune(&folder, &["--set", "tune.scheduler=none", "--enqueue", "optimizer.lr=0.02,model.hidden=16"]);
     assert_eq!(enqueued["enqueued"], serde_json::json!([0]));
     let status = tune(&folder, &["--set", "tune.trials=2", "--set", "tune.scheduler=none"]);
     let first = status["best"].as_array().unwrap().iter().find(|trial| trial["trial"] == 0).expect("trial 0");

@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 22] = [
+const IMPORTS: [(&str, &[&str]); 23] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("search", &["core"]),
@@ -44,6 +44,10 @@ const IMPORTS: [(&str, &[&str]); 22] = [
             "advice",
         ],
     ),
+    (
+        "trials",
+        &["core", "config", "memory", "engine", "advice", "search", "study", "tuner", "tune_page", "trainer"],
+    ),
     ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
     ("monitor", &["core", "memory", "terminal"]),
     (
@@ -66,6 +70,7 @@ const IMPORTS: [(&str, &[&str]); 22] = [
             "tuner",
             "tune_page",
             "trainer",
+            "trials",
             "terminal",
             "monitor",
         ],

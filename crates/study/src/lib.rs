@@ -29,7 +29,7 @@
 //! let worker = Worker::new("here", Duration::from_secs(120));
 //! let mut study = Study::join(&folder.path().join("study.log"), &setup, worker)?;
 //! let claim = study.take(|state, _| {
-//!     let seen = state.seen(state.jobs().len(), None);
+//!     let seen = state.seen(state.jobs().count(), None);
 //!     let decision = Decision { kind: DecisionKind::Begin, seen, rule: "fixed".into(), rank: 0, rounds: 0 };
 //!     Some(Take::Begin(Point::from([("optimizer.lr".into(), 0.01)]), decision))
 //! })?;
@@ -49,7 +49,7 @@
 mod clock;
 mod error;
 mod fuzzing;
-mod journal;
+pub mod journal;
 mod lock;
 mod replay;
 mod state;
@@ -59,11 +59,8 @@ mod summary;
 pub use clock::Clock;
 pub use error::StudyError;
 pub use fuzzing::{Parsed, parse_journal};
-pub use journal::{
-    Attributes, CreateStudy, CreateTrial, DeleteStudy, Distribution, Intermediate, Number, Operation, Owner,
-    Record, SetTrialState, StudyAttribute, TrialAttribute, TrialParameter, TrialState,
-};
+pub use journal::{Attributes, Distribution, Owner};
 pub use replay::{Difference, Question, Report, replay};
-pub use state::{Job, JobOutcome, Lease, Seen, StoredTrial, StudyState};
+pub use state::{Job, JobOutcome, Jobs, Lease, Seen, StoredTrial, StudyState};
 pub use study::{Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, Take, Worker, read};
 pub use summary::{Best, Progress, RungCount, Summary};

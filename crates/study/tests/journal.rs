@@ -10,8 +10,11 @@ use std::{
 
 use oomph_search::Direction;
 use oomph_study::{
-    Change, CreateStudy, CreateTrial, DeleteStudy, Distribution, Intermediate, Number, Operation, Owner,
-    Record, SetTrialState, Study, StudyAttribute, StudyError, TrialAttribute, TrialParameter, TrialState,
+    Change, Distribution, Owner, Study, StudyError,
+    journal::{
+        CreateStudy, CreateTrial, DeleteStudy, Intermediate, Number, Operation, Record, SetTrialState,
+        StudyAttribute, TrialAttribute, TrialParameter, TrialState,
+    },
     parse_journal, read,
 };
 use proptest::prelude::*;

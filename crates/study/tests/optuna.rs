@@ -16,8 +16,11 @@ use std::{
 use oomph_core::{Generator, Key};
 use oomph_search::{Point, TrialState as Stage};
 use oomph_study::{
-    Change, CreateStudy, CreateTrial, DecisionKind, Distribution, Intermediate, Number, Operation, Owner,
-    Record, SetTrialState, StoredTrial, Study, StudyState, Take, TrialAttribute, TrialParameter, TrialState,
+    Change, DecisionKind, Distribution, Owner, StoredTrial, Study, StudyState, Take,
+    journal::{
+        CreateStudy, CreateTrial, Intermediate, Number, Operation, Record, SetTrialState, TrialAttribute,
+        TrialParameter, TrialState,
+    },
     read,
 };
 use oomph_test_support::{Missing, skip};

@@ -14,8 +14,8 @@ use std::{
 use oomph_core::{Generator, Key};
 use oomph_search::TrialState as Stage;
 use oomph_study::{
-    Change, Claim, DecisionKind, Operation, Owner, Study, StudyAttribute, StudyError, StudyState, Take,
-    Worker,
+    Change, Claim, DecisionKind, Owner, Study, StudyError, StudyState, Take, Worker,
+    journal::{Operation, StudyAttribute},
 };
 use oomph_test_support::{Missing, skip};
 use serde_json::Value;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use oomph_search::{Choice, Direction, Domain, Parameter, Point, TrialState as Stage};
 use oomph_study::{
-    Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, StudyError, Summary, Take, TrialState,
-    read, replay,
+    Change, Claim, Decision, DecisionKind, Outcome, Setup, Study, StudyError, Summary, Take,
+    journal::TrialState, read, replay,
 };
 use serde_json::json;
 use support::{Hand, Journal, begin, decision, lr, name, point, setup, worker};
@@ -183,13 +183,13 @@ fn a_late_record_of_a_stopped_worker_does_not_take_the_trial_back() {
     for attempt in [1, 2] {
         let late =
             json!({"worker": "stopped", "attempt": attempt, "beat": 9, "lost": 0, "seconds": lease.seconds});
-        let late = oomph_study::TrialAttribute {
+        let late = oomph_study::journal::TrialAttribute {
             trial_id: claim.id,
             owner: oomph_study::Owner::User,
             key: "oomph:lease".into(),
             value: late,
         };
-        stopped.update(|_| Ok(vec![oomph_study::Operation::TrialAttribute(late)])).expect("written");
+        stopped.update(|_| Ok(vec![oomph_study::journal::Operation::TrialAttribute(late)])).expect("written");
     }
     next.record(&taken, vec![Change::Complete { value: 0.5 }]).expect("still its trial");
 }
@@ -385,7 +385,8 @@ fn a_deleted_study_is_missing() {
     let journal = Journal::new();
     let mut study = journal.join("a");
     let claim = begin(&mut study, 0.01);
-    let delete = oomph_study::Operation::DeleteStudy(oomph_study::DeleteStudy { study_id: 0 });
+    let delete =
+        oomph_study::journal::Operation::DeleteStudy(oomph_study::journal::DeleteStudy { study_id: 0 });
     study.update(|_| Ok(vec![delete])).expect("written");
     let missing = study.record(&claim, vec![]).expect_err("deleted").to_string();
     assert!(missing.ends_with("has no study `digits`; it has none"), "{missing}");

@@ -34,7 +34,7 @@ fn kept(state: &StudyState, policy: &Policy, tune: &Tune) -> BTreeSet<usize> {
     let mut kept: BTreeSet<_> = running.map(|trial| trial.number).collect();
     kept.extend(state.best().map(|trial| trial.number));
     if tune.checkpoints == Checkpoints::Promotable {
-        let seen = state.seen(state.jobs().len(), None);
+        let seen = state.seen(state.jobs().count(), None);
         let trials = state.view(seen);
         let left = tune.trials.saturating_sub(trials.len());
         kept.extend(policy.promotable(&trials, left));

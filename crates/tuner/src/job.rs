@@ -15,9 +15,9 @@ use crate::{
     length::Length,
     news::{Ended, Ending, Meter, News, Shortage},
     rooms::Grant,
-    settle::{ADAPTED, plan_attributes},
+    settle::{ADAPTED, Settling, plan_attributes},
     space::{journal_value, settings},
-    take::{Basis, Job},
+    take::{Basis, Job, decision},
     tuner::{Tuner, is_lease_lost},
 };
 
@@ -62,7 +62,12 @@ struct Heard {
     pruned: Option<Seen>,
 }
 
-impl<B: Bench> Tuner<'_, B> {
+/// The work of a slot on one trial after the other.
+pub(crate) struct TrialWork<'t, 'a, B> {
+    pub(crate) tuner: &'t Tuner<'a, B>,
+}
+
+impl<B: Bench> TrialWork<'_, '_, B> {
     /// Works on a claimed trial.
     ///
     /// # Errors
@@ -71,9 +76,9 @@ impl<B: Bench> Tuner<'_, B> {
         let Job { claim, basis } = job;
         let done = self.try_job(&claim, &basis);
         let is_lost = matches!(&done, Err(TuneError::Study(error)) if is_lease_lost(error));
-        self.ends(&claim);
+        self.tuner.ends(&claim);
         if is_lost {
-            self.tell(TuneEvent::Released { trial: claim.number });
+            self.tuner.tell(TuneEvent::Released { trial: claim.number });
             return Ok(());
         }
         done
@@ -81,9 +86,10 @@ impl<B: Bench> Tuner<'_, B> {
 
     fn try_job(&self, claim: &Claim, basis: &Basis) -> Result<(), TuneError> {
         let is_decided =
-            self.study().state().trials().get(claim.number).is_some_and(|trial| trial.is_decided());
-        if !is_decided && !self.settle(claim, basis)? {
-            return if self.stop.is_requested() { self.release(claim) } else { Ok(()) };
+            self.tuner.study().state().trials().get(claim.number).is_some_and(|trial| trial.is_decided());
+        let settling = Settling { tuner: self.tuner };
+        if !is_decided && !settling.settle(claim, basis)? {
+            return if self.tuner.stop.is_requested() { self.release(claim) } else { Ok(()) };
         }
         let mut work = match self.work_of(claim, basis.seen)? {
             Ok(work) => work,
@@ -91,7 +97,7 @@ impl<B: Bench> Tuner<'_, B> {
         };
         // A training that runs out of memory is adapted, and tried again once.
         for is_last in [false, true] {
-            let Some(grant) = self.rooms.wait_for(work.peak_bytes, || self.is_unwanted(claim)) else {
+            let Some(grant) = self.tuner.rooms.wait_for(work.peak_bytes, || self.is_unwanted(claim)) else {
                 return self.release(claim);
             };
             match self.train(&work, &grant)? {
@@ -102,7 +108,7 @@ impl<B: Bench> Tuner<'_, B> {
                             "out of memory, and no setting that keeps the mathematics fits".into(),
                         );
                     };
-                    self.tell(TuneEvent::Adapted { trial: claim.number, settings });
+                    self.tuner.tell(TuneEvent::Adapted { trial: claim.number, settings });
                 }
                 outcome => return self.conclude(&work, outcome),
             }
@@ -113,7 +119,7 @@ impl<B: Bench> Tuner<'_, B> {
     /// What is to be done for a trial that has a point.
     fn work_of(&self, claim: &Claim, seen: Seen) -> Result<Result<Work, String>, TuneError> {
         let (point, mut adapted, from) = {
-            let study = self.study();
+            let study = self.tuner.study();
             let state = study.state();
             let Some(trial) = state.trials().get(claim.number) else {
                 return Ok(Err("the journal lost it".into()));
@@ -124,9 +130,9 @@ impl<B: Bench> Tuner<'_, B> {
                 .flatten()
                 .filter_map(|(key, value)| Some((key, config_value(&value)?)))
                 .collect();
-            (trial.point.clone(), adapted, state.reached(claim.number))
+            (trial.point.clone(), adapted, state.jobs().reached(claim.number))
         };
-        let fit = match self.known_plan(claim.number) {
+        let fit = match self.tuner.known_plan(claim.number) {
             Some(fit) => fit,
             // Another process decided it, perhaps on another machine.
             None => match self.plan_again(&point, &adapted) {
@@ -148,8 +154,8 @@ impl<B: Bench> Tuner<'_, B> {
                 )));
             }
         };
-        self.note_plan(claim.number, fit);
-        let until = self.policy.until(claim.number, from);
+        self.tuner.note_plan(claim.number, fit);
+        let until = self.tuner.policy.until(claim.number, from);
         Ok(Ok(Work {
             claim: claim.clone(),
             seen,
@@ -162,9 +168,9 @@ impl<B: Bench> Tuner<'_, B> {
     }
 
     fn plan_again(&self, point: &Point, adapted: &[(String, Value)]) -> Result<Fit, Refusal> {
-        let mut all = settings(&self.entries, point);
+        let mut all = settings(&self.tuner.entries, point);
         all.extend(adapted.iter().cloned());
-        self.bench.plan(&self.point_config(&all)?, true)
+        self.tuner.bench.plan(&self.tuner.point_config(&all)?, true)
     }
 
     /// Trains a trial up to its next pause, or its end.
@@ -174,19 +180,19 @@ impl<B: Bench> Tuner<'_, B> {
             Ok(config) => config,
             Err(refusal) => return Ok(Outcome::Failed(format!("refused: {}", refusal.message))),
         };
-        let whole = self.policy.whole;
+        let whole = self.tuner.policy.whole;
         let pause_at = Some(Length { count: work.until, ..whole }).filter(|until| until.count < whole.count);
         let request = Request { name: config.name().to_owned(), config: config.to_toml(), pause_at };
-        self.tell(TuneEvent::Trains {
+        self.tuner.tell(TuneEvent::Trains {
             trial: number,
-            parameters: named(&settings(&self.entries, &work.point)),
+            parameters: named(&settings(&self.tuner.entries, &work.point)),
             until: work.until,
             from: work.from,
             planned_peak_bytes: work.peak_bytes,
             adapted: named(&work.adapted),
         });
-        let mut child = Child::start(self.bench.command(), &request).map_err(TuneError::Start)?;
-        self.trains(&work.claim, child.stopper());
+        let mut child = Child::start(self.tuner.bench.command(), &request).map_err(TuneError::Start)?;
+        self.tuner.trains(&work.claim, child.stopper());
         let heard = self.listen(work, &mut child);
         if heard.is_err() {
             child.stopper().stop();
@@ -200,7 +206,7 @@ impl<B: Bench> Tuner<'_, B> {
 
     /// Hears a training to its end, and reports its values.
     fn listen(&self, work: &Work, child: &mut Child) -> Result<Heard, TuneError> {
-        let meter = Meter::new(self.tune.metric, self.policy.whole.unit);
+        let meter = Meter::new(self.tuner.tune.metric, self.tuner.policy.whole.unit);
         let mut heard = Heard { meter, ending: None, error: None, shortage: None, pruned: None };
         let trial = work.claim.number;
         while let Some(news) = child.next() {
@@ -214,7 +220,7 @@ impl<B: Bench> Tuner<'_, B> {
             match news {
                 News::Step(_) | News::Started { .. } => {
                     let Meter { step, steps, .. } = heard.meter;
-                    self.tell(TuneEvent::Progress { trial, step, steps });
+                    self.tuner.tell(TuneEvent::Progress { trial, step, steps });
                 }
                 News::Done(ending) => heard.ending = Some(ending),
                 News::Error { message, causes, out_of_memory } => {
@@ -230,23 +236,23 @@ impl<B: Bench> Tuner<'_, B> {
     fn report(&self, work: &Work, at: u64, value: f64) -> Result<(), TuneError> {
         if value.is_finite() {
             let change = Change::Report { step: at, value };
-            self.study().record(&work.claim, vec![change])?;
-            self.tell(TuneEvent::Value { trial: work.claim.number, at, value });
+            self.tuner.study().record(&work.claim, vec![change])?;
+            self.tuner.tell(TuneEvent::Value { trial: work.claim.number, at, value });
         }
         Ok(())
     }
 
     /// What the scheduler saw, if it ends a trial before its end.
     fn ends_early(&self, work: &Work, at: u64) -> Option<Seen> {
-        let study = self.study();
+        let study = self.tuner.study();
         let state = study.state();
         let seen = Seen { records: state.records(), ..work.seen };
-        self.policy.stops(state, work.claim.number, seen, at).then_some(seen)
+        self.tuner.policy.stops(state, work.claim.number, seen, at).then_some(seen)
     }
 
     fn outcome(&self, heard: Heard, exit: Exit, pause_at: Option<Length>) -> Outcome {
         let Heard { meter, ending, error, shortage, pruned } = heard;
-        let metric = self.tune.metric.name();
+        let metric = self.tuner.tune.metric.name();
         match (exit, ending) {
             (Exit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
             (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => {
@@ -264,16 +270,16 @@ impl<B: Bench> Tuner<'_, B> {
             },
             (_, Some(Ending { ended: Ended::Interrupted | Ended::Terminated, .. })) => match pruned {
                 Some(seen) => Outcome::Pruned(seen),
-                None if self.stop.is_requested() => Outcome::Released,
+                None if self.tuner.stop.is_requested() => Outcome::Released,
                 None => Outcome::Failed("its process was told to stop by a signal".into()),
             },
             (Exit::Failed(how), None) => match error {
                 Some(error) => Outcome::Failed(printable(error)),
                 // Stopped before it could save.
-                None if self.stop.is_requested() => Outcome::Released,
+                None if self.tuner.stop.is_requested() => Outcome::Released,
                 None => Outcome::Failed(how),
             },
-            (Exit::Success, None) if self.stop.is_requested() => Outcome::Released,
+            (Exit::Success, None) if self.tuner.stop.is_requested() => Outcome::Released,
             (Exit::Success, None) => Outcome::Failed("its process told no end of the training".into()),
         }
     }
@@ -285,7 +291,7 @@ impl<B: Bench> Tuner<'_, B> {
         changes.extend(heard.meter.peak_bytes.map(|peak| attribute(MEASURED, peak.into())));
         let seconds = heard.ending.as_ref().and_then(|ending| ending.seconds);
         changes.extend(seconds.map(|seconds| attribute(SECONDS, seconds.into())));
-        Ok(self.study().record(&work.claim, changes)?)
+        Ok(self.tuner.study().record(&work.claim, changes)?)
     }
 
     fn conclude(&self, work: &Work, outcome: Outcome) -> Result<(), TuneError> {
@@ -300,10 +306,10 @@ impl<B: Bench> Tuner<'_, B> {
                 (Change::Complete { value }, TuneEvent::Complete { trial, value, best })
             }
             Outcome::Paused { value } | Outcome::Complete { value } => {
-                return self.fail(&work.claim, format!("its {} is {value}", self.tune.metric.name()));
+                return self.fail(&work.claim, format!("its {} is {value}", self.tuner.tune.metric.name()));
             }
             Outcome::Pruned(seen) => {
-                let decision = self.decision(DecisionKind::Prune, seen, self.policy.scheduler_name);
+                let decision = decision(DecisionKind::Prune, seen, self.tuner.policy.scheduler_name);
                 let reason = "it is worse than the median of trials of the same length".into();
                 (Change::Prune { reason, decision: Some(decision) }, TuneEvent::Pruned { trial })
             }
@@ -313,36 +319,38 @@ impl<B: Bench> Tuner<'_, B> {
             }
             Outcome::Failed(reason) => return self.fail(&work.claim, reason),
         };
-        self.study().record(&work.claim, vec![change])?;
-        self.tell(event);
-        cleanup::clean(&self.folder, self.study().state(), &self.policy, self.tune);
+        self.tuner.study().record(&work.claim, vec![change])?;
+        self.tuner.tell(event);
+        cleanup::clean(&self.tuner.folder, self.tuner.study().state(), &self.tuner.policy, self.tuner.tune);
         Ok(())
     }
 
     fn is_best(&self, value: f64) -> bool {
-        let study = self.study();
+        let study = self.tuner.study();
         let best = study.state().best().and_then(|trial| trial.value());
-        best.is_none_or(|best| self.policy.direction.loss(value) < self.policy.direction.loss(best))
+        best.is_none_or(|best| {
+            self.tuner.policy.direction.loss(value) < self.tuner.policy.direction.loss(best)
+        })
     }
 
     fn fail(&self, claim: &Claim, reason: String) -> Result<(), TuneError> {
-        self.study().record(claim, vec![Change::Fail { reason: reason.clone() }])?;
-        self.tell(TuneEvent::Failed { trial: claim.number, reason });
+        self.tuner.study().record(claim, vec![Change::Fail { reason: reason.clone() }])?;
+        self.tuner.tell(TuneEvent::Failed { trial: claim.number, reason });
         Ok(())
     }
 
     /// Gives a trial back: whoever comes next continues it.
     fn release(&self, claim: &Claim) -> Result<(), TuneError> {
-        match self.study().record(claim, vec![Change::Release]) {
+        match self.tuner.study().record(claim, vec![Change::Release]) {
             Err(error @ StudyError::LeaseLost { .. }) => drop(error),
             released => released?,
         }
-        self.tell(TuneEvent::Released { trial: claim.number });
+        self.tuner.tell(TuneEvent::Released { trial: claim.number });
         Ok(())
     }
 
     fn is_unwanted(&self, claim: &Claim) -> bool {
-        self.stop.is_requested() || self.is_lost(claim)
+        self.tuner.stop.is_requested() || self.tuner.is_lost(claim)
     }
 
     /// Settings for another try of a training that ran out of memory although its plan fitted.
@@ -362,21 +370,21 @@ impl<B: Bench> Tuner<'_, B> {
         };
         work.peak_bytes = peak_bytes;
         let fit = Fit::Adapted { peak_bytes, settings: work.adapted.clone() };
-        self.study().record(&work.claim, plan_attributes(&fit))?;
-        self.note_plan(work.claim.number, fit);
+        self.tuner.study().record(&work.claim, plan_attributes(&fit))?;
+        self.tuner.note_plan(work.claim.number, fit);
         Ok(Some(named(&work.adapted)))
     }
 
     /// The configuration of a trial's training.
     fn trial_config(&self, work: &Work, grant: &Grant<'_>) -> Result<Config, Refusal> {
-        let mut all = settings(&self.entries, &work.point);
+        let mut all = settings(&self.tuner.entries, &work.point);
         all.extend(work.adapted.iter().cloned());
         let mut all: Vec<(&str, Value)> = all.iter().map(|(key, value)| (&**key, value.clone())).collect();
         all.push(("memory.on_oom", Value::from("stop")));
-        let run = self.folder.trial(work.claim.number);
+        let run = self.tuner.folder.trial(work.claim.number);
         all.push(("run.directory", Value::from(run.to_string_lossy().into_owned())));
         all.extend(grant.place.settings_within(grant.bytes));
-        self.config.at_point(&all).map_err(Refusal::from)
+        self.tuner.config.at_point(&all).map_err(Refusal::from)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Deciding the point of a new trial, with its memory in view.
 
-use oomph_config::{Config, Value, sections::tune::OnTooLarge};
+use oomph_config::{
+    Config, Value,
+    sections::tune::{OnTooLarge, Tune},
+};
 use oomph_search::{Draw, Point};
 use oomph_study::{Change, Claim, Decision, DecisionKind};
 
@@ -8,7 +11,7 @@ use crate::{
     TuneError, TuneEvent,
     bench::{Bench, Fit, Refusal},
     space::{journal_value, settings},
-    take::Basis,
+    take::{Basis, decision},
     tuner::Tuner,
 };
 
@@ -34,9 +37,27 @@ struct Candidate {
 }
 
 impl<B: Bench> Tuner<'_, B> {
+    /// The configuration of a point, to plan it: with the largest limit that a trial can get.
+    pub(crate) fn point_config(&self, settings: &[(String, Value)]) -> Result<Config, Refusal> {
+        let mut all: Vec<(&str, Value)> =
+            settings.iter().map(|(key, value)| (&**key, value.clone())).collect();
+        all.push(on_oom(self.tune));
+        if let Some(place) = self.rooms.largest() {
+            all.extend(place.settings());
+        }
+        self.config.at_point(&all).map_err(Refusal::from)
+    }
+}
+
+/// Decides the points of new trials.
+pub(crate) struct Settling<'t, 'a, B> {
+    pub(crate) tuner: &'t Tuner<'a, B>,
+}
+
+impl<B: Bench> Settling<'_, '_, B> {
     /// Decides the point of a reserved or enqueued trial, and records it. Whether the trial is to be trained.
     pub(crate) fn settle(&self, claim: &Claim, basis: &Basis) -> Result<bool, TuneError> {
-        let avoids = self.tune.on_too_large == OnTooLarge::Avoid;
+        let avoids = self.tuner.tune.on_too_large == OnTooLarge::Avoid;
         let fixed = self.fixed(claim);
         let mut first = None;
         for round in 0u64..if avoids && fixed.is_empty() { ROUNDS } else { 1 } {
@@ -50,7 +71,7 @@ impl<B: Bench> Tuner<'_, B> {
                     }
                     verdict => return self.record_point(claim, basis, candidate, verdict),
                 }
-                if self.stop.is_requested() {
+                if self.tuner.stop.is_requested() {
                     return Ok(false);
                 }
             }
@@ -60,7 +81,7 @@ impl<B: Bench> Tuner<'_, B> {
             Some((candidate, verdict)) => self.record_point(claim, basis, candidate, verdict),
             None => {
                 let change = Change::Fail { reason: "the sampler has no point left".into() };
-                self.study().record(claim, vec![change])?;
+                self.tuner.study().record(claim, vec![change])?;
                 Ok(false)
             }
         }
@@ -68,13 +89,13 @@ impl<B: Bench> Tuner<'_, B> {
 
     /// The values that whoever enqueued the trial demands. Those that the space does not have are left out.
     fn fixed(&self, claim: &Claim) -> Point {
-        let study = self.study();
+        let study = self.tuner.study();
         let fixed = study.state().trials().get(claim.number).map(|trial| trial.fixed()).unwrap_or_default();
         let value = |(name, value): (String, serde_json::Value)| {
-            let entry = self.entries.iter().find(|entry| entry.key == name)?;
+            let entry = self.tuner.entries.iter().find(|entry| entry.key == name)?;
             Some((
                 name,
-                oomph_study::Distribution::Known(self.policy.space.get(&entry.key)?.domain.clone())
+                oomph_study::Distribution::Known(self.tuner.policy.space.get(&entry.key)?.domain.clone())
                     .internal(&value)?,
             ))
         };
@@ -82,26 +103,26 @@ impl<B: Bench> Tuner<'_, B> {
     }
 
     fn candidates(&self, number: usize, basis: &Basis, fixed: &Point, round: u64) -> Vec<Point> {
-        let draw = Draw { seed: self.policy.seed, number, round };
+        let draw = Draw { seed: self.tuner.policy.seed, number, round };
         let points = match round {
             0 if !basis.candidates.is_empty() => basis.candidates.clone(),
-            _ => self.policy.propose(&basis.trials, draw),
+            _ => self.tuner.policy.propose(&basis.trials, draw),
         };
         match (fixed.is_empty(), points.first()) {
             (true, _) => points,
-            (false, Some(first)) => vec![self.policy.complete(first, fixed, draw)],
-            (false, None) => vec![self.policy.complete(&Point::new(), fixed, draw)],
+            (false, Some(first)) => vec![self.tuner.policy.complete(first, fixed, draw)],
+            (false, None) => vec![self.tuner.policy.complete(&Point::new(), fixed, draw)],
         }
     }
 
     /// Plans a point.
     fn judge(&self, point: &Point) -> Result<Verdict, TuneError> {
-        let config = match self.point_config(&settings(&self.entries, point)) {
+        let config = match self.tuner.point_config(&settings(&self.tuner.entries, point)) {
             Ok(config) => config,
             Err(refusal) => return Ok(Verdict::Refused(refusal)),
         };
-        let may_adapt = self.tune.on_too_large == OnTooLarge::Adapt;
-        Ok(match self.bench.plan(&config, may_adapt) {
+        let may_adapt = self.tuner.tune.on_too_large == OnTooLarge::Adapt;
+        Ok(match self.tuner.bench.plan(&config, may_adapt) {
             Err(refusal) => Verdict::Refused(refusal),
             Ok(Fit::TooLarge { peak_bytes, limit_bytes }) => Verdict::TooLarge {
                 violation: (peak_bytes.get() as f64 / limit_bytes.get().max(1) as f64 - 1.0)
@@ -110,17 +131,6 @@ impl<B: Bench> Tuner<'_, B> {
             },
             Ok(fit) => Verdict::Taken(fit),
         })
-    }
-
-    /// The configuration of a point, to plan it: with the largest limit that a trial can get.
-    pub(crate) fn point_config(&self, settings: &[(String, Value)]) -> Result<Config, Refusal> {
-        let mut all: Vec<(&str, Value)> =
-            settings.iter().map(|(key, value)| (&**key, value.clone())).collect();
-        all.push(("memory.on_oom", Value::from("stop")));
-        if let Some(place) = self.rooms.largest() {
-            all.extend(place.settings());
-        }
-        self.config.at_point(&all).map_err(Refusal::from)
     }
 
     fn record_point(
@@ -132,13 +142,13 @@ impl<B: Bench> Tuner<'_, B> {
     ) -> Result<bool, TuneError> {
         let Candidate { point, rank, round } = candidate;
         let (rank, rounds) = (rank as u64, round);
-        let decision = self.decision(DecisionKind::Begin, basis.seen, self.policy.sampler_name);
+        let decision = decision(DecisionKind::Begin, basis.seen, self.tuner.policy.sampler_name);
         let settle = Change::Settle(point, Decision { rank, rounds, ..decision });
         let number = claim.number;
         let (changes, event) = match verdict {
             Verdict::Taken(fit) => {
                 let changes = plan_attributes(&fit).into_iter().chain([settle]).collect();
-                self.note_plan(number, fit);
+                self.tuner.note_plan(number, fit);
                 (changes, None)
             }
             Verdict::TooLarge { violation, reason } => {
@@ -151,9 +161,9 @@ impl<B: Bench> Tuner<'_, B> {
                 (vec![settle, Change::Fail { reason }], Some(event))
             }
         };
-        self.study().record(claim, changes)?;
+        self.tuner.study().record(claim, changes)?;
         let trains = event.is_none();
-        event.into_iter().for_each(|event| self.tell(event));
+        event.into_iter().for_each(|event| self.tuner.tell(event));
         Ok(trains)
     }
 }
@@ -172,4 +182,10 @@ pub(crate) fn plan_attributes(fit: &Fit) -> Vec<Change> {
         }
         Fit::TooLarge { .. } => Vec::new(),
     }
+}
+
+/// The setting with which a trial is planned: whether it may be adapted.
+pub(crate) fn on_oom(tune: &Tune) -> (&'static str, Value) {
+    let reaction = if tune.on_too_large == OnTooLarge::Adapt { "adapt" } else { "stop" };
+    ("memory.on_oom", Value::from(reaction))
 }

@@ -14,7 +14,7 @@ use oomph_core::files::{self, Existing, WriteError};
 use oomph_study::Setup;
 use serde_json::Value;
 
-use crate::{TuneError, policy::Policy, space::journal_value, tuner::trial_folder};
+use crate::{TuneError, policy::Policy, space::journal_value};
 
 /// Keys that may differ between the workers of a study, or from one day to the next: none changes a result.
 const FREE: [&str; 7] = [
@@ -113,7 +113,7 @@ impl Folder {
 
     /// The run directory of a trial.
     pub fn trial(&self, number: usize) -> PathBuf {
-        trial_folder(&self.path, number)
+        self.path.join("trials").join(format!("{number:05}"))
     }
 }
 

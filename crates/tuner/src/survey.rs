@@ -1,6 +1,12 @@
 //! `--plan`: how much of a space fits, before anything is trained.
 
-use oomph_config::{Config, Value, sections::space::SpaceEntry};
+use oomph_config::{
+    Config, Value,
+    sections::{
+        space::SpaceEntry,
+        tune::{OnTooLarge, Tune},
+    },
+};
 use oomph_core::Bytes;
 use oomph_search::{Direction, Draw, Point, Sampler, Sobol};
 use serde::Serialize;
@@ -9,6 +15,7 @@ use crate::{
     TuneError,
     bench::{Bench, Fit, Refusal, TrialPlace},
     policy::Policy,
+    settle::on_oom,
     space::{journal_value, settings, space},
     tuner::checked_space,
 };
@@ -92,14 +99,13 @@ pub fn survey<B: Bench>(
             })
             .collect(),
     };
-    let may_adapt = tune.on_too_large == oomph_config::sections::tune::OnTooLarge::Adapt;
     let mut survey = Survey { points: Vec::new(), is_whole: whole.is_some(), limit_bytes: place.limit_bytes };
     for (index, point) in points.iter().enumerate() {
         if !planned(index, points.len()) {
             survey.is_whole = false;
             break;
         }
-        survey.points.push(surveyed(bench, config, &entries, place, point, may_adapt));
+        survey.points.push(surveyed(bench, config, tune, &entries, place, point));
     }
     Ok(survey)
 }
@@ -107,15 +113,16 @@ pub fn survey<B: Bench>(
 fn surveyed<B: Bench>(
     bench: &B,
     config: &Config,
+    tune: &Tune,
     entries: &[SpaceEntry],
     place: &TrialPlace,
     point: &Point,
-    may_adapt: bool,
 ) -> Surveyed {
+    let may_adapt = tune.on_too_large == OnTooLarge::Adapt;
     let values = settings(entries, point);
     let parameters = values.iter().map(|(key, value)| (key.clone(), journal_value(value))).collect();
     let mut all: Vec<(&str, Value)> = values.iter().map(|(key, value)| (&**key, value.clone())).collect();
-    all.push(("memory.on_oom", Value::from("stop")));
+    all.push(on_oom(tune));
     all.extend(place.settings());
     let at_point = config.at_point(&all).map_err(Refusal::from);
     let result = match at_point.and_then(|config| bench.plan(&config, may_adapt)) {

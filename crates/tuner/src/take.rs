@@ -69,7 +69,7 @@ impl<B: Bench> Tuner<'_, B> {
 
     fn choose(&self, state: &StudyState, lapsed: &[usize]) -> Choice {
         if let Some(&number) = lapsed.first() {
-            let seen = state.seen(state.job_of(number), self.workers());
+            let seen = state.seen(state.jobs().last_of(number), self.workers());
             let trials = state.view(seen);
             return Choice::Take(Take::Lapsed(number), Basis { seen, trials, candidates: Vec::new() });
         }
@@ -79,7 +79,7 @@ impl<B: Bench> Tuner<'_, B> {
         if is_early {
             return Choice::Wait;
         }
-        let mut seen = state.seen(state.jobs().len(), self.workers());
+        let mut seen = state.seen(state.jobs().count(), self.workers());
         loop {
             if !state.is_ready(seen) {
                 return Choice::Wait;
@@ -107,7 +107,7 @@ impl<B: Bench> Tuner<'_, B> {
         }
         match self.policy.next(&basis.trials, new) {
             Next::Resume { number, .. } => {
-                let decision = self.decision(DecisionKind::Promote, seen, self.policy.scheduler_name);
+                let decision = decision(DecisionKind::Promote, seen, self.policy.scheduler_name);
                 Choice::Take(Take::Promote(number, decision), basis)
             }
             Next::Begin { .. } => Choice::Take(waiting.map_or(Take::Reserve, Take::Waiting), basis),
@@ -119,8 +119,8 @@ impl<B: Bench> Tuner<'_, B> {
             Next::Finished => Choice::Finished,
         }
     }
+}
 
-    pub(crate) fn decision(&self, kind: DecisionKind, seen: Seen, rule: &str) -> Decision {
-        Decision { kind, seen, rule: rule.to_owned(), rank: 0, rounds: 0 }
-    }
+pub(crate) fn decision(kind: DecisionKind, seen: Seen, rule: &str) -> Decision {
+    Decision { kind, seen, rule: rule.to_owned(), rank: 0, rounds: 0 }
 }

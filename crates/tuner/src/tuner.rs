@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -26,6 +26,7 @@ use crate::{
     bench::{Bench, Fit, TrialPlace},
     child::Stopper,
     cleanup,
+    job::TrialWork,
     policy::Policy,
     rooms::Rooms,
     setup::{Folder, setup},
@@ -180,7 +181,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
                 return false;
             }
             let worked = match self.take() {
-                Ok(Taken::Job(job)) => self.do_job(*job),
+                Ok(Taken::Job(job)) => TrialWork { tuner: self }.do_job(*job),
                 Ok(Taken::Wait(records)) => {
                     self.wait_for_news(records);
                     Ok(())
@@ -313,11 +314,6 @@ pub(crate) fn checked_space(bench: &impl Bench, config: &Config) -> Result<Vec<S
 /// Whether an error says that another worker has the trial now.
 pub(crate) fn is_lease_lost(error: &StudyError) -> bool {
     matches!(error, StudyError::LeaseLost { .. })
-}
-
-/// The folder of a trial within that of its study.
-pub(crate) fn trial_folder(study: &Path, number: usize) -> PathBuf {
-    study.join("trials").join(format!("{number:05}"))
 }
 
 /// Ignores poisoning: a slot that panics ends the program with its message.

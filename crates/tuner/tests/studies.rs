@@ -34,12 +34,16 @@ fn trials_pause_at_rungs_and_the_best_continue() {
     assert_eq!(count(&bed, TrialState::Complete), reached(9));
     assert_eq!(count(&bed, TrialState::Pruned), 27 - reached(9));
     // One job for each rung that was worked for.
-    let paused = state.jobs().iter().filter(|job| matches!(job.outcome, Some(JobOutcome::Paused(_)))).count();
-    assert_eq!((state.jobs().len(), paused), (reached(1) + reached(3) + reached(9), reached(1) + reached(3)));
+    let paused =
+        state.jobs().all().iter().filter(|job| matches!(job.outcome, Some(JobOutcome::Paused(_)))).count();
+    assert_eq!(
+        (state.jobs().count(), paused),
+        (reached(1) + reached(3) + reached(9), reached(1) + reached(3))
+    );
     let best = state.best().expect("a best trial");
     assert!(best.value().expect("its value") < 0.6, "{best:?}");
     // Each beginning and each promotion is a decision.
-    assert_eq!(bed.replay(), state.jobs().len());
+    assert_eq!(bed.replay(), state.jobs().count());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-pub use jobs::{Job, JobOutcome, Seen};
+pub use jobs::{Job, JobOutcome, Jobs, Seen};
 pub use lease::Lease;
 pub(crate) use lease::{LEASE, PAUSED, Pause};
 use oomph_core::printable;
@@ -38,7 +38,7 @@ pub struct StudyState {
     trials: Vec<StoredTrial>,
     /// The number of each trial of the journal, by id; `None` for those of other studies.
     numbers: Vec<Option<usize>>,
-    jobs: Vec<Job>,
+    jobs: Jobs,
     /// The first trial that has a parameter, and its distribution there. Later ones must be compatible.
     distributions: BTreeMap<String, FirstUse>,
 }
@@ -160,13 +160,13 @@ impl StudyState {
             }
             Operation::CreateTrial(of) => return self.create_trial(*of),
             Operation::Parameter(of) => self.set_parameter(of),
-            Operation::TrialState(of) => self.set_state(of),
+            Operation::TrialState(of) => set_state(self, of),
             Operation::Intermediate(of) => {
                 if let Some(trial) = self.unfinished(of.trial_id) {
                     trial.intermediate.insert(of.step, of.intermediate_value.0);
                 }
             }
-            Operation::TrialAttribute(of) => self.set_trial_attribute(of),
+            Operation::TrialAttribute(of) => set_trial_attribute(self, of),
             Operation::Discard => {}
         }
         Ok(())
@@ -264,27 +264,12 @@ impl StudyState {
         self.numbers.push(Some(number));
         self.trials.push(trial);
         if state != TrialState::Waiting {
-            self.begin_job(number);
+            self.jobs.begin(number);
         }
         if state.is_finished() {
-            self.end_job(number, JobOutcome::Over);
+            self.jobs.end(number, JobOutcome::Over);
         }
         Ok(())
-    }
-
-    fn set_trial_attribute(&mut self, of: TrialAttribute) {
-        let Some(trial) = self.unfinished(of.trial_id) else { return };
-        let number = trial.number;
-        let (is_pause, is_decision) = (of.key == PAUSED, of.key == DECISION);
-        match of.owner {
-            Owner::User => trial.set_user_attribute(of.key, of.value),
-            Owner::System => drop(trial.system_attributes.insert(of.key, of.value)),
-        }
-        if let Some(step) = trial.paused_at().filter(|_| is_pause) {
-            self.end_job(number, JobOutcome::Paused(step));
-        } else if is_decision && trial.is_promoted() {
-            self.begin_job(number);
-        }
     }
 
     fn set_parameter(&mut self, of: TrialParameter) {
@@ -298,32 +283,6 @@ impl StudyState {
         let number = trial.number;
         note_use(&mut self.distributions, &of.param_name, &of.distribution, number);
     }
-
-    fn set_state(&mut self, of: SetTrialState) {
-        let records = self.records;
-        let Some(trial) = self.unfinished(of.trial_id) else { return };
-        // Two workers popped the same trial: the first has it.
-        if of.state == TrialState::Running && trial.state == TrialState::Running {
-            return;
-        }
-        if of.state == TrialState::Running {
-            trial.started = of.datetime_start;
-        }
-        if of.state.is_finished() {
-            trial.ended = of.datetime_complete;
-            trial.ended_at = Some(records);
-        }
-        trial.state = of.state;
-        if let Some(values) = of.values {
-            trial.values = values.into_iter().map(|Number(value)| value).collect();
-        }
-        let number = trial.number;
-        if of.state == TrialState::Running {
-            self.begin_job(number);
-        } else if of.state.is_finished() {
-            self.end_job(number, JobOutcome::Over);
-        }
-    }
 }
 
 fn is_better(direction: Direction, trial: &StoredTrial, than: &StoredTrial) -> bool {
@@ -331,6 +290,47 @@ fn is_better(direction: Direction, trial: &StoredTrial, than: &StoredTrial) -> b
         (Some(value), Some(than), Direction::Minimize) => value < than,
         (Some(value), Some(than), Direction::Maximize) => value > than,
         _ => false,
+    }
+}
+
+fn set_trial_attribute(state: &mut StudyState, of: TrialAttribute) {
+    let Some(trial) = state.unfinished(of.trial_id) else { return };
+    let number = trial.number;
+    let (is_pause, is_decision) = (of.key == PAUSED, of.key == DECISION);
+    match of.owner {
+        Owner::User => trial.set_user_attribute(of.key, of.value),
+        Owner::System => drop(trial.system_attributes.insert(of.key, of.value)),
+    }
+    if let Some(step) = trial.paused_at().filter(|_| is_pause) {
+        state.jobs.end(number, JobOutcome::Paused(step));
+    } else if is_decision && trial.is_promoted() {
+        state.jobs.begin(number);
+    }
+}
+
+fn set_state(state: &mut StudyState, of: SetTrialState) {
+    let records = state.records;
+    let Some(trial) = state.unfinished(of.trial_id) else { return };
+    // Two workers popped the same trial: the first has it.
+    if of.state == TrialState::Running && trial.state == TrialState::Running {
+        return;
+    }
+    if of.state == TrialState::Running {
+        trial.started = of.datetime_start;
+    }
+    if of.state.is_finished() {
+        trial.ended = of.datetime_complete;
+        trial.ended_at = Some(records);
+    }
+    trial.state = of.state;
+    if let Some(values) = of.values {
+        trial.values = values.into_iter().map(|Number(value)| value).collect();
+    }
+    let number = trial.number;
+    if of.state == TrialState::Running {
+        state.jobs.begin(number);
+    } else if of.state.is_finished() {
+        state.jobs.end(number, JobOutcome::Over);
     }
 }
 

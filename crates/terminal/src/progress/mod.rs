@@ -5,6 +5,7 @@ mod download;
 mod lines;
 mod probe;
 mod profile;
+mod style;
 mod tune;
 
 use std::io;
@@ -15,7 +16,9 @@ use oomph_trainer::{Stop, StopReason};
 use crate::{notices::Notices, stream};
 
 use self::{bars::Bars, lines::Lines};
-pub use self::{download::DownloadBar, probe::ProbeBar, profile::ProfileBar, tune::TuneProgress};
+pub use self::{
+    download::DownloadBar, probe::ProbeBar, profile::ProfileBar, style::Style, tune::TuneProgress,
+};
 
 /// Shows the events of a training or an evaluation.
 pub struct Progress(Shown);
@@ -99,37 +102,5 @@ impl JsonLines {
             self.failed = Some(error);
             self.stop.request(StopReason::Interrupt);
         }
-    }
-}
-
-/// How a command shows progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// Events as JSON lines on stdout.
-    Json,
-    /// Warnings alone.
-    Quiet,
-    /// Bars on a terminal.
-    Bars,
-    /// Plain lines on stderr.
-    Lines,
-}
-
-impl Style {
-    /// The style of a command with these options, on this terminal.
-    pub fn choose(json: bool, quiet: bool) -> Self {
-        // A dumb terminal cannot move the cursor up.
-        let draws = stream::is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        match () {
-            () if json => Self::Json,
-            () if quiet => Self::Quiet,
-            () if draws => Self::Bars,
-            () => Self::Lines,
-        }
-    }
-
-    /// Whether it shows progress and notices besides warnings.
-    pub fn is_verbose(self) -> bool {
-        matches!(self, Self::Bars | Self::Lines)
     }
 }

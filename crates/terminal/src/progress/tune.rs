@@ -5,8 +5,8 @@ use oomph_core::printable;
 use oomph_tuner::{TuneEvent, TuneObserver, Unit};
 
 use super::{
-    Style,
     bars::{BAR, bar, show},
+    style::Style,
 };
 use crate::{
     echo,

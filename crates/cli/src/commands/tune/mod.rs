@@ -1,17 +1,16 @@
 //! `oomph tune`: hyperparameter search.
 
 mod arguments;
-mod page;
-mod program;
 pub(crate) mod trial;
 
-use std::path::Path;
+use std::{path::Path, time::SystemTime};
 
 use oomph_config::Config;
 use oomph_runs::host_name;
 use oomph_study::read;
 use oomph_terminal::study::{Best, Status, best_config, replayed, surveyed};
 use oomph_trainer::Registry;
+use oomph_trials::{Program, places};
 use oomph_tuner::{
     Folder, QuietTune, TuneEnded, TuneError, TuneStop, Tuner, TunerOptions, best, point_of, replay_study,
     survey,
@@ -19,20 +18,23 @@ use oomph_tuner::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub(crate) use self::arguments::TuneArguments;
-use self::program::{Program, places};
 use crate::{
     error::CliError,
     exit::Exit,
     notices::Notices,
+    numbers::date,
     output,
     progress::{Style, TuneProgress},
     signals,
 };
 
+/// The hidden command of a trial.
+const COMMAND: &str = "trial";
+
 pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit, CliError> {
     let config = arguments.load()?;
     registry.read(&config)?;
-    let program = Program { registry };
+    let program = Program { registry, command: COMMAND };
     arguments.overwrite.check(arguments.html.iter().chain(arguments.best.iter().flatten()))?;
     if let Some(points) = arguments.plan {
         return plan(arguments, &program, &config, points);
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit
     let folder = arguments.folder(&config);
     if arguments.html.is_some() && folder.join("study.log").is_file() {
         // A page of a study that exists: nothing is trained.
-        page::write(arguments, &config, &Folder::open(&folder)?)?;
+        write_page(arguments, &config, &Folder::open(&folder)?)?;
         return Ok(Exit::Success);
     }
     search(arguments, &program, &config)
@@ -76,7 +78,7 @@ fn search(arguments: &TuneArguments, program: &Program<'_>, config: &Config) -> 
         output::print(&status.text())?;
     }
     if arguments.html.is_some() {
-        page::write(arguments, config, &folder)?;
+        write_page(arguments, config, &folder)?;
     }
     if ended == TuneEnded::Stopped && !arguments.quiet {
         Notices::default().line("the study is paused; the same command continues it");
@@ -85,6 +87,18 @@ fn search(arguments: &TuneArguments, program: &Program<'_>, config: &Config) -> 
         TuneEnded::Complete => Exit::Success,
         TuneEnded::Stopped => asked.get().copied().unwrap_or(Exit::Interrupted),
     })
+}
+
+/// Writes the page that was asked for.
+fn write_page(arguments: &TuneArguments, config: &Config, folder: &Folder) -> Result<(), CliError> {
+    let Some(path) = &arguments.html else { return Ok(()) };
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let page = oomph_trials::page(config, folder, date(now))?;
+    output::write_file(path, arguments.overwrite.existing(), |out| oomph_tune_page::write(&page, out))?;
+    if !arguments.json && !arguments.quiet {
+        Notices::default().line(format!("page: {}", oomph_core::printable(path.display())));
+    }
+    Ok(())
 }
 
 /// Says which keys of the configuration have no effect.
@@ -159,7 +173,7 @@ fn look(arguments: &TuneArguments, program: &Program<'_>, config: &Config) -> Re
         return output::show(arguments.json, &status, || status.text());
     }
     if arguments.html.is_some() {
-        page::write(arguments, config, &folder)?;
+        write_page(arguments, config, &folder)?;
     }
     let status = Status::of(&state, config.tune.as_ref(), &folder);
     output::show(arguments.json, &status, || status.text())

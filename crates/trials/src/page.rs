@@ -1,4 +1,4 @@
-//! `--html`: a study as a page.
+//! A study as the data of its page.
 
 use oomph_config::{
     Config, Value,
@@ -10,26 +10,15 @@ use oomph_study::{StoredTrial, read};
 use oomph_tune_page::{
     Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus,
 };
-use oomph_tuner::{Folder, Unit, levels};
+use oomph_tuner::{Folder, TuneError, Unit, levels};
 
-use super::arguments::TuneArguments;
-use crate::{error::CliError, notices::Notices, numbers::date, output};
-
-/// Writes the page that was asked for.
-pub(super) fn write(arguments: &TuneArguments, config: &Config, folder: &Folder) -> Result<(), CliError> {
-    let Some(path) = &arguments.html else { return Ok(()) };
-    let page = page(config, folder)?;
-    output::write_file(path, arguments.overwrite.existing(), |out| oomph_tune_page::write(&page, out))?;
-    if !arguments.json && !arguments.quiet {
-        Notices::default().line(format!("page: {}", oomph_core::printable(path.display())));
-    }
-    Ok(())
-}
-
-fn page(config: &Config, folder: &Folder) -> Result<StudyPage, CliError> {
+/// A study as the data of its page; `made` is the date that it shows.
+///
+/// # Errors
+/// The journal or the configuration cannot be read.
+pub fn page(config: &Config, folder: &Folder, made: String) -> Result<StudyPage, TuneError> {
     let state = read(&folder.journal(), None)?;
     let (unit, levels) = levels(config)?;
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
     Ok(StudyPage {
         name: state.name().to_owned(),
         metric: config.tune.as_ref().map_or_else(String::new, |tune| tune.metric.name().to_owned()),
@@ -39,7 +28,7 @@ fn page(config: &Config, folder: &Folder) -> Result<StudyPage, CliError> {
         parameters: config.space()?.iter().map(parameter).collect(),
         trials: state.trials().iter().map(trial).collect(),
         limit_bytes: config.memory.limit,
-        made: date(now),
+        made,
     })
 }
 

@@ -9,24 +9,26 @@ use oomph_advice::{
 };
 use oomph_config::{Config, DeviceName, Value};
 use oomph_engine::session::backend;
-use oomph_trainer::{Registry, Session, SessionError, default_limit, device::free_bytes, open_to_plan};
+use oomph_trainer::{
+    Registry, Session, SessionError, TrainError, default_limit, device::free_bytes, open_to_plan,
+};
 use oomph_tuner::{Bench, Fit, Refusal, TrialPlace};
-
-use crate::error::CliError;
-
-/// The hidden command of a trial.
-const COMMAND: &str = "trial";
 
 /// Trials on a GPU at the same time: more of them share its time, and each has a context of its own.
 const MOST_ON_GPU: usize = 4;
 
-pub(super) struct Program<'a> {
-    pub(super) registry: &'a Registry,
+/// This program, whose trainings a study runs.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Its models, data sources and tasks.
+    pub registry: &'a Registry,
+    /// Its command that trains a trial: it reads a [`Request`](oomph_tuner::Request) from stdin.
+    pub command: &'static str,
 }
 
 impl Bench for Program<'_> {
     fn check(&self, config: &Config) -> Result<(), Refusal> {
-        self.registry.read(config).map(drop).map_err(refusal)
+        self.registry.read(config).map(drop).map_err(Refusal::from)
     }
 
     fn plan(&self, config: &Config, may_adapt: bool) -> Result<Fit, Refusal> {
@@ -56,7 +58,7 @@ impl Bench for Program<'_> {
     fn command(&self) -> Command {
         // Not the path of the program: its file may have been replaced since the start.
         let mut command = Command::new("/proc/self/exe");
-        command.arg(COMMAND);
+        command.arg(self.command);
         command
     }
 }
@@ -74,8 +76,8 @@ impl Program<'_> {
     }
 }
 
-fn refusal(error: impl Into<CliError>) -> Refusal {
-    let error: CliError = error.into();
+fn refusal(error: impl Into<TrainError>) -> Refusal {
+    let error: TrainError = error.into();
     Refusal { message: error.to_string(), hint: error.hint() }
 }
 
@@ -84,7 +86,7 @@ fn refusal(error: impl Into<CliError>) -> Refusal {
 ///
 /// # Errors
 /// A device is missing.
-pub(super) fn places(config: &Config) -> Result<Vec<TrialPlace>, CliError> {
+pub fn places(config: &Config) -> Result<Vec<TrialPlace>, SessionError> {
     let devices = &config.device.devices;
     for device in devices {
         oomph_trainer::device::find_device(*device).map_err(SessionError::from)?;
