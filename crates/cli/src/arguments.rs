@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Profile(ProfileArguments),
     /// Compare optimizers, batches and memory settings: planned and measured memory, speed, loss
     Compare(CompareArguments),
-    /// Search for good settings: trials that are planned, packed into memory, paused and resumed
+    /// Search good values for keys of a config, by trials whose memory is planned
     Tune(TuneArguments),
     /// Show the layers of a model: shapes, parameters, multiply-adds, output bytes
     Summary(SummaryArguments),
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Probe,
     /// Trains a trial of `oomph tune` in a child process; oomph starts itself with it
-    #[command(hide = true)]
+    #[command(name = "tune-trial", hide = true)]
     Trial,
 }
 

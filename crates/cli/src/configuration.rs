@@ -115,12 +115,6 @@ impl ConfigArguments {
         self.layered(Sources::new(self.file()?), flags)
     }
 
-    /// The configuration of `--config`, else the built-in one of this name.
-    pub(crate) fn load_or(&self, name: &str, flags: &[Flag<'_>]) -> Result<Config, CliError> {
-        let file = resolve(Some(self.config.as_deref().unwrap_or(name)), CONFIGS)?;
-        self.layered(Sources::new(file), flags)
-    }
-
     /// The configuration of a file that is not named by `--config`.
     pub(crate) fn load_file(&self, file: ConfigFile, flags: &[Flag<'_>]) -> Result<Config, CliError> {
         self.layered(Sources::new(file), flags)

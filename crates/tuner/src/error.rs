@@ -73,7 +73,7 @@ impl TuneError {
             Self::Config(error) => error.hint(),
             Self::Refused { refusal } => refusal.hint.clone(),
             Self::NoTune { .. } => Some(
-                "add `[tune.space]` with the keys to search, as in `configs/tune-digits.toml`; docs/guides/tune.md explains it"
+                "`oomph tune --config tune-digits` searches an example; in your own config, `[tune.space]` has the keys to search"
                     .into(),
             ),
             Self::DeterministicAuto => {

@@ -42,9 +42,8 @@ pub(crate) struct Measures {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Evaluation {
     pub(crate) step: usize,
-    pub(crate) eval_loss: Option<f64>,
-    pub(crate) eval_accuracy: Option<f64>,
-    pub(crate) eval_perplexity: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) evaluated: Evaluated,
 }
 
 /// The end of a training, or its pause.
@@ -56,6 +55,16 @@ pub(crate) struct Ending {
     pub(crate) samples_per_second: Option<f64>,
     pub(crate) peak_in_use_bytes: Option<u64>,
     pub(crate) seconds: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) evaluated: Evaluated,
+}
+
+/// Values of an evaluation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Evaluated {
+    pub(crate) eval_loss: Option<f64>,
+    pub(crate) eval_accuracy: Option<f64>,
+    pub(crate) eval_perplexity: Option<f64>,
 }
 
 /// Why a training ended.
@@ -142,19 +151,18 @@ impl Meter {
             }
             News::Eval(evaluation) => {
                 self.step = evaluation.step;
-                let value = match self.metric {
-                    Metric::EvalLoss => Some(evaluation.eval_loss.unwrap_or(f64::NAN)),
-                    Metric::EvalAccuracy => evaluation.eval_accuracy,
-                    // Of tasks without a perplexity it is e to the loss all the same.
-                    Metric::Perplexity => evaluation.eval_perplexity.or(evaluation.eval_loss.map(f64::exp)),
-                    Metric::TrainLoss | Metric::SamplesPerSecond | Metric::PeakInUse => None,
-                };
+                // JSON has no NaN.
+                let loss = evaluation.evaluated.eval_loss.or(Some(f64::NAN));
+                let value = self.of_evaluation(Evaluated { eval_loss: loss, ..evaluation.evaluated });
                 self.note(evaluation.step, value)
             }
             News::Done(ending) => {
                 self.step = ending.step;
                 self.peak_bytes = self.peak_bytes.max(ending.peak_in_use_bytes);
-                self.note(ending.step, self.of_steps(ending.loss, ending.samples_per_second))
+                let value = self.of_steps(ending.loss, ending.samples_per_second);
+                // An earlier process may have evaluated, and have been killed before this one had anything left to train.
+                let of_earlier = || self.of_evaluation(ending.evaluated).filter(|_| self.latest.is_none());
+                self.note(ending.step, value.or_else(of_earlier))
             }
             News::Error { .. } | News::Other => None,
         }
@@ -166,6 +174,16 @@ impl Meter {
             Metric::SamplesPerSecond => samples_per_second,
             Metric::PeakInUse => self.peak_bytes.map(|bytes| bytes as f64),
             Metric::EvalLoss | Metric::EvalAccuracy | Metric::Perplexity => None,
+        }
+    }
+
+    fn of_evaluation(&self, evaluated: Evaluated) -> Option<f64> {
+        match self.metric {
+            Metric::EvalLoss => evaluated.eval_loss,
+            Metric::EvalAccuracy => evaluated.eval_accuracy,
+            // Of tasks without a perplexity it is e to the loss all the same.
+            Metric::Perplexity => evaluated.eval_perplexity.or(evaluated.eval_loss.map(f64::exp)),
+            Metric::TrainLoss | Metric::SamplesPerSecond | Metric::PeakInUse => None,
         }
     }
 
@@ -226,8 +244,19 @@ mod tests {
     }
 
     #[test]
+    fn a_training_that_has_nothing_left_tells_what_an_earlier_process_measured() {
+        let done = r#"{"event":"done","step":10,"ended":"paused","eval_loss":0.5,"eval_accuracy":0.9}"#;
+        let mut meter = Meter::new(Metric::EvalLoss, Unit::Epochs);
+        heard(&mut meter, r#"{"event":"started","steps":30,"steps_per_epoch":10}"#);
+        assert_eq!(heard(&mut meter, done), Some((1, 0.5)));
+        assert_eq!(meter.value(Some(Length { unit: Unit::Epochs, count: 1 })), Some(0.5));
+    }
+
+    #[test]
     fn what_is_no_event_is_nothing() {
-        for line in ["", "hello", "[1]", r#"{"event":"new"}"#, r#"{"event":"eval"}"#] {
+        for line in
+            ["", "hello", "[1]", r#"{"event":"new"}"#, r#"{"event":"eval"}"#, r#"{"event":"done","step":1}"#]
+        {
             assert_eq!(News::read(line), News::Other, "{line}");
         }
     }

@@ -94,6 +94,15 @@ fn train(config: &Config, pause_at: Option<u64>, is_stopped: &AtomicBool) -> i32
     let begun: u64 = fs::read_to_string(&state).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     say(&json!({ "event": "started", "steps": epochs * 10, "steps_per_epoch": 10 }));
     let loss = |epoch: u64| (lr.log10() + 2.0).powi(2) + 10.0 / width as f64 + 1.0 / epoch as f64;
+    let done = |epoch: u64, ended: &str| {
+        let peak = width as u64 * UNIT;
+        say(&json!({ "event": "done", "step": epoch * 10, "ended": ended, "loss": 0.1, "seconds": 0.1,
+            "samples_per_second": 5.0, "peak_in_use_bytes": peak, "eval_loss": loss(epoch) }));
+    };
+    if begun == epochs || pause_at == Some(begun) {
+        done(begun, if begun == epochs { "complete" } else { "paused" });
+        return 0;
+    }
     for epoch in begun + 1..=epochs {
         thread::sleep(Duration::from_millis(2));
         match &*fails {
@@ -120,9 +129,7 @@ fn train(config: &Config, pause_at: Option<u64>, is_stopped: &AtomicBool) -> i32
             () => None,
         };
         if let Some(ended) = ended {
-            let peak = width as u64 * UNIT;
-            say(&json!({ "event": "done", "step": epoch * 10, "ended": ended, "loss": 0.1, "seconds": 0.1,
-                "samples_per_second": 5.0, "peak_in_use_bytes": peak }));
+            done(epoch, ended);
             return if ended == "terminated" { 143 } else { 0 };
         }
     }

@@ -10,20 +10,18 @@ use crate::{
     output::OverwriteArguments,
 };
 
-/// The config of a study where none is named.
-const DEFAULT: &str = "tune-digits";
-
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without an option the command begins the study of a config, joins it from another machine, or resumes
-it: the study is in tunes/NAME, and each trial in tunes/NAME/trials is a run like any other. Ctrl-C
-pauses the running trials. `optuna-dashboard tunes/NAME/study.log` shows the study too.
+Without an option the command begins the study of a config, joins it from another machine, or
+resumes it. The study is in tunes/NAME, and each trial in tunes/NAME/trials is a run like any other.
+Ctrl-C pauses the running trials. `optuna-dashboard tunes/NAME/study.log` shows the study too.
 
 Examples:
-  oomph tune --config tune-digits --plan              how much of the space fits, nothing is trained
+  oomph tune --config tune-digits --plan      how much of the space fits; nothing is trained
   oomph tune --config tune-digits
   oomph tune --name tune-digits --status
-  oomph tune --name tune-digits --best best.toml      a config to train with: oomph train --config best.toml
+  oomph tune --name tune-digits --best best.toml
+  oomph train --config best.toml              trains with the settings of the best trial
   oomph tune --config tune-digits --enqueue optimizer.lr=0.01,train.batch=32
   oomph tune --name tune-digits --html study.html")]
 pub(crate) struct TuneArguments {
@@ -74,7 +72,7 @@ impl TuneArguments {
                 let file = Folder::open(&folder(name))?.config_file()?;
                 self.config.load_file(file, &flags)
             }
-            _ => self.config.load_or(DEFAULT, &flags),
+            _ => self.config.load(&flags),
         }
     }
 
