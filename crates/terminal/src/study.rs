@@ -238,7 +238,7 @@ impl Best {
         ]);
         for (key, value) in &self.parameters {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let _ = write!(text, "  --set {}={}\n", printable(key), printable(value));
+            let _ = writeln!(text, "  --set {}={}", printable(key), printable(value)); // Writing to a string cannot fail.
         }
         text
     }
