@@ -75,6 +75,8 @@ fn child() {
             let stopped = study.update(|_| {
                 let this = std::process::id().to_string();
                 Command::new("kill").args(["-STOP", &this]).status().expect("stopped");
+                // The threads of a process stop one after the other: this one must not write before it does.
+                thread::sleep(Duration::from_millis(300));
                 Ok(vec![attribute("late", true)])
             });
             println!("stopped: {stopped:?}");
