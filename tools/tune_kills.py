@@ -110,8 +110,16 @@ def main():
             (killed / "study.toml").write_text(CONFIG.format(trials=arguments.trials))
             workers = [start(oomph, killed) for _ in range(arguments.workers)]
             # A worker that ends by itself says that the study is over.
+            size, grown = 0, time.monotonic()
+            log = killed / "tunes/study/study.log"
             while all(worker.poll() is None for worker in workers):
                 time.sleep(draw.uniform(0.02, 0.4))
+                now = log.stat().st_size if log.is_file() else 0
+                if now != size:
+                    size, grown = now, time.monotonic()
+                elif time.monotonic() - grown > 3:
+                    # A worker was killed while it had the lock, which others take over after 30 seconds, as Optuna's do.
+                    continue
                 victim = draw.randrange(len(workers))
                 if workers[victim].poll() is not None:
                     break
@@ -119,7 +127,7 @@ def main():
                 workers[victim].wait()
                 workers[victim] = start(oomph, killed)
                 kills += 1
-                if (killed / "tunes/study/study.log").is_file():
+                if log.is_file():
                     told = status(oomph, killed)
                     if told["states"].get("failed"):
                         sys.exit(f"a trial failed after kill {kills}: {told['states']} {told['reasons']}")
