@@ -53,6 +53,11 @@ checkpoints = 'all'
 """
 
 
+# Epochs at which trials are compared. Values between them are for charts: one is missing where a worker was killed between
+# an evaluation and its record, and the training continued from a later checkpoint.
+LENGTHS = (1, 3, 9)
+
+
 def start(oomph, folder):
     command = [oomph, "tune", "--config", "study.toml", "--json"]
     out = open(folder / "out.jsonl", "ab")
@@ -75,7 +80,7 @@ def results(folder):
         code, trial = record["op_code"], record.get("trial_id")
         if code == 5:
             trials.setdefault(trial, {})[record["param_name"]] = record["param_value_internal"]
-        elif code == 7:
+        elif code == 7 and record["step"] in LENGTHS:
             trials.setdefault(trial, {})[f"after {record['step']}"] = record["intermediate_value"]
         elif code == 6 and record["state"] != 0:
             trials.setdefault(trial, {})["state"] = record["state"], record["values"]
