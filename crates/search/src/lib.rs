@@ -5,7 +5,6 @@
 //! - [`Sampler`]: proposes points for a trial: [`Tpe`], [`Random`], [`Grid`], [`Sobol`].
 //! - [`Scheduler`]: says what a free worker does next, and whether a trial continues: [`Asha`], [`Hyperband`], [`Median`],
 //!   [`ToTheEnd`].
-//! - [`seen`]: the trials that a sampler sees in a study that repeats to the byte.
 //!
 //! ```
 //! use oomph_search::{Direction, Domain, Draw, Parameter, Sampler, Space, Tpe, Trial, TrialState};
@@ -31,7 +30,6 @@ mod draw;
 mod error;
 mod sampler;
 mod scheduler;
-mod seen;
 mod space;
 mod trial;
 
@@ -39,6 +37,5 @@ pub use draw::Draw;
 pub use error::SearchError;
 pub use sampler::{Grid, Random, Sampler, Sobol, Tpe, with_fixed};
 pub use scheduler::{Asha, Hyperband, Median, Next, Rungs, Scheduler, ToTheEnd, Verdict};
-pub use seen::seen;
 pub use space::{Choice, Domain, Parameter, Point, Space, When};
 pub use trial::{Direction, Trial, TrialState};
