@@ -311,7 +311,7 @@ pub enum Ended {
     Complete,
     /// Evaluation stopped improving.
     EarlyStopping,
-    /// It was to train up to this step for now.
+    /// It has trained up to the step at which it was asked to pause.
     Paused,
     /// SIGINT.
     Interrupted,

@@ -1,12 +1,12 @@
 //! A study of `oomph tune`, as tables and JSON.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _, path::Path};
 
 use oomph_config::{Config, sections::tune::Tune};
 use oomph_core::{Bytes, printable};
 use oomph_search::TrialState;
 use oomph_study::{Report, StoredTrial, StudyState};
-use oomph_tuner::{Folder, Survey, SurveyResult};
+use oomph_tuner::{Folder, Survey, SurveyResult, TrialNotes};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,24 +48,24 @@ pub struct Row {
     parameters: BTreeMap<String, Value>,
     planned_peak_bytes: Option<Bytes>,
     measured_peak_bytes: Option<Bytes>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    adapted: Option<Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    adapted: BTreeMap<String, Value>,
 }
 
 impl Row {
     fn of(trial: &StoredTrial) -> Option<Self> {
         let seen = trial.trial();
         let last = seen.steps.last_key_value();
-        let bytes = |key: &str| trial.user_attributes.get(key).and_then(Value::as_u64).map(Bytes::new);
+        let notes = TrialNotes::of(trial);
         Some(Self {
             trial: trial.number,
             state: word(trial.stage()),
             value: trial.value().or(last.map(|(_, value)| *value))?,
             at: last.map(|(at, _)| *at),
             parameters: trial.parameters(),
-            planned_peak_bytes: bytes("oomph:planned_peak_bytes"),
-            measured_peak_bytes: bytes("oomph:measured_peak_bytes"),
-            adapted: trial.user_attributes.get("oomph:adapted").cloned(),
+            planned_peak_bytes: notes.planned_peak_bytes,
+            measured_peak_bytes: notes.measured_peak_bytes,
+            adapted: notes.adapted,
         })
     }
 }
@@ -84,17 +84,16 @@ impl Status {
         }
         let mut best: Vec<_> = state.trials().iter().collect();
         // Complete trials first: a value at a rung is of a shorter training.
-        let rank = |trial: &&StoredTrial| {
-            let is_complete = trial.stage() == TrialState::Complete;
+        let rank = |trial: &StoredTrial| {
             let steps = trial.trial().steps;
             let (at, value) = steps.last_key_value().map_or((0, f64::NAN), |(at, value)| (*at, *value));
-            (
-                !is_complete,
-                std::cmp::Reverse(at),
-                Loss(state.direction().loss(trial.value().unwrap_or(value))),
-            )
+            let loss = state.direction().loss(trial.value().unwrap_or(value));
+            ((trial.stage() != TrialState::Complete, Reverse(at)), loss)
         };
-        best.sort_by_key(rank);
+        best.sort_by(|one, other| {
+            let ((one, loss), (other, other_loss)) = (rank(one), rank(other));
+            one.cmp(&other).then(loss.total_cmp(&other_loss))
+        });
         Self {
             study: state.name().to_owned(),
             folder: folder.path().display().to_string(),
@@ -151,29 +150,6 @@ impl Status {
             ]);
         }
         table
-    }
-}
-
-/// Losses in their order; equal ones stay as they are.
-struct Loss(f64);
-
-impl PartialEq for Loss {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Loss {}
-
-impl PartialOrd for Loss {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Loss {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
     }
 }
 
@@ -320,7 +296,7 @@ fn table(survey: &Survey) -> Table<3> {
         SurveyResult::Refused { .. } => None,
     };
     let mut points: Vec<_> = survey.points.iter().collect();
-    points.sort_by_key(|point| std::cmp::Reverse(peak(&point.result).map_or(u64::MAX, Bytes::get)));
+    points.sort_by_key(|point| Reverse(peak(&point.result).map_or(u64::MAX, Bytes::get)));
     let mut table = Table::new([Right("planned peak"), Left("result"), Left("parameters")]);
     for point in points.into_iter().take(SHOWN) {
         let result = match &point.result {

@@ -1,16 +1,15 @@
 //! A study as the data of its page.
 
 use oomph_config::{
-    Config, Value,
+    Config,
     sections::space::{Domain, SpaceEntry},
 };
-use oomph_core::Bytes;
 use oomph_search::{Direction, TrialState};
 use oomph_study::{StoredTrial, read};
 use oomph_tune_page::{
     Goal, PageParameter, PageTrial, ParameterKind, ParameterValue, StudyPage, TrialStatus,
 };
-use oomph_tuner::{Folder, TuneError, Unit, levels};
+use oomph_tuner::{Folder, TrialNotes, TuneError, Unit, journal_value, levels};
 
 /// A study as the data of its page; `made` is the date that it shows.
 ///
@@ -36,40 +35,25 @@ fn parameter(entry: &SpaceEntry) -> PageParameter {
     let kind = match &entry.domain {
         &Domain::Float { low, high, log, .. } => ParameterKind::Float { low, high, log },
         &Domain::Integer { low, high, log, .. } => ParameterKind::Integer { low, high, log },
-        Domain::Choice(choices) => {
-            ParameterKind::Choice { choices: choices.iter().map(|choice| value(&in_json(choice))).collect() }
-        }
+        Domain::Choice(choices) => ParameterKind::Choice {
+            choices: choices.iter().map(|choice| value(&journal_value(choice))).collect(),
+        },
     };
     let when = entry.when.as_ref().map(|when| when.key.clone());
     PageParameter { name: entry.key.clone(), kind, when }
 }
 
-/// A choice as the journal has it.
-fn in_json(choice: &Value) -> serde_json::Value {
-    match choice {
-        Value::Boolean(boolean) => (*boolean).into(),
-        Value::Integer(integer) => {
-            i64::try_from(*integer).map_or_else(|_| integer.to_string().into(), Into::into)
-        }
-        Value::Number(number) => (*number).into(),
-        Value::String(text) => text.as_str().into(),
-        Value::List(_) | Value::Table(_) => choice.to_string().into(),
-    }
-}
-
 fn trial(stored: &StoredTrial) -> PageTrial {
-    let attribute = |key: &str| stored.user_attributes.get(key);
-    let bytes = |key: &str| attribute(key).and_then(serde_json::Value::as_u64).map(Bytes::new);
-    let adapted = attribute("oomph:adapted").and_then(serde_json::Value::as_object);
+    let notes = TrialNotes::of(stored);
     PageTrial {
         parameters: stored.parameters().iter().map(|(key, it)| (key.clone(), value(it))).collect(),
         value: stored.value(),
         steps: stored.trial().steps,
-        planned_peak_bytes: bytes("oomph:planned_peak_bytes"),
-        measured_peak_bytes: bytes("oomph:measured_peak_bytes"),
-        adapted: adapted.into_iter().flatten().map(|(key, it)| (key.clone(), value(it))).collect(),
+        planned_peak_bytes: notes.planned_peak_bytes,
+        measured_peak_bytes: notes.measured_peak_bytes,
+        adapted: notes.adapted.iter().map(|(key, it)| (key.clone(), value(it))).collect(),
         reason: stored.reason().map(str::to_owned),
-        seconds: attribute("oomph:seconds").and_then(serde_json::Value::as_f64),
+        seconds: notes.seconds,
         ..PageTrial::new(stored.number as u64, status(stored.stage()))
     }
 }

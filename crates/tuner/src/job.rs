@@ -14,19 +14,13 @@ use crate::{
     cleanup,
     length::Length,
     news::{Ended, Ending, Meter, News, Shortage},
+    notes::{MEASURED, RUN, SECONDS, TrialNotes, note},
     rooms::Grant,
-    settle::{ADAPTED, Settling, plan_attributes},
-    space::{journal_value, settings},
+    settle::{Settling, plan_notes},
+    space::{journal_value, settings, with_settings},
     take::{Basis, Job, decision},
     tuner::{Tuner, is_lease_lost},
 };
-
-/// The peak that was measured, an attribute of a trial.
-const MEASURED: &str = "oomph:measured_peak_bytes";
-/// The run directory of a trial, within the study's folder.
-const RUN: &str = "oomph:run";
-/// Seconds that its trainings took.
-const SECONDS: &str = "oomph:seconds";
 
 /// A decided trial, and how far it is to be trained now.
 struct Work {
@@ -91,7 +85,7 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         if !is_decided && !settling.settle(claim, basis)? {
             return if self.tuner.stop.is_requested() { self.release(claim) } else { Ok(()) };
         }
-        let mut work = match self.work_of(claim, basis.seen)? {
+        let mut work = match self.work_of(claim, basis.seen) {
             Ok(work) => work,
             Err(reason) => return self.fail(claim, reason),
         };
@@ -116,20 +110,17 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         Ok(())
     }
 
-    /// What is to be done for a trial that has a point.
-    fn work_of(&self, claim: &Claim, seen: Seen) -> Result<Result<Work, String>, TuneError> {
+    /// What is to be done for a trial that has a point, or why it cannot be trained here.
+    fn work_of(&self, claim: &Claim, seen: Seen) -> Result<Work, String> {
         let (point, mut adapted, from) = {
             let study = self.tuner.study();
             let state = study.state();
             let Some(trial) = state.trials().get(claim.number) else {
-                return Ok(Err("the journal lost it".into()));
+                return Err("the journal lost it".into());
             };
-            let adapted = trial.user_attributes.get(ADAPTED).and_then(|it| it.as_object()).cloned();
-            let adapted: Vec<_> = adapted
-                .into_iter()
-                .flatten()
-                .filter_map(|(key, value)| Some((key, config_value(&value)?)))
-                .collect();
+            let adapted = TrialNotes::of(trial).adapted.into_iter();
+            let adapted: Vec<_> =
+                adapted.filter_map(|(key, value)| Some((key, config_value(&value)?))).collect();
             (trial.point.clone(), adapted, state.jobs().reached(claim.number))
         };
         let fit = match self.tuner.known_plan(claim.number) {
@@ -137,7 +128,7 @@ impl<B: Bench> TrialWork<'_, '_, B> {
             // Another process decided it, perhaps on another machine.
             None => match self.plan_again(&point, &adapted) {
                 Ok(fit) => fit,
-                Err(refusal) => return Ok(Err(format!("refused: {}", refusal.message))),
+                Err(refusal) => return Err(format!("refused: {}", refusal.message)),
             },
         };
         let peak_bytes = match &fit {
@@ -149,22 +140,14 @@ impl<B: Bench> TrialWork<'_, '_, B> {
                 *peak_bytes
             }
             Fit::TooLarge { peak_bytes, limit_bytes } => {
-                return Ok(Err(format!(
+                return Err(format!(
                     "its planned peak of {peak_bytes} exceeds the limit of {limit_bytes} here"
-                )));
+                ));
             }
         };
         self.tuner.note_plan(claim.number, fit);
         let until = self.tuner.policy.until(claim.number, from);
-        Ok(Ok(Work {
-            claim: claim.clone(),
-            seen,
-            point,
-            adapted,
-            peak_bytes,
-            from: from.unwrap_or(0),
-            until,
-        }))
+        Ok(Work { claim: claim.clone(), seen, point, adapted, peak_bytes, from: from.unwrap_or(0), until })
     }
 
     fn plan_again(&self, point: &Point, adapted: &[(String, Value)]) -> Result<Fit, Refusal> {
@@ -285,12 +268,11 @@ impl<B: Bench> TrialWork<'_, '_, B> {
     }
 
     fn note_measures(&self, work: &Work, heard: &Heard) -> Result<(), TuneError> {
-        let attribute = |key: &str, value| Change::Attribute { key: key.to_owned(), value };
         let run = format!("trials/{:05}", work.claim.number);
-        let mut changes = vec![attribute(RUN, run.into())];
-        changes.extend(heard.meter.peak_bytes.map(|peak| attribute(MEASURED, peak.into())));
+        let mut changes = vec![note(RUN, run)];
+        changes.extend(heard.meter.peak_bytes.map(|peak| note(MEASURED, peak)));
         let seconds = heard.ending.as_ref().and_then(|ending| ending.seconds);
-        changes.extend(seconds.map(|seconds| attribute(SECONDS, seconds.into())));
+        changes.extend(seconds.map(|seconds| note(SECONDS, seconds)));
         Ok(self.tuner.study().record(&work.claim, changes)?)
     }
 
@@ -370,21 +352,22 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         };
         work.peak_bytes = peak_bytes;
         let fit = Fit::Adapted { peak_bytes, settings: work.adapted.clone() };
-        self.tuner.study().record(&work.claim, plan_attributes(&fit))?;
+        self.tuner.study().record(&work.claim, plan_notes(&fit))?;
         self.tuner.note_plan(work.claim.number, fit);
         Ok(Some(named(&work.adapted)))
     }
 
     /// The configuration of a trial's training.
     fn trial_config(&self, work: &Work, grant: &Grant<'_>) -> Result<Config, Refusal> {
-        let mut all = settings(&self.tuner.entries, &work.point);
-        all.extend(work.adapted.iter().cloned());
-        let mut all: Vec<(&str, Value)> = all.iter().map(|(key, value)| (&**key, value.clone())).collect();
-        all.push(("memory.on_oom", Value::from("stop")));
+        let mut settings = settings(&self.tuner.entries, &work.point);
+        settings.extend(work.adapted.iter().cloned());
         let run = self.tuner.folder.trial(work.claim.number);
-        all.push(("run.directory", Value::from(run.to_string_lossy().into_owned())));
-        all.extend(grant.place.settings_within(grant.bytes));
-        self.tuner.config.at_point(&all).map_err(Refusal::from)
+        let own = [
+            ("memory.on_oom", Value::from("stop")),
+            ("run.directory", Value::from(run.to_string_lossy().into_owned())),
+        ];
+        let of_place = grant.place.settings_within(grant.bytes);
+        Ok(with_settings(self.tuner.config, &settings, own.into_iter().chain(of_place))?)
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`Bench`]: the program whose trainings are run: it plans them, and starts the processes.
 //! - [`survey`]: how much of a space fits, before anything is trained.
 //! - [`best`], [`replay_study`]: what a study found, and whether its decisions come out the same.
+//! - [`TrialNotes`]: what the journal keeps of a trial, beside what Optuna knows.
 //!
 //! Trials that train at the same time are packed by planned peaks: what is granted at a place never exceeds its limit, and each
 //! training has its grant as `memory.limit`. A trial that is paused is a checkpoint on disk, and takes no memory.
@@ -27,6 +28,7 @@ mod error;
 mod job;
 mod length;
 mod news;
+mod notes;
 mod observer;
 mod policy;
 mod results;
@@ -42,9 +44,11 @@ mod tuner;
 pub use bench::{Bench, Fit, Refusal, Request, TrialPlace};
 pub use error::TuneError;
 pub use length::{Length, Unit};
+pub use notes::TrialNotes;
 pub use observer::{QuietTune, TuneEvent, TuneObserver};
 pub use results::{best, levels, point_of, replay_study};
 pub use setup::Folder;
+pub use space::journal_value;
 pub use stop::TuneStop;
 pub use survey::{Survey, SurveyResult, Surveyed, survey};
 pub use tuner::{TuneEnded, Tuner, TunerOptions};

@@ -1,6 +1,9 @@
 //! What decides: the sampler and the scheduler of a study.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use oomph_config::{
     Config,
@@ -10,7 +13,7 @@ use oomph_search::{
     Asha, Direction, Draw, Grid, Hyperband, Median, Next, Point, Random, Rungs, Sampler, Scheduler, Sobol,
     Space, ToTheEnd, Tpe, Trial, Verdict, with_fixed,
 };
-use oomph_study::{Seen, StoredTrial, StudyState};
+use oomph_study::{Distribution, Seen, StoredTrial, StudyState};
 
 use crate::{TuneError, length::Length};
 
@@ -142,8 +145,30 @@ impl Policy {
         self.sampler.propose(&self.space, trials, self.direction, draw)
     }
 
-    /// The point of an enqueued trial: its own values, and proposed ones for the rest.
-    pub(crate) fn complete(&self, proposal: &Point, fixed: &Point, draw: Draw) -> Point {
-        with_fixed(&self.space, proposal, fixed, draw)
+    /// The same for a trial that was enqueued with some values: a single point has them, and proposed ones for the rest.
+    pub(crate) fn candidates(&self, trials: &[Trial], fixed: &Point, draw: Draw) -> Vec<Point> {
+        let points = self.propose(trials, draw);
+        if fixed.is_empty() {
+            return points;
+        }
+        let best = points.into_iter().next().unwrap_or_default();
+        vec![with_fixed(&self.space, &best, fixed, draw)]
     }
+
+    /// The values that whoever enqueued a trial demands. Those that the space does not have are left out.
+    pub(crate) fn fixed(&self, demanded: &BTreeMap<String, serde_json::Value>) -> Point {
+        let value = |(name, value): (&String, &serde_json::Value)| {
+            let domain = self.space.get(name)?.domain.clone();
+            Some((name.clone(), Distribution::Known(domain).internal(value)?))
+        };
+        demanded.iter().filter_map(value).collect()
+    }
+}
+
+/// The study of a configuration.
+///
+/// # Errors
+/// It has none.
+pub(crate) fn tune_of(config: &Config) -> Result<&Tune, TuneError> {
+    config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })
 }

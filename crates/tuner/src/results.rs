@@ -1,16 +1,16 @@
 //! What a study found: its best trial, and its decisions made again.
 
 use oomph_config::{Config, Value, sections::space::SpaceEntry};
-use oomph_search::{Draw, Next, Point};
+use oomph_search::{Draw, Next};
 use oomph_study::{DecisionKind, Outcome, Question, Report, StoredTrial, StudyState, replay};
 
 use crate::{
     TuneError,
     bench::Bench,
     length::Unit,
-    policy::Policy,
+    policy::{Policy, tune_of},
     setup::Folder,
-    space::{settings, space},
+    space::{journal_value, settings, space, with_settings},
     tuner::checked_space,
 };
 
@@ -21,9 +21,8 @@ use crate::{
 pub fn best(config: &Config, state: &StudyState) -> Result<(StoredTrial, Config), TuneError> {
     let best = state.best().ok_or_else(|| TuneError::NoBest { study: state.name().to_owned() })?;
     let entries = config.space()?;
-    let values = settings(&entries, &best.point);
-    let values: Vec<(&str, Value)> = values.iter().map(|(key, value)| (&**key, value.clone())).collect();
-    Ok((best.clone(), config.at_point(&values)?))
+    let config = with_settings(config, &settings(&entries, &best.point), [])?;
+    Ok((best.clone(), config))
 }
 
 /// Makes every decision of a study again, and compares.
@@ -31,7 +30,7 @@ pub fn best(config: &Config, state: &StudyState) -> Result<(StoredTrial, Config)
 /// # Errors
 /// The journal or the configuration cannot be read, or there is no study.
 pub fn replay_study<B: Bench>(bench: &B, config: &Config, folder: &Folder) -> Result<Report, TuneError> {
-    let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+    let tune = tune_of(config)?;
     let entries = checked_space(bench, config)?;
     let policy = Policy::new(config, tune, space(&entries)?)?;
     Ok(replay(&folder.journal(), None, |question| remade(&policy, question))?)
@@ -42,13 +41,8 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
     match decision.kind {
         DecisionKind::Begin => {
             let draw = Draw { seed: policy.seed, number: *number, round: decision.rounds };
-            let points = policy.propose(trials, draw);
-            let fixed = fixed(policy, question);
-            let point = match (fixed.is_empty(), points.first()) {
-                (true, _) => points.get(decision.rank as usize).cloned(),
-                (false, first) => Some(policy.complete(first.unwrap_or(&Point::new()), &fixed, draw)),
-            };
-            Outcome::Begin(point.unwrap_or_default())
+            let points = policy.candidates(trials, &policy.fixed(&question.fixed), draw);
+            Outcome::Begin(points.get(decision.rank as usize).cloned().unwrap_or_default())
         }
         DecisionKind::Promote => match policy.next(trials, Some(state.trials().len())) {
             Next::Resume { number, .. } => Outcome::Promote(number),
@@ -63,20 +57,12 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
     }
 }
 
-fn fixed(policy: &Policy, question: &Question<'_>) -> Point {
-    let value = |(name, value): (&String, &serde_json::Value)| {
-        let domain = policy.space.get(name)?.domain.clone();
-        Some((name.clone(), oomph_study::Distribution::Known(domain).internal(value)?))
-    };
-    question.fixed.iter().filter_map(value).collect()
-}
-
 /// What trials are counted in, and the lengths at which they are compared, the whole one last.
 ///
 /// # Errors
 /// The configuration has no study, or its lengths contradict each other.
 pub fn levels(config: &Config) -> Result<(Unit, Vec<u64>), TuneError> {
-    let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+    let tune = tune_of(config)?;
     let policy = Policy::new(config, tune, space(&config.space()?)?)?;
     Ok((policy.whole.unit, policy.all_levels()))
 }
@@ -103,7 +89,7 @@ pub fn point_of(
         if entry.searched(&value).is_none() {
             return Err(refused(format!("a value of the space for `{key}`")));
         }
-        point.insert(key.to_owned(), crate::space::journal_value(&value));
+        point.insert(key.to_owned(), journal_value(&value));
     }
     if point.is_empty() {
         return Err(refused("at least one `key=value`".into()));

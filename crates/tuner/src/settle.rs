@@ -9,18 +9,15 @@ use oomph_study::{Change, Claim, Decision, DecisionKind};
 
 use crate::{
     TuneError, TuneEvent,
-    bench::{Bench, Fit, Refusal},
-    space::{journal_value, settings},
+    bench::{Bench, Fit, Refusal, TrialPlace},
+    notes::{ADAPTED, PLANNED, note},
+    space::{journal_value, settings, with_settings},
     take::{Basis, decision},
     tuner::Tuner,
 };
 
 /// How often new candidates are drawn where none of the first fits.
 const ROUNDS: u64 = 4;
-
-/// Attributes of a trial.
-pub(crate) const PLANNED: &str = "oomph:planned_peak_bytes";
-pub(crate) const ADAPTED: &str = "oomph:adapted";
 
 /// What becomes of a candidate.
 enum Verdict {
@@ -39,13 +36,7 @@ struct Candidate {
 impl<B: Bench> Tuner<'_, B> {
     /// The configuration of a point, to plan it: with the largest limit that a trial can get.
     pub(crate) fn point_config(&self, settings: &[(String, Value)]) -> Result<Config, Refusal> {
-        let mut all: Vec<(&str, Value)> =
-            settings.iter().map(|(key, value)| (&**key, value.clone())).collect();
-        all.push(on_oom(self.tune));
-        if let Some(place) = self.rooms.largest() {
-            all.extend(place.settings());
-        }
-        self.config.at_point(&all).map_err(Refusal::from)
+        planned_config(self.config, self.tune, settings, self.rooms.largest().as_ref())
     }
 }
 
@@ -58,13 +49,17 @@ impl<B: Bench> Settling<'_, '_, B> {
     /// Decides the point of a reserved or enqueued trial, and records it. Whether the trial is to be trained.
     pub(crate) fn settle(&self, claim: &Claim, basis: &Basis) -> Result<bool, TuneError> {
         let avoids = self.tuner.tune.on_too_large == OnTooLarge::Avoid;
-        let fixed = self.fixed(claim);
+        let fixed = {
+            let study = self.tuner.study();
+            let trial = study.state().trials().get(claim.number);
+            trial.map(|trial| self.tuner.policy.fixed(&trial.fixed())).unwrap_or_default()
+        };
         let mut first = None;
         for round in 0u64..if avoids && fixed.is_empty() { ROUNDS } else { 1 } {
             let points = self.candidates(claim.number, basis, &fixed, round);
             for (rank, point) in points.into_iter().enumerate() {
                 let candidate = Candidate { point, rank, round };
-                let verdict = self.judge(&candidate.point)?;
+                let verdict = self.judge(&candidate.point);
                 match verdict {
                     Verdict::TooLarge { .. } if avoids && fixed.is_empty() => {
                         first.get_or_insert((candidate, verdict));
@@ -87,42 +82,21 @@ impl<B: Bench> Settling<'_, '_, B> {
         }
     }
 
-    /// The values that whoever enqueued the trial demands. Those that the space does not have are left out.
-    fn fixed(&self, claim: &Claim) -> Point {
-        let study = self.tuner.study();
-        let fixed = study.state().trials().get(claim.number).map(|trial| trial.fixed()).unwrap_or_default();
-        let value = |(name, value): (String, serde_json::Value)| {
-            let entry = self.tuner.entries.iter().find(|entry| entry.key == name)?;
-            Some((
-                name,
-                oomph_study::Distribution::Known(self.tuner.policy.space.get(&entry.key)?.domain.clone())
-                    .internal(&value)?,
-            ))
-        };
-        fixed.into_iter().filter_map(value).collect()
-    }
-
     fn candidates(&self, number: usize, basis: &Basis, fixed: &Point, round: u64) -> Vec<Point> {
         let draw = Draw { seed: self.tuner.policy.seed, number, round };
-        let points = match round {
+        match round {
             0 if !basis.candidates.is_empty() => basis.candidates.clone(),
-            _ => self.tuner.policy.propose(&basis.trials, draw),
-        };
-        match (fixed.is_empty(), points.first()) {
-            (true, _) => points,
-            (false, Some(first)) => vec![self.tuner.policy.complete(first, fixed, draw)],
-            (false, None) => vec![self.tuner.policy.complete(&Point::new(), fixed, draw)],
+            _ => self.tuner.policy.candidates(&basis.trials, fixed, draw),
         }
     }
 
     /// Plans a point.
-    fn judge(&self, point: &Point) -> Result<Verdict, TuneError> {
+    fn judge(&self, point: &Point) -> Verdict {
         let config = match self.tuner.point_config(&settings(&self.tuner.entries, point)) {
             Ok(config) => config,
-            Err(refusal) => return Ok(Verdict::Refused(refusal)),
+            Err(refusal) => return Verdict::Refused(refusal),
         };
-        let may_adapt = self.tuner.tune.on_too_large == OnTooLarge::Adapt;
-        Ok(match self.tuner.bench.plan(&config, may_adapt) {
+        match self.tuner.bench.plan(&config, may_adapt(self.tuner.tune)) {
             Err(refusal) => Verdict::Refused(refusal),
             Ok(Fit::TooLarge { peak_bytes, limit_bytes }) => Verdict::TooLarge {
                 violation: (peak_bytes.get() as f64 / limit_bytes.get().max(1) as f64 - 1.0)
@@ -130,7 +104,7 @@ impl<B: Bench> Settling<'_, '_, B> {
                 reason: format!("the planned peak of {peak_bytes} exceeds the limit of {limit_bytes}"),
             },
             Ok(fit) => Verdict::Taken(fit),
-        })
+        }
     }
 
     fn record_point(
@@ -147,7 +121,7 @@ impl<B: Bench> Settling<'_, '_, B> {
         let number = claim.number;
         let (changes, event) = match verdict {
             Verdict::Taken(fit) => {
-                let changes = plan_attributes(&fit).into_iter().chain([settle]).collect();
+                let changes = plan_notes(&fit).into_iter().chain([settle]).collect();
                 self.tuner.note_plan(number, fit);
                 (changes, None)
             }
@@ -169,23 +143,31 @@ impl<B: Bench> Settling<'_, '_, B> {
 }
 
 /// What the journal keeps of a plan.
-pub(crate) fn plan_attributes(fit: &Fit) -> Vec<Change> {
-    let attribute = |key: &str, value| Change::Attribute { key: key.to_owned(), value };
+pub(crate) fn plan_notes(fit: &Fit) -> Vec<Change> {
     match fit {
-        Fit::Fits { peak_bytes } => vec![attribute(PLANNED, peak_bytes.get().into())],
+        Fit::Fits { peak_bytes } => vec![note(PLANNED, peak_bytes.get())],
         Fit::Adapted { peak_bytes, settings } => {
             let settings = settings.iter().map(|(key, value)| (key.clone(), journal_value(value)));
-            vec![
-                attribute(PLANNED, peak_bytes.get().into()),
-                attribute(ADAPTED, serde_json::Value::from_iter(settings)),
-            ]
+            vec![note(PLANNED, peak_bytes.get()), note(ADAPTED, serde_json::Value::from_iter(settings))]
         }
         Fit::TooLarge { .. } => Vec::new(),
     }
 }
 
-/// The setting with which a trial is planned: whether it may be adapted.
-pub(crate) fn on_oom(tune: &Tune) -> (&'static str, Value) {
-    let reaction = if tune.on_too_large == OnTooLarge::Adapt { "adapt" } else { "stop" };
-    ("memory.on_oom", Value::from(reaction))
+/// The configuration with which a trial is planned: alone at a place.
+pub(crate) fn planned_config(
+    config: &Config,
+    tune: &Tune,
+    settings: &[(String, Value)],
+    place: Option<&TrialPlace>,
+) -> Result<Config, Refusal> {
+    let reaction = if may_adapt(tune) { "adapt" } else { "stop" };
+    let of_place = place.map(TrialPlace::settings).unwrap_or_default();
+    let more = of_place.into_iter().chain([("memory.on_oom", Value::from(reaction))]);
+    Ok(with_settings(config, settings, more)?)
+}
+
+/// Whether a trial that does not fit gets other settings.
+pub(crate) fn may_adapt(tune: &Tune) -> bool {
+    tune.on_too_large == OnTooLarge::Adapt
 }

@@ -1,7 +1,7 @@
 //! The space of a configuration, as samplers know it.
 
 use oomph_config::{
-    Value,
+    Config, ConfigError, Value,
     sections::space::{Domain as ConfigDomain, SpaceEntry, When as ConfigWhen},
 };
 use oomph_search::{Choice, Domain, Parameter, Point, SearchError, Space, When};
@@ -52,8 +52,20 @@ pub(crate) fn settings(entries: &[SpaceEntry], point: &Point) -> Vec<(String, Va
     entries.iter().filter_map(value).collect()
 }
 
+/// The configuration with these settings, and then `more` of them.
+pub(crate) fn with_settings(
+    config: &Config,
+    settings: &[(String, Value)],
+    more: impl IntoIterator<Item = (&'static str, Value)>,
+) -> Result<Config, ConfigError> {
+    let more: Vec<_> = more.into_iter().collect();
+    let settings = settings.iter().map(|(key, value)| (key.as_str(), value.clone()));
+    let all: Vec<_> = settings.chain(more.iter().map(|(key, value)| (*key, value.clone()))).collect();
+    config.at_point(&all)
+}
+
 /// A value of the configuration as the journal has it: a list is a text.
-pub(crate) fn journal_value(value: &Value) -> serde_json::Value {
+pub fn journal_value(value: &Value) -> serde_json::Value {
     match choice(value) {
         Choice::Boolean(boolean) => boolean.into(),
         Choice::Integer(integer) => integer.into(),

@@ -1,11 +1,8 @@
 //! `--plan`: how much of a space fits, before anything is trained.
 
 use oomph_config::{
-    Config, Value,
-    sections::{
-        space::SpaceEntry,
-        tune::{OnTooLarge, Tune},
-    },
+    Config,
+    sections::{space::SpaceEntry, tune::Tune},
 };
 use oomph_core::Bytes;
 use oomph_search::{Direction, Draw, Point, Sampler, Sobol};
@@ -13,9 +10,9 @@ use serde::Serialize;
 
 use crate::{
     TuneError,
-    bench::{Bench, Fit, Refusal, TrialPlace},
-    policy::Policy,
-    settle::on_oom,
+    bench::{Bench, Fit, TrialPlace},
+    policy::{Policy, tune_of},
+    settle::{may_adapt, planned_config},
     space::{journal_value, settings, space},
     tuner::checked_space,
 };
@@ -84,7 +81,7 @@ pub fn survey<B: Bench>(
     most: usize,
     mut planned: impl FnMut(usize, usize) -> bool,
 ) -> Result<Survey, TuneError> {
-    let tune = config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+    let tune = tune_of(config)?;
     let entries = checked_space(bench, config)?;
     let space = space(&entries)?;
     Policy::new(config, tune, space.clone())?;
@@ -118,14 +115,10 @@ fn surveyed<B: Bench>(
     place: &TrialPlace,
     point: &Point,
 ) -> Surveyed {
-    let may_adapt = tune.on_too_large == OnTooLarge::Adapt;
     let values = settings(entries, point);
     let parameters = values.iter().map(|(key, value)| (key.clone(), journal_value(value))).collect();
-    let mut all: Vec<(&str, Value)> = values.iter().map(|(key, value)| (&**key, value.clone())).collect();
-    all.push(on_oom(tune));
-    all.extend(place.settings());
-    let at_point = config.at_point(&all).map_err(Refusal::from);
-    let result = match at_point.and_then(|config| bench.plan(&config, may_adapt)) {
+    let planned = planned_config(config, tune, &values, Some(place));
+    let result = match planned.and_then(|config| bench.plan(&config, may_adapt(tune))) {
         Ok(Fit::Fits { peak_bytes }) => SurveyResult::Fits { planned_peak_bytes: peak_bytes },
         Ok(Fit::Adapted { peak_bytes, settings }) => SurveyResult::Adapted {
             planned_peak_bytes: peak_bytes,

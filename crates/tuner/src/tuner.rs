@@ -27,7 +27,7 @@ use crate::{
     child::Stopper,
     cleanup,
     job::TrialWork,
-    policy::Policy,
+    policy::{Policy, tune_of},
     rooms::Rooms,
     setup::{Folder, setup},
     take::Taken,
@@ -104,8 +104,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
         observer: &'a mut dyn TuneObserver,
         stop: TuneStop,
     ) -> Result<Self, TuneError> {
-        let tune =
-            config.tune.as_ref().ok_or_else(|| TuneError::NoTune { name: config.name().to_owned() })?;
+        let tune = tune_of(config)?;
         let entries = checked_space(bench, config)?;
         let policy = Policy::new(config, tune, crate::space::space(&entries)?)?;
         let rooms = Rooms::new(&options.places);

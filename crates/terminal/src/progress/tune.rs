@@ -22,7 +22,7 @@ pub struct TuneProgress {
     all: MultiProgress,
     study: Option<ProgressBar>,
     trials: BTreeMap<usize, ProgressBar>,
-    /// Trials that began and that ended, of so many.
+    /// Trials of the study that this process saw end or pause, with those that it had before, of so many.
     ended: usize,
     of: usize,
     /// The best value of this process.
@@ -92,10 +92,6 @@ impl TuneObserver for TuneProgress {
         if self.style == Style::Json {
             return self.json(event);
         }
-        // The first event tells the unit.
-        if let TuneEvent::Opened { unit, .. } = event {
-            self.unit = *unit;
-        }
         if let Some(text) = described(event, self.unit) {
             match event {
                 TuneEvent::Warning { message } => self.notices().warning(message),
@@ -103,6 +99,7 @@ impl TuneObserver for TuneProgress {
             }
         }
         match event {
+            // No line before this one has a length.
             TuneEvent::Opened { trials, of, unit, .. } => {
                 (self.ended, self.of, self.unit) = (*trials, *of, *unit);
                 self.show_study();

@@ -41,7 +41,7 @@ impl Training<'_> {
         Ok(Ended::Complete)
     }
 
-    /// Whether it has trained as far as it is to train for now.
+    /// Whether it has reached the step at which it was asked to pause.
     fn is_to_pause(&self) -> bool {
         self.pause_at.is_some_and(|step| self.progress.step >= step)
     }
