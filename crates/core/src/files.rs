@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File, FileType},
+    hash::{BuildHasher, Hasher, RandomState},
     io::{self, BufWriter, Write},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
@@ -102,10 +103,12 @@ pub fn create_fresh(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
 
-/// The name of this process's file until it is complete.
+/// A name for a file until it is complete. No other call gets it: threads, processes and machines may write one file at once.
 pub fn unfinished(path: &Path) -> PathBuf {
+    // The keys of a new state are random.
+    let number = RandomState::new().build_hasher().finish();
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(format!(".{number:016x}.part"));
     PathBuf::from(name)
 }
 
@@ -202,14 +205,33 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
+    fn a_link_in_the_place_of_a_fresh_file_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("target"), "old").unwrap();
-        symlink(at("target"), unfinished(&at("x"))).unwrap();
-        write(&at("x"), Existing::Keep).unwrap();
+        symlink(at("target"), at("x")).unwrap();
+        create_fresh(&at("x")).unwrap().write_all(b"new").unwrap();
         assert_eq!(fs::read(at("target")).unwrap(), b"old");
         assert!(!at("x").is_symlink() && fs::read(at("x")).unwrap() == b"new");
+    }
+
+    #[test]
+    fn of_writers_at_once_one_is_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let writers = 16;
+        let start = std::sync::Barrier::new(writers);
+        let written: Vec<_> = std::thread::scope(|scope| {
+            let writer = || {
+                start.wait();
+                write(&path, Existing::Keep)
+            };
+            let threads: Vec<_> = (0..writers).map(|_| scope.spawn(writer)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(written.iter().filter(|written| written.is_ok()).count(), 1);
+        assert!(written.iter().all(|written| matches!(written, Ok(()) | Err(WriteError::Exists))), "{written:?}");
+        assert_eq!(names(folder.path()), 1);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Arena {
     pub programs: PathBuf,
     /// How many cases to try.
     pub cases: usize,
+    /// The only case to try, of an attack whose cases do not depend on each other.
+    pub case: Option<usize>,
     /// Determines the cases.
     pub seed: u64,
     /// Only cases whose name contains it; all if it is empty.
@@ -101,16 +103,17 @@ impl Arena {
         count: usize,
         run: impl Fn(Case) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
-        let next = AtomicUsize::new(0);
+        let (first, end) = self.case.map_or((0, count), |case| (case, case + 1));
+        let next = AtomicUsize::new(first);
         let results = Mutex::new((Vec::with_capacity(count), Instant::now()));
         let work = || -> Result<(), Error> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
+                if number >= end {
                     return Ok(());
                 }
                 let result =
-                    run(self.case(attack, number)).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
+                    run(self.case(attack, number)).inspect_err(|_| next.store(end, Ordering::Relaxed))?;
                 let mut held = results.lock().unwrap_or_else(PoisonError::into_inner);
                 held.0.push((number, result));
                 if held.1.elapsed() > PROGRESS {

@@ -5,7 +5,7 @@ use std::{env, path::PathBuf, process::ExitCode, time::Instant};
 use oomph_attack::{ATTACKS, Arena, Attack, Error, Outcome};
 use oomph_tree::measured;
 
-const USAGE: &str = "usage: attack --oomph PATH [--long] [--cases N] [--seed N] [--only WORD] [--save] [NAME …]
+const USAGE: &str = "usage: attack --oomph PATH [--long] [--cases N] [--case NUMBER] [--seed N] [--only WORD] [--save] [NAME …]
 
 Without a name, all attacks run one after the other. `--save` writes docs/tables/attack-NAME.json, and needs `--long`.";
 
@@ -15,6 +15,7 @@ struct Arguments {
     oomph: Option<PathBuf>,
     is_long: bool,
     cases: Option<usize>,
+    case: Option<usize>,
     seed: u64,
     only: String,
     is_saved: bool,
@@ -40,6 +41,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, Error> {
             "--oomph" => arguments.oomph = Some(value()?.into()),
             "--long" => arguments.is_long = true,
             "--cases" => arguments.cases = Some(number(&value()?)?),
+            "--case" => arguments.case = Some(number(&value()?)?),
             "--seed" => arguments.seed = number(&value()?)? as u64,
             "--only" => arguments.only = value()?,
             "--save" => arguments.is_saved = true,
@@ -47,10 +49,9 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, Error> {
             _ => return Err(format!("`{word}` is no attack and no option\n\n{USAGE}\n\n{}", listed()).into()),
         }
     }
-    if arguments.is_saved && (!arguments.is_long || arguments.cases.is_some() || !arguments.only.is_empty()) {
-        return Err(
-            "`--save` needs `--long`, without `--cases` and `--only`: the documents show whole runs".into()
-        );
+    let is_part = arguments.cases.is_some() || arguments.case.is_some() || !arguments.only.is_empty();
+    if arguments.is_saved && (!arguments.is_long || is_part) {
+        return Err("`--save` needs `--long` alone: the documents show whole runs".into());
     }
     Ok(arguments)
 }
@@ -83,6 +84,7 @@ fn run_one(attack: &Attack, arguments: &Arguments, oomph: PathBuf) -> Result<usi
         programs: oomph.parent().map(PathBuf::from).unwrap_or_default(),
         oomph,
         cases: arguments.cases.unwrap_or(usual),
+        case: arguments.case,
         seed: arguments.seed,
         only: arguments.only.clone(),
     };
