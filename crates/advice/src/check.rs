@@ -2,12 +2,12 @@
 
 use oomph_config::{Interval, Sharing};
 use oomph_core::Split;
-use oomph_data::{LastBatch, SampleOrder};
+use oomph_data::SampleOrder;
 use oomph_engine::session::{Session, train_order};
 
 use crate::{
     error::{Leaves, PlanError},
-    planning::{eval_batch, micro_batch},
+    planning::{eval_batch, eval_order_of, micro_batch},
 };
 
 /// Checks that the training set and the held-out set have at least one batch, and that the model can be trained on the
@@ -44,18 +44,9 @@ pub(crate) fn check_micro_batch(session: &Session, micro_batch: usize) -> Result
 
 /// The order in which this rank sees its part of the held-out set.
 pub fn eval_order(session: &Session) -> SampleOrder {
-    let samples = session.source.len(Split::Test);
-    let (rank, world) = (session.replicas.rank(), session.replicas.world_size());
-    let batch = eval_batch(session) * world;
-    let order = match session.source.is_continuous() {
-        // As many streams as a single device has. Each stream starts without carried state.
-        true => {
-            let streams = session.config.train.eval_batch.unwrap_or(batch);
-            SampleOrder::streams(samples, streams, LastBatch::Keep)
-        }
-        false => SampleOrder::eval(samples, batch),
-    };
-    order.shard(rank, world)
+    let replicas = &session.replicas;
+    eval_order_of(session, eval_batch(session), replicas.world_size())
+        .shard(replicas.rank(), replicas.world_size())
 }
 
 fn check_batches(session: &Session, split: Split, batches: usize, batch: usize) -> Result<(), PlanError> {

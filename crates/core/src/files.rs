@@ -230,7 +230,10 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(written.iter().filter(|written| written.is_ok()).count(), 1);
-        assert!(written.iter().all(|written| matches!(written, Ok(()) | Err(WriteError::Exists))), "{written:?}");
+        assert!(
+            written.iter().all(|written| matches!(written, Ok(()) | Err(WriteError::Exists))),
+            "{written:?}"
+        );
         assert_eq!(names(folder.path()), 1);
     }
 

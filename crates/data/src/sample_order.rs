@@ -85,6 +85,22 @@ impl SampleOrder {
         Self { rank, world: world.max(1), ..self }
     }
 
+    /// The most samples that one rank has of a batch.
+    ///
+    /// ```
+    /// use oomph_data::SampleOrder;
+    /// // Batches of 12 for 3 ranks, but there are 10 samples in all.
+    /// assert_eq!(SampleOrder::eval(10, 12).shard(0, 3).largest_share(), 4);
+    /// ```
+    pub fn largest_share(&self) -> usize {
+        let most = self.batch.min(self.len());
+        match self.arrangement {
+            // A rank keeps its streams.
+            SampleArrangement::Streams => self.batch.div_ceil(self.world).min(most),
+            _ => most.div_ceil(self.world),
+        }
+    }
+
     /// Number of batches of one epoch. 0 without samples, or with fewer samples than a batch and [`LastBatch::Drop`].
     pub fn batches(&self) -> usize {
         match self.last_batch {

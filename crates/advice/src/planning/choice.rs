@@ -16,6 +16,7 @@ use oomph_plan::{Backend, forward_costs};
 use oomph_timeline::{Category, SpanKind, Timeline};
 
 use super::{
+    coordinated::Coordinated,
     cover::{Offer, cheapest_cover},
     options::{PlanOptions, fits},
     splitter::Splitter,
@@ -32,7 +33,7 @@ use crate::{check::check_micro_batch, error::PlanError};
 pub fn choose(session: &Session, key: SplitKey) -> Result<StepSplit, PlanError> {
     let memory = &session.config.memory;
     let is_auto = memory.recompute == Recompute::Auto || memory.micro_batch == Some(MicroBatch::Auto);
-    let fixed = fixed_split(session, key.batch);
+    let fixed = fixed_split(session, session.share_of(key.batch));
     let Some(limit_bytes) = key.limit_bytes.filter(|_| is_auto) else { return Ok(fixed) };
     if let Some(known) = session.splits.get(&key) {
         return Ok(known);
@@ -51,10 +52,9 @@ pub fn micro_batch(session: &Session) -> usize {
 
 /// Samples of one forward and backward on one device, for a batch of `batch` samples.
 pub fn micro_batch_of(session: &Session, batch: usize) -> usize {
-    let batch = session.share_of(batch);
     let key = SplitKey { batch, backend: backend(session), limit_bytes: session.limit_bytes };
     // Planning and training report the error of a batch that the model refuses.
-    choose(session, key).map_or(batch, |split| split.micro_batch)
+    choose(session, key).map_or_else(|_| session.share_of(batch), |split| split.micro_batch)
 }
 
 /// Samples of an evaluation batch on one device.
@@ -77,7 +77,7 @@ pub(super) fn chosen_splitter(session: &Session, options: PlanOptions) -> Result
 
 struct Chooser<'a> {
     session: &'a Session,
-    /// Samples of a step on one device.
+    /// Samples of a step on all devices together.
     batch: usize,
     backend: Backend,
     /// The limit of the smallest device.
@@ -86,6 +86,9 @@ struct Chooser<'a> {
 
 /// The number of plans after which all stages recompute.
 const MOST_PLANS: usize = 12;
+
+/// So many micro-batches of a batch are an exception: the largest size is all of it, the second half of it.
+const FEW: usize = 2;
 
 impl<'a> Chooser<'a> {
     /// Chooses from the split without a limit: the largest micro-batch, and no recompute if that is `auto`.
@@ -97,7 +100,9 @@ impl<'a> Chooser<'a> {
         let micro_batch = match memory.micro_batch {
             Some(MicroBatch::Auto) => match self.largest_micro_batch(whole, &most) {
                 Some(micro_batch) => return Ok(StepSplit { micro_batch, recompute: most }),
-                None => self.largest_micro_batch(whole, &least).unwrap_or_else(|| self.smallest(whole)),
+                None => {
+                    self.largest_micro_batch(whole, &least).unwrap_or_else(|| self.leanest(whole, &least))
+                }
             },
             _ => whole,
         };
@@ -111,38 +116,59 @@ impl<'a> Chooser<'a> {
 
     fn splitter(&self, micro_batch: usize, recompute: &[bool]) -> Splitter<'a> {
         let split = StepSplit { micro_batch, recompute: recompute.to_vec() };
-        Splitter::new(self.session, self.batch, self.backend, split)
+        Splitter::new(self.session, self.session.share_of(self.batch), self.backend, split)
+    }
+
+    /// The planned need of the fullest device.
+    fn peak(&self, micro_batch: usize, recompute: &[bool]) -> Result<Bytes, PlanError> {
+        let Some(scatter) = self.session.scatter() else {
+            return self.splitter(micro_batch, recompute).peak_of_fullest();
+        };
+        let split = StepSplit { micro_batch, recompute: recompute.to_vec() };
+        Coordinated::split(self.session, self.batch, self.backend, scatter, split).peak_of_fullest()
     }
 
     fn fits(&self, peak_bytes: Bytes) -> bool {
         fits(peak_bytes, self.limit_bytes, self.backend)
     }
 
-    /// The largest micro-batch that fits; `None` if none does. Peaks grow with the micro-batch.
+    /// The largest micro-batch that fits; `None` if none does.
+    ///
+    /// Peaks fall with the micro-batch, with two exceptions: a second one needs sums of gradients, and between the first
+    /// and the last one no bucket of replicas leaves. So these three kinds are searched one after the other.
     fn largest_micro_batch(&self, whole: usize, recompute: &[bool]) -> Option<usize> {
-        let smaller = micro_batches(self.batch).filter(|size| *size < whole);
-        let sizes: Vec<usize> = once(whole).chain(smaller).collect();
-        let first = first_that_fits(&sizes, |size| {
-            // The model may refuse a micro-batch, for example one whose rest is one sample.
-            self.splitter(size, recompute).peak_of_fullest().is_ok_and(|peak| self.fits(peak))
-        })?;
-        sizes.into_iter().skip_while(|size| *size > first).find(|size| self.divides(*size))
+        let sizes = self.sizes(whole);
+        let (few, many) = sizes.split_at(FEW.min(sizes.len()));
+        // The model may refuse a micro-batch, for example one whose rest is one sample.
+        let fits = |size: usize| self.peak(size, recompute).is_ok_and(|peak| self.fits(peak));
+        let first = few.iter().copied().find(|size| fits(*size) && self.divides(*size));
+        first.or_else(|| {
+            let first = first_that_fits(many, fits)?;
+            many.iter().copied().skip_while(|size| *size > first).find(|size| self.divides(*size))
+        })
     }
 
-    /// The smallest micro-batch that the model can be trained on. Batch normalisation cannot be trained on one value per
-    /// channel.
-    fn smallest(&self, whole: usize) -> usize {
-        let is_possible = |size: &usize| {
-            self.divides(*size) && self.splitter(*size, &self.all(false)).peak_of_fullest().is_ok()
-        };
-        (1..whole).find(is_possible).unwrap_or(whole)
+    /// `whole`, and the smaller micro-batches.
+    fn sizes(&self, whole: usize) -> Vec<usize> {
+        let smaller = micro_batches(self.session.share_of(self.batch)).filter(|size| *size < whole);
+        once(whole).chain(smaller).collect()
+    }
+
+    /// The micro-batch with the lowest planned peak, where none fits: few large ones, or the smallest ones that the model can
+    /// be trained on. Batch normalisation cannot be trained on one value per channel.
+    fn leanest(&self, whole: usize, recompute: &[bool]) -> usize {
+        let peak = |size: usize| self.divides(size).then(|| self.peak(size, recompute).ok()).flatten();
+        let smallest = (1..whole).find_map(|size| Some((peak(size)?, size)));
+        let few = self.sizes(whole).into_iter().take(FEW);
+        let leanest = few.filter_map(|size| Some((peak(size)?, size))).chain(smallest).min();
+        leanest.map_or(whole, |(_, size)| size)
     }
 
     /// Whether the model can be trained on what a micro-batch leaves of every batch, and of the last one of an epoch.
     fn divides(&self, micro_batch: usize) -> bool {
         let session = self.session;
         // Other batches than the configured one are planned by themselves: they have no epoch.
-        let is_configured = self.batch == session.share_of(session.config.train.batch);
+        let is_configured = self.batch == session.config.train.batch;
         !is_configured || check_micro_batch(session, micro_batch).is_ok()
     }
 
@@ -150,12 +176,12 @@ impl<'a> Chooser<'a> {
     /// search uses the split points without recompute, and then those with recompute of all stages.
     fn cheapest(&self, micro_batch: usize) -> Result<Vec<bool>, PlanError> {
         let [none, all] = [false, true].map(|recompute| self.all(recompute));
-        let kept = self.splitter(micro_batch, &none).peak_of_fullest()?;
+        let kept = self.peak(micro_batch, &none)?;
         if self.fits(kept) {
             return Ok(none);
         }
         // If parameters dominate the peak, recompute only adds to it.
-        let least = self.splitter(micro_batch, &all).peak_of_fullest()?;
+        let least = self.peak(micro_batch, &all)?;
         if !self.fits(least) {
             return Ok(if least < kept { all } else { none });
         }
@@ -171,7 +197,7 @@ impl<'a> Chooser<'a> {
                 chosen[part.clone()].copy_from_slice(&of_part[part.clone()]);
             }
             // The choice may move the split points, so plan again.
-            if self.fits(self.splitter(micro_batch, &chosen).peak_of_fullest()?) {
+            if self.fits(self.peak(micro_batch, &chosen)?) {
                 return Ok(chosen);
             }
             before = stages;
@@ -187,7 +213,10 @@ impl<'a> Chooser<'a> {
         device: usize,
     ) -> Result<Vec<bool>, PlanError> {
         let none = self.all(false);
-        let peak = |recompute: &[bool]| self.splitter(micro_batch, recompute).fullness(part.clone(), device);
+        let peak = |recompute: &[bool]| match self.session.scatter() {
+            Some(_) => self.peak(micro_batch, recompute),
+            None => self.splitter(micro_batch, recompute).fullness(part.clone(), device),
+        };
         let available = (self.limit_bytes.get() as f64 / (1.0 + self.backend.margin())) as u64;
         let mut missing = peak(&none)?.get().saturating_sub(available);
         if missing == 0 {
@@ -270,7 +299,7 @@ fn activations(timeline: &Timeline, stages: &[String]) -> Vec<u64> {
 /// The memory policy in a few words, with the choice of `auto` for the backend and the limit:
 /// `bf16 · recompute stages`.
 pub fn describe_policy(session: &Session, backend: Backend, limit_bytes: Option<Bytes>) -> String {
-    let key = SplitKey { batch: session.share_of(largest_train_batch(session)), backend, limit_bytes };
+    let key = SplitKey { batch: largest_train_batch(session), backend, limit_bytes };
     // Planning reports the error of a split that cannot be chosen.
     describe_split(session, choose(session, key).ok().as_ref())
 }

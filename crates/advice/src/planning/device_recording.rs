@@ -4,7 +4,7 @@ use std::{collections::HashSet, ops::Range, time::Duration};
 
 use burn::tensor::Device;
 use oomph_config::OptimizerKind;
-use oomph_core::{Phase, Split, phase};
+use oomph_core::{Phase, phase};
 use oomph_engine::{
     EngineError,
     layout::{DeviceSlot, Layout, Role},
@@ -16,7 +16,10 @@ use oomph_engine::{
 use oomph_model::{Carried, Init, Pass, Policy, Stages};
 use oomph_plan::{Backend, Noted, Recording, cost};
 
-use super::capture::{RecordingMarks, capture};
+use super::{
+    capture::{RecordingMarks, capture},
+    evaluation::largest_eval_share,
+};
 use crate::error::PlanError;
 
 /// The work of one device in the planned steps.
@@ -48,7 +51,6 @@ pub const STEPS: usize = 3;
 impl DeviceWork {
     /// Three steps and an evaluation batch of a single device.
     pub(super) fn alone(session: &Session, batch: usize, split: StepSplit) -> Self {
-        let eval_batch = eval_batch(session, &split);
         let StepSplit { micro_batch, recompute } = split;
         Self {
             device: 0,
@@ -59,7 +61,7 @@ impl DeviceWork {
             sizes: sizes(batch, micro_batch, different(session)),
             steps: STEPS,
             eval_batches: 1,
-            eval_batch,
+            eval_batch: largest_eval_share(session, micro_batch),
         }
     }
 
@@ -87,7 +89,7 @@ impl DeviceWork {
 
 /// How many whole micro-batches differ in what they hold; later ones repeat the last. The second has the gradients of the
 /// first. Where replicas sum gradients, buckets leave during the last one, so that one between has the most.
-fn different(session: &Session) -> usize {
+pub(super) fn different(session: &Session) -> usize {
     if session.world_size() > 1 { 3 } else { 2 }
 }
 
@@ -95,12 +97,6 @@ fn different(session: &Session) -> usize {
 pub(super) fn sizes(batch: usize, micro_batch: usize, most_whole: usize) -> Vec<usize> {
     let (whole, rest) = ((batch / micro_batch).min(most_whole), batch % micro_batch);
     std::iter::repeat_n(micro_batch, whole).chain((rest > 0).then_some(rest)).collect()
-}
-
-/// Samples of a planned evaluation batch: no more than the held-out set has.
-pub(super) fn eval_batch(session: &Session, split: &StepSplit) -> usize {
-    let most = session.source.len(Split::Test).max(1);
-    session.config.train.eval_batch.unwrap_or(split.micro_batch).min(most)
 }
 
 /// Records training on one device. It allocates no tensors.

@@ -2,9 +2,11 @@
 
 mod capture;
 mod choice;
+mod coordinated;
 mod cover;
 mod device_recording;
 mod devices;
+mod evaluation;
 mod largest;
 mod one_device;
 mod options;
@@ -14,6 +16,7 @@ pub use choice::{choose, describe_policy, eval_batch, micro_batch, micro_batch_o
 pub use device_recording::STEPS;
 pub(crate) use devices::usual_splits;
 pub use devices::{PlannedCut, PlannedPart, plan_cut, plan_parts, planned_peak, planned_sum, split_stages};
+pub(crate) use evaluation::eval_order_of;
 pub use largest::{LargestBatch, largest_batch};
 pub use one_device::{plan, plan_evaluation, plan_replicas, seconds_per_sample, slowdown};
 pub use options::{PlanOptions, check_shares, fits};

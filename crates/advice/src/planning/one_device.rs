@@ -5,7 +5,7 @@ use oomph_timeline::Timeline;
 
 use super::{
     choice::{choose, eval_batch},
-    device_recording::{DeviceWork, STEPS, record},
+    device_recording::{DeviceWork, record},
     options::{PlanOptions, check_shares},
     splitter::timeline_of_device,
 };
@@ -20,7 +20,7 @@ use crate::error::PlanError;
 /// If the model or the task refuses the batch, or if the batch has no sample for each replica.
 pub fn plan(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
     check_shares(session, options)?;
-    let [timeline] = plan_steps(session, options, STEPS, 1, [false])?;
+    let [timeline] = plan_work(session, options, |work| work, [false])?;
     Ok(timeline)
 }
 
@@ -35,7 +35,7 @@ pub fn plan_replicas(
     steps: usize,
     eval_batches: usize,
 ) -> Result<[Timeline; 2], PlanError> {
-    plan_steps(session, options, steps, eval_batches, [false, true])
+    plan_work(session, options, |work| DeviceWork { steps, eval_batches, ..work }, [false, true])
 }
 
 /// Plans one evaluation batch without any step before it.
@@ -43,28 +43,28 @@ pub fn plan_replicas(
 /// # Errors
 /// The errors of [`plan`].
 pub fn plan_evaluation(session: &Session, options: PlanOptions) -> Result<Timeline, PlanError> {
-    let [mut timeline] = plan_steps(session, options, 0, 1, [false])?;
     let batch = eval_batch(session).min(session.source.len(Split::Test).max(1));
+    let of = |work: DeviceWork| DeviceWork { steps: 0, eval_batch: batch, ..work };
+    let [mut timeline] = plan_work(session, options, of, [false])?;
     timeline.title = format!("{} · evaluation batch {batch}", session.architecture.name());
     Ok(timeline)
 }
 
-/// Plans steps once, and replays them for each of some devices that are on threads of their own, or not.
-fn plan_steps<const N: usize>(
+/// Plans the work that `of` makes of that of a single device, and replays it for each of some devices that are on threads
+/// of their own, or not.
+fn plan_work<const N: usize>(
     session: &Session,
     options: PlanOptions,
-    steps: usize,
-    eval_batches: usize,
+    of: impl Fn(DeviceWork) -> DeviceWork,
     own_threads: [bool; N],
 ) -> Result<[Timeline; N], PlanError> {
     let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let limit_bytes = options.limit_bytes.or(session.limit_bytes);
     let share = session.share_of(batch);
-    let mut split = choose(session, SplitKey { batch: share, backend, limit_bytes })?;
+    let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
     split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(share);
-    let work = DeviceWork { steps, eval_batches, ..DeviceWork::alone(session, share, split) };
-    let mut recording = record(session, &work, backend)?;
+    let mut recording = record(session, &of(DeviceWork::alone(session, share, split)), backend)?;
     Ok(own_threads.map(|is_on_own_threads| {
         recording.is_on_own_threads = is_on_own_threads;
         let timeline = timeline_of_device(session, &recording, 0, backend, batch);
@@ -82,9 +82,10 @@ pub fn slowdown(before: &Session, after: &Session, backend: Backend) -> Option<f
 /// The estimated seconds per sample in training; `None` if the session cannot be planned. Two micro-batches are
 /// recorded, since equal micro-batches take the same time.
 pub fn seconds_per_sample(session: &Session, backend: Backend) -> Option<f64> {
-    let batch = session.share_of(largest_train_batch(session));
-    let key = SplitKey { batch, backend, limit_bytes: session.limit_bytes };
+    let whole = largest_train_batch(session);
+    let key = SplitKey { batch: whole, backend, limit_bytes: session.limit_bytes };
     let split: StepSplit = choose(session, key).ok()?;
+    let batch = session.share_of(whole);
     let micro_batch = split.micro_batch;
     let of = |batch| {
         let alone = DeviceWork::alone(session, batch, split.clone());

@@ -12,7 +12,7 @@ use oomph_parallel::{PipelineOrder, best_cut, cut_by_names};
 use oomph_plan::{Backend, Head, Recording, replay};
 use oomph_timeline::Timeline;
 
-use super::device_recording::{DeviceWork, record, sizes};
+use super::device_recording::{DeviceWork, different, record, sizes};
 use crate::error::PlanError;
 
 /// Micro-batches to record beyond those that fill a pipeline. Later ones repeat them.
@@ -97,8 +97,7 @@ impl<'a> Splitter<'a> {
     /// The work of a device, with as few steps and micro-batches as show its peak.
     pub(super) fn work(&self, stages: Range<usize>, device: usize) -> DeviceWork {
         let most_whole = match self.order {
-            // The second micro-batch has the gradients of the first. Later ones repeat the second.
-            PipelineOrder::Sequential => 2,
+            PipelineOrder::Sequential => different(self.session),
             _ => self.in_flight(device) + BEYOND,
         };
         DeviceWork {

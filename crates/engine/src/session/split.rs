@@ -21,7 +21,7 @@ pub struct StepSplit {
 /// The facts that determine the choice of `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SplitKey {
-    /// Samples of a step on one device.
+    /// Samples of a step on all devices together.
     pub batch: usize,
     /// The backend whose allocator is planned.
     pub backend: Backend,

@@ -90,7 +90,7 @@ pub(crate) fn stepper_to_restore(session: &Session) -> Result<Stepper, TrainErro
 fn stepper_of(session: &Session, model: Stages) -> Result<Stepper, TrainError> {
     exhausted::check()?;
     let backend = backend(session);
-    let batch = session.share_of(largest_train_batch(session));
+    let batch = largest_train_batch(session);
     let split = choose(session, SplitKey { batch, backend, limit_bytes: session.limit_bytes })?;
     let settings = StepSettings::new(session, session.policy(backend), split);
     let layout = open_layout(session)?;
