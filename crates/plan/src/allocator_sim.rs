@@ -7,6 +7,7 @@ use oomph_timeline::{Block, Name, Names};
 
 use crate::{
     checkpointing::Graph,
+    graph_order::GraphOrder,
     layout::{Layout, Rows, TensorRules},
     pools::{PoolSim, Slot},
 };
@@ -47,39 +48,6 @@ enum Holder {
     /// The autodiff graph of this number, until its backward begins. Number 0 is that of a forward within backward, which
     /// ends with its phase.
     Graph(u64),
-}
-
-/// Which of the graphs in flight a backward ends.
-#[derive(Debug, Default)]
-pub(crate) struct GraphOrder {
-    /// Whether forwards of several micro-batches come before the backward of the first. A backward then ends the oldest
-    /// graph, else all of them.
-    pub(crate) is_pipelined: bool,
-    begun: u64,
-    ended: u64,
-    /// In a forward within backward, which computes a stage again.
-    is_within_backward: bool,
-}
-
-impl GraphOrder {
-    fn enter(&mut self, before: Phase, phase: Phase) {
-        match (before, phase) {
-            (Phase::Forward, Phase::Forward) | (Phase::Backward, Phase::Backward) => {}
-            (Phase::Backward, Phase::Forward) => self.is_within_backward = true,
-            (_, Phase::Backward) if self.is_within_backward => self.is_within_backward = false,
-            (_, Phase::Backward) if self.is_pipelined => self.ended = self.begun.min(self.ended + 1),
-            (_, Phase::Backward) => self.ended = self.begun,
-            _ => {
-                self.is_within_backward = false;
-                self.begun += u64::from(phase == Phase::Forward);
-            }
-        }
-    }
-
-    /// The number of the graph that forward builds.
-    fn current(&self) -> u64 {
-        if self.is_within_backward { 0 } else { self.begun }
-    }
 }
 
 /// Where the replay is: later blocks and events get this phase and scope.
@@ -174,7 +142,7 @@ impl AllocatorSim {
         let is_left = |held: &Lingering| match &held.holder {
             Holder::Scope(of) => held.phase != phase || !is_within(scope, of),
             Holder::Graph(0) => held.phase != phase,
-            Holder::Graph(number) => *number <= order.ended,
+            Holder::Graph(number) => !order.is_open(*number),
         };
         let (left, stay) = std::mem::take(&mut self.lingering).into_iter().partition(is_left);
         self.lingering = stay;

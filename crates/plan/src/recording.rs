@@ -17,8 +17,20 @@ pub struct Recording {
     /// Whether the training thread is itself a compute thread, as it is on each of several CPU devices. Otherwise it is an
     /// additional thread.
     pub is_on_own_threads: bool,
-    /// Whether forwards of several micro-batches may come before the backward of the first, as in a pipeline.
-    pub is_pipelined: bool,
+    /// Which graphs a backward ends.
+    pub graph_ends: GraphEnds,
+}
+
+/// Which of the autodiff graphs in flight a backward ends. A graph drops some tensors when its backward begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GraphEnds {
+    /// All of them: a forward and the backward of its loss.
+    #[default]
+    Together,
+    /// The oldest: forwards of several micro-batches come before the backward of the first, as in a pipeline.
+    OldestFirst,
+    /// First the newest, which is that of the loss, and then all: a coordinator computes the loss of gathered outputs.
+    LossFirst,
 }
 
 /// A note that applies from a moment of a recording on.

@@ -53,7 +53,7 @@ fn replay_by(recording: &Recording, simulated: Simulated, head: Head) -> Timelin
     let markers: HashSet<u64> = recording.notes.iter().map(|note| note.at).collect();
     let Simulated { mut sim, rules } = simulated;
     sim.graph = recording.is_checkpointed.then(Graph::default);
-    sim.graph_order.is_pipelined = recording.is_pipelined;
+    sim.graph_order.ends = recording.graph_ends;
     let mut replay = Replay { sim, tensors: Vec::new(), steps: Vec::new() };
     let mut notes = recording.notes.iter().peekable();
     'operations: for (index, operation) in recording.operations.iter().enumerate() {

@@ -5,7 +5,7 @@ use oomph_config::Recompute;
 use oomph_core::watch_points;
 use oomph_engine::{EngineError, session::Session, watch::Watch};
 use oomph_model::{AnyTensor, DeviceError, ModelError, Storage};
-use oomph_plan::{Note, Noted, Recording};
+use oomph_plan::{GraphEnds, Note, Noted, Recording};
 use oomph_timeline::Category;
 
 /// Records the operations of `run` on a capture device, which executes nothing. `run` returns the names of its stages.
@@ -36,7 +36,7 @@ pub(super) fn capture<E: From<EngineError>>(
         stages,
         is_checkpointed,
         is_on_own_threads: false,
-        is_pipelined: false,
+        graph_ends: GraphEnds::default(),
     })
 }
 

@@ -14,7 +14,7 @@ use oomph_engine::{
     transport::{BlankShapes, BlankTransport, LinkTensor, Transport as _, blank_targets, left_device},
 };
 use oomph_model::{Carried, Init, Pass, Policy, Stages};
-use oomph_plan::{Backend, Noted, Recording, cost};
+use oomph_plan::{Backend, GraphEnds, Noted, Recording, cost};
 
 use super::{
     capture::{RecordingMarks, capture},
@@ -110,7 +110,11 @@ pub(super) fn record(session: &Session, work: &DeviceWork, backend: Backend) -> 
     // The first device uses the threads of the program.
     let mut recording = Recording {
         is_on_own_threads: work.device > 0,
-        is_pipelined: matches!(work.role, Role::Stages { devices, .. } if devices > 1),
+        graph_ends: match work.role {
+            Role::Stages { devices, .. } if devices > 1 => GraphEnds::OldestFirst,
+            Role::Coordinator(_) => GraphEnds::LossFirst,
+            Role::Stages { .. } | Role::Replica { .. } => GraphEnds::Together,
+        },
         ..capture(session, run)?
     };
     if work.stages != (0..session.stages.len()) {

@@ -248,14 +248,12 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             let widened = outputs.clone().widened(self.context.policy.kernels);
             (outputs, self.context.loss(widened, targets, samples)?)
         };
-        let gradient = {
-            let _phase = phase(Phase::Backward);
-            autodiff::backward_to(root, &Stages::new(), Some(outputs)).input
-        };
+        // One phase from here on: the planner ends the graph of the loss where its backward begins.
+        let _phase = phase(Phase::Backward);
+        let gradient = autodiff::backward_to(root, &Stages::new(), Some(outputs)).input;
         drop(comparing);
         self.count(loss, correct);
         let Some(gradient) = gradient else { return Ok(begun) };
-        let _phase = phase(Phase::Backward);
         let _track = self.transport.track(TrackKind::Communication, GRADIENT, Some(index));
         // An output may have several rows per sample.
         let of_sample = gradient.dims()[0] / samples.max(1);
