@@ -157,7 +157,7 @@ impl Attack<'_> {
 
     /// Whether a training was refused before it began, with proposals that hold.
     fn is_refused(&self, ran: &Ran, limit: u64, random: &mut Generator) -> Result<Result<(), String>, Error> {
-        let report = match ran.report(&self.place.folder.at("out-of-memory/net")) {
+        let report = match ran.report(&self.place.folder.at("out-of-memory")) {
             Ok(report) => report,
             Err(harm) => return Ok(Err(harm)),
         };
@@ -198,6 +198,8 @@ impl Attack<'_> {
         let kept = ran.report(&self.place.folder.at("short")).and_then(|report| is_kept(&ran, &report));
         let (end, is_resumed) = match kept {
             Err(harm) => (Err(harm), false),
+            // It ended before its run began.
+            Ok(()) if !ran.run.join("config.toml").is_file() => (Ok(End::Refused), false),
             Ok(()) => {
                 let resumed = self.resume("short", self.planned.max(self.measured) * 2)?;
                 let is_resumed = resumed.is_ok() && !self.training.is_free;
@@ -263,10 +265,13 @@ fn applicable(report: &Value) -> Option<String> {
     Some(lever["settings"].to_string())
 }
 
-/// Whether what a report says is kept is there, whole.
+/// Whether what a report says is kept is there, whole; and where it says nothing, whether nothing was saved.
 fn is_kept(ran: &Ran, report: &Value) -> Result<(), String> {
     let Some(path) = find(&report["kept"], "checkpoint").and_then(Value::as_str) else {
-        return Ok(());
+        return match run_files::linked(&ran.run, "latest") {
+            Ok(saved) => Err(ran.about(&format!("does not say that it keeps {}", saved.path.display()))),
+            Err(_) => Ok(()),
+        };
     };
     let path = ran.run.parent().unwrap_or(&ran.run).join(path);
     let checkpoint = Checkpoint::read(&path).map_err(|problem| ran.about(&problem))?;

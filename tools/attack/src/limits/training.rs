@@ -66,8 +66,11 @@ impl Training {
         let (mut memory, is_free) = draw.memory();
         let devices = draw.devices();
         if devices.contains("sync_batch_norm") {
-            // Layers of Burn's operations cannot share statistics.
+            // Layers of Burn's operations cannot share statistics, and replicas with different numbers of micro-batches neither.
             memory = memory.replace("lean = false", "lean = true");
+            if let Some((before, _)) = memory.split_once(", micro_batch = ").filter(|_| !is_free) {
+                memory = format!("{before} }}\n");
+            }
         }
         let sections = [
             model,
@@ -87,6 +90,11 @@ impl Draw<'_> {
         texts[self.random.below(texts.len())]
     }
 
+    /// Whether the devices have different stages.
+    fn splits(&self) -> bool {
+        matches!(self.strategy, Strategy::Model | Strategy::Pipeline)
+    }
+
     /// So many samples that the last batch of an epoch is a smaller one.
     fn samples(&mut self) -> usize {
         self.batch * 3 + 4 + self.random.below(self.batch - 4)
@@ -94,7 +102,8 @@ impl Draw<'_> {
 
     fn language(&mut self) -> String {
         let (hidden, embedding) = (32 << self.random.below(3), 16 << self.random.below(4));
-        let tied = self.random.chance(0.3);
+        // Stages that share parameters stay on one device.
+        let tied = self.random.chance(0.3) && !self.splits();
         let embedding = if tied { hidden } else { embedding };
         let (steps, vocabulary) = (16 + self.random.below(48), 64 + self.random.below(2000));
         let model = format!(
@@ -109,7 +118,9 @@ impl Draw<'_> {
     }
 
     fn sequences(&mut self) -> String {
-        let (hidden, layers) = (16 << self.random.below(4), 1 + self.random.below(3));
+        // Each device has a stage: a layer or the head.
+        let least = if self.splits() { 2 } else { 1 };
+        let (hidden, layers) = (16 << self.random.below(4), least + self.random.below(3));
         let dropout = if layers > 1 { self.one(&["0.0", "0.2"]) } else { "0.0" };
         let model =
             format!("model = {{ name = 'lstm', hidden = {hidden}, layers = {layers}, dropout = {dropout} }}");
