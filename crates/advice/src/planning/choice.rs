@@ -18,10 +18,11 @@ use oomph_timeline::{Category, SpanKind, Timeline};
 use super::{
     coordinated::Coordinated,
     cover::{Offer, cheapest_cover},
+    micro_batch_check::check_micro_batch,
     options::{PlanOptions, fits},
     splitter::Splitter,
 };
-use crate::{check::check_micro_batch, error::PlanError};
+use crate::error::PlanError;
 
 /// How the session's steps are split: as configured, or as `auto` chooses.
 ///
@@ -125,7 +126,7 @@ impl<'a> Chooser<'a> {
             return self.splitter(micro_batch, recompute).peak_of_fullest();
         };
         let split = StepSplit { micro_batch, recompute: recompute.to_vec() };
-        Coordinated::split(self.session, self.batch, self.backend, scatter, split).peak_of_fullest()
+        Coordinated::new(self.session, self.batch, self.backend, scatter, split).peak_of_fullest()
     }
 
     fn fits(&self, peak_bytes: Bytes) -> bool {

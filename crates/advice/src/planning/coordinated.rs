@@ -1,52 +1,35 @@
 use oomph_core::Bytes;
 use oomph_engine::{
     layout::{Role, Scatter},
-    session::{Session, SplitKey, StepSplit, backend, bytes_of_smallest, largest_train_batch},
+    session::{Session, StepSplit, bytes_of_smallest},
 };
 use oomph_parallel::{PipelineTrace, Span, Work};
 use oomph_plan::{Backend, cost};
 
 use super::{
-    choice::{choose, describe_split},
     device_recording::{DeviceWork, STEPS, record, sizes},
-    devices::{PlannedCut, PlannedPart, planned_part},
-    options::{PlanOptions, check_shares},
     splitter::timeline_of_device,
 };
 use crate::error::PlanError;
 
-/// The plan of a coordinator and its replicas.
+/// A step of a coordinator and its replicas.
 pub(super) struct Coordinated<'a> {
     session: &'a Session,
-    backend: Backend,
-    split: StepSplit,
-    scatter: Scatter,
+    pub(super) backend: Backend,
+    pub(super) split: StepSplit,
+    pub(super) scatter: Scatter,
     /// Samples of a step.
-    batch: usize,
+    pub(super) batch: usize,
     /// Samples of one round.
-    round: usize,
+    pub(super) round: usize,
 }
 
 impl<'a> Coordinated<'a> {
     /// The number of rounds to record. Later rounds repeat them.
     const ALIKE: usize = 3;
 
+    /// A step of `batch` samples in rounds of as many micro-batches as there are devices.
     pub(super) fn new(
-        session: &'a Session,
-        options: PlanOptions,
-        scatter: Scatter,
-    ) -> Result<Self, PlanError> {
-        let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
-        check_shares(session, options)?;
-        let backend = options.backend.unwrap_or_else(|| backend(session));
-        let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-        let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
-        split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(session.share_of(batch));
-        Ok(Self::split(session, batch, backend, scatter, split))
-    }
-
-    /// As [`new`](Self::new), with a split that is chosen already.
-    pub(super) fn split(
         session: &'a Session,
         batch: usize,
         backend: Backend,
@@ -68,7 +51,7 @@ impl<'a> Coordinated<'a> {
     }
 
     /// The work of a device in `steps` steps with all their rounds, or in as few of both as show the peak.
-    fn work(&self, device: usize, steps: Option<usize>) -> DeviceWork {
+    pub(super) fn work(&self, device: usize, steps: Option<usize>) -> DeviceWork {
         let scatter = self.scatter;
         let most_whole = if steps.is_some() { usize::MAX } else { Self::ALIKE };
         DeviceWork {
@@ -80,28 +63,10 @@ impl<'a> Coordinated<'a> {
         }
     }
 
-    pub(super) fn parts(
-        &self,
-        options: PlanOptions,
-        steps: Option<usize>,
-    ) -> Result<Vec<PlannedPart>, PlanError> {
-        let of = |device| planned_part(self.session, &self.work(device, steps), self.backend, options);
-        (0..self.scatter.devices).map(of).collect()
-    }
-
-    pub(super) fn planned(&self, options: PlanOptions) -> Result<PlannedCut, PlanError> {
-        let parts = self.parts(options, None)?;
-        let micro_batches = self.batch.div_ceil(self.round);
-        let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
-        let trace = self.trace(&seconds, micro_batches)?;
-        let policy = describe_split(self.session, Some(&self.split));
-        Ok(PlannedCut { policy, batch: self.batch, micro_batch: self.round, micro_batches, trace, parts })
-    }
-
     /// The estimated work of each device over time. All devices run forward, the coordinator gathers the outputs and
     /// computes the loss, and all devices run backward. The sums and the optimizer count as part of the coordinator's
     /// last backward.
-    fn trace(&self, seconds: &[f64], micro_batches: usize) -> Result<PipelineTrace, PlanError> {
+    pub(super) fn trace(&self, seconds: &[f64], micro_batches: usize) -> Result<PipelineTrace, PlanError> {
         let mut trace = PipelineTrace { devices: vec![Vec::new(); seconds.len()] };
         let mut free = vec![0.0; seconds.len()];
         for index in 0..micro_batches {

@@ -4,17 +4,20 @@ use std::ops::Range;
 
 use oomph_config::{Cut, MicroBatch, Recompute};
 use oomph_core::Bytes;
-use oomph_engine::session::{Session, StepSplit, backend};
+use oomph_engine::{
+    layout::Scatter,
+    session::{Session, SplitKey, StepSplit, backend, largest_train_batch},
+};
 use oomph_parallel::{PipelineTrace, Work};
 use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{chosen_splitter, describe_split},
+    choice::{choose, chosen_splitter, describe_split},
     coordinated::Coordinated,
     device_recording::{DeviceWork, record, sizes},
     one_device::plan,
-    options::PlanOptions,
+    options::{PlanOptions, check_shares},
     splitter::{Splitter, timeline_of_device},
 };
 use crate::error::PlanError;
@@ -72,7 +75,7 @@ pub struct PlannedCut {
 /// If the model cannot be split over the devices, or refuses the batch.
 pub fn plan_cut(session: &Session, options: PlanOptions) -> Result<Option<PlannedCut>, PlanError> {
     match (session.scatter(), session.is_split()) {
-        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.planned(options).map(Some),
+        (Some(scatter), _) => planned_coordinated(session, options, scatter).map(Some),
         (None, true) => planned_split(session, options).map(Some),
         (None, false) => Ok(None),
     }
@@ -90,7 +93,9 @@ pub fn plan_parts(
 ) -> Result<Option<Vec<PlannedPart>>, PlanError> {
     let steps = Some(steps);
     match (session.scatter(), session.is_split()) {
-        (Some(scatter), _) => Coordinated::new(session, options, scatter)?.parts(options, steps).map(Some),
+        (Some(scatter), _) => {
+            coordinated_parts(&coordinated(session, options, scatter)?, session, options, steps).map(Some)
+        }
         (None, true) => split_parts(&chosen_splitter(session, options)?, session, options, steps).map(Some),
         (None, false) => Ok(None),
     }
@@ -106,7 +111,7 @@ pub fn planned_peak(session: &Session, options: PlanOptions) -> Result<Bytes, Pl
         return chosen_splitter(session, options)?.peak_of_fullest();
     }
     match session.scatter() {
-        Some(scatter) => Coordinated::new(session, options, scatter)?.peak_of_fullest(),
+        Some(scatter) => coordinated(session, options, scatter)?.peak_of_fullest(),
         None => Ok(plan(session, options)?.needed_bytes()),
     }
 }
@@ -150,7 +155,7 @@ pub(crate) fn usual_splits(session: &Session) -> Vec<Vec<Range<usize>>> {
     now.into_iter().chain(with_few).collect()
 }
 
-pub(super) fn planned_part(
+fn planned_part(
     session: &Session,
     work: &DeviceWork,
     backend: Backend,
@@ -205,4 +210,45 @@ fn planned_split(session: &Session, options: PlanOptions) -> Result<PlannedCut, 
     let policy = describe_split(session, Some(&splitter.split));
     let Splitter { batch, split: StepSplit { micro_batch, .. }, .. } = splitter;
     Ok(PlannedCut { policy, batch, micro_batch, micro_batches, trace, parts })
+}
+
+/// The step of a coordinator and its replicas, with the micro-batch that `auto` chooses.
+fn coordinated(
+    session: &Session,
+    options: PlanOptions,
+    scatter: Scatter,
+) -> Result<Coordinated<'_>, PlanError> {
+    let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
+    check_shares(session, options)?;
+    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
+    let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
+    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(session.share_of(batch));
+    Ok(Coordinated::new(session, batch, backend, scatter, split))
+}
+
+/// Plans the coordinator and each replica: `steps` steps with all their rounds, or as few of both as show the peak.
+fn coordinated_parts(
+    coordinated: &Coordinated<'_>,
+    session: &Session,
+    options: PlanOptions,
+    steps: Option<usize>,
+) -> Result<Vec<PlannedPart>, PlanError> {
+    let of = |device| planned_part(session, &coordinated.work(device, steps), coordinated.backend, options);
+    (0..coordinated.scatter.devices).map(of).collect()
+}
+
+fn planned_coordinated(
+    session: &Session,
+    options: PlanOptions,
+    scatter: Scatter,
+) -> Result<PlannedCut, PlanError> {
+    let coordinated = coordinated(session, options, scatter)?;
+    let parts = coordinated_parts(&coordinated, session, options, None)?;
+    let Coordinated { batch, round, .. } = coordinated;
+    let micro_batches = batch.div_ceil(round);
+    let seconds: Vec<f64> = parts.iter().map(|part| part.seconds).collect();
+    let trace = coordinated.trace(&seconds, micro_batches)?;
+    let policy = describe_split(session, Some(&coordinated.split));
+    Ok(PlannedCut { policy, batch, micro_batch: round, micro_batches, trace, parts })
 }
