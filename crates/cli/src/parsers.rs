@@ -22,6 +22,11 @@ pub fn message(bytes: &[u8]) -> bool {
     true
 }
 
+/// The request to the process of a trial.
+pub fn trial_request(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<oomph_tuner::Request>(bytes).is_ok()
+}
+
 /// A command line, a word each line.
 pub fn command_line(text: &str) -> bool {
     Arguments::try_parse_from(std::iter::once("oomph").chain(text.split('\n'))).is_ok()

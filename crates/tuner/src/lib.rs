@@ -30,6 +30,7 @@ mod length;
 mod news;
 mod notes;
 mod observer;
+pub mod parsers;
 mod policy;
 mod results;
 mod rooms;

@@ -5,6 +5,7 @@ use oomph_doctor::{explain, is_of_device, is_out_of_memory, without_backtrace};
 use oomph_parallel::parsers as parallel;
 use oomph_terminal::stream::shown;
 use oomph_trainer::parsers as trainer;
+use oomph_tuner::parsers as tuner;
 
 use super::{KIB, Target, lossy};
 
@@ -16,6 +17,8 @@ pub(super) fn targets() -> Vec<Target> {
     vec![
         json("request to a child", cli::request, &REQUESTS),
         json("message of a child", cli::message, &MESSAGES),
+        json("request to a trial", cli::trial_request, &[TRIAL_REQUEST]),
+        json("message of a trial", news, &NEWS),
         json("command to a rank", trainer::rank_command, &[r#""Step""#, r#"{"Evaluate":7}"#]),
         Target {
             // A byte that is no UTF-8 becomes three, in a text that doubles as it grows: the old and the new one exist at
@@ -51,6 +54,10 @@ pub(super) fn targets() -> Vec<Target> {
     ]
 }
 
+fn news(bytes: &[u8]) -> bool {
+    tuner::news(&lossy(bytes))
+}
+
 fn collective(bytes: &[u8]) -> bool {
     let mut words = [0; 3];
     words.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
@@ -69,6 +76,15 @@ fn terminal_text(bytes: &[u8]) -> bool {
     let _ = oomph_core::printable(&*text);
     shown(&text) == text
 }
+
+const TRIAL_REQUEST: &str =
+    r#"{"name":"lstm","config":"[train]\nbatch = 8\n","pause_at":{"unit":"epochs","count":3}}"#;
+const NEWS: [&str; 4] = [
+    r#"{"event":"started","steps":6,"steps_per_epoch":3}"#,
+    r#"{"event":"step","step":1,"loss":2.3,"samples_per_second":9e3,"peak_in_use_bytes":7000}"#,
+    r#"{"event":"done","step":6,"ended":"complete","loss":null,"seconds":0.5,"eval_loss":0.5,"eval_accuracy":0.9}"#,
+    r#"{"event":"error","message":"no","causes":["why"],"out_of_memory":{"levers":[{"settings":[["memory.lean","true"]],"keeps_mathematics":true}]}}"#,
+];
 
 const REQUESTS: [&str; 3] = [
     r#"{"name":"lstm","config":"[train]\nbatch = 8\n","work":{"measure":{"steps":3}}}"#,

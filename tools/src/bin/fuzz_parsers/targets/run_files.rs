@@ -41,6 +41,12 @@ pub(super) fn targets() -> Vec<Target> {
                 vec![ENVIRONMENT.as_bytes().to_vec()],
             )
         },
+        Target {
+            words: super::JSON,
+            pairs: super::JSON_PAIRS,
+            bound: |bytes| 64 * bytes.len() + 1024 * KIB,
+            ..Target::text("study.log", |bytes| oomph_study::parse_journal(bytes).is_ok(), &[JOURNAL])
+        },
         Target::text(
             "checkpoint names",
             |bytes| runs::checkpoint_name(&super::lossy(bytes)).is_some(),
@@ -56,6 +62,8 @@ fn log(name: &'static str, seeds: Vec<Vec<u8>>) -> Target {
         ..Target::json(name, |bytes| runs::log(bytes).is_ok(), seeds)
     }
 }
+
+const JOURNAL: &str = include_str!("study.log");
 
 /// A record of data, and what predictions and a resumed training ask it.
 fn source(bytes: &[u8]) -> bool {
