@@ -279,8 +279,8 @@ fn a_wasteful_layout_gets_one_warning_and_trains() {
 /// A language model whose logits are most of the memory.
 const LANGUAGE: &str = "
     model = { name = 'lstm-lm', hidden = 64 }
-    data = { source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 700, train_samples = 93, test_samples = 41, workers = 0 }
-    train = { batch = 31, steps = 4, eval_every = '2 steps', eval_batch = 32 }
+    data = { source = 'synthetic', kind = 'tokens', steps = 24, vocabulary = 700, train_samples = 90, test_samples = 42, workers = 0 }
+    train = { batch = 30, steps = 4, eval_every = '2 steps', eval_batch = 32 }
     optimizer = { name = 'adagrad', lr = 1e-3 }
     memory.recompute = 'ops'
     ";
@@ -300,8 +300,7 @@ fn replicas_and_coordinators_are_planned_as_they_are_measured() {
         let measured =
             devices(done).iter().map(|device| number(device, "peak_in_use_bytes")).fold(0.0, f64::max);
         let error = planned / measured - 1.0;
-        // A bucket of gradients may leave earlier than planned.
-        assert!((-0.02..0.05).contains(&error), "{strategy}, {lean}: planned {planned}, in use {measured}");
+        assert!(error.abs() < 0.02, "{strategy}, {lean}: planned {planned}, in use {measured}");
     }
 }
 
