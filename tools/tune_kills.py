@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Kills the workers of a study at random moments, and compares what it comes to with a study that was never killed.
 
-    python3 tools/tune_kills.py target/release/oomph --rounds 200 --workers 4
+    python3 tools/tune_kills.py target/release/oomph --rounds 200 --workers 4 --optuna target/optuna/ci/bin/python
 
 The study repeats (`tune.deterministic`), so that both must have the same trials, values and weights to the byte. After each
-kill the journal is read: no trial may be lost, doubled or failed. It prints how many kills there were, and fails if anything
-differs.
+kill the journal is read: no trial may be lost, doubled or failed. With `--optuna` the Optuna of a Python opens it too, and
+must find as many trials. It prints how many kills there were, and fails if anything differs.
 """
 
 import argparse
@@ -72,6 +72,41 @@ def status(oomph, folder):
     return json.loads(answer.stdout)
 
 
+# Opens the journals whose names it reads from stdin, and prints the states of their trials.
+OPTUNA = """
+import collections, json, sys, optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+optuna.logging.disable_default_handler()
+for line in sys.stdin:
+    storage = JournalStorage(JournalFileBackend(line.strip()))
+    study = optuna.load_study(study_name=None, storage=storage)
+    states = collections.Counter(trial.state.name.lower() for trial in study.trials)
+    print(json.dumps(states), flush=True)
+"""
+
+
+class Optuna:
+    """A process with Optuna, which opens journals; without a Python it opens none."""
+
+    def __init__(self, python):
+        self.opened = 0
+        command = [python, "-c", OPTUNA]
+        self.process = python and subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def open(self, log, trials):
+        if not self.process:
+            return
+        self.process.stdin.write(f"{log}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        states = json.loads(answer) if answer else sys.exit("Optuna cannot open the journal")
+        # Other workers write meanwhile.
+        if states.get("fail") or sum(states.values()) > trials:
+            sys.exit(f"Optuna finds {states}")
+        self.opened += 1
+
+
 def results(folder):
     """Trials as the journal has them, and the digests of their last weights; without times, workers and leases."""
     trials = {}
@@ -97,9 +132,11 @@ def main():
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--optuna", help="a Python that has Optuna")
     arguments = parser.parse_args()
     oomph = str(pathlib.Path(arguments.oomph).resolve())
     draw = random.Random(arguments.seed)
+    optuna = Optuna(arguments.optuna)
     with tempfile.TemporaryDirectory() as place:
         whole = pathlib.Path(place) / "whole"
         whole.mkdir()
@@ -136,6 +173,7 @@ def main():
                     told = status(oomph, killed)
                     if told["states"].get("failed"):
                         sys.exit(f"a trial failed after kill {kills}: {told['states']} {told['reasons']}")
+                    optuna.open(log, arguments.trials)
             codes = [worker.wait() for worker in workers]
             if any(codes):
                 sys.exit(f"workers end with {codes}: " + (killed / "out.jsonl").read_text()[-2000:])
@@ -151,7 +189,7 @@ def main():
             studies += 1
             print(f"{kills} of {arguments.rounds} kills, {studies} studies", flush=True)
     print(f"{kills} kills of {arguments.workers} workers in {studies} studies of {arguments.trials} trials: all equal to the"
-          f" byte to the study that nobody killed, {time.monotonic() - begun:.0f} s")
+          f" byte to the study that nobody killed; Optuna opened the journal {optuna.opened} times; {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":
