@@ -44,6 +44,7 @@ save_every = '20 steps'
 trials = {trials}
 parallel = 4
 deterministic = true
+scheduler = '{scheduler}'
 lease = 1
 checkpoints = 'all'
 
@@ -51,11 +52,6 @@ checkpoints = 'all'
 'optimizer.lr' = {{ low = 1e-3, high = 0.1, log = true }}
 'model.hidden' = [16, 32, 64]
 """
-
-
-# Epochs at which trials are compared. Values between them are for charts: one is missing where a worker was killed between
-# an evaluation and its record, and the training continued from a later checkpoint.
-LENGTHS = (1, 3, 9)
 
 
 def start(oomph, folder):
@@ -115,7 +111,7 @@ def results(folder):
         code, trial = record["op_code"], record.get("trial_id")
         if code == 5:
             trials.setdefault(trial, {})[record["param_name"]] = record["param_value_internal"]
-        elif code == 7 and record["step"] in LENGTHS:
+        elif code == 7:
             trials.setdefault(trial, {})[f"after {record['step']}"] = record["intermediate_value"]
         elif code == 6 and record["state"] != 0:
             trials.setdefault(trial, {})["state"] = record["state"], record["values"]
@@ -131,16 +127,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--scheduler", default="asha", help="asha, median, hyperband or none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--optuna", help="a Python that has Optuna")
     arguments = parser.parse_args()
     oomph = str(pathlib.Path(arguments.oomph).resolve())
+    config = CONFIG.format(trials=arguments.trials, scheduler=arguments.scheduler)
     draw = random.Random(arguments.seed)
     optuna = Optuna(arguments.optuna)
     with tempfile.TemporaryDirectory() as place:
         whole = pathlib.Path(place) / "whole"
         whole.mkdir()
-        (whole / "study.toml").write_text(CONFIG.format(trials=arguments.trials))
+        (whole / "study.toml").write_text(config)
         begun = time.monotonic()
         if start(oomph, whole).wait() != 0:
             sys.exit("the study that nobody killed failed: " + (whole / "out.jsonl").read_text()[-2000:])
@@ -149,7 +147,7 @@ def main():
         while kills < arguments.rounds:
             killed = pathlib.Path(place) / f"killed-{studies}"
             killed.mkdir()
-            (killed / "study.toml").write_text(CONFIG.format(trials=arguments.trials))
+            (killed / "study.toml").write_text(config)
             workers = [start(oomph, killed) for _ in range(arguments.workers)]
             # A worker that ends by itself says that the study is over.
             size, grown = 0, time.monotonic()

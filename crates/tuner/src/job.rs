@@ -216,8 +216,16 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         Ok(heard)
     }
 
+    /// Records a value, unless the journal has it already: a resumed training tells what it measured before.
     fn report(&self, work: &Work, at: u64, value: f64) -> Result<(), TuneError> {
-        if value.is_finite() {
+        let known = self
+            .tuner
+            .study()
+            .state()
+            .trials()
+            .get(work.claim.number)
+            .and_then(|trial| trial.intermediate.get(&(at as i64)).copied());
+        if value.is_finite() && known != Some(value) {
             let change = Change::Report { step: at, value };
             self.tuner.study().record(&work.claim, vec![change])?;
             self.tuner.tell(TuneEvent::Value { trial: work.claim.number, at, value });

@@ -3,6 +3,7 @@
 mod directory;
 mod error;
 mod log_lines;
+mod measured;
 mod summary;
 
 pub use directory::RunDirectory;

@@ -8,13 +8,14 @@ use std::{
 };
 
 use oomph_config::{Config, ConfigFile, Sources};
-use oomph_runs::RunDirectory;
+use oomph_runs::{RunDirectory, state::Checkpoint};
 use oomph_trainer::{Registry, Resume, Stop, StopReason, TrainOptions, open, steps_per_epoch, train};
 use oomph_tuner::Request;
 
 use crate::{
     error::CliError,
     exit::Exit,
+    output,
     progress::{Progress, Style},
     signals,
 };
@@ -35,6 +36,7 @@ pub(crate) fn run(registry: &Registry) -> Result<Exit, CliError> {
     let run = session.config.run.directory.as_deref();
     run.into_iter().for_each(|run| wait_for(run, &stop));
     let resume = if run.is_some_and(RunDirectory::is_run) { Resume::Latest } else { Resume::No };
+    run.into_iter().try_for_each(tell_measured)?;
     let pause_at = request.pause_at.map(|length| length.steps(steps_per_epoch(&session)));
     let options = TrainOptions { resume, pause_at, ..TrainOptions::default() };
     let mut progress = Progress::new(Style::Json, &stop);
@@ -49,6 +51,19 @@ fn wait_for(run: &Path, stop: &Stop) {
     while RunDirectory::is_held(run) && stop.reason().is_none() && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Tells what earlier processes of the trial measured: one that was killed may have told it to nobody.
+fn tell_measured(run: &Path) -> Result<(), CliError> {
+    // Without a checkpoint the training begins again, and measures everything again. It reports a damaged one.
+    let Ok(found) = Checkpoint::find(run) else { return Ok(()) };
+    let mut printed = Ok(());
+    RunDirectory::measured(run, found.checkpoint.progress().step, |event| {
+        if printed.is_ok() {
+            printed = output::print_json(&event);
+        }
+    })?;
+    printed
 }
 
 /// Saves and ends once stdin closes, which the parent keeps open.
