@@ -10,7 +10,6 @@ trial runs out of memory, a peak is off by over 2 %, or a sum exceeds the limit.
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import subprocess
@@ -85,22 +84,19 @@ def half_of(oomph, folder):
 
 
 def trials_of(log):
-    """State, value, attributes and times of each trial."""
+    """State, value and attributes of each trial."""
     trials = {}
-    seconds = lambda text: datetime.datetime.fromisoformat(text).timestamp()
     for line in log.read_text().splitlines():
         record = json.loads(line)
         code, trial = record["op_code"], record.get("trial_id")
         if code == 4:
-            trials[len(trials)] = {"begun": seconds(record["datetime_start"])} if record.get("datetime_start") else {}
+            trials[len(trials)] = {}
         elif code == 8:
             trials[trial].update(record["user_attr"])
         elif code == 9:
             trials[trial].update(record["system_attr"])
         elif code == 6:
             trials[trial]["state"], trials[trial]["value"] = record["state"], (record.get("values") or [None])[0]
-            if record.get("datetime_complete"):
-                trials[trial]["ended"] = seconds(record["datetime_complete"])
     return list(trials.values())
 
 
@@ -112,26 +108,43 @@ def largest_sum(trials):
 
 
 def study(oomph, folder, name, trials, answer, parallel, limit):
+    """The trials of a study, with the times at which their processes begin and end; and how long the study took."""
     (folder / f"{name}.toml").write_text(MODEL + STUDY.format(trials=trials, answer=answer, parallel=parallel))
-    begun = time.monotonic()
-    output([oomph, "tune", "--config", f"{name}.toml", "--quiet", "--memory-limit", str(limit)], folder)
-    return trials_of(folder / f"tunes/{name}/study.log"), time.monotonic() - begun
+    begun, times = time.monotonic(), {}
+    command = [oomph, "tune", "--config", f"{name}.toml", "--json", "--memory-limit", str(limit)]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        event = json.loads(line)
+        if event.get("event") == "trains":
+            times[event["trial"]] = {"begun": time.monotonic()}
+        elif event.get("event") in ("complete", "failed"):
+            times.setdefault(event["trial"], {})["ended"] = time.monotonic()
+    if process.wait() != 0:
+        sys.exit(f"`{' '.join(command)}` ends with {process.returncode}")
+    found = trials_of(folder / f"tunes/{name}/study.log")
+    return [trial | times.get(number, {}) for number, trial in enumerate(found)], time.monotonic() - begun
+
+
+def above_zero(constraint):
+    return isinstance(constraint, (int, float)) and constraint > 0
 
 
 def check(name, trials, limit):
     """Prints a study, and returns what is wrong with it."""
     trained = [trial for trial in trials if trial["state"] == 1]
-    lost = [trial for trial in trials if trial["state"] == 3]
+    infeasible = [trial for trial in trials if any(map(above_zero, trial.get("constraints", [])))]
+    lost = [trial for trial in trials if trial["state"] == 3 and trial not in infeasible]
     off = [trial["oomph:measured_peak_bytes"] / trial["oomph:planned_peak_bytes"] - 1 for trial in trained]
     adapted = sum(bool(trial.get("oomph:adapted")) for trial in trained)
     most = largest_sum(trials) / limit
     best = min(trial["value"] for trial in trained)
     print(
-        f"{name}: {len(trials)} trials, {len(trained)} trained of which {adapted} adapted, {len(lost)} failed; measured"
+        f"{name}: {len(trials)} trials, {len(trained)} trained of which {adapted} adapted,"
+        f" {len(infeasible)} infeasible, {len(lost)} failed; measured"
         f" peaks {min(off):+.2%} to {max(off):+.2%} of planned; largest sum {most:.1%} of the limit; best {best:.4f}",
         flush=True,
     )
-    wrong = [f"{len(lost)} trials failed"] if lost else []
+    wrong = [f"{len(lost)} trials failed: {[trial.get('oomph:reason') for trial in lost]}"] if lost else []
     wrong += [f"a peak is off by {max(map(abs, off)):.2%}"] if max(map(abs, off)) > 0.02 else []
     wrong += [f"trials have {most:.1%} of the limit"] if most > 1 else []
     return [f"{name}: {what}" for what in wrong]
