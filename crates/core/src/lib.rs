@@ -28,6 +28,7 @@
 
 mod account;
 mod bytes;
+pub mod child;
 mod execution_point;
 pub mod files;
 mod generator;

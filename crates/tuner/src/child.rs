@@ -8,6 +8,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use oomph_core::child::{killed_by, last_line, tail};
+
 use crate::{bench::Request, news::News};
 
 /// The longest line that is read; a longer one is no event.
@@ -102,25 +104,11 @@ impl Stopper {
 }
 
 fn in_words(status: ExitStatus, stderr: &str) -> String {
-    let last = stderr.lines().rfind(|line| !line.trim().is_empty());
-    let last = last.map(|line| format!(" ({})", oomph_core::printable(line.trim()))).unwrap_or_default();
-    match (status.signal(), status.code()) {
-        // SIGKILL.
-        (Some(9), _) => {
-            "its process was killed by signal 9, probably because the machine ran out of memory".into()
+    match status.signal() {
+        Some(signal) => killed_by(signal, stderr),
+        None => {
+            let code = status.code().unwrap_or_default();
+            format!("its process exited with code {code}{}", last_line(stderr))
         }
-        (Some(signal), _) => format!("its process was killed by signal {signal}{last}"),
-        (None, code) => format!("its process exited with code {}{last}", code.unwrap_or_default()),
     }
-}
-
-/// Reads a stream to its end and returns the last 4 KiB.
-fn tail(stream: &mut dyn Read) -> String {
-    const MOST: usize = 4096;
-    let (mut kept, mut buffer) = (Vec::new(), [0; MOST]);
-    while let Ok(read @ 1..) = stream.read(&mut buffer) {
-        kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        kept.drain(..kept.len().saturating_sub(MOST));
-    }
-    String::from_utf8_lossy(&kept).trim().to_owned()
 }

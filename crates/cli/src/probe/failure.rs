@@ -1,6 +1,7 @@
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use oomph_advice::out_of_memory::OutOfMemoryReport;
+use oomph_core::child::{killed_by, last_line};
 
 use crate::exit::Exit;
 
@@ -17,7 +18,7 @@ pub(crate) enum ProbeError {
         /// Whether it ran out of memory.
         is_out_of_memory: bool,
     },
-    #[error("its process was killed by signal {signal}{}{}", reason(*signal), last_line(stderr))]
+    #[error("{}", killed_by(*signal, stderr))]
     Killed {
         signal: i32,
         /// The end of its stderr.
@@ -85,15 +86,6 @@ pub(super) fn of(
             Some(ProbeError::Silent { code: status.code().unwrap_or_default(), stderr: stderr.to_owned() })
         }
     }
-}
-
-fn reason(signal: i32) -> &'static str {
-    if signal == libc::SIGKILL { ", probably because the machine ran out of memory" } else { "" }
-}
-
-/// The last line of a child's stderr, in brackets.
-fn last_line(stderr: &str) -> String {
-    stderr.lines().last().map(|line| format!(" ({line})")).unwrap_or_default()
 }
 
 #[cfg(test)]

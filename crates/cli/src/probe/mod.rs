@@ -13,7 +13,7 @@ pub(crate) mod message;
 mod profiled;
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
@@ -23,6 +23,7 @@ use std::{
 };
 
 use oomph_config::Config;
+use oomph_core::child::tail;
 use oomph_trainer::measure::Rehearsal;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -218,17 +219,6 @@ fn spawn(request: &Request, variables: &[(&str, PathBuf)]) -> io::Result<(Child,
     // If the child exited before it read the request, its exit status is the better error.
     let _ = stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush());
     Ok((child, (stdin, stdout, stderr)))
-}
-
-/// Reads a stream to its end and returns the last 4 KiB.
-fn tail(stream: &mut dyn Read) -> String {
-    const MOST: usize = 4096;
-    let (mut kept, mut buffer) = (Vec::new(), [0; MOST]);
-    while let Ok(read @ 1..) = stream.read(&mut buffer) {
-        kept.extend_from_slice(&buffer[..read]);
-        kept.drain(..kept.len().saturating_sub(MOST));
-    }
-    String::from_utf8_lossy(&kept).trim().to_owned()
 }
 
 /// Ignores poisoning: every change is a single assignment, so a panic leaves no half-changed state.

@@ -57,7 +57,7 @@ mod tests {
             r#"{"event":"step","step":3}"#,
             r#"{"event":"warning","message":"no"}"#,
             "no event",
-            r#"{"event":"eval","eval_loss":0.5,"step":4}"#,
+            r#"{"eval_loss":0.5,"event":"eval","step":4}"#,
             r#"{"event":"step","step":6}"#,
             r#"{"event":"started","steps":9}"#,
             r#"{"event":"step","step":6"#,
