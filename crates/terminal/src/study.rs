@@ -189,6 +189,9 @@ pub struct Best {
     trial: usize,
     value: Option<f64>,
     parameters: BTreeMap<String, Value>,
+    /// Settings beside the parameters, which made it fit.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    adapted: BTreeMap<String, Value>,
     written: Option<String>,
 }
 
@@ -200,6 +203,7 @@ impl Best {
             trial: trial.number,
             value: trial.value(),
             parameters: trial.parameters(),
+            adapted: TrialNotes::of(trial).adapted,
             written: file.map(|file| file.display().to_string()),
         }
     }
@@ -212,7 +216,7 @@ impl Best {
             ("value", self.value.map(decimal)),
             ("written", self.written.as_ref().map(printable)),
         ]);
-        for (key, value) in &self.parameters {
+        for (key, value) in self.parameters.iter().chain(&self.adapted) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let _ = writeln!(text, "  --set {}={}", printable(key), printable(value)); // Writing to a string cannot fail.
         }

@@ -84,7 +84,9 @@ impl TuneError {
                     .into(),
             ),
             Self::NoStudy { .. } => Some("`oomph tune --config CONFIG` begins one".into()),
-            Self::NoBest { .. } => Some("`oomph tune --status` shows how far it is".into()),
+            Self::NoBest { study } => {
+                Some(format!("`oomph tune --name {} --status` shows how far it is", oomph_core::printable(study)))
+            }
             Self::Start(_) => Some("`ulimit -u` limits the number of processes; `oomph doctor` shows it".into()),
             Self::Search(_) | Self::Study(_) | Self::File { .. } | Self::Point { .. } => None,
         }

@@ -118,10 +118,7 @@ impl<B: Bench> TrialWork<'_, '_, B> {
             let Some(trial) = state.trials().get(claim.number) else {
                 return Err("the journal lost it".into());
             };
-            let adapted = TrialNotes::of(trial).adapted.into_iter();
-            let adapted: Vec<_> =
-                adapted.filter_map(|(key, value)| Some((key, config_value(&value)?))).collect();
-            (trial.point.clone(), adapted, state.jobs().reached(claim.number))
+            (trial.point.clone(), TrialNotes::of(trial).settings(), state.jobs().reached(claim.number))
         };
         let fit = match self.tuner.known_plan(claim.number) {
             Some(fit) => fit,
@@ -386,17 +383,4 @@ fn set(settings: &mut Vec<(String, Value)>, key: &str, value: Value) {
 
 fn named(settings: &[(String, Value)]) -> BTreeMap<String, serde_json::Value> {
     settings.iter().map(|(key, value)| (key.clone(), journal_value(value))).collect()
-}
-
-/// A value of the journal as the configuration has it.
-fn config_value(value: &serde_json::Value) -> Option<Value> {
-    Some(match value {
-        serde_json::Value::Bool(boolean) => Value::Boolean(*boolean),
-        serde_json::Value::Number(number) => match number.as_i64() {
-            Some(integer) => Value::Integer(integer.into()),
-            None => Value::Number(number.as_f64()?),
-        },
-        serde_json::Value::String(text) => Value::of_text(text),
-        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => return None,
-    })
 }

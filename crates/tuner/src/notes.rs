@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use oomph_config as config;
 use oomph_core::Bytes;
 use oomph_study::{Change, StoredTrial};
 use serde_json::Value;
@@ -45,7 +46,28 @@ impl TrialNotes {
     }
 }
 
+impl TrialNotes {
+    /// The settings beside the point's, as the configuration has them.
+    pub(crate) fn settings(&self) -> Vec<(String, config::Value)> {
+        let adapted = self.adapted.iter();
+        adapted.filter_map(|(key, value)| Some((key.clone(), config_value(value)?))).collect()
+    }
+}
+
 /// The change that notes a value.
 pub(crate) fn note(key: &str, value: impl Into<Value>) -> Change {
     Change::Attribute { key: key.to_owned(), value: value.into() }
+}
+
+/// A value of the journal as the configuration has it.
+fn config_value(value: &Value) -> Option<config::Value> {
+    Some(match value {
+        Value::Bool(boolean) => config::Value::Boolean(*boolean),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => config::Value::Integer(integer.into()),
+            None => config::Value::Number(number.as_f64()?),
+        },
+        Value::String(text) => config::Value::of_text(text),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    })
 }

@@ -8,20 +8,24 @@ use crate::{
     TuneError,
     bench::Bench,
     length::Unit,
+    notes::TrialNotes,
     policy::{Policy, tune_of},
     setup::Folder,
     space::{journal_value, settings, space, with_settings},
     tuner::checked_space,
 };
 
-/// The best trial of a study, as a configuration to train with: that of the study with the trial's parameters.
+/// The best trial of a study, as a configuration to train with: that of the study with the trial's parameters,
+/// and with the settings that made them fit.
 ///
 /// # Errors
 /// No trial is complete, or the configuration of the study has changed.
 pub fn best(config: &Config, state: &StudyState) -> Result<(StoredTrial, Config), TuneError> {
     let best = state.best().ok_or_else(|| TuneError::NoBest { study: state.name().to_owned() })?;
     let entries = config.space()?;
-    let config = with_settings(config, &settings(&entries, &best.point), [])?;
+    let mut all = settings(&entries, &best.point);
+    all.extend(TrialNotes::of(best).settings());
+    let config = with_settings(config, &all, [])?;
     Ok((best.clone(), config))
 }
 
