@@ -68,12 +68,29 @@ pub fn eval_batch(session: &Session) -> usize {
 /// # Errors
 /// The errors of [`choose`].
 pub(super) fn chosen_splitter(session: &Session, options: PlanOptions) -> Result<Splitter<'_>, PlanError> {
+    let Chosen { batch, backend, split } = chosen(session, options)?;
+    Ok(Splitter::new(session, batch, backend, split))
+}
+
+/// What a plan is of.
+pub(super) struct Chosen {
+    /// Samples of a step on all devices together.
+    pub(super) batch: usize,
+    pub(super) backend: Backend,
+    pub(super) split: StepSplit,
+}
+
+/// The batch and the backend of a plan, and the split of its steps, with what `auto` chooses.
+///
+/// # Errors
+/// The errors of [`choose`].
+pub(super) fn chosen(session: &Session, options: PlanOptions) -> Result<Chosen, PlanError> {
     let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
     let backend = options.backend.unwrap_or_else(|| backend(session));
     let limit_bytes = options.limit_bytes.or(session.limit_bytes);
     let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
-    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(batch);
-    Ok(Splitter::new(session, batch, backend, split))
+    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(session.share_of(batch));
+    Ok(Chosen { batch, backend, split })
 }
 
 struct Chooser<'a> {

@@ -6,14 +6,14 @@ use oomph_config::{Cut, MicroBatch, Recompute};
 use oomph_core::Bytes;
 use oomph_engine::{
     layout::Scatter,
-    session::{Session, SplitKey, StepSplit, backend, largest_train_batch},
+    session::{Session, StepSplit, backend},
 };
 use oomph_parallel::{PipelineTrace, Work};
 use oomph_plan::Backend;
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{choose, chosen_splitter, describe_split},
+    choice::{Chosen, chosen, chosen_splitter, describe_split},
     coordinated::Coordinated,
     device_recording::{DeviceWork, record, sizes},
     one_device::plan,
@@ -218,12 +218,8 @@ fn coordinated(
     options: PlanOptions,
     scatter: Scatter,
 ) -> Result<Coordinated<'_>, PlanError> {
-    let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
     check_shares(session, options)?;
-    let backend = options.backend.unwrap_or_else(|| backend(session));
-    let limit_bytes = options.limit_bytes.or(session.limit_bytes);
-    let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
-    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(session.share_of(batch));
+    let Chosen { batch, backend, split } = chosen(session, options)?;
     Ok(Coordinated::new(session, batch, backend, scatter, split))
 }
 

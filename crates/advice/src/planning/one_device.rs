@@ -1,10 +1,10 @@
 use oomph_core::Split;
-use oomph_engine::session::{Session, SplitKey, StepSplit, backend, largest_train_batch};
+use oomph_engine::session::{Session, SplitKey, StepSplit, largest_train_batch};
 use oomph_plan::{Backend, cost};
 use oomph_timeline::Timeline;
 
 use super::{
-    choice::{choose, eval_batch},
+    choice::{Chosen, choose, chosen, eval_batch},
     device_recording::{DeviceWork, record},
     options::{PlanOptions, check_shares},
     splitter::timeline_of_device,
@@ -58,12 +58,9 @@ fn plan_work<const N: usize>(
     of: impl Fn(DeviceWork) -> DeviceWork,
     own_threads: [bool; N],
 ) -> Result<[Timeline; N], PlanError> {
-    let batch = options.batch.unwrap_or_else(|| largest_train_batch(session));
-    let backend = options.backend.unwrap_or_else(|| backend(session));
+    let Chosen { batch, backend, split } = chosen(session, options)?;
     let limit_bytes = options.limit_bytes.or(session.limit_bytes);
     let share = session.share_of(batch);
-    let mut split = choose(session, SplitKey { batch, backend, limit_bytes })?;
-    split.micro_batch = options.micro_batch.unwrap_or(split.micro_batch).min(share);
     let mut recording = record(session, &of(DeviceWork::alone(session, share, split)), backend)?;
     Ok(own_threads.map(|is_on_own_threads| {
         recording.is_on_own_threads = is_on_own_threads;
