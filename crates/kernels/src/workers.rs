@@ -9,6 +9,9 @@ use crate::custom_op::Workspace;
 /// Runs all `tasks`, at most [`Workspace::tasks`] at once. Each thread allocates its own workspace, so that it lies in the
 /// cache of its core; the elements left by the thread's previous task stand in it.
 ///
+/// No workspace is freed before the last task is done. So as many are in use at once as a plan says, whether or not a thread
+/// wakes in time to do a task.
+///
 /// # Panics
 /// Panics if there are tasks and the workspace allows none: their outputs would stay unwritten.
 pub(crate) fn each<T>(
@@ -18,29 +21,34 @@ pub(crate) fn each<T>(
 ) {
     let threads = (0..workspace.tasks.min(rayon::current_num_threads())).into_par_iter();
     let workspaces = threads.map(|_| vec![0.0; workspace.of_each]);
-    share(tasks, workspaces, |task, workspace| work(task, workspace));
+    let used: Vec<_> = share(tasks, workspaces, |task, workspace| work(task, workspace));
+    drop(used);
 }
 
 /// Runs all `tasks`, which are `count`.
 pub(crate) fn all<T>(count: usize, tasks: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     let threads = (0..count.min(rayon::current_num_threads())).into_par_iter();
-    share(tasks, threads, |task, _| work(task));
+    // Nothing is to be kept: a list of `()` takes no memory.
+    let _: Vec<()> = share(tasks, threads.map(|_| ()), |task, ()| work(task));
 }
 
-/// Runs all `tasks`, one per workspace at a time.
-fn share<T, W>(
+/// Runs all `tasks`, one per workspace at a time, and returns the workspaces.
+fn share<T, W: Send>(
     tasks: impl Iterator<Item = T> + Send,
     workspaces: impl ParallelIterator<Item = W>,
     work: impl Fn(T, &mut W) + Sync,
-) {
+) -> Vec<W> {
     let tasks = Mutex::new(tasks);
     let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-    workspaces.for_each(|mut workspace| {
+    let used = workspaces.map(|mut workspace| {
         while let Some(task) = next() {
             work(task, &mut workspace);
         }
+        workspace
     });
+    let used = used.collect();
     assert!(next().is_none(), "every task is done");
+    used
 }
 
 #[cfg(test)]
