@@ -1,5 +1,7 @@
 """The networks of both sides: oomph's settings, and the sizes of PyTorch's equal networks."""
 
+import re
+
 SGD = ["optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", "optimizer.weight_decay=1e-4"]
 RUN = ["train.seed=0", "train.eval_every=never", "run.log_every=1", "run.save_every=never", "run.tensorboard=false"]
 
@@ -35,3 +37,12 @@ NETWORKS = {
                      "data.train_samples=1280"],
     },
 }
+
+
+def sized(name, batch):
+    """A network with another batch, where one is given."""
+    network = NETWORKS[name]
+    if batch is None:
+        return network
+    says = re.sub(r"batch \d+", f"batch {batch}", network["says"])
+    return network | {"says": says, "batch": batch, "evaluated": max(network["evaluated"], 4 * batch)}

@@ -11,7 +11,7 @@ BEGIN = time.perf_counter()
 import torch
 import torchvision
 
-from networks import NETWORKS
+from networks import sized
 
 BATCHES = 4  # that are taken again and again
 
@@ -65,11 +65,11 @@ def batches_of(name, network):
 
 class Side:
     def __init__(self, name, asked):
-        self.asked, self.network, self.cuda = asked, NETWORKS[name], asked.device != "cpu"
+        self.asked, self.network, self.cuda = asked, sized(name, asked.batch), asked.device != "cpu"
         torch.set_num_threads(asked.threads)
         torch.backends.cudnn.benchmark = True
-        # fp32 without TF32.
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        # As oomph, which rounds factors to TF32 where the card can.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
         self.batches = batches_of(name, self.network)
         self.before = resident_bytes()
         self.model = model_of(name, self.network).to(asked.device)
@@ -130,6 +130,7 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--device", required=True)
     parser.add_argument("--precision", required=True)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--channels-last", action="store_true")
     asked = parser.parse_args()

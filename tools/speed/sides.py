@@ -58,6 +58,7 @@ def pytorch(name, asked):
     def side(steps):
         command = [asked.python, str(HERE / "other_side.py"), name, "--steps", str(steps), "--threads",
                    str(asked.threads), "--device", asked.device, "--precision", asked.precision]
+        command += ["--batch", str(asked.batch)] if asked.batch else []
         out, _ = ran(command + ["--compile"] * asked.compile + ["--channels-last"] * asked.channels_last)
         return json.loads(out)
 

@@ -9,7 +9,8 @@ so on for an option; `cargo xtask docs` shows it.
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --precision bf16    # PyTorch by autocast
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --compile           # PyTorch by torch.compile
     python3 tools/speed/speed.py /tmp/torchvenv/bin/python --channels-last     # PyTorch's images in that form
-    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # cudnn.benchmark, channels_last, no TF32
+    python3 tools/speed/speed.py /tmp/torchvenv/bin/python --device cuda:0     # cudnn.benchmark, channels_last, TF32
+    python3 tools/speed/speed.py python3 --device cuda:0 --batch 256 resnet18  # fills a large GPU
 
 Ratios above 1 are in oomph's favour for speed, ratios below 1 for memory. Each is the median over the rounds, with the
 lowest and the highest. A step's time is the fastest step of its run, which other programs disturb least. The ratio of
@@ -21,9 +22,10 @@ it is reserved memory in training and memory in use in evaluation.
 import argparse
 import pathlib
 import statistics
+import subprocess
 import sys
 
-from networks import NETWORKS
+from networks import NETWORKS, sized
 from sides import oomph, pytorch
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
@@ -46,6 +48,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, help="instead of each network's own")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--channels-last", action="store_true")
@@ -56,23 +59,29 @@ def main():
         parser.error("--steps: expected at least 2; the first step is not timed")
     options = [option for option, is_on in [(f"--precision {asked.precision}", asked.precision != "fp32"),
                                             ("--compile", asked.compile), ("--channels-last", asked.channels_last),
+                                            (f"--batch {asked.batch}", asked.batch is not None),
                                             (f"--device {asked.device}", asked.device != "cpu")] if is_on]
-    table = Table(" ".join(["python3 tools/speed/speed.py PYTHON", *options, "--save"]), "network", ">oomph, s a step",
+    table = Table(" ".join(["python3 tools/speed/speed.py PYTHON", *options, "--save"]), "network", ">oomph, ms a step",
                   ">PyTorch", ">training, times as fast", ">evaluation", ">peak memory, training", ">evaluation",
                   ">first step, s")
     for name in asked.networks:
-        network = NETWORKS[name]
+        network = sized(name, asked.batch)
         rounds = [(oomph(network, asked), pytorch(name, asked)) for _ in range(asked.rounds)]
         ours, theirs = zip(*rounds)
         steps = [[min(side["seconds"]) for side in sides] for sides in (ours, theirs)]
         evaluation = [[side["evaluation"] for side in sides] for sides in (ours, theirs)]
         memory = [[our["peaks"][of] / their["peaks"][of] for our, their in rounds] for of in (0, 1)]
         first = [min(side["first"] for side in sides) for sides in (ours, theirs)]
-        table.add(network["says"], f"{min(steps[0]):.3f}", f"{min(steps[1]):.3f}", faster(*steps), faster(*evaluation),
-                  spread(memory[0]), spread(memory[1]), f"{first[0]:.2f}, {first[1]:.2f}")
+        table.add(network["says"], f"{1e3 * min(steps[0]):.3g}", f"{1e3 * min(steps[1]):.3g}", faster(*steps),
+                  faster(*evaluation), spread(memory[0]), spread(memory[1]), f"{first[0]:.2f}, {first[1]:.2f}")
     if asked.save:
+        card = ""
+        if asked.device != "cpu":
+            asking = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+            name, driver = subprocess.check_output(asking, text=True).splitlines()[0].split(", ")
+            card = f", {name}, driver {driver}"
         words = [option.split()[-1].lstrip("-").replace(":", "") for option in options]
-        table.save("-".join(["speed", *words]), f", {asked.threads} threads, {asked.rounds} rounds")
+        table.save("-".join(["speed", *words]), f"{card}, {asked.threads} threads, {asked.rounds} rounds")
 
 
 main()
