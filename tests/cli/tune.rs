@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use libc::SIGINT;
+use libc::{SIGINT, SIGKILL};
 use serde_json::Value;
 
 use crate::support::{Case, Folder, check, snapshot};
@@ -99,6 +99,40 @@ fn a_study_that_is_interrupted_goes_on() {
 }
 
 #[test]
+fn a_study_that_is_killed_goes_on_at_once() {
+    let folder = folder();
+    let patient = ["--set", "tune.lease=3600", "--set", "train.epochs=40", "--set", "tune.min_epochs=40"];
+    let start = [&["tune", "--config", "study.toml", "--json"], &patient[..]].concat();
+    let mut killed = folder.start(&start);
+    killed.wait_for("trains");
+    killed.signal(SIGKILL);
+    assert_eq!(killed.end(), None);
+    let states = tune(&folder, &[&["--status"], &patient[..]].concat())["states"].clone();
+    assert_eq!(
+        (states["running"].as_u64(), states["interrupted"].as_u64() > Some(0)),
+        (None, true),
+        "{states}"
+    );
+    // An hour would pass if the lease were waited for.
+    let few = [&patient[..], &["--set", "tune.trials=2"]].concat();
+    let again = folder.oomph(&[&["tune", "--config", "study.toml", "--json"], &few[..]].concat()).success();
+    let trains = again.json_lines().into_iter().find(|event| event["event"] == "trains").expect("an event");
+    assert_eq!((trains["trial"].as_u64(), trains["attempt"].as_u64()), (Some(0), Some(2)));
+    assert_eq!(again.last_json()["states"]["complete"], 2);
+}
+
+#[test]
+fn a_study_of_two_trials_has_a_best_one() {
+    let folder = folder();
+    let status = tune(&folder, &["--set", "tune.trials=2", "--set", "tune.eta=3"]);
+    assert_eq!(status["states"], serde_json::json!({ "complete": 1, "pruned": 1 }));
+    let best = folder.oomph(&["tune", "--name", "study", "--best", "--json"]).success().last_json();
+    assert_eq!(best["trial"], status["best"][0]["trial"]);
+    let replayed = folder.oomph(&["tune", "--name", "study", "--replay", "--json"]).success().last_json();
+    assert_eq!(replayed["differences"].as_array().map(Vec::len), Some(0), "{replayed}");
+}
+
+#[test]
 fn a_plan_trains_nothing_and_a_limit_adapts_trials() {
     let folder = folder();
     let plan = |more: &[&str]| tune(&folder, &[&["--plan", "6"], more].concat());
@@ -138,6 +172,8 @@ fn a_page_shows_the_study() {
     tune(&folder, &["--set", "tune.trials=2", "--set", "tune.scheduler=none", "--html", "study.html"]);
     let page = String::from_utf8(folder.read("study.html")).expect("text");
     assert!(page.contains("optimizer.lr") && page.ends_with("</html>\n"), "{} bytes", page.len());
+    let written = folder.oomph(&["tune", "--name", "study", "--html", "again.html", "--json"]).success();
+    assert_eq!(written.last_json(), serde_json::json!({ "written": "again.html" }));
     // It replaces no file unasked.
     let again = folder.oomph(&["tune", "--name", "study", "--html", "study.html"]);
     assert_eq!(again.code, Some(1), "{again}");
@@ -157,6 +193,20 @@ fn mistakes_are_named() {
             "a value outside of its domain",
             &["tune", "--config", "study.toml", "--enqueue", "model.hidden=5"],
         ),
+        case(
+            "a parameter whose condition does not hold",
+            &[
+                "tune",
+                "--config",
+                "study.toml",
+                "--set",
+                "tune.space.optimizer.name=['sgd','adamw']",
+                "--set",
+                "tune.space.optimizer.momentum={low=0.0,high=0.9,when='optimizer.name = sgd'}",
+                "--enqueue",
+                "optimizer.name=adamw,optimizer.momentum=0.5",
+            ],
+        ),
         case("no point", &["tune", "--config", "study.toml", "--enqueue", "fast"]),
         case(
             "a value that the model refuses",
@@ -175,6 +225,11 @@ fn mistakes_are_named() {
                 "tune.parallel=auto",
             ],
         ),
+        case(
+            "a typo in a table's name",
+            &["tune", "--config", "study.toml", "--set", "tune.spce.train.batch=[8,16]"],
+        ),
+        case("a plan of nothing", &["tune", "--config", "study.toml", "--plan", "0"]),
         case("two actions", &["tune", "--config", "study.toml", "--status", "--replay"]),
         case("a page over a folder", &["tune", "--config", "study.toml", "--html", "."]),
     ];
@@ -198,4 +253,10 @@ fn another_configuration_is_refused_with_what_differs() {
     for part in ["train.epochs", "4", "5", "hint: undo the change"] {
         assert!(answer.stderr.contains(part), "{part}: {answer}");
     }
+    let space = "tune.space.optimizer.lr={low=1e-3,high=1.0,log=true}";
+    let answer =
+        folder.oomph(&["tune", "--config", "study.toml", "--set", "tune.scheduler=none", "--set", space]);
+    let says = "error: the parameter `optimizer.lr` is a number from 0.001 to 0.1, on a logarithmic scale in the study, and \
+                a number from 0.001 to 1, on a logarithmic scale here\n";
+    assert!(answer.stderr.starts_with(says), "{answer}");
 }

@@ -125,7 +125,9 @@ proptest! {
             prop_assert!(best.iter().all(|it| it.state != TrialState::Paused || !stands_here(it)));
             // Those promoted wrongly were among the best of fewer: the k-th promotion needs η arrivals.
             prop_assert!(promoted <= arrived.len());
-            prop_assert!(promoted == 0 || arrived.len() >= eta as usize);
+            // Of fewer, one is trained to its end where a study would end without a complete trial.
+            let complete = study.trials.iter().filter(|it| it.state == TrialState::Complete).count();
+            prop_assert!(promoted == 0 || arrived.len() >= eta as usize || complete <= 1);
         }
     }
 
@@ -209,7 +211,11 @@ fn a_worker_looks_through_the_rungs_from_the_top() {
     ];
     // At the first rung ⌊5/3⌋ = 1 is promoted, at the second ⌊2/3⌋ = 0: a trial begins.
     assert_eq!(asha.next(&trials, Some(5)), Next::Begin { until: 1 });
-    assert_eq!(asha.next(&trials, None), Next::Finished);
+    assert_eq!(
+        asha.next(&trials, None),
+        Next::Resume { number: 1, until: 9 },
+        "the study needs a complete trial"
+    );
     // With four more, two are still enough, with a ninth the third is promoted.
     trials.extend((5..8).map(|number| paused(number, &[(1, 0.7)])));
     assert_eq!(asha.next(&trials, Some(8)), Next::Begin { until: 1 });
@@ -230,12 +236,52 @@ fn a_worker_looks_through_the_rungs_from_the_top() {
 #[test]
 fn paused_trials_are_over_once_too_few_can_arrive() {
     let asha = Asha::new(Rungs::new(1, 3, 9).unwrap(), Direction::Minimize);
-    let trials: Vec<_> =
-        (0..4).map(|number| trial(number, TrialState::Paused, &[(1, number as f64)])).collect();
-    let promotable = |left| asha.promotable(&trials, left).into_iter().collect::<Vec<_>>();
-    assert_eq!(promotable(1), [0]);
-    assert_eq!(promotable(2), [0, 1]);
-    assert_eq!(promotable(8), [0, 1, 2, 3]);
+    let paused = (0..4).map(|number| trial(number, TrialState::Paused, &[(1, number as f64)]));
+    // In a study whose first trial was complete before there were rungs to stand at.
+    let complete = trial(4, TrialState::Complete, &[(9, 9.0)]);
+    let trials: Vec<_> = paused.clone().chain([complete]).collect();
+    let promotable = |trials: &[Trial], left| asha.promotable(trials, left).into_iter().collect::<Vec<_>>();
+    assert_eq!(promotable(&trials, 0), [0]);
+    assert_eq!(promotable(&trials, 1), [0, 1]);
+    assert_eq!(promotable(&trials, 8), [0, 1, 2, 3]);
+    let paused: Vec<_> = paused.collect();
+    assert_eq!(promotable(&paused, 1), [0, 1, 2, 3], "each may be the one that the study ends with");
+}
+
+#[test]
+fn a_study_of_few_trials_trains_the_best_to_its_end() {
+    let rungs = Rungs::new(1, 3, 9).unwrap();
+    let asha = Asha::new(rungs.clone(), Direction::Maximize);
+    let mut trials = vec![
+        trial(0, TrialState::Paused, &[(1, 0.5)]),
+        trial(1, TrialState::Paused, &[(1, 0.7)]),
+        trial(2, TrialState::Failed, &[(1, 0.9)]),
+        trial(3, TrialState::Paused, &[(1, f64::NAN)]),
+    ];
+    trials[2].steps.clear();
+    assert_eq!(
+        asha.next(&trials, Some(4)),
+        Next::Resume { number: 1, until: 3 },
+        "the best of three arrivals"
+    );
+    trials.remove(3);
+    assert_eq!(asha.next(&trials, Some(3)), Next::Begin { until: 1 });
+    // The study may begin no more, and no trial is complete.
+    assert_eq!(asha.next(&trials, None), Next::Resume { number: 1, until: 3 });
+    trials[1].steps.insert(3, 0.2);
+    assert_eq!(asha.next(&trials, None), Next::Resume { number: 1, until: 9 }, "the one that came furthest");
+    trials[1].state = TrialState::Running;
+    assert_eq!(asha.next(&trials, None), Next::Wait);
+    trials[1].state = TrialState::Complete;
+    assert_eq!(asha.next(&trials, None), Next::Finished);
+    trials[1].state = TrialState::Failed;
+    assert_eq!(asha.next(&trials, None), Next::Resume { number: 0, until: 3 });
+    trials[0].steps.insert(1, f64::NAN);
+    assert_eq!(asha.next(&trials, None), Next::Finished, "a value that is not finite leads nowhere");
+    // In Hyperband, over all brackets.
+    let hyperband = Hyperband::new(&rungs, Direction::Minimize);
+    let trials: Vec<_> = (0..2).map(|it| trial(it, TrialState::Paused, &[(3, it as f64)])).collect();
+    assert_eq!(hyperband.next(&trials, None), Next::Resume { number: 0, until: 9 });
 }
 
 #[test]

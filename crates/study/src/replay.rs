@@ -15,7 +15,8 @@ use crate::{
 /// A decision to make again. Its answer is a function of this and of the study's seed and settings.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The number of the trial that was decided about. For [`DecisionKind::Promote`] the answer tells it, and it is given too.
+    /// The number of the trial that was decided about. For [`DecisionKind::Promote`] and [`DecisionKind::Finish`] the answer
+    /// tells it, and it is given too.
     pub number: usize,
     /// How the decision was made.
     pub decision: &'a Decision,
@@ -133,7 +134,7 @@ fn check(
     let trial = end.trials().get(number);
     let outcome = match decision.kind {
         DecisionKind::Begin => Outcome::Begin(trial.map(|trial| trial.point.clone()).unwrap_or_default()),
-        DecisionKind::Promote => Outcome::Promote(number),
+        DecisionKind::Promote | DecisionKind::Finish => Outcome::Promote(number),
         DecisionKind::Pause => Outcome::Pause,
         DecisionKind::Prune => Outcome::Prune,
     };

@@ -318,14 +318,15 @@ fn a_worker_with_another_study_in_mind_is_refused() {
         ),
         (
             with(|it| it.space[1].domain = Domain::Float { low: 1e-4, high: 0.2, step: None, log: true }),
-            "the parameter `optimizer.lr` is `{\"distribution\":{\"attributes\":{\"high\":0.1,\"log\":true,\"low\":0.0001,\"step\":null},\"name\":\"FloatDistribution\"}}` in the study, and `{\"distribution\":{\"attributes\":{\"high\":0.2,\"log\":true,\"low\":0.0001,\"step\":null},\"name\":\"FloatDistribution\"}}` here",
+            "the parameter `optimizer.lr` is a number from 0.0001 to 0.1, on a logarithmic scale in the study, and a number \
+             from 0.0001 to 0.2, on a logarithmic scale here",
         ),
         (
             with(|it| {
                 it.space[0].when =
                     Some(oomph_search::When { parameter: "optimizer.name".into(), choices: vec![0] })
             }),
-            "and `{\"distribution\":{\"attributes\":{\"high\":64,\"log\":false,\"low\":8,\"step\":8},\"name\":\"IntDistribution\"},\"when\":{\"choices\":[0],\"parameter\":\"optimizer.name\"}}` here",
+            "and an integer from 8 to 64, in steps of 8, when optimizer.name is sgd here",
         ),
         (with(|it| drop(it.space.pop())), "in the study, and absent here"),
     ];
@@ -429,7 +430,7 @@ fn begin_sampled(study: &mut Study, workers: Option<usize>) -> Claim {
 fn remake(question: &oomph_study::Question<'_>) -> Outcome {
     match question.decision.kind {
         DecisionKind::Begin => Outcome::Begin(sample(question.number, &question.trials)),
-        DecisionKind::Promote => {
+        DecisionKind::Promote | DecisionKind::Finish => {
             let paused = question.trials.iter().filter(|trial| trial.state == Stage::Paused);
             paused.map(|trial| trial.number).next().map_or(Outcome::Continue, Outcome::Promote)
         }

@@ -59,7 +59,7 @@ impl Row {
         let notes = TrialNotes::of(trial);
         Some(Self {
             trial: trial.number,
-            state: word(trial.stage()),
+            state: word(trial),
             value: trial.value().or(last.map(|(_, value)| *value))?,
             at: last.map(|(at, _)| *at),
             parameters: trial.parameters(),
@@ -76,7 +76,7 @@ impl Status {
         let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         for trial in state.trials() {
-            *states.entry(word(trial.stage())).or_default() += 1;
+            *states.entry(word(trial)).or_default() += 1;
             if matches!(trial.stage(), TrialState::Failed | TrialState::Infeasible) {
                 let reason = trial.reason().unwrap_or("no reason was told");
                 *reasons.entry(printable(reason)).or_default() += 1;
@@ -170,8 +170,10 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn word(state: TrialState) -> &'static str {
-    match state {
+fn word(trial: &StoredTrial) -> &'static str {
+    match trial.stage() {
+        // It runs in the journal, whose process is gone or has given it back.
+        TrialState::Running if trial.is_abandoned() => "interrupted",
         TrialState::Waiting => "waiting",
         TrialState::Running => "running",
         TrialState::Paused => "paused",

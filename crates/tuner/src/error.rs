@@ -22,9 +22,6 @@ pub enum TuneError {
         /// The configuration.
         name: String,
     },
-    /// A study that repeats needs to know how many trials run at the same time.
-    #[error("`tune.deterministic` needs a number in `tune.parallel`")]
-    DeterministicAuto,
     /// The space, or the lengths of trials.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -48,10 +45,12 @@ pub enum TuneError {
         folder: PathBuf,
     },
     /// No trial is complete.
-    #[error("no trial of `{study}` is complete yet")]
+    #[error("no trial of `{study}` {}", if *is_over { "came to its end" } else { "is complete yet" })]
     NoBest {
         /// The study.
         study: String,
+        /// Whether all its trials have ended.
+        is_over: bool,
     },
     /// A point that is to be enqueued.
     #[error("`{text}` is no point: {expected} was expected")]
@@ -76,16 +75,18 @@ impl TuneError {
                 "`oomph tune --config tune-digits` searches an example; in your own config, `[tune.space]` has the keys to search"
                     .into(),
             ),
-            Self::DeterministicAuto => {
-                Some("`--set tune.parallel=2` runs two trials at the same time, over all workers".into())
-            }
             Self::Study(StudyError::Differs { .. }) => Some(
                 "undo the change, or begin another study with `--name`; `tune.trials`, `tune.lease` and `tune.checkpoints` may change"
                     .into(),
             ),
-            Self::NoStudy { .. } => Some("`oomph tune --config CONFIG` begins one".into()),
-            Self::NoBest { study } => {
-                Some(format!("`oomph tune --name {} --status` shows how far it is", oomph_core::printable(study)))
+            Self::NoStudy { folder } => {
+                let name = folder.file_name().unwrap_or_default();
+                let name = oomph_core::printable(name.display());
+                Some(format!("`oomph tune --config CONFIG --name {name}` begins one"))
+            }
+            Self::NoBest { study, is_over } => {
+                let shows = if *is_over { "why" } else { "how far it is" };
+                Some(format!("`oomph tune --name {} --status` shows {shows}", oomph_core::printable(study)))
             }
             Self::Start(_) => Some("`ulimit -u` limits the number of processes; `oomph doctor` shows it".into()),
             Self::Search(_) | Self::Study(_) | Self::File { .. } | Self::Point { .. } => None,

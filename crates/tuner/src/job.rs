@@ -30,7 +30,7 @@ struct Work {
     /// Settings beside the point's, which make it fit.
     adapted: Vec<(String, Value)>,
     peak_bytes: Bytes,
-    /// Epochs or steps that it has.
+    /// Epochs or steps after which its value was measured last.
     from: u64,
     /// Where it pauses or ends.
     until: u64,
@@ -112,13 +112,15 @@ impl<B: Bench> TrialWork<'_, '_, B> {
 
     /// What is to be done for a trial that has a point, or why it cannot be trained here.
     fn work_of(&self, claim: &Claim, seen: Seen) -> Result<Work, String> {
-        let (point, mut adapted, from) = {
+        let (point, mut adapted, reached, from) = {
             let study = self.tuner.study();
             let state = study.state();
             let Some(trial) = state.trials().get(claim.number) else {
                 return Err("the journal lost it".into());
             };
-            (trial.point.clone(), TrialNotes::of(trial).settings(), state.jobs().reached(claim.number))
+            let measured = trial.intermediate.last_key_value().and_then(|(at, _)| u64::try_from(*at).ok());
+            let reached = state.jobs().reached(claim.number);
+            (trial.point.clone(), TrialNotes::of(trial).settings(), reached, measured.unwrap_or(0))
         };
         let fit = match self.tuner.known_plan(claim.number) {
             Some(fit) => fit,
@@ -143,8 +145,8 @@ impl<B: Bench> TrialWork<'_, '_, B> {
             }
         };
         self.tuner.note_plan(claim.number, fit);
-        let until = self.tuner.policy.until(claim.number, from);
-        Ok(Work { claim: claim.clone(), seen, point, adapted, peak_bytes, from: from.unwrap_or(0), until })
+        let until = self.tuner.policy.until(claim.number, reached);
+        Ok(Work { claim: claim.clone(), seen, point, adapted, peak_bytes, from, until })
     }
 
     fn plan_again(&self, point: &Point, adapted: &[(String, Value)]) -> Result<Fit, Refusal> {
@@ -166,8 +168,9 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         self.tuner.tell(TuneEvent::Trains {
             trial: number,
             parameters: named(&settings(&self.tuner.entries, &work.point)),
-            until: work.until,
+            attempt: work.claim.attempt,
             from: work.from,
+            until: work.until,
             planned_peak_bytes: work.peak_bytes,
             adapted: named(&work.adapted),
         });

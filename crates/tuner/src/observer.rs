@@ -33,10 +33,12 @@ pub enum TuneEvent {
         trial: usize,
         /// Its parameters.
         parameters: BTreeMap<String, Value>,
+        /// How often it was begun or continued by now; 1: it begins.
+        attempt: u64,
+        /// The length after which its value was measured last; 0: never.
+        from: u64,
         /// The length after which it pauses or ends.
         until: u64,
-        /// The length that it has.
-        from: u64,
         /// Its planned peak.
         planned_peak_bytes: Bytes,
         /// Settings that were adapted to fit.
@@ -109,6 +111,13 @@ pub enum TuneEvent {
     Released {
         /// Its number.
         trial: usize,
+    },
+    /// This process has nothing to do until other processes are done with trials.
+    Waits {
+        /// The numbers of the trials.
+        trials: Vec<usize>,
+        /// Seconds after which one of them is free, if its process gives no sign of life until then.
+        seconds: u64,
     },
     /// A warning. The study continues.
     Warning {

@@ -1,32 +1,58 @@
 //! What a study found: its best trial, and its decisions made again.
 
-use oomph_config::{Config, Value, sections::space::SpaceEntry};
-use oomph_search::{Draw, Next};
+use oomph_config::{
+    Config, Value,
+    sections::space::{Domain, SpaceEntry},
+};
+use oomph_search::{Draw, Next, TrialState};
 use oomph_study::{DecisionKind, Outcome, Question, Report, StoredTrial, StudyState, replay};
 
 use crate::{
     TuneError,
-    bench::Bench,
+    bench::{Bench, Fit},
     length::Unit,
     notes::TrialNotes,
     policy::{Policy, tune_of},
     setup::Folder,
-    space::{journal_value, settings, space, with_settings},
+    space::{domain, journal_value, settings, space, with_settings},
     tuner::checked_space,
 };
 
 /// The best trial of a study, as a configuration to train with: that of the study with the trial's parameters,
 /// and with the settings that made them fit.
 ///
+/// A training by itself has other threads than a trial beside others, and may need more memory. Where it does not fit as the
+/// trial did, settings that keep the mathematics are added.
+///
 /// # Errors
 /// No trial is complete, or the configuration of the study has changed.
-pub fn best(config: &Config, state: &StudyState) -> Result<(StoredTrial, Config), TuneError> {
-    let best = state.best().ok_or_else(|| TuneError::NoBest { study: state.name().to_owned() })?;
+pub fn best(
+    bench: &impl Bench,
+    config: &Config,
+    state: &StudyState,
+) -> Result<(StoredTrial, Config), TuneError> {
+    let best = state.best().ok_or_else(|| no_best(state))?;
     let entries = config.space()?;
     let mut all = settings(&entries, &best.point);
     all.extend(TrialNotes::of(best).settings());
-    let config = with_settings(config, &all, [])?;
+    let as_trained = with_settings(config, &all, [])?;
+    let config = match bench.plan(&as_trained, true) {
+        Ok(Fit::Adapted { settings, .. }) => {
+            all.extend(settings);
+            with_settings(config, &all, [])?
+        }
+        // Where it cannot be planned, or is too large for this machine, it is for another one.
+        Ok(Fit::Fits { .. } | Fit::TooLarge { .. }) | Err(_) => as_trained,
+    };
     Ok((best.clone(), config))
+}
+
+fn no_best(state: &StudyState) -> TuneError {
+    let is_open = |trial: &StoredTrial| {
+        matches!(trial.stage(), TrialState::Running | TrialState::Waiting | TrialState::Paused)
+    };
+    let is_over = !state.trials().is_empty() && !state.trials().iter().any(is_open);
+    TuneError::NoBest { study: state.name().to_owned(), is_over }
 }
 
 /// Makes every decision of a study again, and compares.
@@ -48,10 +74,13 @@ fn remade(policy: &Policy, question: &Question<'_>) -> Outcome {
             let points = policy.candidates(trials, &policy.fixed(&question.fixed), draw);
             Outcome::Begin(points.get(decision.rank as usize).cloned().unwrap_or_default())
         }
-        DecisionKind::Promote => match policy.next(trials, Some(state.trials().len())) {
-            Next::Resume { number, .. } => Outcome::Promote(number),
-            Next::Begin { .. } | Next::Wait | Next::Finished => Outcome::Continue,
-        },
+        DecisionKind::Promote | DecisionKind::Finish => {
+            let new = (decision.kind == DecisionKind::Promote).then_some(state.trials().len());
+            match policy.next(trials, new) {
+                Next::Resume { number, .. } => Outcome::Promote(number),
+                Next::Begin { .. } | Next::Wait | Next::Finished => Outcome::Continue,
+            }
+        }
         DecisionKind::Pause => Outcome::Pause,
         DecisionKind::Prune => {
             let own = state.trials().get(*number).map(StoredTrial::trial);
@@ -74,7 +103,7 @@ pub fn levels(config: &Config) -> Result<(Unit, Vec<u64>), TuneError> {
 /// A point for `--enqueue`, from `key=value,key=value`. Keys of the space that are missing are sampled.
 ///
 /// # Errors
-/// A text that is no such list, a key that is not searched, or a value outside of its domain.
+/// A text that is no such list, a key that is not searched, a value outside of its domain, or one whose condition does not hold.
 pub fn point_of(
     entries: &[SpaceEntry],
     text: &str,
@@ -91,12 +120,26 @@ pub fn point_of(
             .find(|entry| entry.key == key)
             .ok_or_else(|| refused(format!("one of the searched keys {}", keys())))?;
         if entry.searched(&value).is_none() {
-            return Err(refused(format!("a value of the space for `{key}`")));
+            return Err(refused(format!("for `{key}`, {}", domain(&entry.domain))));
         }
         point.insert(key.to_owned(), journal_value(&value));
     }
     if point.is_empty() {
         return Err(refused("at least one `key=value`".into()));
     }
-    Ok(point)
+    let unmet = entries.iter().filter(|entry| point.contains_key(&entry.key)).find_map(|entry| {
+        let when = entry.when.as_ref()?;
+        let other = entries.iter().find(|other| other.key == when.key)?;
+        let Domain::Choice(choices) = &other.domain else { return None };
+        let choices = when.choices.iter().filter_map(|index| choices.get(*index));
+        let allowed: Vec<_> = choices.map(journal_value).collect();
+        let is_met = point.get(&when.key).is_some_and(|given| allowed.contains(given));
+        let allowed: Vec<_> = allowed.iter().map(|it| format!("`{}={}`", when.key, shown(it))).collect();
+        (!is_met).then(|| format!("{} beside `{}`", allowed.join(" or "), entry.key))
+    });
+    unmet.map_or(Ok(point), |expected| Err(refused(expected)))
+}
+
+fn shown(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

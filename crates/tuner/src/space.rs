@@ -24,7 +24,8 @@ fn parameter(entry: &SpaceEntry) -> Parameter {
     }
 }
 
-fn domain(domain: &ConfigDomain) -> Domain {
+/// The values of a parameter, as samplers know them.
+pub(crate) fn domain(domain: &ConfigDomain) -> Domain {
     match domain {
         &ConfigDomain::Float { low, high, step, log } => Domain::Float { low, high, step, log },
         &ConfigDomain::Integer { low, high, step, log } => Domain::Integer { low, high, step, log },

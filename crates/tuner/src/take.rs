@@ -107,7 +107,8 @@ impl<B: Bench> Tuner<'_, B> {
         }
         match self.policy.next(&basis.trials, new) {
             Next::Resume { number, .. } => {
-                let decision = decision(DecisionKind::Promote, seen, self.policy.scheduler_name);
+                let kind = if new.is_some() { DecisionKind::Promote } else { DecisionKind::Finish };
+                let decision = decision(kind, seen, self.policy.scheduler_name);
                 Choice::Take(Take::Promote(number, decision), basis)
             }
             Next::Begin { .. } => Choice::Take(waiting.map_or(Take::Reserve, Take::Waiting), basis),

@@ -66,11 +66,19 @@ pub struct Tuner<'a, B> {
     study: Mutex<Study>,
     observer: Mutex<&'a mut dyn TuneObserver>,
     running: Mutex<BTreeMap<usize, Running>>,
-    /// Plans of trials of this process, which are not made again.
-    plans: Mutex<BTreeMap<usize, Fit>>,
+    known: Known,
     error: Mutex<Option<TuneError>>,
     /// Whether all slots have ended.
     is_done: AtomicBool,
+}
+
+/// What a process knows, to do and tell it once.
+#[derive(Default)]
+struct Known {
+    /// Plans of trials.
+    plans: Mutex<BTreeMap<usize, Fit>>,
+    /// The trials of other processes that this one last said to wait for.
+    waited_for: Mutex<Vec<usize>>,
 }
 
 /// A trial that this process works on.
@@ -109,7 +117,6 @@ impl<'a, B: Bench> Tuner<'a, B> {
         let policy = Policy::new(config, tune, crate::space::space(&entries)?)?;
         let rooms = Rooms::new(&options.places);
         let slots = match tune.parallel {
-            Parallel::Auto if tune.deterministic => return Err(TuneError::DeterministicAuto),
             Parallel::Auto => rooms.most(),
             Parallel::Trials(number) => number.min(rooms.most()),
         };
@@ -130,7 +137,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
             study: Mutex::new(study),
             observer: Mutex::new(observer),
             running: Mutex::default(),
-            plans: Mutex::default(),
+            known: Known::default(),
             error: Mutex::default(),
             is_done: AtomicBool::new(false),
         })
@@ -198,6 +205,7 @@ impl<'a, B: Bench> Tuner<'a, B> {
 
     /// Waits until the journal has more than what a decision saw, or a lease is over.
     fn wait_for_news(&self, before: u64) {
+        self.tell_waiting();
         while !self.stop.is_requested() {
             self.stop.sleep(IDLE);
             let mut study = self.study();
@@ -209,6 +217,24 @@ impl<'a, B: Bench> Tuner<'a, B> {
             if is_new || !study.lapsed().is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Tells, once, that this process has nothing to do until others are done with trials.
+    fn tell_waiting(&self) {
+        if !self.running().is_empty() {
+            return;
+        }
+        let (trials, lapse) = {
+            let study = self.study();
+            let running = study.state().trials().iter().filter(|trial| trial.stage() == TrialState::Running);
+            (running.map(|trial| trial.number).collect::<Vec<_>>(), study.next_lapse())
+        };
+        let Some(lapse) = lapse.filter(|_| !trials.is_empty()) else { return };
+        let mut told = lock(&self.known.waited_for);
+        if *told != trials {
+            told.clone_from(&trials);
+            self.tell(TuneEvent::Waits { trials, seconds: lapse.as_secs_f64().ceil() as u64 });
         }
     }
 
@@ -297,11 +323,11 @@ impl<'a, B: Bench> Tuner<'a, B> {
     }
 
     pub(crate) fn known_plan(&self, number: usize) -> Option<Fit> {
-        lock(&self.plans).get(&number).cloned()
+        lock(&self.known.plans).get(&number).cloned()
     }
 
     pub(crate) fn note_plan(&self, number: usize, fit: Fit) {
-        lock(&self.plans).insert(number, fit);
+        lock(&self.known.plans).insert(number, fit);
     }
 }
 

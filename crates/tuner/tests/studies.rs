@@ -47,6 +47,36 @@ fn trials_pause_at_rungs_and_the_best_continue() {
 }
 
 #[test]
+fn a_study_of_few_trials_ends_with_a_complete_one() {
+    let bed = Bed::new("trials = 4\neta = 3\nseed = 2");
+    let state = bed.finish(2);
+    assert_eq!((count(&bed, TrialState::Complete), count(&bed, TrialState::Pruned)), (1, 3));
+    assert_eq!(state.trials().iter().filter(|trial| trial.trial().steps.contains_key(&9)).count(), 1);
+    assert_eq!(bed.replay(), state.jobs().count());
+}
+
+#[test]
+fn the_best_trial_fits_by_itself_too() {
+    let bed = Bed::new("trials = 4\nscheduler = 'none'\nseed = 2");
+    let state = bed.finish(2);
+    let recompute = |memory: &str| {
+        let bed = Bed::with(memory, "trials = 4\nscheduler = 'none'\nseed = 2");
+        let (trial, config) =
+            oomph_tuner::best(&support::Formula, &bed.config, &state).expect("a best trial");
+        assert_eq!(Some(trial.number), state.best().map(|best| best.number));
+        config.memory.recompute
+    };
+    let width = state.best().expect("a best trial").point["model.width"];
+    assert_eq!(recompute(&format!("[memory]\nlimit = '{width}MiB'")), oomph_config::Recompute::None);
+    assert_eq!(
+        recompute(&format!("[memory]\nlimit = '{}MiB'", width - 1.0)),
+        oomph_config::Recompute::Stages
+    );
+    // Nothing makes it fit here: it is for another machine.
+    assert_eq!(recompute("[memory]\nlimit = '1MiB'"), oomph_config::Recompute::None);
+}
+
+#[test]
 fn only_the_best_trial_keeps_its_checkpoint() {
     let bed = Bed::new("trials = 9\nseed = 1");
     let state = bed.finish(2);

@@ -19,7 +19,7 @@ pub struct Tune {
     pub metric: Metric,
     /// `sampler`: the source of new points; default `tpe`.
     pub sampler: Sampler,
-    /// `startup`: random trials before the first that `tpe` chooses; at least 1, default 10.
+    /// `startup`: evenly spread trials before the first that `tpe` chooses; at least 1, default 10.
     pub startup: usize,
     /// `scheduler`: the rule by which trials end early; default `asha`.
     pub scheduler: Scheduler,

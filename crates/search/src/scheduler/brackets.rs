@@ -13,6 +13,9 @@ use crate::{Direction, Trial, TrialState};
 ///
 /// A trial counts at a rung from when it has arrived, whatever became of it. A trial whose value there is NaN is not promoted.
 /// A trial that would be promoted at once is not paused.
+///
+/// The paper's algorithm never ends. Here a study may end with so few trials that none is complete. Then the best of those
+/// that came furthest continues to its end, so that a study has a result.
 #[derive(Clone, Debug)]
 pub struct Asha(Brackets);
 
@@ -153,10 +156,33 @@ impl Brackets {
     }
 
     fn next(&self, trials: &[Trial], new: Option<usize>) -> Next {
-        match self.promotion(&trials.iter().collect::<Vec<_>>()) {
-            Some((number, until)) => Next::Resume { number, until },
-            None => begin_or_wait(trials, new.map(|number| self.rungs_of(number).first())),
+        if let Some((number, until)) = self.promotion(&trials.iter().collect::<Vec<_>>()) {
+            return Next::Resume { number, until };
         }
+        match begin_or_wait(trials, new.map(|number| self.rungs_of(number).first())) {
+            Next::Finished => self.last_resort(trials).map_or(Next::Finished, |trial| Next::Resume {
+                number: trial.number,
+                until: self.rungs_of(trial.number).after(trial),
+            }),
+            next => next,
+        }
+    }
+
+    /// The trial that continues at the end of a study of which no trial is complete: the best of those that came furthest.
+    fn last_resort<'a>(&self, trials: &'a [Trial]) -> Option<&'a Trial> {
+        if trials.iter().any(|trial| trial.state == TrialState::Complete) {
+            return None;
+        }
+        let standing = trials.iter().filter(|trial| trial.state == TrialState::Paused).filter_map(|trial| {
+            let (step, value) = trial.steps.last_key_value()?;
+            let loss = self.direction.loss(*value);
+            (loss < f64::INFINITY).then_some((*step, loss, trial))
+        });
+        let better = |one: &(u64, f64, &Trial), other: &(u64, f64, &Trial)| {
+            let by_number = || one.2.number.cmp(&other.2.number);
+            other.0.cmp(&one.0).then(one.1.total_cmp(&other.1)).then_with(by_number)
+        };
+        standing.min_by(better).map(|(.., trial)| trial)
     }
 
     fn at_step(&self, trials: &[Trial], number: usize, step: u64) -> Verdict {
@@ -183,6 +209,11 @@ impl Brackets {
     }
 
     fn promotable(&self, trials: &[Trial], left: usize) -> BTreeSet<usize> {
+        // Until a trial is complete, each may become the last resort.
+        if self.last_resort(trials).is_some() {
+            let paused = trials.iter().filter(|trial| trial.state == TrialState::Paused);
+            return paused.map(|trial| trial.number).collect();
+        }
         let trials: Vec<_> = trials.iter().collect();
         let divided = self.divided(&trials);
         divided

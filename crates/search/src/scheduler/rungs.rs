@@ -63,6 +63,11 @@ impl Rungs {
         self.at(*trial.steps.last_key_value()?.0)
     }
 
+    /// The step of the rung after the highest that a trial has reached.
+    pub(super) fn after(&self, trial: &Trial) -> u64 {
+        self.level(self.reached(trial).map_or(0, |rung| rung + 1))
+    }
+
     /// The trials that have reached `rung`, the best first; of equal ones the one that began first. A trial's value there is the
     /// first that it told at the rung's step or after it.
     pub(super) fn arrived<'a>(

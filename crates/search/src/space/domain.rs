@@ -53,6 +53,35 @@ impl fmt::Display for Choice {
     }
 }
 
+/// In words: `a number from 0.001 to 0.1, on a logarithmic scale`, `an integer from 8 to 64, in steps of 8`, `sgd, adamw or lion`.
+impl fmt::Display for Domain {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float { low, high, step, .. } => {
+                write!(out, "a number from {low} to {high}")?;
+                step.iter().try_for_each(|step| write!(out, ", in steps of {step}"))?;
+            }
+            Self::Integer { low, high, step, .. } => {
+                write!(out, "an integer from {low} to {high}")?;
+                if *step > 1 {
+                    write!(out, ", in steps of {step}")?;
+                }
+            }
+            Self::Choice(choices) => {
+                for (index, choice) in choices.iter().enumerate() {
+                    let between = match index {
+                        0 => "",
+                        _ if index + 1 == choices.len() => " or ",
+                        _ => ", ",
+                    };
+                    write!(out, "{between}{choice}")?;
+                }
+            }
+        }
+        if self.is_log() { out.write_str(", on a logarithmic scale") } else { Ok(()) }
+    }
+}
+
 /// How close to a multiple of its step a number must be, in steps.
 const STEP_TOLERANCE: f64 = 1e-8;
 

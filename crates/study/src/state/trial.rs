@@ -108,6 +108,12 @@ impl StoredTrial {
         }
     }
 
+    /// Whether it runs, and nobody works on it, as far as can be told at once: it was given back, or its worker was a process of
+    /// this machine that is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.stage() == Stage::Running && self.lease.as_ref().is_some_and(Lease::is_abandoned)
+    }
+
     /// Whether its point is complete. A worker that takes a trial over settles it otherwise. Trials of other programs have no
     /// decision, and any value counts.
     pub fn is_decided(&self) -> bool {
@@ -125,7 +131,7 @@ impl StoredTrial {
     /// Whether its latest decision is that it continues from its rung.
     pub(super) fn is_promoted(&self) -> bool {
         let decision = self.user_attributes.get(crate::study::DECISION).cloned().map(serde_json::from_value);
-        matches!(decision, Some(Ok(Decision { kind: DecisionKind::Promote, .. })))
+        matches!(decision, Some(Ok(Decision { kind: DecisionKind::Promote | DecisionKind::Finish, .. })))
     }
 
     /// Sets an attribute of the user. The lease has rules of its own.

@@ -11,6 +11,7 @@ use crate::{
         CreateTrial, Distribution, Number, Operation, Owner, SetTrialState, TrialAttribute, TrialParameter,
         TrialState,
     },
+    process::ProcessName,
     state::{LEASE, Lease, PAUSED, StoredTrial, StudyState},
 };
 
@@ -55,7 +56,8 @@ impl Study {
     ) -> Result<Option<Claim>, StudyError> {
         let setup = self.setup.clone();
         let [worker, date] = [self.worker.name.clone(), self.worker.clock.date()];
-        let taker = Taker { worker, date, time: self.worker.lease, setup };
+        let process = self.worker.process.clone();
+        let taker = Taker { worker, process, date, time: self.worker.lease, setup };
         self.transact_existing(|state, leases| match choose(state, &leases.lapsed(&taker.worker)) {
             None => Ok((Vec::new(), None)),
             Some(take) => {
@@ -64,9 +66,16 @@ impl Study {
         })
     }
 
-    /// The running trials of other workers that gave no sign of life for the time that they had promised, as of the last reading.
+    /// The running trials of other workers that gave no sign of life for the time that they had promised, or whose process is
+    /// gone, as of the last reading.
     pub fn lapsed(&self) -> Vec<usize> {
         self.leases.lapsed(&self.worker.name)
+    }
+
+    /// After which time the first trial of another worker is free, if the worker gives no sign of life until then. `None` where no
+    /// other worker has a trial.
+    pub fn next_lapse(&self) -> Option<Duration> {
+        self.leases.next_end(&self.worker.name)
     }
 
     /// Renews the leases that are due, at most each third of their time, and returns the claims that are lost.
@@ -116,6 +125,7 @@ impl Study {
 /// The worker that takes a trial.
 struct Taker {
     worker: String,
+    process: Option<ProcessName>,
     date: String,
     time: Duration,
     setup: Setup,
@@ -175,7 +185,8 @@ impl Taker {
     }
 
     fn lease(&self, attempt: u64, lost: u64) -> Lease {
-        Lease { worker: self.worker.clone(), attempt, beat: 0, lost, seconds: self.time.as_secs_f64() }
+        let seconds = self.time.as_secs_f64();
+        Lease { worker: self.worker.clone(), attempt, beat: 0, lost, seconds, process: self.process.clone() }
     }
 
     /// A new trial is one record: it is there with its lease, or not at all.

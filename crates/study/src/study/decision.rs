@@ -31,6 +31,8 @@ pub enum DecisionKind {
     Begin,
     /// It continues from its rung.
     Promote,
+    /// It continues from its rung, in a study that may begin no more trials.
+    Finish,
     /// It pauses at its rung.
     Pause,
     /// It ends before its end.

@@ -32,12 +32,20 @@ impl Leases {
         }
     }
 
-    /// The running trials of other workers than `worker` that gave no sign of life for the time that they had promised.
+    /// The running trials of other workers than `worker` that gave no sign of life for the time that they had promised, or whose
+    /// process is gone.
     pub(crate) fn lapsed(&self, worker: &str) -> Vec<usize> {
         let is_over = |beat: &Beat| {
-            beat.lease.worker != worker && self.now.saturating_sub(beat.since) > beat.lease.time()
+            let is_silent = self.now.saturating_sub(beat.since) > beat.lease.time();
+            beat.lease.worker != worker && (is_silent || beat.lease.is_abandoned())
         };
         self.seen.iter().filter(|(_, beat)| is_over(beat)).map(|(number, _)| *number).collect()
+    }
+
+    /// How long it takes at most until another worker than `worker` has given a sign of life, or a trial of it is free.
+    pub(crate) fn next_end(&self, worker: &str) -> Option<Duration> {
+        let others = self.seen.values().filter(|beat| beat.lease.worker != worker);
+        others.map(|beat| (beat.since + beat.lease.time()).saturating_sub(self.now)).min()
     }
 
     /// Whether the lease that this reader saw last is due for renewal: a third of its time is over.

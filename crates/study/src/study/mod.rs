@@ -21,6 +21,7 @@ use crate::{
     error::StudyError,
     journal::{CreateTrial, Log, Operation, TrialState},
     lock::{self, Guard, Lock},
+    process::ProcessName,
     state::StudyState,
 };
 
@@ -34,6 +35,8 @@ pub struct Worker {
     pub name: String,
     /// How long a lease holds.
     pub lease: Duration,
+    /// Its process: others on the same machine do not wait for the end of a lease whose process is gone.
+    pub process: Option<ProcessName>,
     /// The clocks.
     pub clock: Clock,
     /// After which time without a change the lock is taken over. Optuna's workers wait 30 s.
@@ -46,6 +49,7 @@ impl Worker {
         Self {
             name: format!("{prefix}-{}", lock::unique_name()),
             lease,
+            process: ProcessName::own(),
             clock: Clock::system(),
             lock_grace: lock::GRACE,
         }

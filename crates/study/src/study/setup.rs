@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use oomph_search::{Direction, Parameter, When};
+use oomph_search::{Direction, Domain, Parameter, When};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -140,15 +140,13 @@ impl Setup {
         }
         if let Some(settings) = state.attribute(Owner::User, SETTINGS) {
             let there: BTreeMap<String, Value> = stored(settings, SETTINGS)?;
-            compare_maps("the setting", &there, &self.settings)?;
+            let shown = |settings: &BTreeMap<String, Value>| -> BTreeMap<String, String> {
+                settings.iter().map(|(key, value)| (key.clone(), format!("`{value}`"))).collect()
+            };
+            compare_maps("the setting", &shown(&there), &shown(&self.settings))?;
         }
         if let Some(space) = state.attribute(Owner::User, SPACE) {
-            let by_name = |space: &Value| -> BTreeMap<String, Value> {
-                let name = |it: &Value| it.get("name").and_then(Value::as_str).map(str::to_owned);
-                let parameters: Vec<Value> = typed(space).unwrap_or_default();
-                parameters.iter().filter_map(|it| Some((name(it)?, shown_parameter(it)))).collect()
-            };
-            compare_maps("the parameter", &by_name(space), &by_name(&self.space_value()?))?;
+            compare_maps("the parameter", &shown_space(space), &shown_space(&self.space_value()?))?;
         }
         self.space.iter().try_for_each(|parameter| {
             check_kind(state, &parameter.name, &Distribution::Known(parameter.domain.clone()))
@@ -156,15 +154,28 @@ impl Setup {
     }
 }
 
-/// A parameter for a comparison and its message: the distribution as JSON instead of as text.
-fn shown_parameter(stored: &Value) -> Value {
-    let mut shown = stored.clone();
-    let text = stored.get("distribution").and_then(Value::as_str).unwrap_or_default();
-    if let (Some(shown), Ok(distribution)) = (shown.as_object_mut(), serde_json::from_str(text)) {
-        shown.remove("name");
-        shown.insert("distribution".into(), distribution);
-    }
-    shown
+/// The parameters of a stored space in words, for a comparison and its message.
+fn shown_space(space: &Value) -> BTreeMap<String, String> {
+    let parameters: Vec<StoredParameter> = typed(space).unwrap_or_default();
+    let condition = |when: &StoredWhen| {
+        let other = parameters.iter().find(|other| other.name == when.parameter);
+        let choices = match other.map(|other| &other.distribution) {
+            Some(Distribution::Known(Domain::Choice(choices))) => {
+                let some = when.choices.iter().filter_map(|index| choices.get(*index).cloned());
+                Domain::Choice(some.collect()).to_string()
+            }
+            _ => format!("{:?}", when.choices),
+        };
+        format!(", when {} is {choices}", when.parameter)
+    };
+    let shown = |parameter: &StoredParameter| {
+        let domain = match &parameter.distribution {
+            Distribution::Known(domain) => domain.to_string(),
+            Distribution::Other(_) => parameter.distribution.kind(),
+        };
+        domain + &parameter.when.as_ref().map(condition).unwrap_or_default()
+    };
+    parameters.iter().map(|parameter| (parameter.name.clone(), shown(parameter))).collect()
 }
 
 /// Checks that a parameter has the kind, scale and choices of earlier trials.
@@ -184,10 +195,10 @@ pub(crate) fn check_kind(state: &StudyState, name: &str, here: &Distribution) ->
 
 fn compare_maps(
     what: &str,
-    study: &BTreeMap<String, Value>,
-    here: &BTreeMap<String, Value>,
+    study: &BTreeMap<String, String>,
+    here: &BTreeMap<String, String>,
 ) -> Result<(), StudyError> {
-    let shown = |value: Option<&Value>| value.map_or("absent".to_owned(), |value| format!("`{value}`"));
+    let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "absent".to_owned());
     let mut keys = study.keys().chain(here.keys());
     match keys.find(|key| study.get(*key) != here.get(*key)) {
         None => Ok(()),

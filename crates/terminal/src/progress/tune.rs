@@ -89,8 +89,11 @@ impl TuneProgress {
 
 impl TuneObserver for TuneProgress {
     fn event(&mut self, event: &TuneEvent) {
-        if self.style == Style::Json {
-            return self.json(event);
+        match self.style {
+            Style::Json => return self.json(event),
+            Style::QuietJson if matches!(event, TuneEvent::Warning { .. }) => return self.json(event),
+            Style::QuietJson => return,
+            Style::Quiet | Style::Bars | Style::Lines => {}
         }
         if let Some(text) = described(event, self.unit) {
             match event {
@@ -133,8 +136,10 @@ fn described(event: &TuneEvent, unit: Unit) -> Option<String> {
             printable(study),
             plural(*of, "trial"),
         ),
-        TuneEvent::Trains { trial, parameters: point, until, from, planned_peak_bytes, adapted } => {
-            let what = if *from == 0 { "begins" } else { "continues" };
+        TuneEvent::Trains {
+            trial, parameters: point, attempt, until, planned_peak_bytes, adapted, ..
+        } => {
+            let what = if *attempt == 1 { "begins" } else { "continues" };
             let mut text = format!("trial {trial} {what}, up to {}: {}", length(*until), parameters(point));
             let _ = write!(text, "; planned peak {planned_peak_bytes}"); // Writing to a string cannot fail.
             if !adapted.is_empty() {
@@ -156,6 +161,14 @@ fn described(event: &TuneEvent, unit: Unit) -> Option<String> {
             format!("trial {trial} ran out of memory, and is tried again with {}", parameters(settings))
         }
         TuneEvent::Released { trial } => format!("trial {trial} is saved, to be continued"),
+        TuneEvent::Waits { trials, seconds } => {
+            let numbers: Vec<_> = trials.iter().map(usize::to_string).collect();
+            let trials = if trials.len() == 1 { "trial" } else { "trials" };
+            format!(
+                "waiting for {trials} {} of another process; if it gives no sign of life, this one goes on in {seconds} s",
+                numbers.join(", ")
+            )
+        }
         TuneEvent::Warning { message } => printable(message),
         TuneEvent::Progress { .. } | TuneEvent::Value { .. } => return None,
     })

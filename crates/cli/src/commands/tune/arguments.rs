@@ -1,14 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, value_parser};
+use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments};
 use oomph_config::Config;
 use oomph_tuner::Folder;
 
-use crate::{
-    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
-    error::CliError,
-    output::OverwriteArguments,
-};
+use crate::{error::CliError, output::OverwriteArguments};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -26,7 +23,7 @@ Examples:
   oomph tune --name tune-digits --html study.html")]
 pub(crate) struct TuneArguments {
     #[command(flatten)]
-    pub(super) config: ConfigArguments,
+    pub(super) config: NamedConfigArguments,
     #[command(flatten)]
     pub(super) device: DeviceArguments,
     #[command(flatten)]
@@ -35,8 +32,15 @@ pub(crate) struct TuneArguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Plan points of the space, and show how many fit; nothing is trained
-    #[arg(long, value_name = "POINTS", num_args = 0..=1, default_missing_value = "64", group = "action")]
-    pub(super) plan: Option<usize>,
+    #[arg(
+        long,
+        value_name = "POINTS",
+        num_args = 0..=1,
+        default_missing_value = "64",
+        group = "action",
+        value_parser = value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub(super) plan: Option<u32>,
     /// Show how far the study is
     #[arg(long, group = "action")]
     pub(super) status: bool,
@@ -67,12 +71,13 @@ impl TuneArguments {
     pub(super) fn load(&self) -> Result<Config, CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, self.strategy.flag(), limit];
+        let config = self.config.named();
         match &self.name {
-            Some(name) if self.config.config.is_none() => {
+            Some(name) if config.config.is_none() => {
                 let file = Folder::open(&folder(name))?.config_file()?;
-                self.config.load_file(file, &flags)
+                Ok(config.load_file(file, &flags)?)
             }
-            _ => self.config.load(&flags),
+            _ => Ok(config.load(&flags)?),
         }
     }
 

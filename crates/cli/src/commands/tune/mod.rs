@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit
     let program = Program { registry, command: COMMAND };
     arguments.overwrite.check(arguments.html.iter().chain(arguments.best.iter().flatten()))?;
     if let Some(points) = arguments.plan {
-        return plan(arguments, &program, &config, points);
+        return plan(arguments, &program, &config, points as usize);
     }
     if arguments.only_looks() {
         return look(arguments, &program, &config);
@@ -46,6 +46,9 @@ pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit
     if arguments.html.is_some() && folder.join("study.log").is_file() {
         // A page of a study that exists: nothing is trained.
         write_page(arguments, &config, &Folder::open(&folder)?)?;
+        if arguments.json {
+            output::print_json(&serde_json::json!({ "written": arguments.html }))?;
+        }
         return Ok(Exit::Success);
     }
     search(arguments, &program, &config)
@@ -53,6 +56,8 @@ pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit
 
 /// Searches until the study is over, or a signal arrives.
 fn search(arguments: &TuneArguments, program: &Program<'_>, config: &Config) -> Result<Exit, CliError> {
+    // Trials are planned without the data, and trained with it: one error now instead of one a trial.
+    program.registry.read(config)?.open_source(config)?;
     let stop = TuneStop::new();
     let mut progress = TuneProgress::new(Style::choose(arguments.json, arguments.quiet));
     let asked = listen(&stop, progress.notices())?;
@@ -164,7 +169,7 @@ fn look(arguments: &TuneArguments, program: &Program<'_>, config: &Config) -> Re
     }
     let state = read(&folder.journal(), None)?;
     if let Some(file) = &arguments.best {
-        let (trial, best) = best(config, &state)?;
+        let (trial, best) = best(program, config, &state)?;
         if let Some(file) = file {
             let text = best_config(&state, &trial, &best);
             output::write_file(file, arguments.overwrite.existing(), |out| out.write_all(text.as_bytes()))?;
