@@ -158,7 +158,8 @@ fn a_plan_alone_is_a_table_of_any_batch() {
 #[test]
 fn what_fails_is_a_row_and_the_others_go_on() {
     let folder = folder();
-    let arguments = ["compare", "--config", "net.toml", "--steps", "3", "--memory-limit", "24MiB"];
+    // Far from all peaks: they differ a little between machines with and without AVX-512.
+    let arguments = ["compare", "--config", "net.toml", "--steps", "3", "--memory-limit", "19MiB"];
     let sizes = ["--batches", "8,256", "--micro-batches", "8,256"];
     let answer = folder.oomph(&[&arguments[..], &sizes].concat()).success();
     snapshot("compare_failures", &shape(&answer.stdout));

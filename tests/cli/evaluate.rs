@@ -34,7 +34,10 @@ fn it_reports_in_a_table() {
     let folder = Folder::new();
     folder.train(&[]).success();
     let answer = folder.oomph(&["evaluate", "--checkpoint", "run"]).success();
-    snapshot("evaluate", &without_numbers(&answer.to_string()));
+    // The widths of the tables depend on the counts, and these on the machine.
+    let (rows, tables) = answer.stdout.split_once("\n\n").expect("tables below the rows");
+    snapshot("evaluate", &without_numbers(rows));
+    assert!(tables.starts_with("class  samples  precision"), "{tables}");
 }
 
 #[test]

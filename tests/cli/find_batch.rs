@@ -180,7 +180,7 @@ fn micro_batches_are_multiples_too() {
 fn where_the_smallest_of_all_is_refused_the_next_one_is_explained() {
     // Batch normalisation needs two values per channel.
     let answer =
-        Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", &limit(4 << 10)]);
+        Folder::new().oomph(&["find-batch", "--config", "resnet", "--memory-limit", &limit(6 << 10)]);
     assert_eq!(answer.code, Some(75), "{answer}");
     assert!(
         answer.stderr.starts_with("error: not even batch 2 fits") && answer.stderr.contains("--set"),

@@ -52,6 +52,7 @@ const CONTEXTS: &[Context] = &[
     idle("optimizer.epsilon2", "1e-6", SGD),
     idle("optimizer.d", "2", SGD),
     idle("schedule.warmup_steps", "2", &["schedule.name=one-cycle"]),
+    idle("schedule.warmup_epochs", "1", &["schedule.name=one-cycle"]),
     idle("schedule.warmup_start", "0.5", CONSTANT),
     idle("schedule.final_lr", "0.5", CONSTANT),
     idle("schedule.every_epochs", "2", CONSTANT),

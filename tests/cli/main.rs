@@ -37,4 +37,5 @@ mod text;
 mod train;
 mod tune;
 mod verify_gpu;
+mod week_one;
 mod weights;

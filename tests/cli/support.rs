@@ -96,16 +96,21 @@ impl Folder {
     /// The same with another config and more arguments.
     pub(crate) fn start_long_of(&self, config: &str, more: &[&str]) -> Running {
         let arguments = ["train", "--config", config, "--set", "train.steps=10000000", "--json"];
+        let mut running = self.start(&[&arguments, more].concat());
+        running.wait_for("step");
+        running
+    }
+
+    /// Starts the binary with these arguments.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         // Under `nohup`, which may have started the tests, the binary would inherit that SIGHUP is ignored.
         let mut start = Command::new("env");
         start.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_oomph")]);
-        let mut command = self.prepared(start, &[&arguments, more].concat());
+        let mut command = self.prepared(start, arguments);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
-        let mut running = Running { child, lines: Some(lines) };
-        running.wait_for("step");
-        running
+        Running { child, lines: Some(lines) }
     }
 }
 
@@ -161,7 +166,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A running training.
+/// A running command that prints events.
 pub(crate) struct Running {
     child: Child,
     /// `None` once stdout is closed.

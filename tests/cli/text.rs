@@ -196,7 +196,16 @@ fn a_prompt_is_for_texts_and_files_are_for_images() {
     assert!(wrong.stderr.contains("cannot predict from files: its input is 16 tokens"), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("hint: `--prompt`"), "{}", wrong.stderr);
     let both = folder.oomph(&["predict", "--run", "run", "photo.jpg", "--prompt", "x"]);
-    assert_eq!(both.code, Some(2));
+    assert_eq!(both.code, Some(1));
+    assert!(
+        both.stderr.starts_with("error: a model predicts from images or from a text, not from both"),
+        "{both}"
+    );
+    let neither = folder.oomph(&["predict", "run"]);
+    assert!(
+        neither.stderr.contains("hint: `--prompt` gives a language model a text to continue"),
+        "{neither}"
+    );
     let done: Value =
         folder.oomph(&["predict", "--run", "run", "--json", "--prompt", "o"]).success().last_json();
     assert_eq!((&done["event"], done["tokens"].as_u64()), (&"done".into(), Some(200)));

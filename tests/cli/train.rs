@@ -85,6 +85,22 @@ fn resume_where_nothing_was_saved_starts_fresh_and_says_so() {
 }
 
 #[test]
+fn resume_without_a_path_refuses_a_run_of_another_training() {
+    let folder = Folder::new();
+    folder.train(&["--set", "memory.precision=bf16", "--set", "train.steps=3"]).success();
+    let answer = folder.train(&["--resume", "--quiet"]);
+    assert_eq!(answer.code, Some(1), "{answer}");
+    let says = "error: the newest run `run` is another training: `memory.precision` was `bf16` there and is `fp32` now\n\n\
+                hint: `oomph train --resume run` continues it as it was; `--set memory.precision=fp32` changes it on purpose\n";
+    assert_eq!(answer.stderr, says);
+    // Both ways out.
+    folder.oomph(&["train", "--resume", "run", "--set", "train.steps=4", "--quiet"]).success();
+    let typed = ["--resume", "--quiet", "--set", "memory.precision=fp32"];
+    let answer = folder.train(&typed).success();
+    assert!(answer.stderr.starts_with("warning: `memory.precision` was"), "{answer}");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_skipped_with_a_warning() {
     for resume in [&["--resume"][..], &["--resume", "run"]] {
         let folder = Folder::new();
@@ -112,7 +128,17 @@ fn a_value_without_effect_is_a_warning() {
         String::from_utf8(folder.read("tiny.toml")).unwrap().replace("steps = 6", "epochs = 1"),
     );
     let answer = folder.train(&["--quiet", "--set", "train.steps=2"]).success();
-    assert_eq!(answer.stderr, "warning: `train.epochs` has no effect beside `train.steps`\n");
+    assert_eq!(answer.stderr, "", "steps replace epochs, as one value replaces another");
+    let tiny = String::from_utf8(folder.read("tiny.toml")).unwrap();
+    folder.write("tiny.toml", format!("optimizer = {{ lr = 0.05, weight_decay = 1e-4 }}\n{tiny}"));
+    let lion = ["--quiet", "--set", "train.steps=2", "--set", "optimizer.name=lion", "--set"];
+    let answer = folder.train(&[&lion[..], &["run.directory=lion"]].concat()).success();
+    let warning = "warning: `optimizer.name` is `lion` (--set), so the config ignores `optimizer.lr = 0.05` (tiny.toml:1); now \
+                   `optimizer.lr = 0.0001`\n";
+    assert_eq!(answer.stderr, warning);
+    let answer =
+        folder.train(&[&lion[..], &["run.directory=typed", "--set", "optimizer.lr=0.01"]].concat()).success();
+    assert_eq!(answer.stderr, "", "a learning rate that is typed is meant");
 }
 
 #[test]

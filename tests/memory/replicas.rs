@@ -47,9 +47,10 @@ fn fail_on_second(directory: &Path, more: &str, less: Bytes) -> TrainError {
 fn check_report(error: &OutOfMemory, title: &str, directory: &Path) {
     let report = error.report.as_ref().expect("a report");
     assert!(report.is_measured && report.title.ends_with(title), "{report}");
-    // What was in use is what was above the limit, up to what threads do meanwhile.
+    // What was in use is what was above the limit, up to what threads do meanwhile: 1.5 MiB are in use, and a task's
+    // workspace has some 40 KiB.
     let share = report.in_use.total().get() as f64 / report.limit_bytes.expect("a limit").get() as f64;
-    assert!((0.97..1.03).contains(&share), "{share}: {report}");
+    assert!((0.95..1.05).contains(&share), "{share}: {report}");
     assert!(report.in_use.of(Category::Parameters) > Bytes::default(), "{report}");
     assert_eq!(report.run_dir.as_deref(), Some(&*directory.join("run")));
     let files = report.files.as_ref().expect("it is written");

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use oomph_config::{Anneal, Config, Drops, Schedule as Settings, ScheduleKind, Warmup};
+use oomph_config::{
+    Anneal, Config, Drops, Schedule as Settings, ScheduleKind, Warmup, sections::schedule::WarmupLength,
+};
 use oomph_trainer::LrSchedule;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -93,6 +95,8 @@ fn kinds() -> impl Strategy<Value = ScheduleKind> {
     prop_oneof![
         Just(ScheduleKind::Constant),
         (0.0..1.0).prop_map(|final_lr| ScheduleKind::Cosine { final_lr }),
+        (0.0..1.0, 0.1..4.0).prop_map(|(final_lr, power)| ScheduleKind::Polynomial { final_lr, power }),
+        (1e-6..1.0).prop_map(|final_lr| ScheduleKind::Exponential { final_lr }),
         (drops, 0.0..=1.0).prop_map(|(at, gamma)| ScheduleKind::Step { at, gamma }),
         (0.0..1.0, 1.0..100.0, 1.0..1e6, anneal).prop_map(|(warmup_fraction, div, final_div, anneal)| {
             ScheduleKind::OneCycle { warmup_fraction, div, final_div, anneal }
@@ -102,7 +106,9 @@ fn kinds() -> impl Strategy<Value = ScheduleKind> {
 
 /// What the validated configuration allows: warm-up before anything but one-cycle.
 fn settings() -> impl Strategy<Value = Settings> {
-    let warmup = prop::option::of((1..50usize, 0.0..=1.0).prop_map(|(steps, start)| Warmup { steps, start }));
+    let lengths =
+        prop_oneof![(1..50usize).prop_map(WarmupLength::Steps), (1..4usize).prop_map(WarmupLength::Epochs)];
+    let warmup = prop::option::of((lengths, 0.0..=1.0).prop_map(|(length, start)| Warmup { length, start }));
     (kinds(), warmup).prop_map(|(kind, warmup)| {
         let warmup = warmup.filter(|_| !matches!(kind, ScheduleKind::OneCycle { .. }));
         Settings { warmup, kind }
@@ -112,7 +118,9 @@ fn settings() -> impl Strategy<Value = Settings> {
 /// The highest rate that a schedule from `lr` may give, up to rounding.
 fn ceiling(kind: &ScheduleKind, lr: f64) -> f64 {
     let top = match kind {
-        ScheduleKind::Cosine { final_lr } => lr.max(*final_lr),
+        ScheduleKind::Cosine { final_lr }
+        | ScheduleKind::Polynomial { final_lr, .. }
+        | ScheduleKind::Exponential { final_lr } => lr.max(*final_lr),
         _ => lr,
     };
     top * (1.0 + 1e-12)
@@ -137,14 +145,16 @@ proptest! {
     #[test]
     fn warm_up_rises_in_a_line_and_hands_over_the_full_rate(
         kind in kinds().prop_filter("rises by itself", |kind| !matches!(kind, ScheduleKind::OneCycle { .. })),
-        warmup in (1..50usize, 0.0..=1.0).prop_map(|(steps, start)| Warmup { steps, start }),
+        steps in 1..50usize,
+        start in 0.0..=1.0,
         lr in 1e-6..10.0,
         after in 1..100usize,
     ) {
-        let schedule = LrSchedule::new(&Settings { warmup: Some(warmup), kind }, lr, warmup.steps + after, 1000);
-        prop_assert_eq!(schedule.lr(0), lr * warmup.start);
-        let rise = lr * (1.0 - warmup.start) / warmup.steps as f64;
-        for step in 1..=warmup.steps {
+        let warmup = Some(Warmup { length: WarmupLength::Steps(steps), start });
+        let schedule = LrSchedule::new(&Settings { warmup, kind }, lr, steps + after, 1000);
+        prop_assert_eq!(schedule.lr(0), lr * start);
+        let rise = lr * (1.0 - start) / steps as f64;
+        for step in 1..=steps {
             prop_assert!((schedule.lr(step) - schedule.lr(step - 1) - rise).abs() <= 1e-12 * lr);
         }
     }

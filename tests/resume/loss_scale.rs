@@ -91,7 +91,9 @@ fn train_until(run: &Path, precision: &str, spikes: Spikes, step: usize) -> Resu
     let registry = Registry::builtin().with_source("spiked", move |_| Ok(Box::new(Open(spikes))));
     let session = open(Config::from_toml("spiked", &toml).unwrap(), &registry).unwrap();
     let stop = Stop::new();
-    let options = TrainOptions { resume: Resume::Latest, ..TrainOptions::default() };
+    // By its name: a run of another precision is not resumed unasked.
+    let resume = if Checkpoint::is_named(run) { Resume::From(run.to_owned()) } else { Resume::No };
+    let options = TrainOptions { resume, ..TrainOptions::default() };
     oomph::train(&session, &options, &mut StopAfter { step, stop: stop.clone() }, &stop)
 }
 

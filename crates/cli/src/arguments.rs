@@ -3,7 +3,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
     devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
-    find_batch::FindBatchArguments, monitor::MonitorArguments, plan::PlanArguments,
+    find_batch::FindBatchArguments, find_lr::FindLrArguments, monitor::MonitorArguments, plan::PlanArguments,
     predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
     train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
 };
@@ -27,10 +27,10 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   oomph train                                    a small ResNet on the built-in digits
-  oomph train --config lstm --set train.epochs=5
+  oomph train lstm --epochs 5
   oomph train --resume runs/resnet               continue a stopped run
-  oomph evaluate --checkpoint runs/resnet
-  oomph predict --run runs/resnet photo.png      the most likely classes
+  oomph evaluate runs/resnet
+  oomph predict runs/resnet photo.png            the most likely classes
   oomph runs                                     all runs in runs/
   oomph plan --config synthetic-resnet50 --gpu 24GiB
   oomph find-batch --max 512 --memory-limit 2GiB
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Export(ExportArguments),
     /// Find the largest batch that fits, by planning and short probes
     FindBatch(FindBatchArguments),
+    /// Find a learning rate, by a short training whose rate grows
+    FindLr(FindLrArguments),
     /// Predict the peak memory of training, and which batches fit
     Plan(PlanArguments),
     /// Record every allocation of a few steps, and compare them with the plan
@@ -91,6 +93,7 @@ impl Command {
             Self::Runs(arguments) => arguments.json,
             Self::Export(arguments) => arguments.json,
             Self::FindBatch(arguments) => arguments.json,
+            Self::FindLr(arguments) => arguments.json,
             Self::Plan(arguments) => arguments.json,
             Self::Profile(arguments) => arguments.json,
             Self::Compare(arguments) => arguments.json,
@@ -114,6 +117,7 @@ impl Command {
             Self::Profile(arguments) => arguments.quiet,
             Self::VerifyGpu(arguments) => arguments.quiet,
             Self::Tune(arguments) => arguments.quiet,
+            Self::FindLr(arguments) => arguments.quiet,
             _ => false,
         }
     }

@@ -4,6 +4,7 @@ use oomph_advice::{
     PlanError, SearchError,
     out_of_memory::{OutOfMemory, OutOfMemoryReport},
 };
+use oomph_arguments::ArgumentsError;
 use oomph_config::ConfigError;
 use oomph_core::{Bytes, InputSpec};
 use oomph_data::DataError;
@@ -47,14 +48,22 @@ pub(crate) enum CliError {
         if *takes_text { "files" } else { "this input" }
     )]
     UnsupportedInput { input: InputSpec, takes_text: bool },
+    #[error("the learning rates from {from} to {to} are no range")]
+    NoRange { from: f64, to: f64 },
+    #[error("there is no confusion matrix: the model is no classifier, or has more than 4,096 classes")]
+    NoConfusion,
+    #[error("a model predicts from images or from a text, not from both")]
+    TextAndFiles,
+    #[error("there is nothing to predict from: the model takes images")]
+    NothingToPredict,
     #[error("cannot read the folder `{}`", path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error("{unreadable} of {count} files cannot be read")]
     Unreadable { unreadable: usize, count: usize },
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("there is no checkpoint in `{}`", run.display())]
-    NoCheckpoint { run: PathBuf },
+    #[error(transparent)]
+    Arguments(ArgumentsError),
     #[error("cannot install the signal handlers")]
     Signals(#[source] io::Error),
     #[error(transparent)]
@@ -122,9 +131,7 @@ impl CliError {
             Self::Run(error) => error.hint(),
             Self::Tune(error) => error.hint(),
             Self::Bug(bug) => Some(bug.hint()),
-            Self::NoCheckpoint { .. } => {
-                Some("train first with `oomph train` and the same config, or name another run or checkpoint".into())
-            }
+            Self::Arguments(error) => error.hint(),
             Self::Gpu(error) => error.hint(),
             Self::Profile(error) => error.hint(),
             Self::Measure(error) => error.hint(),
@@ -152,7 +159,9 @@ impl CliError {
             Self::UnsupportedInput { takes_text: true, .. } => {
                 Some("`--prompt` gives a language model a text to continue".into())
             }
-            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } => {
+            Self::NoRange { .. } => Some("`--from` must be less than `--to`".into()),
+            Self::TextAndFiles => Some("leave out the files, or `--prompt`".into()),
+            Self::UnsupportedInput { input: InputSpec::Image { .. }, .. } | Self::NothingToPredict => {
                 Some("name image files, or folders of them".into())
             }
             Self::UnsupportedInput { .. } => {
@@ -168,6 +177,7 @@ impl CliError {
             | Self::EventsUnread(_)
             | Self::Request(_)
             | Self::NothingCompared { .. }
+            | Self::NoConfusion
             | Self::Output(_) => None,
             launch => launch.hint_of_launch(),
         }
@@ -223,6 +233,16 @@ impl CliError {
     /// Whether the error is that the reader of stdout closed it.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<ArgumentsError> for CliError {
+    fn from(error: ArgumentsError) -> Self {
+        match error {
+            ArgumentsError::Config(error) => Self::Config(error),
+            ArgumentsError::State(error) => Self::State(error),
+            error => Self::Arguments(error),
+        }
     }
 }
 

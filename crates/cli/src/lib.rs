@@ -19,7 +19,6 @@ mod arguments;
 mod bug;
 mod card;
 mod commands;
-mod configuration;
 mod error;
 mod exit;
 mod failure;

@@ -51,7 +51,7 @@ pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliErr
             low_level::exit(exit as i32);
         }
         if let Some(notices) = &notices {
-            notices.line("stopping after this step; a second signal stops at once");
+            notices.line("stopping after this step; press Ctrl-C again to stop without saving");
         }
         stop.request(reason);
     })

@@ -124,8 +124,7 @@ impl Config {
                 if let Some((name, key)) = full.split_once('.')
                     && name == section.name()
                 {
-                    let setting = Setting { key: full.to_owned(), value, origin: Origin::Change };
-                    given.insert(key.to_owned(), setting);
+                    Setting::new(full, value, Origin::Change).stack_on(&mut given, key);
                 }
             }
             Section::new(section.name(), given)

@@ -13,6 +13,7 @@ use crate::{
     },
     setting::Setting,
     sources::Sources,
+    synonyms,
 };
 
 /// A validated configuration.
@@ -178,5 +179,6 @@ fn outside(setting: &Setting) -> ConfigError {
     let meant = nearest(&setting.key, bare.clone());
     let nearest = meant.and_then(|meant| known.iter().zip(bare).find(|(_, key)| *key == meant));
     let nearest = nearest.map(|(full, _)| full.clone());
+    let nearest = synonyms::meant(&setting.key).map(str::to_owned).or(nearest);
     ConfigError::OutsideSections { setting: Box::new(setting.clone()), nearest }
 }

@@ -95,6 +95,26 @@ pub enum ConfigError {
         /// The known sections.
         known: Vec<String>,
     },
+    /// The config that a file extends is not there, or cannot be read.
+    #[error("{}`extends` is `{}`; {problem}", .setting.place(), .setting.value.shown())]
+    Parent {
+        /// The setting.
+        setting: Box<Setting>,
+        /// What is wrong with it.
+        problem: Box<ConfigError>,
+    },
+    /// A config that another one extends, extends a third one.
+    #[error("{}a config that another one extends cannot extend a third one", .setting.place())]
+    Grandparent {
+        /// The setting.
+        setting: Box<Setting>,
+    },
+    /// A text extends a config, and was not found by its name.
+    #[error("{}`extends` works in config files that are found by their name", .setting.place())]
+    ParentUnknown {
+        /// The setting.
+        setting: Box<Setting>,
+    },
     /// A key before the first section.
     #[error("{}`{}` is outside of any section", .setting.place(), .setting.key)]
     OutsideSections {
@@ -302,6 +322,8 @@ impl ConfigError {
                 let condition = if setting.origin.is_of_space() { condition } else { "" };
                 (!known.is_empty()).then(|| format!("{keys}{condition}"))
             }
+            Self::Parent { problem, .. } => problem.hint(),
+            Self::Grandparent { .. } => Some("copy its settings, or extend the third one".to_owned()),
             Self::RetiredKey { replacement, .. } => Some(format!("use `{replacement}`")),
             Self::UnknownSection { name, known, .. } => {
                 Some(match nearest(name, known.iter().map(String::as_str)) {

@@ -7,7 +7,12 @@ use std::{
 
 use oomph_core::{Bytes, open_file};
 
-use crate::{error::ConfigError, origin::Origin};
+use crate::{
+    error::ConfigError,
+    origin::Origin,
+    parse::{Flat, parse},
+    value::Value,
+};
 
 /// A config that is built into the binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub struct ConfigFile {
     place: FilePlace,
     text: String,
     is_stored: bool,
+    /// The config that it extends.
+    parent: Option<Box<ConfigFile>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,9 @@ enum FilePlace {
 /// The config that is used when none is named.
 pub const DEFAULT_CONFIG: &str = "resnet.toml";
 
+/// The key, before all sections, that names the config which a file extends.
+const EXTENDS: &str = "extends";
+
 /// The folder in which configs are looked up by their bare name.
 const FOLDER: &str = "configs";
 
@@ -44,10 +54,12 @@ const MAX_SIZE: Bytes = Bytes::mib(1);
 /// Finds a config by its name: as a path, then in `configs/`, both with and without `.toml`, then among the embedded
 /// ones. Without a name it is [`DEFAULT_CONFIG`].
 ///
+/// The config that it `extends` is found the same way, and first of all in its own folder.
+///
 /// # Errors
-/// The config does not exist, or cannot be read.
+/// The config does not exist, or cannot be read; or the one that it extends.
 pub fn resolve(name: Option<&str>, embedded: &[Embedded]) -> Result<ConfigFile, ConfigError> {
-    resolve_in(Path::new(""), name.unwrap_or(DEFAULT_CONFIG), embedded)
+    resolve_in(Path::new(""), name.unwrap_or(DEFAULT_CONFIG), embedded)?.with_parent(embedded)
 }
 
 fn resolve_in(directory: &Path, name: &str, embedded: &[Embedded]) -> Result<ConfigFile, ConfigError> {
@@ -96,12 +108,12 @@ impl ConfigFile {
             path: path.to_owned(),
             offset: error.utf8_error().valid_up_to(),
         })?;
-        Ok(Self { place: FilePlace::Path(path.to_owned()), text, is_stored: false })
+        Ok(Self { place: FilePlace::Path(path.to_owned()), text, is_stored: false, parent: None })
     }
 
     /// A config in memory. Messages call it `name`.
     pub fn from_text(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { place: FilePlace::Memory(name.into()), text: text.into(), is_stored: false }
+        Self { place: FilePlace::Memory(name.into()), text: text.into(), is_stored: false, parent: None }
     }
 
     /// Marks a configuration that oomph itself wrote, into a run directory or a checkpoint. An earlier version may have
@@ -142,6 +154,53 @@ impl ConfigFile {
             FilePlace::Path(path) => Some(path),
             FilePlace::Memory(_) => None,
         }
+    }
+
+    /// Finds the config that this one extends.
+    fn with_parent(self, embedded: &[Embedded]) -> Result<Self, ConfigError> {
+        // What is wrong with the text is told where it is read.
+        let Ok(flat) = self.flat_alone() else { return Ok(self) };
+        let Some(setting) = flat.settings.get(EXTENDS) else { return Ok(self) };
+        let Value::String(name) = &setting.value else {
+            let (setting, expected) = (Box::new(setting.clone()), "the name of a config".to_owned());
+            return Err(ConfigError::WrongKind { setting, expected });
+        };
+        let beside = self.path().and_then(Path::parent).unwrap_or(Path::new(""));
+        let found = match resolve_in(beside, name, &[]) {
+            Err(ConfigError::NotFound { .. }) => resolve_in(Path::new(""), name, embedded),
+            found => found,
+        };
+        let parent = found.map_err(|problem| ConfigError::Parent {
+            setting: Box::new(setting.clone()),
+            problem: Box::new(problem),
+        })?;
+        Ok(Self { parent: Some(Box::new(parent)), ..self })
+    }
+
+    fn flat_alone(&self) -> Result<Flat, ConfigError> {
+        parse(self.text(), &self.place(), |line| self.origin(line))
+    }
+
+    /// The settings of the file over those of the config that it extends.
+    pub(crate) fn flat(&self) -> Result<Flat, ConfigError> {
+        let mut own = self.flat_alone()?;
+        let extends = own.settings.remove(EXTENDS);
+        let Some(parent) = &self.parent else {
+            return match extends {
+                Some(setting) => Err(ConfigError::ParentUnknown { setting: Box::new(setting) }),
+                None => Ok(own),
+            };
+        };
+        let mut merged =
+            parse(parent.text(), &parent.place(), |line| Origin::Parent(Box::new(parent.origin(line))))?;
+        if let Some(setting) = merged.settings.remove(EXTENDS) {
+            return Err(ConfigError::Grandparent { setting: Box::new(setting) });
+        }
+        for (key, setting) in own.settings {
+            setting.stack_on(&mut merged.settings, &key);
+        }
+        merged.tables.extend(own.tables);
+        Ok(merged)
     }
 
     pub(crate) fn origin(&self, line: usize) -> Origin {

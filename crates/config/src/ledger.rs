@@ -10,6 +10,7 @@ use crate::{
     nearest::nearest,
     origin::Origin,
     setting::{Entry, Idle, SetAside, Setting},
+    synonyms,
     value::Value,
 };
 
@@ -28,10 +29,19 @@ struct Reads {
     asked: Vec<Entry>,
     /// The defaults of the keys that have one.
     defaults: BTreeMap<String, Value>,
-    /// Keys that a choice of a higher layer made void, each with that choice.
-    set_aside: BTreeMap<String, Setting>,
+    /// Keys that a choice of a higher layer made void, each with that choice, and why.
+    set_aside: BTreeMap<String, (Setting, Aside)>,
     /// Keys that have no effect, each with the reason.
     idle: BTreeMap<String, String>,
+}
+
+/// Why a key is void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    /// It belongs to another choice than the one in force.
+    OtherChoice,
+    /// A higher layer says the same thing by another key.
+    Replaced,
 }
 
 impl Ledger {
@@ -53,13 +63,13 @@ impl Ledger {
         self.given(key).or_else(|| {
             let (reads, key) = (self.reads(), self.full(key));
             let asked = reads.asked.iter().find(|asked| asked.key == key)?;
-            Some(Setting { key, value: asked.value.clone()?, origin: asked.origin.clone() })
+            Some(Setting::new(key, asked.value.clone()?, asked.origin.clone()))
         })
     }
 
     /// The setting in force, with `value` as its default.
     pub(crate) fn setting_or(&self, key: &str, value: Value) -> Setting {
-        self.setting(key).unwrap_or_else(|| Setting { key: self.full(key), value, origin: Origin::Default })
+        self.setting(key).unwrap_or_else(|| Setting::new(self.full(key), value, Origin::Default))
     }
 
     /// The key if it is given and was not set aside.
@@ -69,15 +79,16 @@ impl Ledger {
     }
 
     /// Makes a key void because of a choice in a higher layer.
-    pub(crate) fn set_aside(&self, key: &str, by: Setting) {
-        self.reads().set_aside.insert(key.to_owned(), by);
+    pub(crate) fn set_aside(&self, key: &str, by: Setting, because: Aside) {
+        self.reads().set_aside.insert(key.to_owned(), (by, because));
     }
 
     /// The keys that choices of a higher layer made void, each with that choice.
     pub(crate) fn void(&self) -> Vec<SetAside> {
         let reads = self.reads();
-        let with_choice = |(key, by): (&String, &Setting)| {
-            Some(SetAside { setting: self.given.get(key)?.clone(), by: by.clone() })
+        let with_choice = |(key, (by, because)): (&String, &(Setting, Aside))| {
+            let setting = self.given.get(key)?.clone();
+            Some(SetAside { setting, by: by.clone(), is_replaced: *because == Aside::Replaced })
         };
         reads.set_aside.iter().filter_map(with_choice).collect()
     }
@@ -120,7 +131,7 @@ impl Ledger {
         let known = self.known();
         let key = setting.key.split_once('.').map_or("", |(_, key)| key);
         let near = || nearest(key, known.iter().map(String::as_str)).map(|near| self.full(near));
-        let nearest = elsewhere(key).or_else(near);
+        let nearest = elsewhere(key).or_else(|| synonyms::meant(key).map(str::to_owned)).or_else(near);
         Err(ConfigError::UnknownKey { setting: Box::new(setting), nearest, known })
     }
 
@@ -131,7 +142,7 @@ impl Ledger {
             !reads.set_aside.contains_key(*key) && !reads.asked.iter().any(|asked| asked.key == setting.key)
         });
         let unread = unread.map(|(_, setting)| {
-            let Setting { key, value, origin } = setting.clone();
+            let Setting { key, value, origin, .. } = setting.clone();
             Entry { key, value: Some(value), origin, expected: None }
         });
         reads.asked.iter().cloned().chain(unread).collect()

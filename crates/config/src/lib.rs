@@ -54,6 +54,7 @@ pub mod setting;
 mod sources;
 mod space_check;
 mod study;
+mod synonyms;
 mod value;
 
 pub use change::Change;

@@ -27,6 +27,8 @@ pub enum Origin {
         /// The line, from 1.
         line: usize,
     },
+    /// A line of the config that the config file extends.
+    Parent(Box<Origin>),
     /// `--set key=value` on the command line.
     Set,
     /// A flag of its own on the command line, such as `--devices`.
@@ -46,6 +48,7 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     Default,
+    Parent,
     Text,
     Set,
     Flag,
@@ -57,6 +60,7 @@ impl Origin {
     pub(crate) fn layer(&self) -> Layer {
         match self {
             Self::Default => Layer::Default,
+            Self::Parent(_) => Layer::Parent,
             Self::File { .. } | Self::Embedded { .. } => Layer::Text,
             Self::Set => Layer::Set,
             Self::Flag(_) => Layer::Flag,
@@ -90,6 +94,7 @@ impl fmt::Display for Origin {
             Self::Default => f.pad("default"),
             Self::File { path, line } => write!(f, "{}:{line}", printable(path.display())),
             Self::Embedded { name, line } => write!(f, "{}:{line}", printable(name)),
+            Self::Parent(origin) => origin.fmt(f),
             Self::Set | Self::Change => f.pad("--set"),
             Self::Space { key, parameter } if parameter.is_typed() => {
                 write!(f, "{parameter} {SPACE}.{}", printable(key))

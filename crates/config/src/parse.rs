@@ -59,7 +59,7 @@ pub(crate) fn parse_typed(key: &str, text: &str, origin: &Origin) -> Result<Flat
         Ok(DeValue::Datetime(_)) => insert(&mut flat.settings, key, Value::from(text), origin.clone())?,
         Ok(value) => insert(&mut flat.settings, key, plain(&value, key, origin)?, origin.clone())?,
         Err(error) if text.starts_with(['[', '{', '"', '\'']) => {
-            let typed = Setting { key: key.to_owned(), value: Value::from(text), origin: origin.clone() };
+            let typed = Setting::new(key, Value::from(text), origin.clone());
             let option = typed.place().trim_end_matches(": ").to_owned();
             return Err(ConfigError::MalformedValue { option, message: joined(error.message()) });
         }
@@ -110,7 +110,7 @@ fn insert(
     value: Value,
     origin: Origin,
 ) -> Result<(), ConfigError> {
-    let setting = Setting { key: key.to_owned(), value, origin };
+    let setting = Setting::new(key, value, origin);
     match settings.insert(key.to_owned(), setting.clone()) {
         Some(other) => Err(ConfigError::Clash {
             setting: Box::new(setting),

@@ -4,7 +4,12 @@
 //! `--set optimizer.name=adam` the `optimizer.momentum` of the file is void, as its `train.epochs` is with
 //! `--set train.steps=50`. Keys that were set aside are reported, never silently dropped.
 
-use crate::{error::ConfigError, ledger::Ledger, setting::Setting};
+use crate::{
+    error::ConfigError,
+    ledger::{Aside, Ledger},
+    origin::Layer,
+    setting::Setting,
+};
 
 /// Keys that apply to some choices only, each with these choices.
 pub(crate) type Owners = [(&'static str, &'static [&'static str])];
@@ -30,12 +35,30 @@ impl Ledger {
     pub(crate) fn refuse_for(&self, key: &str, owners: &[&str], choice: &Setting) -> Result<(), ConfigError> {
         let Some(setting) = self.given(key) else { return Ok(()) };
         if setting.origin.layer() < choice.origin.layer() {
-            self.set_aside(key, choice.clone());
+            self.set_aside(key, choice.clone(), Aside::OtherChoice);
             return Ok(());
         }
         let (setting, chooser) = (Box::new(setting), Box::new(choice.clone()));
         let owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
         Err(ConfigError::DoesNotApply { setting, chooser, owners })
+    }
+
+    /// Sets aside the keys that a file gives for its own choice, where a higher layer chooses otherwise. `default` is the choice
+    /// of a file that gives none. Keys in `shared` mean the same for every choice, and stay. So do typed keys: whoever types
+    /// them knows the choice.
+    pub(crate) fn set_others_aside(&self, chooser: &str, default: &str, shared: &[&str]) {
+        let Some(choice) = self.given(chooser) else { return };
+        let chosen = choice.value.shown();
+        for (key, setting) in self.all_given() {
+            let layer = setting.origin.layer();
+            if layer > Layer::Text || layer >= choice.origin.layer() || shared.contains(&key.as_str()) {
+                continue;
+            }
+            let of_layer = choice.as_of(layer).map_or_else(|| default.to_owned(), |of| of.value.shown());
+            if of_layer != chosen {
+                self.set_aside(key, choice.clone(), Aside::OtherChoice);
+            }
+        }
     }
 
     /// Sets aside the unread keys of layers below the one that gives `chooser`: the keys of the file's model, where
@@ -46,7 +69,7 @@ impl Ledger {
             if setting.origin.layer() < choice.origin.layer()
                 && let Some((_, key)) = setting.key.split_once('.')
             {
-                self.set_aside(key, choice.clone());
+                self.set_aside(key, choice.clone(), Aside::OtherChoice);
             }
         }
     }
@@ -60,7 +83,7 @@ impl Ledger {
         };
         for (key, setting) in &given {
             if setting.origin.layer() < highest.origin.layer() {
-                self.set_aside(key, highest.clone());
+                self.set_aside(key, highest.clone(), Aside::Replaced);
             }
         }
     }
@@ -81,7 +104,7 @@ impl Ledger {
         if setting.origin.layer() >= other.origin.layer() {
             return Err(clash(setting, other, rule));
         }
-        self.set_aside(key, other);
+        self.set_aside(key, other, Aside::OtherChoice);
         Ok(())
     }
 }

@@ -46,6 +46,25 @@ impl Config {
         self.sections.iter().flat_map(|section| section.ledger.void()).collect()
     }
 
+    /// What a user should know of the keys that are set aside, a sentence for each choice: which keys are ignored, and the defaults
+    /// that hold now. Keys that a higher layer replaces need no word.
+    pub fn ignored(&self) -> Vec<String> {
+        let resolved = self.resolved();
+        let mut by_choice: BTreeMap<String, (Vec<String>, Vec<String>)> = BTreeMap::new();
+        for SetAside { setting, by, .. } in self.set_aside().into_iter().filter(|aside| !aside.is_replaced) {
+            let said = |value: &Value| format!("`{} = {value}`", setting.key);
+            let (ignored, now) = by_choice.entry(by.mention()).or_default();
+            ignored.push(format!("{} ({})", said(&setting.value), setting.origin));
+            let entry = resolved.iter().find(|entry| entry.key == setting.key);
+            now.extend(entry.and_then(|entry| entry.value.as_ref()).map(said));
+        }
+        let sentence = |(choice, (ignored, now)): (String, (Vec<String>, Vec<String>))| {
+            let now = if now.is_empty() { String::new() } else { format!("; now {}", now.join(", ")) };
+            format!("{choice}, so the config ignores {}{now}", ignored.join(", "))
+        };
+        by_choice.into_iter().map(sentence).collect()
+    }
+
     /// The keys whose values have no effect beside the other settings, as far as their readers know by now: the data source
     /// and the task know once they are open.
     pub fn idle(&self) -> Vec<Idle> {
@@ -135,7 +154,7 @@ impl Config {
                     None => Ok(()),
                 };
             }
-            for SetAside { setting, by } in section.ledger.void().iter().filter(|_| annotated) {
+            for SetAside { setting, by, .. } in section.ledger.void().iter().filter(|_| annotated) {
                 let key = bare(name, &setting.key);
                 let _ = writeln!(toml, "# {key} of {} is set aside: {}", setting.origin, by.mention());
             }

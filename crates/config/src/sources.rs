@@ -4,13 +4,13 @@ use crate::{
     error::ConfigError,
     file::ConfigFile,
     origin::Origin,
-    parse::{Flat, parse, parse_typed},
+    parse::{Flat, parse_typed},
     retired,
     setting::Setting,
     value::shortened,
 };
 
-/// The layers of a configuration: a file, then `--set key=value`, then flags of their own. A later layer overrides an
+/// The layers of a configuration: the config that a file extends, the file, then `--set key=value`, then flags of their own. A later layer overrides an
 /// earlier one; keys that none of them gives have their defaults.
 ///
 /// ```
@@ -69,14 +69,16 @@ impl Sources {
     /// All layers as one. Retired keys are translated in a stored file and refused anywhere else.
     pub(crate) fn merged(&self) -> Result<Flat, ConfigError> {
         let mut merged = match &self.file {
-            Some(file) => parse(file.text(), &file.place(), |line| file.origin(line))?,
+            Some(file) => file.flat()?,
             None => Flat::default(),
         };
         if self.file.as_ref().is_some_and(ConfigFile::is_stored) {
             retired::translate(&mut merged.settings);
         }
         for layer in self.sets.iter().chain(&self.flags) {
-            merged.settings.extend(layer.settings.clone());
+            for (key, setting) in layer.settings.clone() {
+                setting.stack_on(&mut merged.settings, &key);
+            }
         }
         retired::refuse(&merged.settings)?;
         refuse_overlaps(&merged.settings)?;

@@ -14,7 +14,7 @@ use crate::{
     section_names::{SECTIONS, SPACE, TUNE},
     sections::{
         space::{Condition, Domain, Parameter, SpaceEntry, When},
-        tune::{MinLength, Scheduler, Tune},
+        tune::{MinLength, Parallel, Scheduler, Tune},
     },
     setting::Setting,
     value::Value,
@@ -95,7 +95,7 @@ impl Config {
                 key: parameter.key.clone(),
                 parameter: Box::new(parameter.origin.clone()),
             });
-            let setting = Setting { key: (*full).to_owned(), value: value.clone(), origin };
+            let setting = Setting::new(*full, value.clone(), origin);
             match full.split_once('.') {
                 Some((name, key)) if name != TUNE && SECTIONS.contains(&name) => {
                     given.entry(name).or_default().insert(key.to_owned(), setting);
@@ -111,7 +111,9 @@ impl Config {
                 TUNE => BTreeMap::new(),
                 _ => section.ledger.all_given().clone(),
             };
-            settings.extend(given.remove(section.name()).unwrap_or_default());
+            for (key, setting) in given.remove(section.name()).unwrap_or_default() {
+                setting.stack_on(&mut settings, &key);
+            }
             Section::new(section.name(), settings)
         });
         let refused = |error| of_point(error, space);
@@ -171,6 +173,13 @@ fn check_study(config: &Config, tune: &Tune, section: &Section) -> Result<(), Co
     {
         return Err(clash(metric, eval_every, &METRIC_NEEDS_EVALUATION));
     }
+    if tune.deterministic
+        && tune.parallel == Parallel::Auto
+        && let (Some(deterministic), Some(parallel)) =
+            (section.ledger.setting("deterministic"), section.ledger.setting("parallel"))
+    {
+        return Err(clash(deterministic, parallel, &REPEATS_WITH_A_NUMBER));
+    }
     let length = config.train.length;
     let (own, whole) = match tune.min_length {
         MinLength::Epochs(least) if length.epochs.is_some_and(|epochs| epochs < least) => {
@@ -199,6 +208,10 @@ const METRIC_NEEDS_EVALUATION: Rule = Rule {
     says: "evaluations measure it",
     fix: "set `train.eval_every` to an interval such as `1 epoch`, or choose another `tune.metric`",
 };
+const REPEATS_WITH_A_NUMBER: Rule = Rule {
+    says: "what trials see depends on how many train at the same time",
+    fix: "set `tune.parallel` to a number, such as 2",
+};
 const WITHIN_THE_TRAINING: Rule = Rule {
     says: "trials are first compared within their length",
     fix: "lower it, or set `tune.scheduler` to `none`",
@@ -211,14 +224,14 @@ const SEARCHED_AND_TYPED: Rule = Rule {
 /// Whether a condition on a key that is not searched holds.
 fn holds(config: &Config, parameter: &Parameter, condition: &Condition) -> Result<bool, ConfigError> {
     let unknown = |near: Option<String>| ConfigError::UnknownKey {
-        setting: Box::new(Setting {
-            key: condition.key.clone(),
-            value: Value::from(condition.text.as_str()),
-            origin: Origin::Space {
+        setting: Box::new(Setting::new(
+            condition.key.clone(),
+            Value::from(condition.text.as_str()),
+            Origin::Space {
                 key: format!("{}.when", parameter.key),
                 parameter: Box::new(parameter.origin.clone()),
             },
-        }),
+        )),
         nearest: near,
         known: Vec::new(),
     };

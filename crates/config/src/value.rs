@@ -40,8 +40,13 @@ impl Value {
         }
     }
 
+    /// Whether it is an integer.
+    pub(crate) fn is_integer(&self) -> bool {
+        matches!(self, Self::Integer(_))
+    }
+
     /// The value as typed on the command line: a string has quotes only where it would be another value without them.
-    pub(crate) fn typed(&self) -> String {
+    pub fn typed(&self) -> String {
         match self {
             Self::String(text) if DeValue::parse(text).is_ok() => shortened(&self.to_string()),
             other => other.shown(),

@@ -57,7 +57,10 @@ fn every_key_of_the_typed_sections_is_read() {
     assert_eq!(config.optimizer.clip, Some(Clip::GlobalNorm(2.0)));
     assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });
     assert_eq!(config.schedule.kind, ScheduleKind::Step { at: Drops::AfterEpochs(vec![1, 2]), gamma: 0.5 });
-    assert_eq!(config.schedule.warmup, Some(Warmup { steps: 10, start: 0.1 }));
+    assert_eq!(
+        config.schedule.warmup,
+        Some(Warmup { length: oomph_config::sections::schedule::WarmupLength::Steps(10), start: 0.1 })
+    );
     // 48 need not divide 64.
     assert_eq!(config.memory.micro_batch, Some(MicroBatch::Samples(48)));
     assert_eq!(config.device.devices, [DeviceName::Cuda(0)]);
@@ -268,6 +271,32 @@ fn a_choice_of_a_higher_layer_sets_aside_what_it_makes_void() {
     assert!(matches!(config.optimizer.kind, OptimizerKind::Sgd { nesterov: false, .. }));
     assert_eq!(config.schedule.warmup, None);
     assert_eq!(config.set_aside().len(), 2);
+}
+
+#[test]
+fn an_optimizer_of_a_higher_layer_brings_its_own_learning_rate() {
+    let toml = "[optimizer]\nname = 'sgd'\nlr = 0.3\nmomentum = 0.9\nweight_decay = 5e-4\nclip_norm = 1";
+    let optimizer = |sets: &[&str]| load(toml, sets).optimizer;
+    let lion = optimizer(&["optimizer.name=lion"]);
+    assert_eq!((lion.lr, lion.weight_decay, lion.clip), (1e-4, 5e-4, Some(Clip::Norm(1.0))));
+    // RMSprop has a momentum too, and the file's was chosen for SGD.
+    let rmsprop = optimizer(&["optimizer.name=rmsprop"]);
+    assert!(matches!(rmsprop.kind, OptimizerKind::RmsProp { momentum: 0.0, .. }) && rmsprop.lr == 0.01);
+    // The same optimizer, or a rate that is typed, changes nothing.
+    assert_eq!(optimizer(&["optimizer.name=sgd"]).lr, 0.3);
+    assert_eq!(optimizer(&["optimizer.name=adam", "optimizer.name=sgd"]).lr, 0.3);
+    assert_eq!(optimizer(&["optimizer.lr=0.02", "optimizer.name=lion"]).lr, 0.02);
+    // A file that names no optimizer means SGD.
+    assert_eq!(load("[optimizer]\nlr = 0.3", &["optimizer.name=adamw"]).optimizer.lr, 1e-3);
+    let config = load(toml, &["optimizer.name=rmsprop", "train.steps=5"]);
+    assert_eq!(
+        config.ignored(),
+        [
+            "`optimizer.name` is `rmsprop` (--set), so the config ignores `optimizer.lr = 0.3` (configs/x.toml:3), \
+          `optimizer.momentum = 0.9` (configs/x.toml:4); now `optimizer.lr = 0.01`, `optimizer.momentum = 0.0`"
+        ]
+    );
+    assert_eq!(load("[train]\nepochs = 3", &["train.steps=5"]).ignored(), [""; 0]);
 }
 
 #[test]

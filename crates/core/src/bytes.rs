@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Bytes(u64);
 
-/// Suffixes that [`Bytes`] reads, with the factor of each. A bare number is a count of bytes.
-const UNITS: [(&str, u64); 9] = [
+/// Suffixes that [`Bytes`] reads, with the factor of each. A single letter is a binary unit: `8G` is what `nvidia-smi`, `docker` and
+/// `systemd` mean by it. A bare number is a count of bytes.
+const UNITS: [(&str, u64); 13] = [
     ("KIB", 1 << 10),
     ("MIB", 1 << 20),
     ("GIB", 1 << 30),
@@ -18,6 +19,10 @@ const UNITS: [(&str, u64); 9] = [
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
     ("B", 1),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
 ];
 
 impl Bytes {
@@ -130,6 +135,8 @@ mod tests {
             ("24gib", 24 << 30),
             ("1.5GiB", 3 << 29),
             ("8GB", 8_000_000_000),
+            ("8G", 8 << 30),
+            ("512m", 512 << 20),
             ("1_000B", 1000),
         ] {
             assert_eq!(text.parse(), Ok(Bytes::new(bytes)), "{text}");

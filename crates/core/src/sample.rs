@@ -134,7 +134,7 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Class { count } => write!(f, "{count} classes"),
             Self::Values { features } => write!(f, "{features} values"),
-            Self::Tokens { vocabulary, .. } => write!(f, "one of {vocabulary} tokens at each step"),
+            Self::Tokens { vocabulary, .. } => write!(f, "the next token, of a vocabulary of {vocabulary}"),
         }
     }
 }

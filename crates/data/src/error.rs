@@ -24,6 +24,22 @@ impl SampleError {
 /// Data that cannot be opened or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
+    /// The settings do not say where the data is.
+    #[error("`data.path` is missing; expected {expected}")]
+    NoPath {
+        /// What it leads to.
+        expected: &'static str,
+    },
+    /// The data has another number of classes than the settings declare.
+    #[error("`{}` has {found} classes, and `data.classes` is {declared}", path.display())]
+    OtherClasses {
+        /// The folder.
+        path: PathBuf,
+        /// The classes that it has.
+        found: usize,
+        /// The classes that the settings declare.
+        declared: usize,
+    },
     /// The data folder does not exist.
     #[error("data folder `{}` does not exist", path.display())]
     Missing {
@@ -70,16 +86,20 @@ pub enum DataError {
         /// Rows from the first of a window to its target.
         needed: usize,
     },
-    /// The folder of the data lacks one of its parts.
-    #[error("`{}` has no folder {expected}", path.display())]
+    /// The folder of the data has neither parts nor classes.
+    #[error("`{}` has no folder `train`, nor class folders of images", path.display())]
     NoSplit {
         /// The folder of the data.
         path: PathBuf,
-        /// The expected names.
-        expected: &'static str,
+    },
+    /// A class has too few images for two parts.
+    #[error("class folder `{}` has a single image, which cannot be both trained on and held out", path.display())]
+    TooFewToSplit {
+        /// The folder of the class.
+        path: PathBuf,
     },
     /// A given folder has no images, in subfolders neither.
-    #[error("`{}` has no `.jpg`, `.jpeg` or `.png` files", path.display())]
+    #[error("`{}` has no `.jpg`, `.jpeg`, `.png` or `.webp` files", path.display())]
     NoImages {
         /// The folder.
         path: PathBuf,
@@ -91,7 +111,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A class has no images.
-    #[error("class folder `{}` has no `.jpg`, `.jpeg` or `.png` files (other entries: {ignored})", path.display())]
+    #[error("class folder `{}` has no `.jpg`, `.jpeg`, `.png` or `.webp` files (other entries: {ignored})", path.display())]
     EmptyClass {
         /// The folder of the class.
         path: PathBuf,
@@ -229,14 +249,30 @@ pub enum DataError {
 const SKIP: &str = "`--set data.on_corrupt=skip` leaves out such samples";
 
 impl DataError {
+    /// Whether the data is not there. Data that is there and damaged is another matter.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPath { .. }
+                | Self::Missing { .. }
+                | Self::NoFile { .. }
+                | Self::NoSeries { .. }
+                | Self::NoText { .. }
+        )
+    }
+
     /// The way out, if there is one to name.
     pub fn hint(&self) -> Option<String> {
-        const LAYOUT: &str =
-            "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`)";
+        const LAYOUT: &str = "the layout is `<path>/train/<class>/*.jpg` and `<path>/test/<class>/*.jpg` (or `val`), or `<path>/<class>/*.jpg`";
         const PATH: &str = "name the folder with `--set data.path=…`";
         let hint = match self {
-            Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg or png")),
+            Self::NoPath { .. } => "set it in the config file or with `--set data.path=…`",
+            Self::OtherClasses { .. } => {
+                "correct `data.classes`, or leave it out: it is for plans without the data"
+            }
+            Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg, png or webp")),
             Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
+            Self::TooFewToSplit { .. } => "add images, or remove the class",
             Self::EmptyClass { .. } => "put images into it, or remove the class from both parts",
             Self::ClassMismatch { .. } => {
                 "both parts need the same classes, since the names of the classes give their indices"
@@ -300,7 +336,7 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
         FormatProblem::Channels { found, .. } => {
             return Some(format!("use `--set data.channels={found}`, or check `data.channel_order`"));
         }
-        FormatProblem::NotUtf8 => "convert the text with `iconv -t UTF-8`",
+        FormatProblem::NotUtf8 => "convert it with `iconv -f ENCODING -t UTF-8 OLD > NEW`; the encoding of Korean texts is often `CP949`, and of Western ones `CP1252`",
         FormatProblem::Truncated { .. } => "copy or fetch the file again; it is incomplete",
         _ => return None,
     }

@@ -51,7 +51,14 @@ impl ImageReader {
         self.shape
     }
 
-    /// The input values of the image in a JPEG or PNG file.
+    /// Whether reading a file drops its colours: the model sees grey images, and the file has others. `false` for a file that
+    /// cannot be read.
+    pub fn drops_colours(&self, path: &Path) -> bool {
+        let decoder = Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize };
+        self.shape.channels == 1 && decoder.is_coloured(path).unwrap_or(false)
+    }
+
+    /// The input values of the image in a JPEG, PNG or WebP file.
     ///
     /// # Errors
     /// A file that cannot be read or decoded, or is too large.

@@ -52,6 +52,7 @@
 
 mod batch;
 mod cifar10;
+mod declared;
 mod digest;
 mod digits;
 pub mod download;
@@ -67,6 +68,7 @@ mod memory_images;
 mod options;
 #[doc(hidden)]
 pub mod parsers;
+mod place;
 mod record;
 mod sample_order;
 mod series;

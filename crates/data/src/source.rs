@@ -57,6 +57,11 @@ pub trait Source: Send + Sync {
     /// The number of samples of a part.
     fn len(&self, split: Split) -> usize;
 
+    /// Whether the data is not there, and the source tells only what the settings declare: enough to plan, and not to train.
+    fn is_declared(&self) -> bool {
+        false
+    }
+
     /// Whether each sample continues the one before it, like the pieces of a text.
     ///
     /// Each place in the batch is then a stream of consecutive samples, and a recurrent model keeps its state from one
@@ -110,6 +115,11 @@ pub trait OpenSource {
     /// # Errors
     /// Data that is missing or has another layout.
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError>;
+
+    /// A stand-in for data that is not there, if the settings tell its shape: it has no samples, and is enough to plan.
+    fn declared(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
 }
 
 /// The context in which a source is opened, beside its own settings.

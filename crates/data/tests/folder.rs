@@ -38,10 +38,101 @@ fn classes_and_files_are_those_on_disk_in_order_of_name() {
 
 #[test]
 fn val_stands_in_for_test() {
+    for part in ["val", "valid", "validation"] {
+        let photos = Photos::cats_and_dogs();
+        fs::rename(photos.root().join("test"), photos.root().join(part)).expect("renamed");
+        let source = photos.open("").expect("a whole folder");
+        assert_eq!(source.sample_name(Split::Test, 0), format!("`{part}/cat/0.jpg`"));
+    }
+}
+
+/// The names of both parts.
+fn names(source: &dyn Source) -> [Vec<String>; 2] {
+    [Split::Train, Split::Test]
+        .map(|split| (0..source.len(split)).map(|index| source.sample_name(split, index)).collect())
+}
+
+#[test]
+fn a_folder_of_classes_is_split_by_the_names_of_its_files() {
     let photos = Photos::cats_and_dogs();
-    fs::rename(photos.root().join("test"), photos.root().join("val")).expect("renamed");
-    let source = photos.open("").expect("a whole folder");
-    assert_eq!(source.sample_name(Split::Test, 0), "`val/cat/0.jpg`");
+    // Eight cats, three dogs, and no parts.
+    for index in 3..8 {
+        photos.write(&format!("train/cat/{index}.jpg"), &jpeg(index, 20, 16));
+    }
+    fs::remove_dir_all(photos.root().join("test")).expect("removed");
+    let of_train = names(&*photos.open("holdout = 0.25").expect("a folder"));
+    for class in ["cat", "dog"] {
+        fs::rename(photos.root().join("train").join(class), photos.root().join(class)).expect("renamed");
+    }
+    fs::remove_dir(photos.root().join("train")).expect("removed");
+    let [train, test] = names(&*photos.open("holdout = 0.25").expect("a folder"));
+    let count = |part: &[String], class: &str| part.iter().filter(|name| name.contains(class)).count();
+    assert_eq!([count(&train, "/cat/"), count(&test, "/cat/")], [6, 2]);
+    assert_eq!([count(&train, "/dog/"), count(&test, "/dog/")], [2, 1]);
+    assert!(train.iter().all(|name| !test.contains(name)) && train.is_sorted());
+    // The same files, whether their classes are in `train` or in the folder itself.
+    let ends = |names: &[String]| -> Vec<String> {
+        names.iter().map(|name| name.rsplitn(3, '/').take(2).collect::<Vec<_>>().join("/")).collect()
+    };
+    assert_eq!([ends(&train), ends(&test)], [ends(&of_train[0]), ends(&of_train[1])]);
+    // Another seed holds other files out; more files move few of the held-out ones.
+    let seeds: Vec<_> = (0..8).map(|seed| format!("holdout = 0.25\nholdout_seed = {seed}")).collect();
+    assert!(seeds.iter().any(|seed| names(&*photos.open(seed).expect("a folder"))[1] != test));
+    for index in 20..24 {
+        photos.write(&format!("cat/{index}.jpg"), &jpeg(index, 20, 16));
+    }
+    let more = names(&*photos.open("holdout = 0.25").expect("a folder"));
+    assert_eq!(count(&more[1], "/cat/"), 3);
+    let moved = test.iter().filter(|name| !more[1].contains(name)).count();
+    assert!(moved <= 1, "{test:?} became {:?}", more[1]);
+}
+
+#[test]
+fn a_class_of_one_image_cannot_be_split() {
+    let photos = Photos::cats_and_dogs();
+    fs::remove_dir_all(photos.root().join("test")).expect("removed");
+    for name in ["1.jpg", "2.jpg"] {
+        fs::remove_file(photos.root().join("train/dog").join(name)).expect("removed");
+    }
+    let error = photos.open("").err().expect("an error").to_string();
+    assert!(
+        error.ends_with("train/dog` has a single image, which cannot be both trained on and held out"),
+        "{error}"
+    );
+}
+
+#[test]
+fn webp_is_read_too() {
+    let photos = Photos::cats_and_dogs();
+    let image = photo(3, 20, 16);
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut bytes, image::ImageFormat::WebP).expect("written to memory");
+    photos.write("train/cat/0.webp", &bytes.into_inner());
+    photos.write("train/cat/0.png", &png(image));
+    let source = photos.open(RAW).expect("a whole folder");
+    let of = |wanted: &str| {
+        (0..source.len(Split::Train)).find(|index| source.sample_name(Split::Train, *index).contains(wanted))
+    };
+    let values = |wanted| sample(&*source, Split::Train, of(wanted).expect("a file")).0;
+    assert_eq!(values("0.webp"), values("0.png"), "lossless");
+}
+
+#[test]
+fn a_plan_needs_no_photos() {
+    let section = Section::from_toml("data", "size = [24, 32]\nclasses = 7\nchannels = 1").expect("TOML");
+    let settings = oomph_data::folder(&section).expect("settings");
+    let absent = settings.open(&oomph_data::OpenContext::new("unused", 0)).err().expect("no path");
+    assert!(absent.is_absent(), "{absent}");
+    assert_eq!(absent.to_string(), "`data.path` is missing; expected the folder of the images");
+    let source = settings.declared().expect("enough to plan");
+    assert_eq!((source.spec().input.shape(), source.spec().target.outputs()), (vec![1, 24, 32], 7));
+    assert!(source.is_declared() && source.sample(Split::Train, 0, None).is_err());
+    let photos = Photos::cats_and_dogs();
+    let error = photos.open("classes = 7").err().expect("an error");
+    assert!(
+        !error.is_absent() && error.to_string().ends_with("has 2 classes, and `data.classes` is 7"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -220,7 +311,7 @@ fn a_part_without_one_readable_image_cannot_be_opened() {
         assert_eq!(
             error.to_string(),
             "none of the 2 training images can be decoded; \
-             the first error: `train/a/0.png` is unreadable: the content is neither JPEG nor PNG"
+             the first error: `train/a/0.png` is unreadable: the content is neither JPEG nor PNG nor WebP"
         );
     }
 }
@@ -236,16 +327,18 @@ fn folders_that_are_not_laid_out_as_expected_are_refused() {
     };
     check(format!("data folder `{root}` does not exist"));
     photos.write("loose.jpg", b"");
-    check(format!("`{root}` has no folder `train`"));
+    check(format!("`{root}` has no folder `train`, nor class folders of images"));
     photos.write("train/loose.jpg", b"");
     check(format!("`{root}/train` has no class folders"));
     photos.write("train/cat/notes.txt", b"");
     check(format!(
-        "class folder `{root}/train/cat` has no `.jpg`, `.jpeg` or `.png` files (other entries: 1)"
+        "class folder `{root}/train/cat` has no `.jpg`, `.jpeg`, `.png` or `.webp` files (other entries: 1)"
     ));
     photos.write("train/cat/0.jpg", b"");
     photos.write("train/dog/0.jpg", b"");
-    check(format!("`{root}` has no folder `test` or `val`"));
+    check(format!(
+        "class folder `{root}/train/cat` has a single image, which cannot be both trained on and held out"
+    ));
     photos.write("val/cat/0.jpg", b"");
     photos.write("val/cow/0.jpg", b"");
     check(format!("`{root}/val` does not have the classes of `train`: missing `dog`; extra `cow`"));

@@ -62,6 +62,11 @@ pub struct SummaryRow {
 }
 
 impl Summary {
+    /// Whether the model has values besides its parameters: the running statistics of batch normalisation.
+    pub fn has_running_statistics(&self) -> bool {
+        self.parameter_bytes.get() > self.parameters as u64 * ELEMENT
+    }
+
     /// The rows of the stages, in order.
     pub fn stages(&self) -> impl Iterator<Item = &SummaryRow> {
         self.rows.iter().filter(|row| row.depth == 0)

@@ -43,8 +43,8 @@ impl Backend {
     pub fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Cpu { .. } => None,
-            Self::Cuda => Some("CUDA plan unverified"),
-            Self::Vulkan => Some("Vulkan plan unverified"),
+            Self::Cuda => Some("GPU estimate, not yet checked on hardware"),
+            Self::Vulkan => Some("Vulkan estimate, not yet checked on hardware"),
         }
     }
 }

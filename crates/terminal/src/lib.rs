@@ -2,9 +2,12 @@
 //!
 //! - [`numbers`]: numbers, durations and bytes as people read them.
 //! - [`table`]: [`Table`](table::Table), and pairs of names and values.
+//! - [`found_rate`], [`lr_chart`]: a learning-rate range test, and its curve.
 //! - [`notices`]: lines on stderr, above the progress bars if there are any.
+//! - [`predictions`]: classes or values from outputs.
 //! - [`progress`]: bars, lines or JSON of a training, a search or a download.
 //! - [`screen`]: a report that is drawn over the previous one.
+//! - [`scores`]: how right a model is, as rows, tables and a picture.
 //! - [`study`]: how far a study is, and what it found.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
 //! - [`echo`]: the terminal's echo of control keys.
@@ -19,9 +22,13 @@
 //! It decides nothing, and writes results nowhere: those are the commands'.
 
 pub mod echo;
+pub mod found_rate;
+pub mod lr_chart;
 pub mod notices;
 pub mod numbers;
+pub mod predictions;
 pub mod progress;
+pub mod scores;
 pub mod screen;
 pub mod stream;
 pub mod study;

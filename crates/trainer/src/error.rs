@@ -4,14 +4,15 @@ use oomph_advice::{
     PlanError,
     out_of_memory::{OomContext, OutOfMemory, explain},
 };
-use oomph_config::DeviceName;
+use oomph_config::{DeviceName, Difference};
+use oomph_core::printable;
 use oomph_data::DataError;
 use oomph_engine::{EngineError, record::RecordError, session::Session, task::TaskError};
 use oomph_model::ModelError;
 use oomph_parallel::group::GroupError;
 use oomph_runs::{RunError, state::StateError};
 
-use crate::open::SessionError;
+use crate::{open::SessionError, steadier::Steadier};
 
 /// Why a training or an evaluation failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,14 @@ pub enum TrainError {
     /// In a checkpoint.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The newest run of a configuration computes something else than the configuration does now.
+    #[error("the newest run `{}` is another training: {}", run.display(), difference.described())]
+    OtherTraining {
+        /// The run directory.
+        run: PathBuf,
+        /// The first setting that differs.
+        difference: Box<Difference>,
+    },
     /// A step, an evaluation or a plan needs more memory than the device may use.
     #[error(transparent)]
     OutOfMemory(#[from] Box<OutOfMemory>),
@@ -77,6 +86,8 @@ pub enum TrainError {
         lr: f64,
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
+        /// Settings that may help.
+        steadier: Steadier,
     },
     /// Gradients overflow at the smallest loss scale, so the loss scale is not the cause.
     #[error("{error}; {}", kept(.checkpoint.as_ref()))]
@@ -102,6 +113,8 @@ pub enum TrainError {
         lr: f64,
         /// The last checkpoint before it.
         checkpoint: Option<PathBuf>,
+        /// Settings that may help.
+        steadier: Steadier,
     },
 }
 
@@ -193,12 +206,17 @@ impl TrainError {
             Self::State(error) => error.hint(),
             Self::OutOfMemory(error) => error.hint(),
             Self::Rank { source, .. } | Self::OnDevice { source, .. } => source.hint(),
+            Self::OtherTraining { run, difference } => Some(format!(
+                "`oomph train --resume {}` continues it as it was{}",
+                printable(run.display()),
+                difference.after.as_ref().map_or_else(String::new, |value| {
+                    format!("; `--set {}={}` changes it on purpose", difference.key, value.typed())
+                })
+            )),
             Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
-            Self::NonFiniteLoss { .. } | Self::NonFiniteState { .. } => Some(
-                "lower `optimizer.lr`, warm up with `schedule.warmup_steps`, or bound the gradients with \
-                 `optimizer.clip_global_norm=1.0`"
-                    .into(),
-            ),
+            Self::NonFiniteLoss { steadier, .. } | Self::NonFiniteState { steadier, .. } => {
+                Some(steadier.to_string())
+            }
         }
     }
 }

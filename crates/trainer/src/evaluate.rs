@@ -22,7 +22,7 @@ use oomph_engine::{
     part::{Evaluated, compare_evaluated, evaluate_placed},
     record::restore_model,
     session::{Session, backend, mark_step},
-    task::DeviceTargets,
+    task::{DeviceTargets, default_task},
     upload::{upload_input, upload_targets},
 };
 use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
@@ -35,6 +35,7 @@ use crate::{
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout, open_trained},
     progress::read_all,
+    scores::Scores,
 };
 
 /// The result of an evaluation.
@@ -46,6 +47,8 @@ pub struct Evaluation {
     pub accuracy: Option<f64>,
     /// The exponential of the loss, for language models.
     pub perplexity: Option<f64>,
+    /// How right the predictions are, class by class or value by value, if that was asked for.
+    pub scores: Option<Scores>,
     /// Evaluated samples.
     pub samples: usize,
     /// Unreadable samples, which were skipped.
@@ -192,7 +195,12 @@ pub fn evaluate(
     let layout = open_layout(session)?;
     let model = if layout.is_split() { layout.placed(model.inference()) } else { model.inference() };
     let placed = PlacedModel { model: &model, layout: &layout };
-    evaluate_batches(session, placed, usize::MAX, &mut leaks.watching(None, observer), stop)
+    let mut wanted = Wanted::whole();
+    // Scores need the task's own prediction to be the likeliest class.
+    let target = &session.spec().target;
+    let is_default = session.config.train.task.as_deref().is_none_or(|task| task == default_task(target));
+    wanted.scores = Scores::of(target).filter(|_| is_default);
+    evaluate_batches(session, placed, wanted, &mut leaks.watching(None, observer), stop)
 }
 
 /// A model on the devices of its layout.
@@ -202,11 +210,26 @@ pub(crate) struct PlacedModel<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// Evaluates a placed model on at most the first `most` batches. Otherwise as [`evaluate`].
+/// What an evaluation is to tell.
+pub(crate) struct Wanted {
+    /// At most so many batches, from the first.
+    pub(crate) most: usize,
+    /// Empty scores to fill. They copy the outputs to the host, and so wait for the device.
+    pub(crate) scores: Option<Scores>,
+}
+
+impl Wanted {
+    /// Loss and accuracy over all batches.
+    pub(crate) fn whole() -> Self {
+        Self { most: usize::MAX, scores: None }
+    }
+}
+
+/// Evaluates a placed model. Otherwise as [`evaluate`].
 pub(crate) fn evaluate_batches(
     session: &Session,
     placed: PlacedModel<'_>,
-    most: usize,
+    Wanted { most, scores }: Wanted,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
@@ -215,7 +238,7 @@ pub(crate) fn evaluate_batches(
         let model = placed.model.inference();
         let batches = eval_order(session).batches().min(most);
         let mut loader = eval_loader(session, &session.loader);
-        let mut sums = Sums::default();
+        let mut sums = Sums { scores, ..Sums::default() };
         let mut batch_index = 0;
         while batch_index < batches
             && stop.reason().is_none()
@@ -253,6 +276,7 @@ pub(crate) fn evaluate_batches(
 struct Sums {
     loss: Vec<Tensor<1>>,
     correct: Vec<Tensor<1>>,
+    scores: Option<Scores>,
     samples: usize,
     skipped: Vec<SampleError>,
     /// The carried state, if the samples are continuous.
@@ -276,15 +300,22 @@ impl Sums {
             let _uploading = uploading();
             upload_input(batch, &slot.plain())
         };
-        let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<Evaluated, EngineError> {
+        let is_scored = self.scores.is_some();
+        let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<_, EngineError> {
             let targets: DeviceTargets = {
                 let _uploading = uploading();
                 upload_targets(batch, &slot.plain())
             };
-            compare_evaluated(session.task.as_ref(), &output, &targets, batch.size)
+            let evaluated = compare_evaluated(session.task.as_ref(), &output, &targets, batch.size)?;
+            let outputs = is_scored.then(|| charge(Account::Host, || output.to_host())).transpose()?;
+            Ok((evaluated, outputs))
         };
         let (_phase, _track) = (phase(Phase::Eval), track(TrackKind::Eval, "evaluation", None));
-        let Evaluated { loss, correct } = evaluate_placed(layout, model, input, &mut pass, last)?;
+        let (evaluated, outputs) = evaluate_placed(layout, model, input, &mut pass, last)?;
+        let Evaluated { loss, correct } = evaluated;
+        if let Some((scores, outputs)) = self.scores.as_mut().zip(outputs) {
+            scores.add(&outputs, &batch.targets);
+        }
         self.carried = pass.take_carried().unwrap_or_default();
         self.loss.push(loss);
         self.correct.extend(correct);
@@ -302,7 +333,7 @@ impl Sums {
     ) -> Result<Result<Evaluation, StopReason>, TrainError> {
         let sum = |sums: Vec<f32>| sums.into_iter().map(f64::from).sum::<f64>();
         let has_accuracy = !self.correct.is_empty();
-        let here = [
+        let mut here = vec![
             sum(read_all(self.loss)?),
             sum(read_all(self.correct)?),
             f64::from(has_accuracy),
@@ -311,10 +342,12 @@ impl Sums {
             f64::from(stopped == Some(StopReason::Interrupt)),
             f64::from(stopped == Some(StopReason::Terminate)),
         ];
+        here.extend(self.scores.iter().flat_map(Scores::sums));
         let mut all = session.replicas.sum(&here)?.into_iter();
         // `sum` returns as many values as it gets.
         let [loss, correct, has_accuracy, samples, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
+        let of_scores: Vec<_> = all.collect();
         if interrupted + terminated > 0.0 {
             return Ok(Err(if interrupted > 0.0 { StopReason::Interrupt } else { StopReason::Terminate }));
         }
@@ -326,6 +359,7 @@ impl Sums {
             loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),
             perplexity: session.task.has_perplexity(&session.spec().target).then(|| loss.exp()),
+            scores: self.scores.map(|scores| scores.with_sums(&of_scores)),
             samples: samples as usize,
             skipped: self.skipped,
             seconds: start.elapsed().as_secs_f64(),

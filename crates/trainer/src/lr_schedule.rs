@@ -21,13 +21,20 @@ impl LrSchedule {
 
     /// The learning rate of step `step`, counted from 0.
     pub fn lr(&self, step: usize) -> f64 {
-        let Some(Warmup { steps: warmup, start }) = self.settings.warmup else {
+        let Some(Warmup { length, start }) = self.settings.warmup else {
             return self.proper(step, 0);
         };
+        let warmup = length.steps(self.steps_per_epoch);
         if step < warmup {
             return self.lr * (start + (1.0 - start) * step as f64 / warmup as f64);
         }
         self.proper(step, warmup)
+    }
+
+    /// How much of the run after `warmup` steps is over, from 0 to 1.
+    fn progress(&self, step: usize, warmup: usize) -> f64 {
+        let steps = self.steps.saturating_sub(warmup).max(1);
+        ((step - warmup) as f64 / steps as f64).min(1.0)
     }
 
     /// The schedule after `warmup` steps. Epochs count from the start of the run, steps from the end of the warm-up.
@@ -35,9 +42,13 @@ impl LrSchedule {
         match &self.settings.kind {
             ScheduleKind::Constant => self.lr,
             ScheduleKind::Cosine { final_lr } => {
-                let steps = self.steps.saturating_sub(warmup).max(1);
-                let progress = ((step - warmup) as f64 / steps as f64).min(1.0);
-                final_lr + (self.lr - final_lr) * 0.5 * (1.0 + (PI * progress).cos())
+                final_lr + (self.lr - final_lr) * 0.5 * (1.0 + (PI * self.progress(step, warmup)).cos())
+            }
+            ScheduleKind::Polynomial { final_lr, power } => {
+                final_lr + (self.lr - final_lr) * (1.0 - self.progress(step, warmup)).powf(*power)
+            }
+            ScheduleKind::Exponential { final_lr } => {
+                self.lr * (final_lr / self.lr).powf(self.progress(step, warmup))
             }
             ScheduleKind::Step { at, gamma } => {
                 let drops = match at {
@@ -113,6 +124,21 @@ mod tests {
             let rates = [9, 10, 19, 20].map(|step| schedule.lr(step));
             assert_eq!(rates, [1.0, 0.5, 0.5, 0.25], "{text}");
         }
+    }
+
+    #[test]
+    fn a_polynomial_and_an_exponential_end_at_their_final_rate() {
+        let of = |text: &str, steps: [usize; 3]| {
+            let schedule = schedule(text);
+            steps.map(|step| (schedule.lr(step) * 1e6).round() / 1e6)
+        };
+        // A run of 40 steps: after 20 of them, half is over.
+        assert_eq!(of("name = 'polynomial'", [0, 20, 40]), [1.0, 0.5, 0.0]);
+        assert_eq!(of("name = 'polynomial'\npower = 2\nfinal_lr = 0.2", [0, 20, 40]), [1.0, 0.4, 0.2]);
+        assert_eq!(of("name = 'exponential'\nfinal_lr = 1e-4", [0, 20, 40]), [1.0, 0.01, 1e-4]);
+        assert_eq!(of("name = 'exponential'\nfinal_lr = 100", [0, 20, 40]), [1.0, 10.0, 100.0]);
+        // Two epochs of five steps of warm-up.
+        assert_eq!(of("name = 'polynomial'\nwarmup_epochs = 2", [5, 10, 25]), [0.5, 1.0, 0.5]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use oomph_config::{Recompute, ScheduleKind};
-use oomph_core::is_within;
+use oomph_config::{Difference, Origin, Recompute, ScheduleKind};
+use oomph_core::{Split, TargetSpec, grouped, is_within};
 use oomph_data::SourceRecord;
 
 use oomph_engine::session::Session;
@@ -46,19 +46,17 @@ impl StartPoint {
                 let path = configured.map_or_else(|| RunDirectory::last(config.name()), Path::to_owned);
                 let run = RunDirectory::resume(&path)?;
                 let found = run.checkpoints().newest()?;
+                found.iter().try_for_each(|found| refuse_other(session, &path, &found.checkpoint))?;
                 (run, found)
             }
             Resume::From(path) => from_path(session, path)?,
         };
-        let mut warnings: Vec<_> = config
-            .set_aside()
-            .iter()
-            .map(|aside| format!("`{}` has no effect beside `{}`", aside.setting.key, aside.by.key))
-            .collect();
+        let mut warnings = config.ignored();
         idle_alone(session);
         let idle = config.idle().into_iter();
         warnings.extend(idle.map(|idle| format!("`{}` has no effect: {}", idle.setting.key, idle.because)));
         warnings.extend(frozen_in_vain(session));
+        warnings.extend(suspicious_data(session));
         let source = SourceRecord::of(session.source.as_ref());
         match &found {
             Some(found) => {
@@ -85,6 +83,22 @@ fn idle_alone(session: &Session) {
     for key in ["device.sync_batch_norm", "device.bucket", "device.check_every"] {
         session.config.has_no_effect(key, "there is one replica");
     }
+}
+
+/// Warns of data that trains, and hardly as its owner means it.
+fn suspicious_data(session: &Session) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (batch, samples) = (session.config.train.batch, session.source.len(Split::Train));
+    if batch > samples {
+        let [batch, samples] = [batch, samples].map(|count| grouped(count as u64));
+        warnings.push(format!(
+            "`train.batch` is {batch}, and there are {samples} samples to train on: each step takes all of them"
+        ));
+    }
+    if matches!(session.source.spec().target, TargetSpec::Class { count: 1 }) {
+        warnings.push("the data has a single class, so every prediction is right".to_owned());
+    }
+    warnings
 }
 
 /// Warns of frozen stages in `memory.recompute`: they keep no activations.
@@ -118,12 +132,33 @@ fn from_path(session: &Session, path: &Path) -> Result<(RunDirectory, Option<Fou
     Ok((run, Some(found)))
 }
 
+/// Refuses to continue the newest run of a configuration that computes something else than this one. Whoever typed the
+/// difference wants it, and is warned; whoever named the run is warned too.
+fn refuse_other(session: &Session, run: &Path, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+    let config = &session.config;
+    let resolved = config.resolved();
+    let origin = |key: &str| resolved.iter().find(|entry| entry.key == key).map(|entry| &entry.origin);
+    let is_other = |difference: &Difference| {
+        // A key that older versions did not have is absent there, and has its default here.
+        let is_new = difference.before.is_none() && origin(&difference.key) == Some(&Origin::Default);
+        let is_typed = matches!(origin(&difference.key), Some(Origin::Set | Origin::Flag(_)));
+        difference.is_of_mathematics() && !is_new && !is_typed
+    };
+    let differences = config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
+    match differences.into_iter().find(is_other) {
+        None => Ok(()),
+        Some(difference) => {
+            Err(TrainError::OtherTraining { run: run.to_owned(), difference: Box::new(difference) })
+        }
+    }
+}
+
 /// Warns of settings that changed since the checkpoint. `run.*` does not matter.
 fn changes(session: &Session, checkpoint: &Checkpoint) -> Result<Vec<String>, TrainError> {
     let differences = session.config.differences(&checkpoint.config()?).map_err(SessionError::from)?;
     // A schedule over the whole run stretches with its length, so the learning rate jumps.
     let kind = &session.config.schedule.kind;
-    let stretches = matches!(kind, ScheduleKind::Cosine { .. } | ScheduleKind::OneCycle { .. });
+    let stretches = !matches!(kind, ScheduleKind::Constant | ScheduleKind::Step { .. });
     let is_length = |key: &str| key == "train.epochs" || key == "train.steps";
     let matters = |key: &str| !key.starts_with("run.") && (stretches || !is_length(key));
     let value = |value: &Option<oomph_config::Value>| {

@@ -313,7 +313,12 @@ impl Advisor<'_> {
             planned_peak_bytes: moved.peak_bytes,
             slowdown: after.zip(*before).map_or(0.0, |(after, before)| after / before - 1.0),
             keeps_mathematics: moved.keeps_mathematics(),
-            about: moved.levers.iter().map(|moved| moved.lever.about).collect::<Vec<_>>().join("; "),
+            about: moved
+                .levers
+                .iter()
+                .map(|moved| (moved.lever.about)(self.session))
+                .collect::<Vec<_>>()
+                .join("; "),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Lever {
     /// Whether it changes the memory of an evaluation.
     pub(super) is_for_evaluation: bool,
     /// Its other effects, in a few words. Reports show them.
-    pub(super) about: &'static str,
+    pub(super) about: fn(&Session) -> &'static str,
     /// The candidates for a session, from the weakest to the strongest.
     pub(super) candidates: fn(&Session) -> Vec<Candidate>,
 }
@@ -30,7 +30,10 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "micro-batch",
         keeps_mathematics: true,
         is_for_evaluation: false,
-        about: "same batch; batch normalisation, if any, is over the micro-batch",
+        about: |session| match session.has_running_statistics {
+            true => "same batch; batch normalisation is over the micro-batch",
+            false => "same batch, same gradients",
+        },
         candidates: |session| {
             let (batch, micro_batch) = (largest_train_batch(session), micro_batch(session));
             let sizes = micro_batches(batch).filter(|size| *size < micro_batch);
@@ -41,7 +44,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "evaluation batch",
         keeps_mathematics: true,
         is_for_evaluation: true,
-        about: "same evaluation results",
+        about: |_| "same evaluation results",
         candidates: |session| {
             (1..eval_batch(session)).rev().map(|size| of_size(Change::EvalBatch(size), size)).collect()
         },
@@ -50,14 +53,14 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "lean layers",
         keeps_mathematics: true,
         is_for_evaluation: true,
-        about: "layers keep fewer activations for backward",
+        about: |_| "layers keep fewer activations for backward",
         candidates: |session| switch(session.config.memory.lean, Change::Lean(true)),
     },
     Lever {
         name: "recompute",
         keeps_mathematics: true,
         is_for_evaluation: false,
-        about: "recomputes activations in backward; bit-identical training",
+        about: |_| "recomputes activations in backward; bit-identical training",
         candidates: |session| {
             // Not `auto`: it relies on the limit, which may have been wrong.
             let recomputes = session.config.memory.recompute == Recompute::Stages;
@@ -68,7 +71,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "precision",
         keeps_mathematics: false,
         is_for_evaluation: true,
-        about: "rounds activations to 16 bits; parameters keep 32",
+        about: |_| "rounds activations to 16 bits; parameters keep 32",
         candidates: |session| {
             let is_short = session.config.memory.precision != Precision::Fp32;
             switch(is_short, Change::Precision(Precision::Bf16))
@@ -78,7 +81,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "optimizer",
         keeps_mathematics: false,
         is_for_evaluation: false,
-        about: "different optimizer; needs a new learning rate",
+        about: |_| "different optimizer; needs a new learning rate",
         candidates: |session| {
             let changes = leaner_optimizers(&session.config.optimizer.kind);
             (0..changes.len())
@@ -92,7 +95,7 @@ pub(super) const LEVERS: [Lever; 7] = [
         name: "batch",
         keeps_mathematics: false,
         is_for_evaluation: false,
-        about: "smaller batch; trains differently",
+        about: |_| "smaller batch; trains differently",
         candidates: |session| {
             (1..largest_train_batch(session)).rev().map(|size| of_size(Change::Batch(size), size)).collect()
         },

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use oomph_arguments::{CheckpointArguments, ConfigArguments, DeviceArguments, WeightsArguments};
 use oomph_config::Config;
 use oomph_core::Bytes;
 use oomph_runs::state::{Checkpoint, FoundCheckpoint};
+use oomph_terminal::scores::NamedScores;
 use oomph_trainer::{Evaluation, Registry, Stop, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments, WeightsArguments},
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
-    output,
+    output::{self, OverwriteArguments},
     progress::{Progress, Style},
     table::pairs,
 };
@@ -23,22 +24,25 @@ use crate::{
 #[command(after_help = "\
 Examples:
   oomph evaluate                                 the newest checkpoint of runs/resnet
-  oomph evaluate --checkpoint runs/resnet/checkpoints/best
-  oomph evaluate --checkpoint runs/photos --set data.path=other-photos
+  oomph evaluate runs/resnet/best                the checkpoint with the best evaluation
+  oomph evaluate runs/photos --set data.path=other-photos
   oomph evaluate --config resnet50-imagenet --set data.path=imagenet --weights resnet50.pth")]
 pub(crate) struct EvaluateArguments {
-    /// A checkpoint, or a run directory with its newest checkpoint; used with its own config unless
-    /// --config is given [default: the config's run directory]
-    #[arg(long, value_name = "PATH", conflicts_with = "weights")]
-    checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    checkpoint: CheckpointArguments,
     #[command(flatten)]
     weights: WeightsArguments,
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
     device: DeviceArguments,
+    /// Write the confusion matrix of a classifier as an SVG picture to FILE
+    #[arg(long, value_name = "FILE")]
+    confusion: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: OverwriteArguments,
     /// Show no progress
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) quiet: bool,
     /// Print one JSON line
     #[arg(long)]
@@ -46,6 +50,7 @@ pub(crate) struct EvaluateArguments {
 }
 
 pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<Exit, CliError> {
+    arguments.overwrite.check(&arguments.confusion)?;
     let stop = Stop::new();
     let mut progress = Progress::new(Style::choose(arguments.json, arguments.quiet), &stop);
     let (config, found) = arguments.find()?;
@@ -69,8 +74,16 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     }
     progress.finish().map_err(CliError::EventsUnread)?;
     let weights = session.weights.as_deref().filter(|_| checkpoint.is_none());
-    let evaluated = Evaluated::new(&evaluation, checkpoint.as_ref(), weights);
-    output::show(arguments.json, &evaluated, || evaluated.report())
+    let names = session.source.class_names();
+    let scores = evaluation.scores.as_ref().map(|scores| NamedScores { scores, names });
+    let mut evaluated = Evaluated::new(&evaluation, checkpoint.as_ref(), weights);
+    if let Some(path) = &arguments.confusion {
+        let picture = scores.as_ref().and_then(NamedScores::picture).ok_or(CliError::NoConfusion)?;
+        output::write_file(path, arguments.overwrite.existing(), |out| out.write_all(picture.as_bytes()))?;
+        evaluated.picture = Some(path);
+    }
+    evaluated.scores = scores.as_ref().map(NamedScores::json);
+    output::show(arguments.json, &evaluated, || evaluated.report(scores.as_ref()))
 }
 
 impl EvaluateArguments {
@@ -78,11 +91,11 @@ impl EvaluateArguments {
     fn find(&self) -> Result<(Config, Option<FoundCheckpoint>), CliError> {
         let [devices, limit] = self.device.flags();
         let flags = [devices, limit, self.weights.flag()];
-        if self.weights.weights.is_some() {
+        if let Some(weights) = &self.weights.weights {
+            self.checkpoint.refuse_beside("--weights", weights)?;
             return Ok((self.config.load(&flags)?, None));
         }
-        let path = self.checkpoint.as_deref();
-        let (config, found) = self.config.load_with_checkpoint(path, &flags, Checkpoint::find)?;
+        let (config, found) = self.checkpoint.load(&self.config, &flags)?;
         Ok((config, Some(found)))
     }
 }
@@ -108,6 +121,11 @@ struct Evaluated<'a> {
     /// The weights file, without a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scores: Option<serde_json::Value>,
+    /// The picture of the confusion matrix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<&'a Path>,
 }
 
 impl<'a> Evaluated<'a> {
@@ -126,23 +144,30 @@ impl<'a> Evaluated<'a> {
             peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
             checkpoint: checkpoint.map(Checkpoint::path),
             weights,
+            scores: None,
+            picture: None,
         }
     }
 
-    fn report(&self) -> String {
+    fn report(&self, scores: Option<&NamedScores<'_>>) -> String {
         let skipped = (self.skipped > 0).then(|| plural(self.skipped, "sample"));
-        pairs([
+        let mut rows = vec![
             ("checkpoint", self.checkpoint.map(|path| path.display().to_string())),
             ("weights", self.weights.map(|path| path.display().to_string())),
             ("step", self.step.map(grouped)),
             ("eval loss", Some(decimal(self.eval_loss))),
             ("eval perplexity", self.eval_perplexity.map(decimal)),
             ("eval accuracy", self.eval_accuracy.map(percent)),
+        ];
+        rows.extend(scores.into_iter().flat_map(NamedScores::rows));
+        rows.extend([
             ("samples", Some(grouped(self.samples))),
             ("unreadable", skipped),
             ("speed", Some(format!("{} samples/s", rate(self.samples_per_second)))),
             ("peak in use", Some(measured(self.peak_in_use_bytes))),
             ("time", Some(elapsed(self.eval_seconds))),
-        ])
+            ("picture", self.picture.map(|path| path.display().to_string())),
+        ]);
+        pairs(rows) + &scores.map(NamedScores::tables).unwrap_or_default()
     }
 }

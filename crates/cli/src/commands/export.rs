@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use oomph_runs::state::Checkpoint;
+use oomph_arguments::{CheckpointArguments, ConfigArguments, WeightsArguments};
 use oomph_trainer::{
     Registry,
     export::{Exported, WeightLayout, export, export_weights},
@@ -12,7 +12,6 @@ use oomph_trainer::{
 use serde::Serialize;
 
 use crate::{
-    configuration::{ConfigArguments, WeightsArguments},
     error::CliError,
     exit::Exit,
     notices::Notices,
@@ -27,15 +26,13 @@ In Python, `safetensors.torch.load_file` reads the file, and `load_state_dict` a
 
 Examples:
   oomph export runs/resnet --to resnet.safetensors
-  oomph export runs/resnet/checkpoints/best --to best.safetensors
+  oomph export runs/resnet/best --to best.safetensors
   oomph export --config transfer --weights resnet50.pth --to resnet50.safetensors")]
 pub(crate) struct ExportArguments {
-    /// A checkpoint, or a run directory with its newest checkpoint; used with its own config unless
-    /// --config is given [default: the config's run directory]
-    #[arg(value_name = "PATH", conflicts_with = "weights")]
-    checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    checkpoint: CheckpointArguments,
     /// The safetensors file to write
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = weights_file)]
     to: PathBuf,
     /// The names and shapes of the tensors
     #[arg(long, value_enum, default_value_t)]
@@ -71,9 +68,27 @@ impl From<LayoutName> for WeightLayout {
     }
 }
 
+/// Endings of other formats. A file of one format under the name of another is of no use to anybody.
+const OTHER_FORMATS: [&str; 14] = [
+    "bin", "ckpt", "gguf", "h5", "keras", "npy", "npz", "onnx", "pb", "pickle", "pkl", "pt", "pth", "tflite",
+];
+
+fn weights_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    match OTHER_FORMATS.contains(&ending.as_str()) {
+        true => {
+            let name = path.with_extension("safetensors");
+            Err(format!("oomph writes safetensors; did you mean `{}`?", name.display()))
+        }
+        false => Ok(path),
+    }
+}
+
 pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Exit, CliError> {
     arguments.overwrite.check([&arguments.to])?;
-    let written = if arguments.weights.weights.is_some() {
+    let written = if let Some(weights) = &arguments.weights.weights {
+        arguments.checkpoint.refuse_beside("--weights", weights)?;
         arguments.of_weights(registry)?
     } else {
         arguments.of_checkpoint(registry)?
@@ -92,8 +107,7 @@ impl ExportArguments {
 
     /// Opens neither data nor devices: the checkpoint has all names and values.
     fn of_checkpoint(&self, registry: &Registry) -> Result<Written, CliError> {
-        let path = self.checkpoint.as_deref();
-        let (config, found) = self.config.load_with_checkpoint(path, &[], Checkpoint::find)?;
+        let (config, found) = self.checkpoint.load(&self.config, &[])?;
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
         let parts = registry.read(&config)?;
         let (layout, existing) = (self.layout.into(), self.overwrite.existing());

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod find_batch;
+pub(crate) mod find_lr;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod predict;
@@ -41,6 +42,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Runs(arguments) => runs::run(arguments),
         Command::Export(arguments) => export::run(arguments, registry),
         Command::FindBatch(arguments) => find_batch::run(arguments, registry),
+        Command::FindLr(arguments) => find_lr::run(arguments, registry),
         Command::Plan(arguments) => plan::run(arguments, registry),
         Command::Profile(arguments) => profile::run(arguments, registry),
         Command::Compare(arguments) => compare::run(arguments, registry),

@@ -1,13 +1,13 @@
 //! `oomph summary`: the layers of a model with shapes and sizes.
 
 use clap::Args;
+use oomph_arguments::NamedConfigArguments;
 use oomph_config::MicroBatch;
 use oomph_core::SampleSpec;
 use oomph_model::{Summary, SummaryRow};
 use oomph_trainer::Registry;
 
 use crate::{
-    configuration::ConfigArguments,
     error::CliError,
     exit::Exit,
     numbers::{grouped, scaled},
@@ -27,7 +27,7 @@ Examples:
   oomph summary --config synthetic-resnet50 --batch 100000")]
 pub(crate) struct SummaryArguments {
     #[command(flatten)]
-    config: ConfigArguments,
+    config: NamedConfigArguments,
     /// Samples in one forward pass [default: the micro-batch of the config]
     // With a billion samples every product of the table fits into 64 bits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
@@ -38,9 +38,9 @@ pub(crate) struct SummaryArguments {
 }
 
 pub(crate) fn run(arguments: &SummaryArguments, registry: &Registry) -> Result<Exit, CliError> {
-    let config = arguments.config.load(&[])?;
+    let config = arguments.config.named().load(&[])?;
     let parts = registry.read(&config)?;
-    let source = parts.open_source(&config)?;
+    let source = parts.source_to_plan(&config)?;
     let batch = match (arguments.batch, config.memory.micro_batch) {
         (Some(batch), _) => batch as usize,
         (None, Some(MicroBatch::Samples(samples))) => samples,

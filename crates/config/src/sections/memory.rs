@@ -131,6 +131,9 @@ const POOLS: [(&str, Pool); 4] = [
     ("direct", Pool::Direct),
 ];
 
+/// A number without a unit is a number of bytes. Below this one, something else was meant: `8` stands for 8 GiB.
+const LEAST_BARE: Bytes = Bytes::mib(1);
+
 impl Memory {
     /// Reads the section. `batch` is `train.batch`; `train` has its setting.
     pub(crate) fn read(section: &Section, train: &Section, batch: usize) -> Result<Self, ConfigError> {
@@ -146,6 +149,10 @@ impl Memory {
             cleanup: section.choice("cleanup", "auto", &CLEANUPS)?,
             leak_check: section.boolean("leak_check", true)?,
         };
+        let is_bare = || matches!(section.ledger.setting("limit"), Some(limit) if limit.value.is_integer());
+        if memory.limit.is_some_and(|limit| limit < LEAST_BARE && is_bare()) {
+            return Err(section.invalid("limit", "a size with its unit, such as `8GiB`"));
+        }
         if memory.limit == Some(Bytes::new(0)) {
             return Err(section.invalid("limit", "a size of at least one byte"));
         }

@@ -12,7 +12,8 @@ use crate::{
 pub struct Optimizer {
     /// `name` and the optimizer's own settings; default `sgd`.
     pub kind: OptimizerKind,
-    /// `lr`: the learning rate before the schedule; greater than 0. Default 0.1 for sgd, 0.01 for rmsprop, adagrad and
+    /// `lr`: the learning rate before the schedule; greater than 0. Where a higher layer than the file names
+    /// another optimizer, the file's is set aside. Default 0.1 for sgd, 0.01 for rmsprop, adagrad and
     /// adafactor, 0.0001 for lion, 0.001 for the others.
     pub lr: f64,
     /// `weight_decay`: at least 0; default 0, for adamw 0.01. Adamw, lion, adafactor and adan (by a proximal step, as in
@@ -156,6 +157,9 @@ const OWNERS: &Owners = &[
     ("d", &["adafactor"]),
 ];
 
+/// Keys that mean the same for every optimizer. Others, the learning rate first of all, are chosen for one.
+const SHARED: &[&str] = &["name", "weight_decay", "clip_value", "clip_norm", "clip_global_norm"];
+
 impl OptimizerName {
     /// All optimizers with their names, in the order of the documentation.
     pub const ALL: [(&'static str, Self); 8] = [
@@ -178,6 +182,7 @@ impl OptimizerName {
 impl Optimizer {
     pub(crate) fn read(section: &Section) -> Result<Self, ConfigError> {
         let name = section.choice("name", "sgd", &OptimizerName::ALL)?;
+        section.ledger.set_others_aside("name", "sgd", SHARED);
         section.ledger.keep_applicable("name", OWNERS)?;
         let lr = match name {
             OptimizerName::Sgd => 0.1,

@@ -3,14 +3,15 @@
 use crate::{
     error::ConfigError,
     precedence::{Owners, Rule},
+    range::POSITIVE,
     section::Section,
 };
 
 /// `[schedule]`: the factor on `optimizer.lr` over the course of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// `warmup_steps` and `warmup_start`: a linear rise before the schedule; none by default. Not with `one-cycle`, which
-    /// has its own.
+    /// `warmup_steps` or `warmup_epochs`, and `warmup_start`: a linear rise before the schedule; none by default. Not with
+    /// `one-cycle`, which has its own.
     pub warmup: Option<Warmup>,
     /// `name` and the schedule's own settings; default `constant`.
     pub kind: ScheduleKind,
@@ -19,10 +20,29 @@ pub struct Schedule {
 /// A linear rise of the learning rate (Goyal et al. 2017, <https://arxiv.org/abs/1706.02677>).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
-    /// `warmup_steps`: optimizer steps until the full rate, at least 1.
-    pub steps: usize,
+    /// `warmup_steps` or `warmup_epochs`: when the rate is full.
+    pub length: WarmupLength,
     /// `warmup_start`: the factor of the first step, from 0 to 1; default 0.
     pub start: f64,
+}
+
+/// The length of a warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmupLength {
+    /// `warmup_steps`: optimizer steps, at least 1.
+    Steps(usize),
+    /// `warmup_epochs`: epochs, at least 1.
+    Epochs(usize),
+}
+
+impl WarmupLength {
+    /// The length in optimizer steps.
+    pub fn steps(self, steps_per_epoch: usize) -> usize {
+        match self {
+            Self::Steps(steps) => steps,
+            Self::Epochs(epochs) => epochs.saturating_mul(steps_per_epoch),
+        }
+    }
 }
 
 /// A schedule with its own settings.
@@ -34,6 +54,18 @@ pub enum ScheduleKind {
     /// <https://arxiv.org/abs/1608.03983>, without restarts).
     Cosine {
         /// `final_lr`: the rate at the end, at least 0; default 0.
+        final_lr: f64,
+    },
+    /// `polynomial`: from the rate to `final_lr` by a power of what is left of the run, as PyTorch's `PolynomialLR`.
+    Polynomial {
+        /// `final_lr`: the rate at the end, at least 0; default 0.
+        final_lr: f64,
+        /// `power`: greater than 0; default 1, a straight line.
+        power: f64,
+    },
+    /// `exponential`: from the rate to `final_lr` by a constant factor a step, as PyTorch's `ExponentialLR`.
+    Exponential {
+        /// `final_lr`: the rate at the end, greater than 0. It may be above the rate.
         final_lr: f64,
     },
     /// `step`: the rate is multiplied by `gamma` at fixed times.
@@ -81,25 +113,31 @@ pub enum Anneal {
 enum ScheduleName {
     Constant,
     Cosine,
+    Polynomial,
+    Exponential,
     Step,
     OneCycle,
 }
 
-const NAMES: [(&str, ScheduleName); 4] = [
+const NAMES: [(&str, ScheduleName); 6] = [
     ("constant", ScheduleName::Constant),
     ("cosine", ScheduleName::Cosine),
+    ("polynomial", ScheduleName::Polynomial),
+    ("exponential", ScheduleName::Exponential),
     ("step", ScheduleName::Step),
     ("one-cycle", ScheduleName::OneCycle),
 ];
 
 const ANNEALS: [(&str, Anneal); 2] = [("cosine", Anneal::Cosine), ("linear", Anneal::Linear)];
 
-const WITH_WARMUP: &[&str] = &["constant", "cosine", "step"];
+const WITH_WARMUP: &[&str] = &["constant", "cosine", "polynomial", "exponential", "step"];
 
 const OWNERS: &Owners = &[
     ("warmup_steps", WITH_WARMUP),
+    ("warmup_epochs", WITH_WARMUP),
     ("warmup_start", WITH_WARMUP),
-    ("final_lr", &["cosine"]),
+    ("final_lr", &["cosine", "polynomial", "exponential"]),
+    ("power", &["polynomial"]),
     ("every_epochs", &["step"]),
     ("every_steps", &["step"]),
     ("milestones_epochs", &["step"]),
@@ -118,6 +156,18 @@ impl Schedule {
             ScheduleName::Constant => ScheduleKind::Constant,
             ScheduleName::Cosine => {
                 ScheduleKind::Cosine { final_lr: section.number("final_lr", 0.0, 0.0..)? }
+            }
+            ScheduleName::Polynomial => ScheduleKind::Polynomial {
+                final_lr: section.number("final_lr", 0.0, 0.0..)?,
+                power: section.number("power", 1.0, POSITIVE)?,
+            },
+            ScheduleName::Exponential => {
+                let missing = || ConfigError::Missing {
+                    key: section.ledger.full("final_lr"),
+                    expected: "the rate at the end, greater than 0".to_owned(),
+                };
+                let final_lr = section.optional_number("final_lr", POSITIVE)?.ok_or_else(missing)?;
+                ScheduleKind::Exponential { final_lr }
             }
             ScheduleName::Step => ScheduleKind::Step {
                 at: Drops::read(section)?,
@@ -141,6 +191,8 @@ impl ScheduleKind {
         match self {
             Self::Constant => "constant",
             Self::Cosine { .. } => "cosine",
+            Self::Polynomial { .. } => "polynomial",
+            Self::Exponential { .. } => "exponential",
             Self::Step { .. } => "step",
             Self::OneCycle { .. } => "one-cycle",
         }
@@ -149,15 +201,18 @@ impl ScheduleKind {
 
 impl Warmup {
     fn read(section: &Section) -> Result<Option<Self>, ConfigError> {
+        section.ledger.keep_one(&["warmup_steps", "warmup_epochs"], &ONE_WARMUP)?;
+        let epochs = section.optional_integer("warmup_epochs", 1..)?.map(WarmupLength::Epochs);
         let steps = section.integer("warmup_steps", 0, ..)?;
-        if steps == 0 {
+        let Some(length) = epochs.or((steps > 0).then_some(WarmupLength::Steps(steps))) else {
             section.ledger.yield_to("warmup_start", "warmup_steps", &START_NEEDS_STEPS)?;
             return Ok(None);
-        }
-        Ok(Some(Self { steps, start: section.number("warmup_start", 0.0, 0.0..=1.0)? }))
+        };
+        Ok(Some(Self { length, start: section.number("warmup_start", 0.0, 0.0..=1.0)? }))
     }
 }
 
+const ONE_WARMUP: Rule = Rule { says: "a warm-up has one length", fix: "keep one of the two" };
 const START_NEEDS_STEPS: Rule = Rule {
     says: "it has no effect without warm-up",
     fix: "set `schedule.warmup_steps` to at least 1, or remove `schedule.warmup_start`",

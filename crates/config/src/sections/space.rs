@@ -215,6 +215,12 @@ fn refuse_outside(section: &Section) -> Result<(), ConfigError> {
                 format!("{SPACE}.{}", parts.iter().take(searched).copied().collect::<Vec<_>>().join("."));
             return Err(unknown(setting, meant));
         }
+        if let [first, _, ..] = parts.as_slice()
+            && nearest(first, ["space"]).is_some()
+        {
+            let setting = Setting { key: format!("{TUNE}.{first}"), ..setting.clone() };
+            return Err(unknown(&setting, SPACE.to_owned()));
+        }
     }
     match section.ledger.all_given().get("space") {
         Some(setting) => {
@@ -309,7 +315,7 @@ impl Entries<'_> {
     /// The entry as a setting of its own.
     fn entry(&self, name: &str, value: &Value) -> Setting {
         let key = format!("{}.{name}", self.setting.key);
-        Setting { key, value: value.clone(), origin: self.setting.origin.clone() }
+        Setting::new(key, value.clone(), self.setting.origin.clone())
     }
 
     fn wrong_kind(&self, name: &str, value: &Value, expected: &str) -> ConfigError {
@@ -463,10 +469,8 @@ fn check_condition(
     all: &BTreeMap<String, (Parameter, Setting)>,
 ) -> Result<(), ConfigError> {
     let Some(own) = &parameter.condition else { return Ok(()) };
-    let when = |value: &str| Setting {
-        key: format!("{}.when", setting.key),
-        value: Value::from(value),
-        origin: setting.origin.clone(),
+    let when = |value: &str| {
+        Setting::new(format!("{}.when", setting.key), Value::from(value), setting.origin.clone())
     };
     let mut seen = BTreeSet::from([parameter.key.as_str()]);
     let mut next = Some(own);

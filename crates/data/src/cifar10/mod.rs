@@ -6,15 +6,17 @@ use std::{
 };
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::Bytes;
+use oomph_core::{Bytes, SampleSpec, TargetSpec};
 
 pub(crate) use self::parse::{CLASSES, SHAPE, class_names, read};
 use crate::{
     DataError, OnCorrupt, OpenContext, OpenEvent, OpenSource, Source,
+    declared::Declared,
     download::{Remote, Unpack, download},
     input::read_file,
     memory_images::{Classes, ImagePart, LabelRule, MemoryImages, file_name},
     options::max_file_bytes,
+    place::required_path,
     source::Parts,
     transform::TransformSettings,
 };
@@ -64,7 +66,7 @@ impl Cifar10Settings {
         let expected = "the folder that holds `data_batch_1.bin`";
         let remote = || Remote::new(HOME.to_owned(), ARCHIVE_BYTES, SHA256);
         Ok(Self {
-            path: section.required_string("path", expected)?.into(),
+            path: required_path(section, "path", expected)?,
             remote: section.boolean("download", false)?.then(remote),
             max_file_bytes: max_file_bytes(section)?,
             transform: TransformSettings::read(section, SHAPE.channels)?,
@@ -133,6 +135,11 @@ impl OpenSource for Cifar10Settings {
         let classes = Classes { count: CLASSES, names: self.class_names(&folder)? };
         let parts = Parts { train: self.part(&folder, &TRAIN)?, test: self.part(&folder, &[TEST])? };
         Ok(Arc::new(MemoryImages::new(parts, SHAPE, u8::MAX, classes, &self.transform, context)))
+    }
+
+    fn declared(&self) -> Option<Arc<dyn Source>> {
+        let spec = SampleSpec { input: SHAPE.into(), target: TargetSpec::Class { count: CLASSES } };
+        Some(Arc::new(Declared { spec, samples: [50_000, 10_000], is_continuous: false }))
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) enum DecodeError {
     Empty,
     #[error("the file has {size}, more than `data.max_file_bytes` of {limit}")]
     TooLarge { size: Bytes, limit: Bytes },
-    #[error("the content is neither JPEG nor PNG")]
+    #[error("the content is neither JPEG nor PNG nor WebP")]
     UnknownFormat,
     #[error("the JPEG is truncated")]
     Truncated,
@@ -69,6 +69,14 @@ impl Decoder {
         let bytes = self.read(path)?;
         let image = guarded(|| open(&bytes))?;
         Ok((image.height() as usize, image.width() as usize))
+    }
+
+    /// Whether the image in a file has colours. One whose pixels are all grey has none, however it is stored.
+    pub(crate) fn is_coloured(&self, path: &Path) -> Result<bool, DecodeError> {
+        let bytes = self.read(path)?;
+        let image = guarded(|| open(&bytes))?;
+        let is_grey = |pixel: &image::Rgb<u8>| pixel.0.iter().all(|value| *value == pixel.0[0]);
+        Ok(image.color().has_color() && !image.into_rgb8().pixels().all(is_grey))
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, DecodeError> {
@@ -126,7 +134,7 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError> + UnwindSafe) -> R
 /// Decodes an image within the limits.
 fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
     let format = match image::guess_format(bytes) {
-        Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg)) => format,
+        Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP)) => format,
         Ok(_) | Err(_) => return Err(DecodeError::UnknownFormat),
     };
     if format == ImageFormat::Jpeg && !jpeg::is_complete(bytes) {

@@ -5,7 +5,7 @@ use crate::DataError;
 
 /// The files of `paths`, in order. A folder stands for its images and those of its subfolders, sorted by name.
 ///
-/// In folders only visible files named `.jpg`, `.jpeg` or `.png` count. A file in `paths` is taken whatever its name, even
+/// In folders only visible files named `.jpg`, `.jpeg`, `.png` or `.webp` count. A file in `paths` is taken whatever its name, even
 /// if it does not exist; reading it fails later. Symbolic links to folders are followed in `paths`, but not below.
 ///
 /// # Errors

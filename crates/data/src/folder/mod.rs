@@ -19,6 +19,7 @@ pub use self::{files::image_files, settings::folder};
 use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
 use crate::{
     DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    declared::{Declared, MANY},
     digest::Digest,
     source::Parts,
     transform::{ImageShape, ImageTransform, Statistics},
@@ -26,7 +27,11 @@ use crate::{
 
 impl OpenSource for FolderSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let listing = scan::scan(&self.path)?;
+        let listing = scan::scan(self.path.get()?, &self.holdout)?;
+        if let Some(declared) = self.classes.filter(|declared| *declared != listing.classes.len()) {
+            let (path, found) = (self.path.get()?.to_owned(), listing.classes.len());
+            return Err(DataError::OtherClasses { path, found, declared });
+        }
         let shape = match self.size {
             Some((height, width)) => ImageShape { channels: self.channels, height, width },
             None => first_size(&listing.train, self)?,
@@ -47,6 +52,13 @@ impl OpenSource for FolderSettings {
             transform: ImageTransform::new(shape, &self.transform, &statistics, u8::MAX),
             reader: ImageReader::new(shape, statistics).with_decoder(self.decoder),
         }))
+    }
+
+    fn declared(&self) -> Option<Arc<dyn Source>> {
+        let ((height, width), count) = (self.size?, self.classes?);
+        let input = ImageShape { channels: self.channels, height, width }.into();
+        let spec = SampleSpec { input, target: TargetSpec::Class { count } };
+        Some(Arc::new(Declared { spec, samples: MANY, is_continuous: false }))
     }
 }
 

@@ -4,8 +4,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Generator, Key};
 
+use super::settings::Holdout;
 use crate::DataError;
 
 /// Both parts of a data folder.
@@ -29,15 +30,30 @@ struct ClassFolder {
     files: Vec<OsString>,
 }
 
+/// The names of a held-out part, the first that is there counts.
+const HELD_OUT: [&str; 4] = ["test", "val", "valid", "validation"];
+
 /// Lists a data folder. It opens no image and no folder below the classes, so loops of symbolic links are harmless.
-pub(super) fn scan(root: &Path) -> Result<FolderListing, DataError> {
+pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, DataError> {
     check_folder(root)?;
-    let train = FolderPart::scan(root.join("train"), || no_split(root, "`train`"))?;
-    let test = match root.join("test") {
-        test if test.exists() => test,
-        _ => root.join("val"),
+    let train = root.join("train");
+    if !train.exists() {
+        let whole = FolderPart::scan(root.to_owned()).map_err(|error| match error {
+            DataError::NoClasses { path } | DataError::EmptyClass { path, .. }
+                if !path.join("train").exists() =>
+            {
+                DataError::NoSplit { path: root.to_owned() }
+            }
+            error => error,
+        })?;
+        return split(whole, holdout);
+    }
+    let train = FolderPart::scan(train)?;
+    let Some(test) = HELD_OUT.iter().map(|name| root.join(name)).find(|part| part.exists()) else {
+        return split(train, holdout);
     };
-    let test = FolderPart::scan(test, || no_split(root, "`test` or `val`"))?;
+    holdout.note_unused(&test);
+    let test = FolderPart::scan(test)?;
     let classes = train.class_names();
     let of_test = test.class_names();
     if classes != of_test {
@@ -53,8 +69,33 @@ pub(super) fn scan(root: &Path) -> Result<FolderListing, DataError> {
     Ok(FolderListing { classes, train, test })
 }
 
-fn no_split(root: &Path, expected: &'static str) -> DataError {
-    DataError::NoSplit { path: root.to_owned(), expected }
+/// Holds a share of each class out, at least one image, and leaves at least one to train on.
+fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListing, DataError> {
+    let classes = whole.class_names();
+    let (mut train, mut test) = (Vec::new(), Vec::new());
+    for ClassFolder { name, files } in whole.classes {
+        if files.len() < 2 {
+            return Err(DataError::TooFewToSplit { path: whole.root.join(name) });
+        }
+        let count = (files.len() as f64 * holdout.share).round() as usize;
+        let count = count.clamp(1, files.len() - 1);
+        let of_class = Key::new(holdout.seed).with_name(&name.to_string_lossy());
+        let mut ranked: Vec<_> = files
+            .into_iter()
+            .map(|file| (Generator::at(of_class.with_name(&file.to_string_lossy())).below(usize::MAX), file))
+            .collect();
+        ranked.sort_unstable();
+        let sorted = |part: &[(usize, OsString)]| {
+            let mut files: Vec<_> = part.iter().map(|(_, file)| file.clone()).collect();
+            files.sort_unstable();
+            ClassFolder { name: name.clone(), files }
+        };
+        let (held_out, rest) = ranked.split_at(count);
+        test.push(sorted(held_out));
+        train.push(sorted(rest));
+    }
+    let part = |classes| FolderPart::new(whole.root.clone(), classes);
+    Ok(FolderListing { classes, train: part(train), test: part(test) })
 }
 
 fn check_folder(path: &Path) -> Result<(), DataError> {
@@ -69,11 +110,8 @@ fn check_folder(path: &Path) -> Result<(), DataError> {
 }
 
 impl FolderPart {
-    fn scan(root: PathBuf, missing: impl FnOnce() -> DataError) -> Result<Self, DataError> {
-        match check_folder(&root) {
-            Err(DataError::Missing { .. }) => return Err(missing()),
-            checked => checked?,
-        }
+    fn scan(root: PathBuf) -> Result<Self, DataError> {
+        check_folder(&root)?;
         let mut classes = Vec::new();
         for (name, kind) in sorted_entries(&root)? {
             let path = root.join(&name);
@@ -84,12 +122,16 @@ impl FolderPart {
         if classes.is_empty() {
             return Err(DataError::NoClasses { path: root });
         }
+        Ok(Self::new(root, classes))
+    }
+
+    fn new(root: PathBuf, classes: Vec<ClassFolder>) -> Self {
         let mut images = 0;
         let starts = classes.iter().map(|class| {
             images += class.files.len();
             images - class.files.len()
         });
-        Ok(Self { starts: starts.collect(), root, classes, images })
+        Self { starts: starts.collect(), root, classes, images }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -167,5 +209,5 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
 
 pub(super) fn is_image(name: &OsStr) -> bool {
     let extension = Path::new(name).extension().unwrap_or_default();
-    ["jpg", "jpeg", "png"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    ["jpg", "jpeg", "png", "webp"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }

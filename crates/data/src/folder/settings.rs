@@ -1,19 +1,26 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use oomph_config::{ConfigError, Section};
+use oomph_core::printable;
 
 use super::decode::{Decoder, MAX_FILE_BYTES, Resize};
-use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
+use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings};
 
 /// Reads the settings of a folder of images.
 ///
-/// The layout is `<path>/train/<class>/*` and `<path>/test/<class>/*`, or `val` where there is no `test`. Files
-/// named `.jpg`, `.jpeg` and `.png` count, whichever of the two formats they hold. Other files, hidden files and folders
-/// within a class are ignored. Classes and files are sorted by name.
+/// The layout is `<path>/train/<class>/*` and `<path>/test/<class>/*`, or `val`, `valid` or `validation` where there is no `test`.
+/// Without a held-out part, or with class folders in `<path>` itself, a share of each class is held out. Which files these are
+/// depends on their names and on a seed alone, so a new file moves few of the others.
+///
+/// Files named `.jpg`, `.jpeg`, `.png` and `.webp` count, whichever of the formats they hold. Other files, hidden files and
+/// folders within a class are ignored. Classes and files are sorted by name.
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `path` | | the folder that holds `train` and `test` or `val` |
+/// | `path` | | the folder that holds `train` and `test`, or the class folders; `~` is the home directory |
+/// | `holdout` | 0.2 | share of each class that is held out, if no part is |
+/// | `holdout_seed` | 0 | seed of that choice |
+/// | `classes` | those of the folder | number of classes; with it and `size`, plans need no data |
 /// | `size` | of the first training image | every image is resized to `size` × `size`, or to `[height, width]` |
 /// | `resize` | `bilinear` | or `nearest`. Bilinear averages when it shrinks an image, like Pillow |
 /// | `channels` | 3 | 3: RGB, grey images too; 1: grey, by luminance. An alpha channel is dropped |
@@ -32,13 +39,15 @@ use crate::{OnCorrupt, OpenSource, transform::TransformSettings};
 /// # Errors
 /// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
-    let path = section.required_string("path", "the folder that holds `train` and `test`")?;
+    let path = DataPath::read(section, "the folder of the images")?;
     let channels = section.integer("channels", 3, 1..=3)?;
     if channels == 2 {
         return Err(section.invalid("channels", "3 (RGB) or 1 (grey)"));
     }
     Ok(Box::new(FolderSettings {
-        path: path.into(),
+        path,
+        classes: section.optional_integer("classes", 1..=65_536)?,
+        holdout: Holdout::read(section)?,
         size: read_size(section)?,
         decoder: Decoder {
             resize: section.choice(
@@ -61,7 +70,10 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
 
 /// The settings that [`folder`] reads.
 pub(super) struct FolderSettings {
-    pub(super) path: PathBuf,
+    pub(super) path: DataPath,
+    /// The number of classes, for plans without the data.
+    pub(super) classes: Option<usize>,
+    pub(super) holdout: Holdout,
     /// Height and width; `None` for those of the first training image.
     pub(super) size: Option<(usize, usize)>,
     pub(super) decoder: Decoder,
@@ -70,6 +82,32 @@ pub(super) struct FolderSettings {
     pub(super) cache: Option<bool>,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
+}
+
+/// How a folder without a held-out part is split.
+pub(super) struct Holdout {
+    /// The share of each class that is held out, above 0 and below 1.
+    pub(super) share: f64,
+    pub(super) seed: u64,
+    /// For the note that the keys have no effect.
+    section: Section,
+}
+
+impl Holdout {
+    fn read(section: &Section) -> Result<Self, ConfigError> {
+        let share = section.number("holdout", 0.2, 0.0..1.0)?;
+        if share == 0.0 {
+            return Err(section.invalid("holdout", "a share above 0 and below 1, such as 0.2"));
+        }
+        Ok(Self { share, seed: section.unsigned("holdout_seed", 0)?, section: section.clone() })
+    }
+
+    /// Notes that the folder has a held-out part of its own.
+    pub(super) fn note_unused(&self, part: &Path) {
+        let because = || format!("`{}` is held out", printable(part.display()));
+        self.section.has_no_effect("holdout", because());
+        self.section.has_no_effect("holdout_seed", because());
+    }
 }
 
 /// `size` is an integer or a list of two.
@@ -107,8 +145,9 @@ mod tests {
     #[test]
     fn settings_are_checked_without_the_data() {
         assert!(folder(&section("path = \"nowhere\"")).is_ok());
+        assert!(folder(&section("size = 224\nclasses = 1000")).is_ok(), "enough to plan");
         for text in [
-            "",
+            "classes = 0",
             "path = 1",
             "path = \"x\"\nchannels = 2",
             "path = \"x\"\nresize = \"cubic\"",

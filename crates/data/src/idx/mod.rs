@@ -11,8 +11,11 @@ use std::{
 pub(crate) use self::parse::{Content, Idx};
 pub use self::settings::idx;
 use self::{known::KnownImages, pixel_layout::planar, settings::IdxSettings};
+use oomph_core::{SampleSpec, TargetSpec};
+
 use crate::{
     DataError, Flaw, FormatProblem, OpenContext, OpenSource, Source,
+    declared::Declared,
     download::{Remote, download},
     input::read_file,
     memory_images::{Classes, ImagePart, LabelRule, Labels, MemoryImages, PixelBlock, file_name},
@@ -53,6 +56,14 @@ impl OpenSource for IdxSettings {
             &self.transform,
             context,
         )))
+    }
+
+    /// MNIST and Fashion-MNIST have the same shape.
+    fn declared(&self) -> Option<Arc<dyn Source>> {
+        self.name?;
+        let input = ImageShape { channels: 1, height: 28, width: 28 }.into();
+        let spec = SampleSpec { input, target: TargetSpec::Class { count: self.classes.unwrap_or(10) } };
+        Some(Arc::new(Declared { spec, samples: [60_000, 10_000], is_continuous: false }))
     }
 }
 

@@ -7,7 +7,9 @@ use super::{
     known::{FASHION_MNIST, KnownImages, MNIST},
     pixel_layout::PixelLayout,
 };
-use crate::{OnCorrupt, OpenSource, options::max_file_bytes, transform::TransformSettings};
+use crate::{
+    OnCorrupt, OpenSource, options::max_file_bytes, place::required_path, transform::TransformSettings,
+};
 
 /// Reads the settings of images and labels in IDX files, the format of MNIST, plain or as `.gz`.
 ///
@@ -86,7 +88,7 @@ impl IdxSettings {
         }
         let channels = section.integer("channels", 1, 1..=1024)?;
         Ok(Self {
-            path: section.required_string("path", "the folder that holds the IDX files")?.into(),
+            path: required_path(section, "path", "the folder that holds the IDX files")?,
             name,
             download,
             files,

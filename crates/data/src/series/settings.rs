@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use crate::{Columns, OnCorrupt, OpenSource, options::max_file_bytes};
+use crate::{Columns, OnCorrupt, OpenSource, options::max_file_bytes, place::required_path};
 
 /// Reads the settings of a time series in a CSV file, for regression: the input is a window of rows, the target is a later
 /// row.
@@ -65,7 +65,7 @@ impl CsvSettings {
             return Err(section.invalid("delimiter", "a character that cannot be part of names or numbers"));
         }
         Ok(Self {
-            path: section.required_string("path", "the CSV file")?.into(),
+            path: required_path(section, "path", "the CSV file")?,
             columns: names("columns")?,
             targets: names("targets")?,
             steps: section.integer("steps", 32, 1..=65_536)?,

@@ -16,6 +16,7 @@ pub use self::{
 };
 use crate::{
     DataError, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
+    declared::{Declared, MANY},
     digest::{Digest, little_endian},
     download::download,
     source::Parts,
@@ -23,10 +24,11 @@ use crate::{
 
 impl OpenSource for TextSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        if let Some(remote) = self.remote.as_ref().filter(|_| !self.path.exists()) {
-            download(remote, &self.path, &|event| context.tell(event))?;
+        let path = self.path.get()?;
+        if let Some(remote) = self.remote.as_ref().filter(|_| !path.exists()) {
+            download(remote, path, &|event| context.tell(event))?;
         }
-        let (text, files) = corpus::read(&self.path, self.max_file_bytes)?;
+        let (text, files) = corpus::read(path, self.max_file_bytes)?;
         // Only counted here: a list of the tokens would take many times the memory of the text.
         let count = self.level.tokens(&text).count();
         let held_out = ((count as f64 * self.held_out).round() as usize).min(count);
@@ -35,7 +37,7 @@ impl OpenSource for TextSettings {
         let too_short = |tokens: usize| tokens <= self.steps;
         if too_short(in_train) || self.held_out > 0.0 && too_short(held_out) {
             return Err(DataError::TooShort {
-                path: self.path.clone(),
+                path: path.to_owned(),
                 files,
                 tokens: [in_train, held_out],
                 steps: self.steps,
@@ -55,6 +57,27 @@ impl OpenSource for TextSettings {
             parts: Parts { train, test },
             steps,
             carry: self.carry,
+        }))
+    }
+
+    fn declared(&self) -> Option<Arc<dyn Source>> {
+        /// Characters of Tiny Shakespeare, and the different ones among them with `<unk>`.
+        const SHAKESPEARE: (usize, usize) = (1_115_394, 66);
+        let is_shakespeare = self.is_known && self.level == Level::Char;
+        let vocabulary = match self.tells_vocabulary {
+            true => self.vocabulary,
+            false => is_shakespeare.then_some(SHAKESPEARE.1)?,
+        };
+        let steps = self.steps;
+        let held_out = (SHAKESPEARE.0 as f64 * self.held_out).round() as usize;
+        let known = [SHAKESPEARE.0 - held_out, held_out].map(|tokens| tokens.saturating_sub(1) / steps);
+        Some(Arc::new(Declared {
+            spec: SampleSpec {
+                input: InputSpec::Tokens { steps, vocabulary },
+                target: TargetSpec::Tokens { steps, vocabulary },
+            },
+            samples: if is_shakespeare { known } else { MANY },
+            is_continuous: self.carry,
         }))
     }
 }

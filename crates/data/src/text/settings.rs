@@ -4,7 +4,7 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
 use super::Level;
-use crate::{OpenSource, download::Remote};
+use crate::{OpenSource, download::Remote, place::DataPath};
 
 /// Reads the settings of a text for language modelling: one file, or all `.txt` files of a folder in the order of their
 /// names.
@@ -42,7 +42,11 @@ fn tiny_shakespeare() -> Remote {
 
 /// The settings that [`text`] reads.
 pub(super) struct TextSettings {
-    pub(super) path: PathBuf,
+    pub(super) path: DataPath,
+    /// Whether the text is Tiny Shakespeare.
+    pub(super) is_known: bool,
+    /// Whether the settings tell the size of the vocabulary.
+    pub(super) tells_vocabulary: bool,
     /// The file that is fetched if `path` does not exist.
     pub(super) remote: Option<Remote>,
     pub(super) level: Level,
@@ -67,7 +71,9 @@ impl TextSettings {
         Ok(Self {
             vocabulary_file: vocabulary_file.map(PathBuf::from),
             remote: download.then(tiny_shakespeare),
-            path: section.required_string("path", "a text file, or a folder of `.txt` files")?.into(),
+            path: DataPath::read(section, "a text file, or a folder of `.txt` files")?,
+            is_known,
+            tells_vocabulary: section.contains("vocabulary"),
             level: section.choice("level", "char", &[("char", Level::Char), ("word", Level::Word)])?,
             steps: section.integer("steps", 128, 1..=1_048_576)?,
             held_out: section.number("held_out", 0.1, 0.0..1.0)?,
@@ -90,9 +96,7 @@ mod tests {
         assert!(read("path = 'nowhere'\nname = 'tiny-shakespeare'\ndownload = true"));
         assert!(!read("path = 'nowhere'\ndownload = true"));
         assert!(read("path = 'x'\nlevel = 'word'\nsteps = 35\nheld_out = 0.2\nmin_count = 3\ncarry = false"));
-        for settings in
-            ["", "level = 'char'", "path = 1", "path = 'x'\nlevel = 'byte'", "path = 'x'\nsteps = 0"]
-        {
+        for settings in ["path = 1", "path = 'x'\nlevel = 'byte'", "path = 'x'\nsteps = 0"] {
             assert!(!read(settings), "{settings}");
         }
         assert!(read("path = 'x'\nvocabulary_file = 'weights.safetensors'"));

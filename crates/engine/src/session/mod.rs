@@ -33,6 +33,8 @@ pub struct Session {
     pub stages: Vec<String>,
     /// The number of frozen stages before the first trained stage.
     pub leading_frozen: usize,
+    /// Whether the model has running statistics: batch normalisation, whose training depends on the micro-batch.
+    pub has_running_statistics: bool,
     /// The file of the weights that a new model starts with.
     pub weights: Option<PathBuf>,
     /// The data.

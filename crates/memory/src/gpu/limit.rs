@@ -25,6 +25,12 @@ pub enum GpuMemoryError {
         /// The text.
         text: String,
     },
+    /// It is a small number, which is neither a size nor a GPU.
+    #[error("`{number}` has no unit; expected a size such as `24GiB`, or the name of a GPU")]
+    NoUnit {
+        /// The number.
+        number: u64,
+    },
     /// The number of GPUs is 0 or too large.
     #[error("`{text}` is not a number of GPUs; expected 1 to {most}")]
     Count {
@@ -43,6 +49,7 @@ impl GpuMemoryError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gpu(error) => Some(error.hint()),
+            Self::NoUnit { number } => Some(format!("did you mean `{number}GiB`?")),
             Self::Size(_) | Self::Nothing { .. } | Self::Count { .. } => None,
         }
     }
@@ -63,14 +70,18 @@ impl GpuMemory {
             Ok(bytes) if bytes.get() == 0 => Err(GpuMemoryError::Nothing { text: text.trim().to_owned() }),
             Ok(bytes) if has_unit(text) => Ok(Self { name: None, limit_bytes: bytes }),
             Err(error) if has_unit(text) && starts_with_digit => Err(error.into()),
+            Ok(bytes) if bytes.get() <= MOST_GIB => Err(GpuMemoryError::NoUnit { number: bytes.get() }),
             Ok(_) | Err(_) => Err(gpu.into()),
         }
     }
 }
 
+/// A number up to this one, without a unit, is meant in GiB.
+const MOST_GIB: u64 = 1024;
+
 /// Whether it ends like a size. `24` alone would mean 24 bytes, hardly the intention.
 fn has_unit(text: &str) -> bool {
-    text.trim().to_ascii_uppercase().ends_with('B')
+    text.trim().ends_with(['b', 'B', 'k', 'K', 'm', 'M', 'g', 'G', 't', 'T'])
 }
 
 /// The most GPUs of a plan; each is a row of a table.
@@ -121,7 +132,9 @@ mod tests {
 
     #[test]
     fn a_size_is_taken_as_it_is() {
-        for (text, bytes) in [("8GiB", 8 << 30), ("24 GB", 24_000_000_000), ("512mib", 512 << 20)] {
+        for (text, bytes) in
+            [("8GiB", 8 << 30), ("24 GB", 24_000_000_000), ("512mib", 512 << 20), ("24G", 24 << 30)]
+        {
             assert_eq!(
                 GpuMemory::parse(text),
                 Ok(GpuMemory { name: None, limit_bytes: Bytes::new(bytes) }),
@@ -142,7 +155,7 @@ mod tests {
     fn what_is_neither_says_what_it_was_taken_for() {
         for (text, message) in [
             ("0GiB", "`0GiB` is no memory of a GPU; expected more than 0 bytes"),
-            ("24", "`24` is not a GPU of the catalogue"),
+            ("24", "`24` has no unit; expected a size such as `24GiB`, or the name of a GPU"),
             (
                 "1..5GiB",
                 "`1..5GiB` is not a size; expected a number and a unit, such as `512MiB`, `24GiB` or `8GB`",

@@ -170,7 +170,7 @@ impl StateError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotACheckpoint { .. } => {
-                "name a run directory such as `runs/resnet`, or one of its `checkpoints/step-…`"
+                "name a run directory such as `runs/resnet`, or one of its checkpoints as `runs/resnet/best` or `runs/resnet/400`"
             }
             Self::ClassesChanged { checkpoint, class } if class.what == "token" => {
                 return Some(format!(
@@ -202,7 +202,7 @@ impl StateError {
                 "an earlier version of oomph saved it: train on for a step, with `oomph train --resume` and a \
                  higher `train.epochs` or `train.steps`"
             }
-            Self::NoBest { .. } => "leave `--checkpoint` out to take the newest",
+            Self::NoBest { .. } => "name the run alone to take its newest checkpoint",
             Self::Version { .. } => "read it with the version of oomph that wrote it",
             Self::Record(error) => return error.hint(),
             _ => return None,

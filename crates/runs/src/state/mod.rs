@@ -20,7 +20,7 @@ pub(crate) use disk::sync_entry;
 pub use disk::write_file;
 pub use error::StateError;
 pub use manifest::{EarlyStopping, StepSums, TrainProgress};
-pub use store::{CheckpointStore, FoundCheckpoint, SavedCheckpoint, Which};
+pub use store::{CheckpointStore, FoundCheckpoint, NotAChoice, SavedCheckpoint, Which};
 
 pub(crate) use listing::place;
 pub(crate) use manifest::{FORMAT_VERSION, Manifest, sha256};

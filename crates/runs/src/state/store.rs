@@ -1,6 +1,7 @@
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     disk::{replace_link, sync_directory, sync_entry},
     listing::{BEST, LATEST, Listed, Listing, is_name, names_of},
 };
+use crate::RunDirectory;
 
 /// How often a search starts again because a training removed the checkpoint that it was about to open.
 const MOST_SEARCHES: usize = 20;
@@ -32,6 +34,40 @@ pub enum Which {
     Best,
     /// The checkpoint after this many optimizer steps.
     Step(usize),
+}
+
+impl FromStr for Which {
+    type Err = NotAChoice;
+
+    fn from_str(text: &str) -> Result<Self, NotAChoice> {
+        match text {
+            LATEST => Ok(Self::Latest),
+            BEST => Ok(Self::Best),
+            step => step.parse().map(Self::Step).map_err(|_| NotAChoice),
+        }
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latest => f.pad(LATEST),
+            Self::Best => f.pad(BEST),
+            Self::Step(step) => step.fmt(f),
+        }
+    }
+}
+
+/// A text that names none of a run's checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected `latest`, `best` or a step")]
+pub struct NotAChoice;
+
+/// The store and the checkpoint of a path such as `runs/resnet/best` or `runs/resnet/400`.
+fn within_run(path: &Path) -> Option<(CheckpointStore, Which)> {
+    let which = path.file_name()?.to_str()?.parse().ok()?;
+    let store = path.parent()?.join(DIRECTORY);
+    (store.is_dir() && !path.exists()).then(|| (CheckpointStore::at(store), which))
 }
 
 /// A checkpoint that was found.
@@ -71,7 +107,13 @@ impl Checkpoint {
         path.join(STATE).exists() || path.canonicalize().is_ok_and(|path| path.is_dir() && named(&path))
     }
 
-    /// Finds the checkpoint at `path`: a checkpoint directory, or the newest readable checkpoint of a run directory.
+    /// Whether `path` is meant for [`find`](Self::find): it is a run directory or a checkpoint, or names one of a run directory.
+    pub fn is_named(path: &Path) -> bool {
+        Self::is_at(path) || RunDirectory::is_run(path) || within_run(path).is_some()
+    }
+
+    /// Finds the checkpoint at `path`: a checkpoint directory, or the newest readable checkpoint of a run directory. Below a
+    /// run directory, `best`, `latest` and the number of a step name one of its checkpoints.
     ///
     /// A link such as `latest` is resolved once: all files are those of one checkpoint, even if a training moves the link.
     ///
@@ -93,6 +135,9 @@ impl Checkpoint {
             Ok(checkpoint) => return Ok(FoundCheckpoint { checkpoint, skipped: Vec::new() }),
             Err(error) if place.join(STATE).exists() => return Err(error),
             Err(_) => {}
+        }
+        if let Some((store, which)) = within_run(path) {
+            return store.get(which);
         }
         let store = path.join(DIRECTORY);
         let found = if store.is_dir() { CheckpointStore::at(store).newest()? } else { None };

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn quiet_and_json_show_no_downloads() {
-        for style in [Style::Json, Style::Quiet] {
+        for style in [Style::Json, Style::QuietJson, Style::Quiet] {
             let shown = DownloadBar::new(style);
             shown.show(&OpenEvent::Downloading { url: "http://x/a", done: 0, total: 10 });
             assert!(shown.current.lock().expect("no panic").is_none());

@@ -1,5 +1,7 @@
+use std::time::{Duration, Instant};
+
 use oomph_core::printable;
-use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics};
+use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics, Tick};
 
 use crate::{
     notices::Notices,
@@ -7,14 +9,34 @@ use crate::{
     table::pairs,
 };
 
-/// Progress without a terminal: one line per event.
+/// After this time without a line, the next step or batch gets one of its own: nobody waits longer for a sign of life.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// Progress without a terminal: one line per event, and signs of life between them.
 #[derive(Default)]
 pub(super) struct Lines {
     steps: usize,
+    /// When the last line was written.
+    last: Option<Instant>,
 }
 
 impl Lines {
+    /// Writes a line if there was none for a while.
+    pub(super) fn tick(&mut self, tick: Tick) {
+        if self.last.is_none_or(|last| last.elapsed() < SILENCE) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        Notices::default().line(match tick {
+            Tick::Step { step } => format!("step {}/{}", grouped(step), grouped(self.steps)),
+            Tick::Eval { batch, batches } => {
+                format!("evaluating, batch {}/{}", grouped(batch), grouped(batches))
+            }
+        });
+    }
+
     pub(super) fn event(&mut self, event: &Event) {
+        self.last = Some(Instant::now());
         match event {
             Event::Started(started) => {
                 self.steps = started.steps;
@@ -74,7 +96,7 @@ pub(super) fn header(started: &Started) -> String {
         ("batch", Some(format!("{}{replicas}{}", grouped(*batch), micro_batches.unwrap_or_default()))),
         ("length", Some(format!("{} in {}", plural(*steps, "step"), plural(epochs, "epoch")))),
         ("device", Some(device.clone())),
-        ("policy", Some(started.policy.clone())),
+        ("precision", Some(started.policy.clone())),
         ("memory", Some(format!("planned peak {}{limit}", started.planned_peak_bytes))),
         ("run", Some(started.run_dir.display().to_string())),
         ("resumed", resumed),

@@ -34,7 +34,10 @@ impl Progress {
     /// Progress in a style. `stop` stops the training if the reader of its JSON lines is gone.
     pub fn new(style: Style, stop: &Stop) -> Self {
         Self(match style {
-            Style::Json => Shown::Json(JsonLines { stop: stop.clone(), failed: None }),
+            Style::Json | Style::QuietJson => {
+                let is_quiet = style == Style::QuietJson;
+                Shown::Json(JsonLines { stop: stop.clone(), is_quiet, failed: None })
+            }
             Style::Quiet => Shown::Quiet,
             Style::Bars => Shown::Bars(Bars::new()),
             Style::Lines => Shown::Lines(Lines::default()),
@@ -79,8 +82,10 @@ impl Observer for Progress {
     }
 
     fn tick(&mut self, tick: Tick) {
-        if let Shown::Bars(bars) = &mut self.0 {
-            bars.tick(tick);
+        match &mut self.0 {
+            Shown::Bars(bars) => bars.tick(tick),
+            Shown::Lines(lines) => lines.tick(tick),
+            Shown::Json(_) | Shown::Quiet => {}
         }
     }
 }
@@ -88,13 +93,16 @@ impl Observer for Progress {
 /// Events as JSON lines on stdout.
 struct JsonLines {
     stop: Stop,
+    /// Whether only warnings and the end are written.
+    is_quiet: bool,
     /// The first write error, after which nothing is written.
     failed: Option<io::Error>,
 }
 
 impl JsonLines {
     fn event(&mut self, event: &Event) {
-        if self.failed.is_some() {
+        let is_said = matches!(event, Event::Warning { .. } | Event::Adapted(_) | Event::Done(_));
+        if self.failed.is_some() || self.is_quiet && !is_said {
             return;
         }
         if let Err(error) = stream::print_json(event) {

@@ -5,6 +5,8 @@ use crate::stream;
 pub enum Style {
     /// Events as JSON lines on stdout.
     Json,
+    /// Warnings and the end of a training as JSON lines on stdout.
+    QuietJson,
     /// Warnings alone.
     Quiet,
     /// Bars on a terminal.
@@ -19,6 +21,7 @@ impl Style {
         // A dumb terminal cannot move the cursor up.
         let draws = stream::is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         match () {
+            () if json && quiet => Self::QuietJson,
             () if json => Self::Json,
             () if quiet => Self::Quiet,
             () if draws => Self::Bars,

@@ -31,6 +31,16 @@ impl Components {
         self.open_source_as(None, config)
     }
 
+    /// Opens the data to plan with it. Where it is not there, and the settings tell its shape, a stand-in serves.
+    ///
+    /// # Errors
+    /// As [`open_source`](Self::open_source).
+    pub fn source_to_plan(&self, config: &Config) -> Result<Arc<dyn Source>, DataError> {
+        let declared =
+            |absent: DataError| self.reader.declared().filter(|_| absent.is_absent()).ok_or(absent);
+        self.open_source(config).or_else(declared)
+    }
+
     /// Opens the data for a model that was trained on the recorded data. Otherwise as [`open_source`](Self::open_source).
     pub(crate) fn open_source_as(
         &self,

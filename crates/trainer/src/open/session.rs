@@ -56,7 +56,7 @@ pub fn open_on(
 /// The errors of [`open`] that are not about the device.
 pub fn open_to_plan(config: Config, registry: &Registry) -> Result<Session, SessionError> {
     let device = |config: &Config| Ok((Device::flex(), config.memory.limit.into_iter().collect()));
-    assemble(config, registry, device, |components, config| Ok(components.open_source(config)?))
+    assemble(config, registry, device, |components, config| Ok(components.source_to_plan(config)?))
 }
 
 fn opened(
@@ -93,6 +93,7 @@ fn assemble(
     let session = Session {
         stages: summary.stages().map(|row| row.name.clone()).collect(),
         leading_frozen: summary.stages().take_while(|row| row.is_frozen).count(),
+        has_running_statistics: summary.has_running_statistics(),
         config,
         architecture,
         weights,

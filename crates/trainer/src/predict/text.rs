@@ -32,7 +32,8 @@ pub struct Sampling {
 }
 
 /// Continues a text with the session's model and the parameters of a checkpoint, and passes each token to `each`. The
-/// session is [opened on](crate::open_on) the prompt. An empty prompt stands for the unknown token.
+/// session is [opened on](crate::open_on) the prompt. An empty prompt stands for the unknown token, which the text never continues
+/// with.
 ///
 /// A model with carried state gets each token once. Any other model gets the end of the text again for each token, as
 /// long as a training sample.
@@ -53,7 +54,8 @@ pub fn continue_text<E: From<TrainError>>(
         charge(Account::Device, || {
             let mut writer = Writer::new(session, model.inference(), prompt);
             for place in 0..sampling.length {
-                let logits = writer.logits()?;
+                let mut logits = writer.logits()?;
+                forbid(&mut logits, prompt.unknown());
                 let token = charge(Account::Host, || sampling.draw(&logits, place));
                 writer.text.push(token);
                 reported = charge(Account::Host, || each(token));
@@ -65,6 +67,14 @@ pub fn continue_text<E: From<TrainError>>(
         })
     })?;
     reported
+}
+
+/// Leaves a token out of the choice, if there is another one.
+fn forbid(logits: &mut [f32], token: Option<i32>) {
+    let index = token.and_then(|token| usize::try_from(token).ok());
+    if let Some(logit) = index.filter(|_| logits.len() > 1).and_then(|index| logits.get_mut(index)) {
+        *logit = f32::NEG_INFINITY;
+    }
 }
 
 struct Writer<'a> {

@@ -12,6 +12,7 @@ use crate::{
     cleanup::Moment,
     progress::NonFinite,
     ranks::{RankCommand, command},
+    steadier::Steadier,
 };
 
 impl Training<'_> {
@@ -67,7 +68,9 @@ impl Training<'_> {
                 Ok(())
             }
             Err(NonFinite { step, loss, lr }) => {
-                Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint: self.saves.last.clone() })
+                let checkpoint = self.saves.last.clone();
+                let steadier = Steadier::of(&self.session.config);
+                Err(TrainError::NonFiniteLoss { step, loss, lr, checkpoint, steadier })
             }
         }
     }

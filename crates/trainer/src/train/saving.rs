@@ -18,6 +18,7 @@ use super::training::Training;
 use crate::{
     TrainError,
     ranks::{RankCommand, command},
+    steadier::Steadier,
 };
 
 impl Training<'_> {
@@ -92,6 +93,7 @@ impl Training<'_> {
             name: name.clone(),
             lr: self.driver.lr(self.progress.step.saturating_sub(1)),
             checkpoint: self.saves.last.clone(),
+            steadier: Steadier::of(&self.session.config),
         })
     }
 

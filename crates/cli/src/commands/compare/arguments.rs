@@ -1,15 +1,12 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments};
 use oomph_config::Config;
 use oomph_trainer::measure::WARMUP;
 
 use super::optimizer::Chosen;
-use crate::{
-    configuration::{ConfigArguments, DeviceArguments, Flag},
-    error::CliError,
-    output::OverwriteArguments,
-};
+use crate::{error::CliError, output::OverwriteArguments};
 
 /// The warm-up and one more step, so that there is a median.
 const LEAST_STEPS: i64 = WARMUP as i64 + 1;
@@ -60,7 +57,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Asked)]
     pub(super) sort: Sort,
     #[command(flatten)]
-    config: ConfigArguments,
+    config: NamedConfigArguments,
     #[command(flatten)]
     device: DeviceArguments,
     /// Also write a page with bar charts to FILE
@@ -90,7 +87,7 @@ impl CompareArguments {
         let value = Some(steps.as_str()).filter(|_| !self.plan_only);
         flags.push(Flag { name: "--steps", key: "train.steps", value });
         flags.extend(more);
-        self.config.load(&flags)
+        Ok(self.config.named().load(&flags)?)
     }
 
     /// Refuses misspelt optimizers before minutes of training.

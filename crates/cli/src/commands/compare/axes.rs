@@ -1,11 +1,12 @@
 //! The settings that `compare` can vary. A new one is an entry of [`AXES`] and a flag.
 
+use oomph_arguments::Flag;
 use oomph_config::{Config, MicroBatch, Recompute, Value as Setting};
 use oomph_trainer::Registry;
 use serde_json::Value;
 
 use super::{arguments::CompareArguments, optimizer::Chosen};
-use crate::{configuration::Flag, error::CliError, numbers::grouped};
+use crate::{error::CliError, numbers::grouped};
 
 /// A setting that varies over the rows.
 pub(super) struct Axis {

@@ -22,10 +22,6 @@ pub(super) struct ParseChosenError;
 /// A name for sgd with momentum 0.9.
 const MOMENTUM: &str = "momentum";
 
-/// The keys that mean the same to all optimizers. The config's values apply to all of them.
-const SHARED: [&str; 4] =
-    ["optimizer.weight_decay", "optimizer.clip_value", "optimizer.clip_norm", "optimizer.clip_global_norm"];
-
 impl FromStr for Chosen {
     type Err = ParseChosenError;
 
@@ -59,11 +55,8 @@ impl Chosen {
             name => (name, None),
         };
         let mut settings = vec![("optimizer.name".to_owned(), Value::from(name).to_string())];
-        if name != base.optimizer.kind.name() {
-            settings.extend(defaults(name));
-        }
+        let momentum = momentum.filter(|_| !is_typed(base, "optimizer.momentum"));
         settings.extend(momentum.map(|momentum| ("optimizer.momentum".to_owned(), momentum.to_owned())));
-        settings.retain(|(key, _)| key == "optimizer.name" || !is_typed(base, key));
         settings.extend(self.own.iter().map(|(key, value)| (format!("optimizer.{key}"), value.clone())));
         settings
     }
@@ -81,19 +74,6 @@ impl Chosen {
             error => error,
         }
     }
-}
-
-/// The keys of an optimizer with their defaults; none for an unknown optimizer.
-fn defaults(name: &str) -> Vec<(String, String)> {
-    let text = format!("[optimizer]\nname = {}", Value::from(name));
-    let Ok(config) = Config::from_toml("defaults", &text) else { return Vec::new() };
-    let is_own = |entry: &Entry| {
-        entry.key.starts_with("optimizer.")
-            && entry.key != "optimizer.name"
-            && !SHARED.contains(&entry.key.as_str())
-    };
-    let own = config.resolved().into_iter().filter(is_own);
-    own.filter_map(|entry| Some((entry.key, entry.value?.to_string()))).collect()
 }
 
 /// Whether a key was given on the command line.

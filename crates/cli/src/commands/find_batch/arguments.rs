@@ -1,13 +1,11 @@
 use std::str::FromStr;
 
 use clap::{Args, value_parser};
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments};
 use oomph_config::Config;
 use oomph_core::Bytes;
 
-use crate::{
-    configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
-    error::CliError,
-};
+use crate::error::CliError;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -26,7 +24,7 @@ Examples:
   oomph find-batch --devices cuda:0,cuda:1 --strategy pipeline")]
 pub(crate) struct FindBatchArguments {
     #[command(flatten)]
-    pub(super) config: ConfigArguments,
+    pub(super) config: NamedConfigArguments,
     /// Largest batch of the search
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_000_000_000))]
     pub(super) max: u32,
@@ -60,7 +58,7 @@ impl FindBatchArguments {
         let batch = self.effective_batch.map(|batch| batch.to_string());
         let batch = Flag { name: "--effective-batch", key: "train.batch", value: batch.as_deref() };
         let [devices, limit] = self.device.flags();
-        self.config.load(&[devices, self.strategy.flag(), limit, batch])
+        Ok(self.config.named().load(&[devices, self.strategy.flag(), limit, batch])?)
     }
 }
 

@@ -18,10 +18,14 @@ use crate::{error::CliError, exit::Exit, failure, notices::Notices, output};
 
 pub(crate) fn run(arguments: &FindBatchArguments, registry: &Registry) -> Result<Exit, CliError> {
     let session = open_to_plan(arguments.load()?, registry)?;
+    if session.source.is_declared() {
+        // Tries need the data itself: this tells why it cannot be opened.
+        registry.read(&session.config)?.open_source(&session.config)?;
+    }
     for device in &session.config.device.devices {
         find_device(*device).map_err(SessionError::from)?;
     }
-    let file = arguments.write.then(|| arguments.config.file()).transpose()?;
+    let file = arguments.write.then(|| arguments.config.named().file()).transpose()?;
     if let Some(file) = &file {
         // A file that cannot be written is an error before minutes of tries.
         file.check_writable()?;

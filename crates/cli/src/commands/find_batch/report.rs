@@ -148,7 +148,7 @@ impl Report {
         let capped = self.capped.as_ref().map(|capped| format!("  ({capped})")).unwrap_or_default();
         let samples = self.searched.train_samples;
         let is_all = self.largest_batch.is_some_and(|batch| batch > samples);
-        let all = is_all.then(|| format!(" (all {} training samples)", grouped(samples)));
+        let all = is_all.then(|| format!(" (the whole training set has {})", grouped(samples)));
         let more = if self.is_proven { "" } else { "; a larger one may fit too" };
         match (self.micro_batch.zip(self.micro_batches), self.largest_batch) {
             (Some((size, 1)), Some(batch)) => {

@@ -1,12 +1,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use oomph_arguments::{DeviceArguments, Flag, NamedConfigArguments, StrategyArguments};
 use oomph_config::{Config, DeviceName};
 use oomph_memory::gpu::{GpuMemory, MultiGpu};
 use oomph_timeline::Timeline;
 
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments, Flag, StrategyArguments},
     error::CliError,
     output::{self, OverwriteArguments},
 };
@@ -25,7 +25,7 @@ Examples:
   oomph plan --config synthetic-resnet50 --strategy pipeline --gpu 2x24GiB,1x16GiB")]
 pub(crate) struct PlanArguments {
     #[command(flatten)]
-    config: ConfigArguments,
+    config: NamedConfigArguments,
     /// Batches to plan [default: 1, 8, 64, 512 and the config's batch]
     // With a billion samples every product fits into 64 bits.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
@@ -66,11 +66,11 @@ impl PlanArguments {
         let [devices, limit] = self.device.flags();
         let flags = [devices, self.strategy.flag(), limit];
         let Some(gpus) = self.gpu.as_deref().map(str::parse::<MultiGpu>).transpose()? else {
-            return Ok((self.config.load(&flags)?, Vec::new()));
+            return Ok((self.config.named().load(&flags)?, Vec::new()));
         };
         let MultiGpu { each: mut gpus, is_counted } = gpus;
         if !is_counted {
-            let config = self.config.load(&flags)?;
+            let config = self.config.named().load(&flags)?;
             let configured = config.device.devices.len();
             if configured == 1 {
                 return Ok((config, gpus));
@@ -80,6 +80,6 @@ impl PlanArguments {
         let names: Vec<_> = (0..gpus.len()).map(|index| DeviceName::Cuda(index).to_string()).collect();
         let names = names.join(",");
         let counted = Flag { name: "--gpu", key: "device.devices", value: Some(&names) };
-        Ok((self.config.load(&[counted, self.strategy.flag(), limit])?, gpus))
+        Ok((self.config.named().load(&[counted, self.strategy.flag(), limit])?, gpus))
     }
 }

@@ -4,7 +4,9 @@ use oomph_advice::{
     describe_policy,
     out_of_memory::{Advice, advise},
     planning::{LargestBatch, PlanOptions, fits, largest_batch, micro_batch},
+    varied,
 };
+use oomph_config::Change;
 use oomph_core::{Bytes, Split};
 use oomph_timeline::{Split as Categories, Timeline};
 use serde::Serialize;
@@ -35,12 +37,21 @@ pub(super) struct BatchPlan {
     pub(super) micro_batch: usize,
     pub(super) largest_batch: Option<usize>,
     pub(super) largest_batch_planned_peak_bytes: Option<Bytes>,
-    /// Settings that make the config's batch fit, if it does not.
-    pub(super) levers: Vec<Advice>,
+    #[serde(flatten)]
+    pub(super) way_out: WayOut,
     pub(super) batches: Vec<PlannedBatch>,
     pub(super) plan_seconds: f64,
     #[serde(skip)]
     pub(super) text: TextOnly,
+}
+
+/// Settings that make a batch fit which does not.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct WayOut {
+    pub(super) levers: Vec<Advice>,
+    /// The batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) levers_batch: Option<usize>,
 }
 
 /// Values for the text alone.
@@ -48,6 +59,8 @@ pub(super) struct BatchPlan {
 pub(super) struct TextOnly {
     pub(super) sample: String,
     pub(super) train_samples: usize,
+    /// Whether the data is not there, so that there may be more samples.
+    pub(super) is_declared: bool,
     /// The devices and their limits.
     pub(super) place: String,
     /// The config's batch.
@@ -91,9 +104,7 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
     let largest = planner.largest()?;
     let files = planner.write_timeline(arguments)?;
     let (session, batch) = (&planner.session, planner.session.config.train.batch);
-    let is_own = |row: &&PlannedBatch| row.batch == batch;
-    let own = batches.iter().find(is_own).and_then(|row| row.planned.as_ref());
-    let does_not_fit = own.is_some_and(|own| own.fits == Some(false));
+    let too_large = too_large(&batches, batch);
     Ok(BatchPlan {
         model: session.architecture.name().to_owned(),
         optimizer: planner.optimizer(),
@@ -106,12 +117,13 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
         micro_batch: micro_batch(session),
         largest_batch: largest.map(|largest| largest.batch),
         largest_batch_planned_peak_bytes: largest.map(|largest| largest.planned_peak_bytes),
-        levers: if does_not_fit { planner.levers() } else { Vec::new() },
+        way_out: too_large.map(|batch| planner.way_out(batch)).unwrap_or_default(),
         batches,
         plan_seconds: 0.0,
         text: TextOnly {
             sample: session.spec().input.to_string(),
             train_samples: session.source.len(Split::Train),
+            is_declared: session.source.is_declared(),
             place: planner.place(),
             batch,
             share: session.share_of(batch),
@@ -119,6 +131,15 @@ pub(super) fn plan(planner: &Planner, arguments: &PlanArguments) -> Result<Batch
             files,
         },
     })
+}
+
+/// The batch to advise about: the config's, where it is planned, else the smallest; if it does not fit.
+fn too_large(batches: &[PlannedBatch], of_config: usize) -> Option<usize> {
+    let does_not_fit =
+        |row: &&PlannedBatch| row.planned.as_ref().is_some_and(|planned| planned.fits == Some(false));
+    let own = batches.iter().find(|row| row.batch == of_config);
+    let subject = own.or_else(|| batches.iter().find(does_not_fit));
+    subject.filter(does_not_fit).map(|row| row.batch)
 }
 
 impl Planner {
@@ -190,11 +211,13 @@ impl Planner {
         arguments.write(&self.timeline(batch)?)
     }
 
-    /// Settings that make the config's batch fit.
-    fn levers(&self) -> Vec<Advice> {
-        let Some(limit) = self.limit_bytes else { return Vec::new() };
+    fn way_out(&self, batch: usize) -> WayOut {
+        // A batch that contradicts the config, such as one below its micro-batch, is not trained.
+        let varied = varied(&self.session, &[Change::Batch(batch)]);
+        let Some((limit, session)) = self.limit_bytes.zip(varied.ok()) else { return WayOut::default() };
         // The largest batch has a line of its own.
         let keeps_batch = |advice: &Advice| advice.settings.iter().all(|(key, _)| key != "train.batch");
-        advise(&self.session, limit, self.backend).levers.into_iter().filter(keeps_batch).collect()
+        let levers = advise(&session, limit, self.backend).levers.into_iter().filter(keeps_batch);
+        WayOut { levers: levers.collect(), levers_batch: Some(batch) }
     }
 }

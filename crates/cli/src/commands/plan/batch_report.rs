@@ -103,10 +103,13 @@ fn largest(plan: &BatchPlan) -> String {
     };
     let margin = format!("{} margin", margin(plan.rules.margin));
     match (plan.largest_batch, plan.largest_batch_planned_peak_bytes) {
-        (Some(batch), Some(peak)) if batch >= plan.text.train_samples => format!(
-            "largest batch that fits: all {} training samples  ({peak} of {limit}, {margin})\n",
-            grouped(batch)
-        ),
+        (Some(batch), Some(peak)) if batch >= plan.text.train_samples => {
+            let all = match plan.text.is_declared {
+                true => format!("at least {}", grouped(batch)),
+                false => format!("{} (the whole training set)", grouped(batch)),
+            };
+            format!("largest batch that fits: {all}  ({peak} of {limit}, {margin})\n")
+        }
         (Some(batch), Some(peak)) => {
             let share = plan.text.largest_share.filter(|_| plan.world_size > 1);
             let share = share.map(|share| format!(", {} per device", grouped(share))).unwrap_or_default();
@@ -116,16 +119,12 @@ fn largest(plan: &BatchPlan) -> String {
     }
 }
 
-/// The settings that make the config's batch fit, if it does not.
+/// The settings that make a batch fit which does not.
 fn levers(plan: &BatchPlan) -> Option<String> {
-    if plan.levers.is_empty() {
-        return None;
-    }
-    let levers = lever_table(&plan.levers);
-    Some(format!(
-        "the config's batch of {} fits with one of these settings:\n{levers}",
-        grouped(plan.text.batch)
-    ))
+    let batch = plan.way_out.levers_batch.filter(|_| !plan.way_out.levers.is_empty())?;
+    let levers = lever_table(&plan.way_out.levers);
+    let whose = if batch == plan.text.batch { "the config's batch of" } else { "batch" };
+    Some(format!("{whose} {} fits with one of these settings:\n{levers}", grouped(batch)))
 }
 
 /// The timeline files, one a line.

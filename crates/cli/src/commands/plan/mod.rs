@@ -14,13 +14,20 @@ use oomph_trainer::{Registry, open_to_plan};
 
 pub(crate) use self::arguments::PlanArguments;
 use self::planner::Planner;
-use crate::{error::CliError, exit::Exit, output};
+use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 pub(crate) fn run(arguments: &PlanArguments, registry: &Registry) -> Result<Exit, CliError> {
     let start = Instant::now();
     arguments.overwrite.check(arguments.html.iter().chain(&arguments.svg))?;
     let (config, gpus) = arguments.load()?;
     let planner = Planner::new(open_to_plan(config, registry)?, gpus);
+    if planner.session.source.is_declared() {
+        let spec = planner.session.spec();
+        Notices::default().note(format!(
+            "the data is not there; planned for {} → {}, as declared",
+            spec.input, spec.target
+        ));
+    }
     if planner.session.has_uneven_devices() {
         let Some(mut split) = split_plan::plan(&planner, arguments)? else { return Ok(Exit::Success) };
         split.plan.plan_seconds = start.elapsed().as_secs_f64();

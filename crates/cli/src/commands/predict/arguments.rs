@@ -1,14 +1,12 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use oomph_arguments::{ConfigArguments, DeviceArguments};
 use oomph_config::Config;
 use oomph_data::SourceRecord;
-use oomph_runs::state::{Checkpoint, CheckpointStore, FoundCheckpoint, Which};
+use oomph_runs::state::{Checkpoint, FoundCheckpoint, Which};
 
-use crate::{
-    configuration::{ConfigArguments, DeviceArguments},
-    error::CliError,
-};
+use crate::error::CliError;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -17,21 +15,23 @@ of a language model. The training data is not needed.
 
 Examples:
   oomph predict photo.jpg                        with the newest checkpoint of runs/resnet
-  oomph predict --run runs/photos --checkpoint best holiday/ --top 3
-  oomph predict --run runs/photos --json holiday/ > predictions.jsonl
-  oomph predict --run runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]
+  oomph predict runs/photos/best holiday/ --top 3
+  oomph predict runs/photos --json holiday/ > predictions.jsonl
+  oomph predict runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]
 pub(crate) struct PredictArguments {
-    /// JPEG or PNG files, or folders to search for them
-    #[arg(value_name = "FILE|FOLDER", required_unless_present = "prompt", conflicts_with = "prompt")]
-    pub(super) inputs: Vec<PathBuf>,
+    /// First the run or checkpoint of the model, as runs/photos, runs/photos/best or runs/photos/400 (a
+    /// step) [default: the config's run directory]. Then JPEG or PNG files, or folders to search for
+    /// them
+    #[arg(value_name = "RUN|FILE|FOLDER")]
+    paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) text: TextArguments,
-    /// The run directory [default: the config's]
-    #[arg(long, value_name = "DIR")]
-    pub(super) run: Option<PathBuf>,
+    /// The run directory
+    #[arg(long, value_name = "RUN", hide = true)]
+    run: Option<PathBuf>,
     /// The checkpoint of the run: `latest`, `best`, or the number of a step
-    #[arg(long, value_name = "WHICH", default_value = "latest", value_parser = which)]
-    pub(super) checkpoint: Which,
+    #[arg(long, value_name = "WHICH", requires = "run", hide = true)]
+    checkpoint: Option<Which>,
     /// Number of classes shown per image, the most likely first
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) top: u32,
@@ -91,22 +91,27 @@ fn temperature(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
-fn which(text: &str) -> Result<Which, String> {
-    match text {
-        "latest" => Ok(Which::Latest),
-        "best" => Ok(Which::Best),
-        step => step.parse().map(Which::Step).map_err(|_| "expected `latest`, `best` or a step".to_owned()),
-    }
-}
-
 impl PredictArguments {
+    /// The run or checkpoint that is named, if one is.
+    pub(super) fn model(&self) -> Option<PathBuf> {
+        let named = || self.paths.first().filter(|path| Checkpoint::is_named(path)).cloned();
+        match (&self.run, self.checkpoint) {
+            (Some(run), Some(which)) => Some(run.join(which.to_string())),
+            (Some(run), None) => Some(run.clone()),
+            (None, _) => named(),
+        }
+    }
+
+    /// The images and folders.
+    pub(super) fn inputs(&self) -> &[PathBuf] {
+        match self.paths.split_first() {
+            Some((first, rest)) if self.run.is_none() && Checkpoint::is_named(first) => rest,
+            _ => &self.paths,
+        }
+    }
+
     /// The configuration and the checkpoint.
     pub(super) fn find(&self) -> Result<(Config, FoundCheckpoint), CliError> {
-        let find = |run: &Path| match self.checkpoint {
-            // Accepts the directory of a checkpoint too, as other commands do.
-            Which::Latest => Checkpoint::find(run),
-            which => CheckpointStore::at(run.join(CheckpointStore::DIRECTORY)).get(which),
-        };
-        self.config.load_with_checkpoint(self.run.as_deref(), &self.device.flags(), find)
+        Ok(self.config.load_with_checkpoint(self.model().as_deref(), &self.device.flags())?)
     }
 }

@@ -4,16 +4,14 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use oomph_core::{Bytes, printable};
 use oomph_data::{ImageFiles, SampleError, SourceRecord, image_files};
+use oomph_terminal::predictions::Answer;
 use oomph_trainer::{
     Registry, open_on,
     predict::{Predicted, predict_images},
 };
 use serde::Serialize;
 
-use super::{
-    arguments::{PredictArguments, TrainedModel},
-    scores::Answer,
-};
+use super::arguments::{PredictArguments, TrainedModel};
 use crate::{error::CliError, exit::Exit, notices::Notices, output};
 
 /// The maximum width of the column of file names. Longer names shift only their own line.
@@ -25,8 +23,12 @@ pub(super) fn run(
     model: TrainedModel,
 ) -> Result<Exit, CliError> {
     let start = Instant::now();
-    let listed = image_files(&arguments.inputs)?;
+    let listed = image_files(arguments.inputs())?;
     let files = Arc::new(ImageFiles::new(&model.source, listed).ok_or_else(|| model.unsupported_input())?);
+    let reader = model.source.images.as_ref();
+    if files.files().first().is_some_and(|first| reader.is_some_and(|it| it.drops_colours(first))) {
+        Notices::default().note("the model was trained on grey images, so colours are dropped");
+    }
     let TrainedModel { config, checkpoint, source } = model;
     let report = output::report_directory(config.name());
     let session = open_on(files.clone(), config, registry)?;

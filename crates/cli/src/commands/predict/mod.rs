@@ -2,7 +2,6 @@
 
 mod arguments;
 mod images;
-mod scores;
 mod text;
 
 use oomph_config::{Config, Entry, Origin};
@@ -24,7 +23,7 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     for key in without_effect(&config) {
         Notices::default().warning(format!("`{key}` has no effect: {inputs} read as in training"));
     }
-    if arguments.run.is_none() {
+    if arguments.model().is_none() {
         let step = checkpoint.progress().step;
         let path = checkpoint.path().display();
         Notices::default().note(format!("using the checkpoint `{path}` of step {step}"));
@@ -32,6 +31,10 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
     // The training data decides the kind of input.
     let model = TrainedModel { config, checkpoint, source };
     match (&arguments.text.prompt, &model.source) {
+        (Some(_), _) if !arguments.inputs().is_empty() => Err(CliError::TextAndFiles),
+        (None, SourceRecord { images: Some(_), .. }) if arguments.inputs().is_empty() => {
+            Err(CliError::NothingToPredict)
+        }
         (Some(prompt), SourceRecord { level: Some(_), .. }) => text::run(arguments, prompt, registry, model),
         (None, SourceRecord { images: Some(_), .. }) => images::run(arguments, registry, model),
         _ => Err(model.unsupported_input()),

@@ -152,10 +152,10 @@ mod tests {
         model              resnet50, batch 64
         device             cuda:0
         steps              2 steps
-        planned peak       700 MiB (CUDA plan unverified)
+        planned peak       700 MiB (GPU estimate, not yet checked on hardware)
         peak, lower bound  600 MiB in use at a boundary
         peak, upper bound  900 MiB of pages
-        planned reserved   990 MiB (CUDA plan unverified)
+        planned reserved   990 MiB (GPU estimate, not yet checked on hardware)
         reserved           1.00 GiB
 
         after     stage   in use  padding  reserved  allocations

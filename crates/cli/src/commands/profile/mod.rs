@@ -8,6 +8,7 @@ mod report;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
+use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
     Registry, Session, TrainError, open,
@@ -16,7 +17,6 @@ use oomph_trainer::{
 
 use self::{destination::Destination, device::DeviceFindings, findings::Findings, report::report};
 use crate::{
-    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
     error::CliError,
     exit::Exit,
     failure,
@@ -43,7 +43,7 @@ Examples:
   oomph profile --devices cpu,cpu --strategy pipeline")]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
-    config: ConfigArguments,
+    config: NamedConfigArguments,
     /// Warm-up steps before the recorded ones; the first step allocates the optimizer state
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(0..=1000))]
     warmup: u32,
@@ -66,7 +66,7 @@ pub(crate) struct ProfileArguments {
     #[command(flatten)]
     strategy: StrategyArguments,
     /// Show no progress
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) quiet: bool,
     /// Print one JSON object instead of the report
     #[arg(long)]
@@ -75,7 +75,7 @@ pub(crate) struct ProfileArguments {
 
 pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<Exit, CliError> {
     let [devices, limit] = arguments.device.flags();
-    let config = arguments.config.load(&[devices, arguments.strategy.flag(), limit])?;
+    let config = arguments.config.named().load(&[devices, arguments.strategy.flag(), limit])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_) | DeviceName::Vulkan(_)]) {

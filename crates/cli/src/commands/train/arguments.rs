@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments, TrainingArguments};
 use oomph_config::Config;
 use oomph_runs::{
     Adapted, RunDirectory,
@@ -8,11 +9,7 @@ use oomph_runs::{
 };
 use oomph_trainer::{Resume, Session, TrainOptions, adapt};
 
-use crate::{
-    configuration::{ConfigArguments, DeviceArguments, StrategyArguments},
-    error::CliError,
-    output,
-};
+use crate::{error::CliError, output};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -23,27 +20,29 @@ limit. If memory runs out, the exit code is 75, and a report shows which setting
 
 Examples:
   oomph train
-  oomph train --config lstm --set optimizer.lr=0.002
+  oomph train lstm --epochs 5 --lr 0.002
   oomph train --config resnet-folder --set data.path=photos --devices cuda:0
   oomph train --resume runs/resnet
   oomph train --memory-limit 8GiB --set memory.on_oom=adapt")]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
-    pub(super) config: ConfigArguments,
+    pub(super) config: NamedConfigArguments,
+    #[command(flatten)]
+    pub(super) training: TrainingArguments,
     #[command(flatten)]
     pub(super) device: DeviceArguments,
     #[command(flatten)]
     pub(super) strategy: StrategyArguments,
-    /// Continue a run from its newest checkpoint, or from the start without one. PATH is a run
-    /// directory or a checkpoint, used with its own config unless --config is given; without PATH it
-    /// is the config's run directory
-    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    /// Continue a run from its newest checkpoint, or from the start without one. RUN is a run
+    /// directory, RUN/best, RUN/400 (a step) or a checkpoint, used with its own config unless --config
+    /// is given; without RUN it is the config's run directory
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub(super) resume: Option<Option<PathBuf>>,
     /// Train even if the plan exceeds the memory limit
     #[arg(long)]
     pub(super) no_plan_check: bool,
     /// Print only warnings and errors
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) quiet: bool,
     /// Print events as JSON lines; the last one is `done` or `error`
     #[arg(long)]
@@ -53,17 +52,19 @@ pub(crate) struct TrainArguments {
 impl TrainArguments {
     pub(super) fn load(&self) -> Result<Config, CliError> {
         let [devices, limit] = self.device.flags();
-        let flags = [devices, self.strategy.flag(), limit];
-        match &self.resume {
-            Some(Some(path)) if self.config.config.is_none() => match Checkpoint::find(path) {
+        let mut flags = vec![devices, self.strategy.flag(), limit];
+        flags.extend(self.training.flags());
+        let config = self.config.named();
+        Ok(match &self.resume {
+            Some(Some(path)) if config.config.is_none() => match Checkpoint::find(path) {
                 // Without a checkpoint the run starts anew with its own config.
                 Err(StateError::NotACheckpoint { .. }) if RunDirectory::is_run(path) => {
-                    self.config.load_for_run(path, &flags)
+                    config.load_for_run(path, &flags)?
                 }
-                found => self.config.load_for(&found?.checkpoint, &flags),
+                found => config.load_for(&found?.checkpoint, &flags)?,
             },
-            _ => self.config.load(&flags),
-        }
+            _ => config.load(&flags)?,
+        })
     }
 
     /// Adapts a session that does not fit, if `memory.on_oom` allows it.

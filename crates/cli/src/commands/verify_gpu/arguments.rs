@@ -37,7 +37,7 @@ pub(crate) struct VerifyGpuArguments {
     #[arg(long)]
     pub(super) quick: bool,
     /// Show no progress
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) quiet: bool,
     /// Print the content of the file as one JSON object instead of the table
     #[arg(long)]

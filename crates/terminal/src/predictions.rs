@@ -1,4 +1,4 @@
-//! Classes or values from the outputs of a model.
+//! Predictions of a model: classes or values, from its outputs.
 
 use oomph_core::TargetSpec;
 use oomph_data::SourceRecord;
@@ -9,7 +9,7 @@ use crate::numbers::{decimal, percent};
 /// The prediction for one input.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub enum Answer {
     /// The most likely classes, in descending order.
     Classes(Vec<Class>),
     /// The outputs of a regression model.
@@ -18,15 +18,17 @@ pub(super) enum Answer {
 
 /// A class with its probability.
 #[derive(Debug, Serialize)]
-pub(super) struct Class {
+pub struct Class {
     class: String,
+    #[serde(skip)]
+    is_named: bool,
     index: usize,
     probability: f64,
 }
 
 impl Answer {
     /// Interprets outputs by the target of the source; keeps `top` classes.
-    pub(super) fn new(outputs: Vec<f32>, source: &SourceRecord, top: usize) -> Self {
+    pub fn new(outputs: Vec<f32>, source: &SourceRecord, top: usize) -> Self {
         match source.spec.target {
             TargetSpec::Class { .. } => Self::Classes(classes(&outputs, source, top)),
             TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => Self::Values(outputs),
@@ -34,10 +36,15 @@ impl Answer {
     }
 
     /// In one line.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let parts: Vec<String> = match self {
             Self::Classes(classes) => {
-                classes.iter().map(|it| format!("{} {}", it.class, percent(it.probability))).collect()
+                let said = |it: &Class| {
+                    // A bare number beside a percentage would be read as a value.
+                    let class = if it.is_named { it.class.clone() } else { format!("class {}", it.class) };
+                    format!("{class} {}", percent(it.probability))
+                };
+                classes.iter().map(said).collect()
             }
             Self::Values(values) => values.iter().map(|value| decimal(f64::from(*value))).collect(),
         };
@@ -50,11 +57,12 @@ fn classes(logits: &[f32], source: &SourceRecord, top: usize) -> Vec<Class> {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     // Sorted by logits, which still differ where probabilities round to equal. The sort is stable.
     order.sort_by(|one, other| logits[*other].total_cmp(&logits[*one]));
-    let name = |index: usize| {
-        let named = source.class_names.as_ref().and_then(|names| names.get(index));
-        named.cloned().unwrap_or_else(|| index.to_string())
+    let class = |index: usize| {
+        let name = source.class_names.as_ref().and_then(|names| names.get(index));
+        let class = name.cloned().unwrap_or_else(|| index.to_string());
+        let is_named = class.parse::<f64>().is_err();
+        Class { class, is_named, index, probability: probabilities[index] }
     };
-    let class = |index| Class { class: name(index), index, probability: probabilities[index] };
     order.into_iter().take(top).map(class).collect()
 }
 
@@ -99,7 +107,7 @@ mod tests {
     #[test]
     fn classes_without_names_have_their_index() {
         let source = source(TargetSpec::Class { count: 2 }, None);
-        assert_eq!(Answer::new(vec![0.0, 0.0], &source, 5).text(), "0 50.0 %, 1 50.0 %");
+        assert_eq!(Answer::new(vec![0.0, 0.0], &source, 5).text(), "class 0 50.0 %, class 1 50.0 %");
     }
 
     #[test]

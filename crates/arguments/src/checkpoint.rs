@@ -1,0 +1,55 @@
+//! A trained model: a run directory, or one of its checkpoints.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use oomph_config::Config;
+use oomph_runs::state::FoundCheckpoint;
+
+use crate::{config::ConfigArguments, error::ArgumentsError, flags::Flag};
+
+/// A trained model, by one path: a run directory stands for its newest checkpoint, `RUN/best` and `RUN/400` for another one.
+/// A checkpoint's own directory works too.
+#[derive(Args, Clone, Debug)]
+pub struct CheckpointArguments {
+    /// A run directory such as runs/resnet (its newest checkpoint), runs/resnet/best, runs/resnet/400
+    /// (a step), or a checkpoint; with its own config unless --config is given [default: the config's
+    /// run directory]
+    #[arg(value_name = "RUN", conflicts_with = "checkpoint")]
+    path: Option<PathBuf>,
+    /// The same
+    #[arg(long, value_name = "RUN", hide = true)]
+    checkpoint: Option<PathBuf>,
+}
+
+impl CheckpointArguments {
+    /// The path.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref().or(self.checkpoint.as_deref())
+    }
+
+    /// Refuses a path beside a flag that names another source of the weights.
+    ///
+    /// # Errors
+    /// There is a path.
+    pub fn refuse_beside(&self, flag: &'static str, value: &str) -> Result<(), ArgumentsError> {
+        match self.path() {
+            None => Ok(()),
+            Some(path) => {
+                Err(ArgumentsError::TwoSources { path: path.to_owned(), flag, value: value.to_owned() })
+            }
+        }
+    }
+
+    /// The checkpoint with its configuration.
+    ///
+    /// # Errors
+    /// There is no checkpoint, or a setting is refused.
+    pub fn load(
+        &self,
+        config: &ConfigArguments,
+        flags: &[Flag<'_>],
+    ) -> Result<(Config, FoundCheckpoint), ArgumentsError> {
+        config.load_with_checkpoint(self.path(), flags)
+    }
+}

@@ -1,0 +1,36 @@
+//! Arguments that several commands share, and what they stand for.
+//!
+//! - [`ConfigArguments`], [`NamedConfigArguments`]: a configuration, by its name and `--set`.
+//! - [`CheckpointArguments`]: a trained model, by a run directory or a checkpoint.
+//! - [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags that each set a key.
+//!
+//! ```
+//! use clap::Parser;
+//! use oomph_arguments::{NamedConfigArguments, TrainingArguments};
+//!
+//! #[derive(Parser)]
+//! struct Train {
+//!     #[command(flatten)]
+//!     config: NamedConfigArguments,
+//!     #[command(flatten)]
+//!     training: TrainingArguments,
+//! }
+//!
+//! let train = Train::parse_from(["train", "lstm", "--batch", "16", "--set", "train.seed=3"]);
+//! let config = train.config.named().load(&train.training.flags())?;
+//! assert_eq!((config.name(), config.train.batch, config.train.seed), ("lstm", 16, 3));
+//! # Ok::<(), oomph_arguments::ArgumentsError>(())
+//! ```
+//!
+//! It runs no command and prints nothing.
+
+mod checkpoint;
+mod config;
+mod configs;
+mod error;
+mod flags;
+
+pub use checkpoint::CheckpointArguments;
+pub use config::{ConfigArguments, NamedConfigArguments};
+pub use error::ArgumentsError;
+pub use flags::{DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments};
