@@ -18,7 +18,7 @@ class Table:
     """Titles that begin with `>` are of columns of numbers."""
 
     def __init__(self, command, *titles):
-        self.command, self.rows = command, []
+        self.command, self.rows, self.figures = command, [], {}
         self.columns = [{"title": title.lstrip(">"), "align": "right" if title.startswith(">") else "left"}
                         for title in titles]
         rules = ["---:" if column["align"] == "right" else "---" for column in self.columns]
@@ -36,4 +36,4 @@ class Table:
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         (FOLDER / f"{name}.json").write_text(
             f'{{\n  "machine": {line(machine() + more_machine)},\n  "date": {line(today)},\n  "command": {line(self.command)},\n'
-            f'  "columns": {lines(self.columns)},\n  "rows": {lines(self.rows)},\n  "figures": {{}}\n}}\n')
+            f'  "columns": {lines(self.columns)},\n  "rows": {lines(self.rows)},\n  "figures": {line(self.figures)}\n}}\n')

@@ -49,7 +49,7 @@ def oomph(network, asked):
         peaks = [peak - before, peak_of_evaluation - before]
     else:
         # Memory of a GPU is not memory of the process.
-        peaks = [max(step["pages_peak_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
+        peaks = [max(step["reserved_bytes"] for step in steps), evaluated["peak_in_use_bytes"]]
     return {"seconds": seconds, "first": first + ends[0], "evaluation": 1 / evaluated["samples_per_second"],
             "peaks": peaks}
 

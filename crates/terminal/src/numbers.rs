@@ -31,6 +31,16 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A share with its sign: `+0.3 %`, `−20.0 %`; zero has none.
+pub fn signed_share(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    match tenths {
+        0.0 => "0.0 %".to_owned(),
+        less if less < 0.0 => format!("−{:.1} %", -less / 10.0),
+        more => format!("+{:.1} %", more / 10.0),
+    }
+}
+
 /// A loss or a learning rate with four decimals; in scientific notation if it is very small or large.
 pub fn decimal(value: f64) -> String {
     let size = value.abs();
@@ -124,6 +134,11 @@ pub fn plural(count: usize, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_have_a_sign_and_zero_has_none() {
+        assert_eq!([0.0311, -0.2, -1e-9].map(signed_share), ["+3.1 %", "−20.0 %", "0.0 %"].map(String::from));
+    }
 
     #[test]
     fn settings_have_four_digits() {

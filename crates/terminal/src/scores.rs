@@ -30,7 +30,7 @@ pub struct NamedScores<'a> {
 impl NamedScores<'_> {
     fn name(&self, class: usize) -> String {
         let name = self.names.and_then(|names| names.get(class));
-        name.map_or_else(|| format!("class {class}"), |name| printable(name))
+        name.map_or_else(|| format!("class {class}"), printable)
     }
 
     /// The averages, a row each.

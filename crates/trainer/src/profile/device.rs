@@ -31,13 +31,8 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// The highest reading: a lower bound of the peak in use.
-    pub fn highest_in_use_bytes(&self) -> Bytes {
-        self.boundaries.iter().map(|boundary| boundary.reading.in_use_bytes).max().unwrap_or_default()
-    }
-
-    /// The boundary with the most bytes in use, padding included, and the bytes that the plan has there, in a training with this
-    /// configuration.
+    /// The boundary with the most bytes in use, padding included, and the bytes that the plan has there, in a training with
+    /// this configuration. Nothing is seen between boundaries, so the reading is a lower bound of the peak.
     ///
     /// # Errors
     /// Without a reading, and where the plan lacks the boundary.

@@ -1,6 +1,6 @@
 //! The profile of a GPU: its memory pool at the end of phases and stages, and the driver's view of the card.
 
-use oomph_core::Bytes;
+use oomph_core::{Bytes, Phase};
 use oomph_engine::session::backend;
 use oomph_memory::gpu::Breakdown;
 use oomph_plan::Backend;
@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use crate::{
     card::own_card,
-    numbers::plural,
+    error::CliError,
+    numbers::{plural, signed_share},
+    probe::PlannedAndMeasured,
     table::{
         Column::{Left, Right},
         Table, pairs,
@@ -27,10 +29,11 @@ pub(super) struct DeviceFindings<'a> {
     rules_verified: bool,
     planned_peak_bytes: Bytes,
     planned_reserved_bytes: Option<Bytes>,
-    /// A lower bound of the peak.
-    highest_in_use_bytes: Bytes,
+    /// The boundary with the most bytes in use, a lower bound of the peak.
+    fullest: Fullest,
     /// An upper bound of the peak.
     pages_peak_bytes: Option<Bytes>,
+    /// The most of all readings.
     reserved_bytes: Bytes,
     boundaries: &'a [Boundary],
     step_seconds: &'a [f64],
@@ -38,10 +41,22 @@ pub(super) struct DeviceFindings<'a> {
     card: Option<Breakdown>,
 }
 
+/// Bytes in use at a boundary with their padding, by plan and by the pools.
+#[derive(Serialize)]
+pub(super) struct Fullest {
+    phase: Phase,
+    /// Empty at the end of the phase.
+    stage: String,
+    #[serde(flatten)]
+    bytes: PlannedAndMeasured,
+}
+
 impl<'a> DeviceFindings<'a> {
-    pub(super) fn new(session: &'a Session, found: &'a DeviceProfile) -> Self {
+    pub(super) fn new(session: &'a Session, found: &'a DeviceProfile) -> Result<Self, CliError> {
         let backend = backend(session);
-        Self {
+        let (Boundary { phase, stage, reading }, planned_bytes) = found.fullest(&session.config)?;
+        let bytes = PlannedAndMeasured { planned_bytes, measured_bytes: reading.padded_bytes() };
+        Ok(Self {
             model: session.architecture.name(),
             batch: session.config.train.batch,
             device: session.config.device.devices[0].to_string(),
@@ -49,13 +64,13 @@ impl<'a> DeviceFindings<'a> {
             rules_verified: backend.is_verified(),
             planned_peak_bytes: found.planned.peak().categories.total(),
             planned_reserved_bytes: found.planned.reserved_peak(),
-            highest_in_use_bytes: found.highest_in_use_bytes(),
+            fullest: Fullest { phase: *phase, stage: stage.clone(), bytes },
             pages_peak_bytes: found.last.pages_peak_bytes,
-            reserved_bytes: found.last.reserved_bytes,
+            reserved_bytes: found.reserved_bytes(),
             boundaries: &found.boundaries,
             step_seconds: &found.step_seconds,
             card: own_card(session.config.device.devices[0], &found.last),
-        }
+        })
     }
 
     pub(super) fn report(&self) -> String {
@@ -65,13 +80,34 @@ impl<'a> DeviceFindings<'a> {
             ("device", Some(self.device.clone())),
             ("steps", Some(plural(self.step_seconds.len(), "step"))),
             ("planned peak", Some(format!("{}{unverified}", self.planned_peak_bytes))),
-            ("peak, lower bound", Some(format!("{} in use at a boundary", self.highest_in_use_bytes))),
+            ("peak, lower bound", Some(self.fullest.text())),
             ("peak, upper bound", self.pages_peak_bytes.map(|bytes| format!("{bytes} of pages"))),
             ("planned reserved", self.planned_reserved_bytes.map(|bytes| format!("{bytes}{unverified}"))),
-            ("reserved", Some(self.reserved_bytes.to_string())),
+            ("reserved", Some(self.reserved())),
         ]);
         let card = self.card.as_ref().map(of_card).unwrap_or_default();
         format!("{head}\n{}{card}", boundaries(self.boundaries))
+    }
+}
+
+impl DeviceFindings<'_> {
+    /// Reserved bytes, and how far the plan is off.
+    fn reserved(&self) -> String {
+        let measured_bytes = self.reserved_bytes;
+        let planned = self.planned_reserved_bytes;
+        let compared = planned.map(|planned_bytes| PlannedAndMeasured { planned_bytes, measured_bytes });
+        let off = compared.map(|bytes| format!(" (plan {})", signed_share(bytes.difference())));
+        format!("{measured_bytes}{}", off.unwrap_or_default())
+    }
+}
+
+impl Fullest {
+    fn text(&self) -> String {
+        let Self { phase, stage, bytes } = self;
+        let PlannedAndMeasured { planned_bytes, measured_bytes } = bytes;
+        let space = if stage.is_empty() { "" } else { " " };
+        let off = signed_share(bytes.difference());
+        format!("{measured_bytes} in use after {phase}{space}{stage}, planned {planned_bytes} ({off})")
     }
 }
 
@@ -113,7 +149,6 @@ fn of_card(card: &Breakdown) -> String {
 
 #[cfg(test)]
 mod tests {
-    use oomph_core::Phase;
     use oomph_trainer::PoolReading;
 
     use super::*;
@@ -141,7 +176,11 @@ mod tests {
             rules_verified: false,
             planned_peak_bytes: bytes(700),
             planned_reserved_bytes: Some(bytes(990)),
-            highest_in_use_bytes: bytes(600),
+            fullest: Fullest {
+                phase: Phase::Forward,
+                stage: String::new(),
+                bytes: PlannedAndMeasured { planned_bytes: bytes(603), measured_bytes: bytes(600) },
+            },
             pages_peak_bytes: Some(bytes(900)),
             reserved_bytes: bytes(1024),
             boundaries: &seen,
@@ -153,10 +192,10 @@ mod tests {
         device             cuda:0
         steps              2 steps
         planned peak       700 MiB (GPU estimate, not yet checked on hardware)
-        peak, lower bound  600 MiB in use at a boundary
+        peak, lower bound  600 MiB in use after forward, planned 603 MiB (+0.5 %)
         peak, upper bound  900 MiB of pages
         planned reserved   990 MiB (GPU estimate, not yet checked on hardware)
-        reserved           1.00 GiB
+        reserved           1.00 GiB (plan −3.3 %)
 
         after     stage   in use  padding  reserved  allocations
         forward   stem   100 MiB    512 B  1.00 GiB           40

@@ -112,7 +112,7 @@ impl ProfileArguments {
         let mut bar = ProfileBar::new(Style::choose(self.json, self.quiet), options.warmup, options.steps);
         let found = profile_device(session, options, &mut bar)?;
         drop(bar);
-        let findings = DeviceFindings::new(session, &found);
+        let findings = DeviceFindings::new(session, &found)?;
         output::show(self.json, &findings, || findings.report())
     }
 

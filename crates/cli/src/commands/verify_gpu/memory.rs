@@ -8,7 +8,7 @@ use super::{
     runner::Runner,
     trainings::{LANGUAGE, RESNET, RESNET18, RESNET50, Training, WIDE_LSTM},
 };
-use crate::probe::PlannedAndMeasured;
+use crate::{numbers::signed_share, probe::PlannedAndMeasured};
 
 /// Steps before those that are read: the first makes the optimizer state.
 const WARMUP: usize = 2;
@@ -34,7 +34,7 @@ pub(super) fn check(training: &'static Training, runner: &mut Runner<'_>) -> Res
     let has_all = runner.device == DeviceName::Cpu || found.reserved.is_some();
     let describe = |(name, bytes): &(&str, PlannedAndMeasured)| {
         let PlannedAndMeasured { planned_bytes, measured_bytes } = bytes;
-        format!("{name} {measured_bytes}, planned {planned_bytes} ({})", signed(bytes.difference()))
+        format!("{name} {measured_bytes}, planned {planned_bytes} ({})", signed_share(bytes.difference()))
     };
     let mut finding = compared.iter().map(describe).collect::<Vec<_>>().join("; ");
     if !has_all {
@@ -52,24 +52,4 @@ pub(super) fn check(training: &'static Training, runner: &mut Runner<'_>) -> Res
             "reserved_difference": found.reserved.map(PlannedAndMeasured::difference),
         }),
     })
-}
-
-/// A share with its sign: `+0.3 %`.
-fn signed(share: f64) -> String {
-    let tenths = (share * 1000.0).round();
-    match tenths {
-        0.0 => "0.0 %".to_owned(),
-        less if less < 0.0 => format!("−{:.1} %", -less / 10.0),
-        more => format!("+{:.1} %", more / 10.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_have_a_sign_and_zero_has_none() {
-        assert_eq!([0.0311, -0.2, -1e-9].map(signed), ["+3.1 %", "−20.0 %", "0.0 %"].map(String::from));
-    }
 }
