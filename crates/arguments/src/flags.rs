@@ -50,12 +50,26 @@ impl StrategyArguments {
     }
 }
 
-/// Keys of a training that people change in every other command.
+/// The batch of a training.
 #[derive(Args, Clone, Debug)]
-pub struct TrainingArguments {
+pub struct BatchArguments {
     /// Samples of an optimizer step (`train.batch`)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     batch: Option<String>,
+}
+
+impl BatchArguments {
+    /// Its flag.
+    pub fn flag(&self) -> Flag<'_> {
+        Flag { name: "--batch", key: "train.batch", value: self.batch.as_deref() }
+    }
+}
+
+/// Keys of a training that people change in every other command.
+#[derive(Args, Clone, Debug)]
+pub struct TrainingArguments {
+    #[command(flatten)]
+    batch: BatchArguments,
     /// Epochs to train (`train.epochs`)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     epochs: Option<String>,
@@ -83,7 +97,7 @@ impl TrainingArguments {
     /// Its flags.
     pub fn flags(&self) -> [Flag<'_>; 5] {
         [
-            Flag { name: "--batch", key: "train.batch", value: self.batch.as_deref() },
+            self.batch.flag(),
             Flag { name: "--epochs", key: "train.epochs", value: self.epochs.as_deref() },
             Flag { name: "--steps", key: "train.steps", value: self.steps.as_deref() },
             Flag { name: "--lr", key: "optimizer.lr", value: self.lr.as_deref() },

@@ -2,7 +2,8 @@
 //!
 //! - [`ConfigArguments`], [`NamedConfigArguments`]: a configuration, by its name and `--set`.
 //! - [`CheckpointArguments`]: a trained model, by a run directory or a checkpoint.
-//! - [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags that each set a key.
+//! - [`BatchArguments`], [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags
+//!   that each set a key.
 //!
 //! ```
 //! use clap::Parser;
@@ -33,4 +34,6 @@ mod flags;
 pub use checkpoint::CheckpointArguments;
 pub use config::{ConfigArguments, NamedConfigArguments};
 pub use error::ArgumentsError;
-pub use flags::{DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments};
+pub use flags::{
+    BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,
+};

@@ -67,7 +67,7 @@ pub use lr_schedule::{LrSchedule, lr_schedule, steps, steps_per_epoch};
 pub use oomph_engine::session::Session;
 pub use open::{
     Components, LoadedWeights, RankProcess, Registry, SessionError, cache_dir, check_weights, default_limit,
-    initial_model, new_stepper, open, open_layout, open_on, open_to_plan, open_together,
+    initial_model, limit_of, new_stepper, open, open_layout, open_on, open_to_plan, open_together,
 };
 pub use ranks::follow;
 pub use resume::Resume;

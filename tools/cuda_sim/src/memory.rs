@@ -27,6 +27,8 @@ pub(crate) struct Memory {
 struct State {
     used_bytes: u64,
     peak_bytes: u64,
+    asked_bytes: u64,
+    peak_asked_bytes: u64,
     allocations: BTreeMap<u64, Allocation>,
 }
 
@@ -60,6 +62,11 @@ impl Memory {
         (state.used_bytes, state.peak_bytes)
     }
 
+    /// The most bytes that were asked for at once: without what fills up the pages.
+    pub(crate) fn peak_asked(&self) -> u64 {
+        self.state().peak_asked_bytes
+    }
+
     /// Allocates zeros, up to `limit_bytes` in all beside the card's own limit. Returns their address.
     pub(crate) fn allocate(&self, bytes: u64, limit_bytes: Option<u64>) -> Result<u64, Failure> {
         if bytes == 0 {
@@ -75,6 +82,8 @@ impl Memory {
         let address = map(charged).ok_or(Failure::OutOfMemory)?;
         state.used_bytes = used;
         state.peak_bytes = state.peak_bytes.max(used);
+        state.asked_bytes += bytes;
+        state.peak_asked_bytes = state.peak_asked_bytes.max(state.asked_bytes);
         state.allocations.insert(address, Allocation { charged, asked: bytes });
         Ok(address)
     }
@@ -82,8 +91,10 @@ impl Memory {
     /// Frees an allocation. Returns its bytes.
     pub(crate) fn free(&self, address: u64) -> Result<u64, Failure> {
         let mut state = self.state();
-        let bytes = state.allocations.remove(&address).ok_or(Failure::InvalidValue)?.charged;
+        let Allocation { charged: bytes, asked } =
+            state.allocations.remove(&address).ok_or(Failure::InvalidValue)?;
         state.used_bytes -= bytes;
+        state.asked_bytes -= asked;
         unmap(address, bytes);
         Ok(bytes)
     }

@@ -34,6 +34,8 @@ pub struct CardReport {
     pub allocated_bytes: u64,
     /// The most bytes allocated at once.
     pub peak_allocated_bytes: u64,
+    /// The most bytes asked for at once: without what fills up pages.
+    pub peak_asked_bytes: u64,
     /// Kernels launched.
     pub launches: u64,
     /// Modules loaded.
@@ -88,6 +90,7 @@ impl CardReport {
             memory_bytes: device.card.memory_bytes,
             allocated_bytes,
             peak_allocated_bytes,
+            peak_asked_bytes: device.memory.peak_asked(),
             launches: read(&counters.launches),
             modules: read(&counters.modules),
             refused_modules: read(&counters.refused_modules),

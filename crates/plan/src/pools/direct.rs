@@ -14,7 +14,7 @@ pub(super) struct DirectPool {
     /// The sizes of all memory, used or not.
     size_sum: u64,
     /// Bytes of the card for all memory, and for the used part of it.
-    reserved: u64,
+    charged: u64,
     occupied: u64,
     reclaim_at: Option<u64>,
     grain: Grain,
@@ -34,7 +34,7 @@ impl DirectPool {
             vacant: Vec::new(),
             free: BTreeMap::new(),
             size_sum: 0,
-            reserved: 0,
+            charged: 0,
             occupied: 0,
             reclaim_at,
             grain,
@@ -49,11 +49,11 @@ impl DirectPool {
             self.occupied += self.grain.charged(bytes);
             return Ok(position as u64);
         }
-        let before = self.reserved;
+        let before = self.charged;
         if let Some(mark) = self.reclaim_at {
             self.give_back_above(mark.saturating_sub(bytes));
         }
-        let given_back = before - self.reserved;
+        let given_back = before - self.charged;
         Headroom { left: headroom.left.map(|left| left + given_back), ..headroom }.check(bytes)?;
         let position = self.vacant.pop().unwrap_or_else(|| {
             self.slices.push(None);
@@ -61,7 +61,7 @@ impl DirectPool {
         });
         self.slices[position] = Some(Slice { bytes, is_free: false });
         self.size_sum += bytes;
-        self.reserved += self.grain.charged(bytes);
+        self.charged += self.grain.charged(bytes);
         self.occupied += self.grain.charged(bytes);
         Ok(position as u64)
     }
@@ -87,17 +87,22 @@ impl DirectPool {
             }
             let Some(slice) = self.slices[position].take_if(|slice| slice.is_free) else { continue };
             self.size_sum -= slice.bytes;
-            self.reserved -= self.grain.charged(slice.bytes);
+            self.charged -= self.grain.charged(slice.bytes);
             self.free.entry(slice.bytes).or_default().remove(&position);
             self.vacant.push(position);
         }
     }
 
     pub(super) fn reserved(&self) -> u64 {
-        self.reserved
+        self.size_sum
     }
 
-    /// What it reserves without unused memory.
+    /// The bytes of the card for it.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged
+    }
+
+    /// The bytes of the card without those of unused memory.
     pub(super) fn occupied(&self) -> u64 {
         self.occupied
     }

@@ -92,6 +92,11 @@ impl ExclusivePool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
+        self.pages.iter().map(|page| page.bytes).sum()
+    }
+
+    /// The bytes of the card for it.
+    pub(super) fn charged(&self) -> u64 {
         self.pages.iter().map(|page| self.grain.charged(page.bytes)).sum()
     }
 }

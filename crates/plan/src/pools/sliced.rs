@@ -64,6 +64,11 @@ impl SlicedPool {
     }
 
     pub(super) fn reserved(&self) -> u64 {
+        self.pages.len() as u64 * self.page_bytes
+    }
+
+    /// The bytes of the card for it.
+    pub(super) fn charged(&self) -> u64 {
         self.pages.len() as u64 * self.grain.charged(self.page_bytes)
     }
 }

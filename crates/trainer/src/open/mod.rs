@@ -13,7 +13,7 @@ pub use error::SessionError;
 pub use layout::{new_stepper, open_layout};
 pub use process::{RankProcess, open_together};
 pub use registry::Registry;
-pub use session::{default_limit, open, open_on, open_to_plan};
+pub use session::{default_limit, limit_of, open, open_on, open_to_plan};
 pub use weights::{LoadedWeights, check_weights, initial_model};
 
 pub(crate) use layout::{off_device, own_pool, stepper_to_restore};

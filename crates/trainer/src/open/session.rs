@@ -131,6 +131,15 @@ pub fn default_limit(config: &Config) -> Option<DefaultLimit> {
     Some(DefaultLimit { bytes: part(bytes), reason, reserve_bytes: part(reserve_bytes) })
 }
 
+/// The memory limit of a device, as far as it is known before it is opened: of a CPU device `memory.limit` or else the default
+/// limit, of a GPU its free memory.
+pub fn limit_of(device: DeviceName, config: &Config) -> Option<Bytes> {
+    match device {
+        DeviceName::Cpu => config.memory.limit.or_else(|| Some(default_limit(config)?.bytes)),
+        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => free_bytes(device),
+    }
+}
+
 /// The limit of each CPU device. Above what `ulimit -v` leaves, an allocation would end the process, so a larger
 /// `memory.limit` is lowered to that.
 fn cpu_limit(config: &Config) -> Option<Bytes> {

@@ -69,6 +69,7 @@ pub fn profile_device(
     let planned = plan(session, PlanOptions::default()).map_err(TrainError::from)?;
     let watch = PoolWatch::new(&session.device);
     let (stepper, _) = charge(Account::Device, || new_stepper(session))?;
+    let devices = &session.config.device.devices;
     let mut batches = Batches::new(session);
     let mut driver = Driver::leading(session, stepper, 0);
     let mut step_seconds = Vec::with_capacity(options.steps);
@@ -79,14 +80,13 @@ pub fn profile_device(
         }
         let driven = driver.step(batch, RankCommand::Step)?;
         exhausted::check().map_err(TrainError::from)?;
+        // Kernels are launched ahead: without waiting, the time would be that of the launches.
+        device_failure::on(devices, || device_failure::settle(&session.device)).map_err(TrainError::from)?;
         if step >= options.warmup {
             step_seconds.push(driven.begun.elapsed().as_secs_f64());
         }
         observer.tick(Tick::Step { step: step + 1 });
     }
-    // A failed device has no pools to read.
-    let devices = &session.config.device.devices;
-    device_failure::on(devices, || device_failure::settle(&session.device)).map_err(TrainError::from)?;
     let device = devices[0];
     let last = PoolReading::of(&session.device).ok_or(ProfileError::Device { device })?;
     Ok(DeviceProfile { boundaries: highest(watch.boundaries()), step_seconds, last, planned })

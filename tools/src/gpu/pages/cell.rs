@@ -24,7 +24,7 @@ use crate::gpu::Simulation;
 
 /// Predictions, and what they are compared with.
 pub(super) struct Outcome {
-    /// The most bytes that the driver gave.
+    /// The most bytes that the pools asked the driver for.
     pub(super) reserved: Compared,
     /// Bytes in use, by the pools, at the stage or phase of a step where they are highest.
     pub(super) in_use: Compared,
@@ -37,7 +37,7 @@ struct Truth {
     of: [String; 3],
     /// The memory that the card had free.
     limit: u64,
-    /// The most bytes that the driver gave.
+    /// The most bytes that the pools asked the driver for.
     peak: u64,
     /// Bytes in use, by the pools.
     readings: Vec<(Place, u64)>,
@@ -115,7 +115,7 @@ impl Card {
 pub(crate) struct Trained {
     /// The memory that the card had free.
     limit: u64,
-    /// The most bytes that the driver gave.
+    /// The most bytes that the pools asked the driver for.
     peak: u64,
 }
 
@@ -149,7 +149,7 @@ impl Trained {
         let metrics = fs::read_to_string(run.join("metrics.jsonl"))?;
         let started: Value = serde_json::from_str(metrics.lines().next().unwrap_or_default())?;
         let limit = started["limit_bytes"].as_u64().ok_or("the run has no limit")?;
-        let peak = report["cards"][0]["peak_allocated_bytes"].as_u64().ok_or("the report has no peak")?;
+        let peak = report["cards"][0]["peak_asked_bytes"].as_u64().ok_or("the report has no peak")?;
         Ok(Self { limit, peak })
     }
 }

@@ -4,7 +4,7 @@ use oomph_advice::{BatchSearch, Planned, SearchError, Tried};
 use oomph_config::{Config, DeviceName};
 use oomph_core::{Bytes, Split};
 use oomph_engine::session::{backend, largest_train_batch};
-use oomph_trainer::{Session, default_limit, device::free_bytes};
+use oomph_trainer::{Session, limit_of};
 
 use super::{
     arguments::{FindBatchArguments, Share},
@@ -218,9 +218,6 @@ impl<'a> Finder<'a> {
 
 /// The memory limit of each device; the smallest one of several.
 fn limit(config: &Config) -> Option<Bytes> {
-    let of = |device: &DeviceName| match device {
-        DeviceName::Cpu => config.memory.limit.or_else(|| Some(default_limit(config)?.bytes)),
-        DeviceName::Cuda(_) | DeviceName::Vulkan(_) => free_bytes(*device),
-    };
-    config.device.devices.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min()
+    let limits = config.device.devices.iter().map(|device| limit_of(*device, config));
+    limits.collect::<Option<Vec<_>>>()?.into_iter().min()
 }

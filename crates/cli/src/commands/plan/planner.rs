@@ -1,10 +1,10 @@
 use oomph_advice::planning::PlanOptions;
-use oomph_config::{DeviceName, OptimizerKind};
+use oomph_config::{Config, DeviceName, OptimizerKind};
 use oomph_core::Bytes;
 use oomph_engine::session::backend;
 use oomph_memory::gpu::GpuMemory;
 use oomph_plan::Backend;
-use oomph_trainer::{Session, default_limit};
+use oomph_trainer::{Session, default_limit, limit_of};
 use serde::Serialize;
 
 /// What all batches of a plan share.
@@ -16,7 +16,7 @@ pub(super) struct Planner {
     /// The memory limit of each device; the smallest one of several.
     pub(super) limit_bytes: Option<Bytes>,
     /// The source of a limit that the user did not set.
-    reserve: Option<String>,
+    reason: Option<String>,
 }
 
 /// The quality of the planner's rules for a device.
@@ -42,18 +42,16 @@ impl Planner {
             _ => device.to_string(),
         };
         let names = devices.map(named).collect();
-        // Without a limit, a plan for the CPU is compared with the available memory of this machine.
-        let default = match (backend, session.config.memory.limit) {
-            (Backend::Cpu { .. }, None) => default_limit(&session.config),
-            _ => None,
+        if !gpus.is_empty() {
+            let session = session.with_limits(gpus.iter().map(|gpu| gpu.limit_bytes).collect());
+            return Self { limit_bytes: session.limit_bytes, session, names, backend, reason: None };
+        }
+        let (limits, reason) = free_memory(&session.config, backend).unzip();
+        let session = match limits {
+            Some(limits) => session.with_limits(limits),
+            None => session,
         };
-        let session = match (gpus.is_empty(), default) {
-            (false, _) => session.with_limits(gpus.iter().map(|gpu| gpu.limit_bytes).collect()),
-            (true, Some(default)) => session.with_limits(vec![default.bytes]),
-            (true, None) => session,
-        };
-        let limit_bytes = session.limit_bytes;
-        Self { session, names, backend, limit_bytes, reserve: default.map(|limit| limit.reason.to_string()) }
+        Self { limit_bytes: session.limit_bytes, session, names, backend, reason }
     }
 
     /// `on RTX 4090 with 23.0 GiB`, `ddp over 4 devices with 24.0 GiB each`.
@@ -68,8 +66,7 @@ impl Planner {
             Some(limit) if are_alike => format!(" with {limit}{each}"),
             Some(_) => format!(" with {}", listed(&limits)),
         };
-        let reason = self.reserve.as_ref().map(|reason| format!(" ({reason}, less a reserve)"));
-        let reason = reason.unwrap_or_default();
+        let reason = self.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let rules = self.backend.caveat().map(|caveat| format!(" · {caveat}")).unwrap_or_default();
         match session.config.device.sharing.name().filter(|_| count > 1) {
             Some(strategy) => format!("{strategy} over {count} devices{with}{reason}{rules}"),
@@ -92,6 +89,19 @@ impl Planner {
             other => other.name().to_owned(),
         }
     }
+}
+
+/// Without a limit, a plan is compared with the free memory of this machine's devices: the limits, and what they are.
+fn free_memory(config: &Config, backend: Backend) -> Option<(Vec<Bytes>, String)> {
+    if config.memory.limit.is_some() {
+        return None;
+    }
+    if let Backend::Cpu { .. } = backend {
+        let default = default_limit(config)?;
+        return Some((vec![default.bytes], format!("{}, less a reserve", default.reason)));
+    }
+    let limits = config.device.devices.iter().map(|device| limit_of(*device, config));
+    Some((limits.collect::<Option<_>>()?, "free memory".to_owned()))
 }
 
 /// `24.0 GiB, 24.0 GiB and 16.0 GiB`.

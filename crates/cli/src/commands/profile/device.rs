@@ -191,10 +191,10 @@ mod tests {
         model              resnet50, batch 64
         device             cuda:0
         steps              2 steps
-        planned peak       700 MiB (GPU estimate, not yet checked on hardware)
+        planned peak       700 MiB
         peak, lower bound  600 MiB in use after forward, planned 603 MiB (+0.5 %)
         peak, upper bound  900 MiB of pages
-        planned reserved   990 MiB (GPU estimate, not yet checked on hardware)
+        planned reserved   990 MiB
         reserved           1.00 GiB (plan −3.3 %)
 
         after     stage   in use  padding  reserved  allocations

@@ -8,7 +8,7 @@ mod report;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments};
+use oomph_arguments::{BatchArguments, DeviceArguments, NamedConfigArguments, StrategyArguments};
 use oomph_config::{Config, DeviceName};
 use oomph_trainer::{
     Registry, Session, TrainError, open,
@@ -38,12 +38,14 @@ It trains for some steps on the CPU, saves no checkpoint, and writes these files
 Examples:
   oomph profile
   oomph profile --config lstm --steps 3 --out lstm-profile
-  oomph profile --config resnet --set train.batch=64 --html batch-64.html
+  oomph profile --config resnet --batch 64 --html batch-64.html
   oomph profile --config resnet --svg batch-32.svg
   oomph profile --devices cpu,cpu --strategy pipeline")]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
     config: NamedConfigArguments,
+    #[command(flatten)]
+    batch: BatchArguments,
     /// Warm-up steps before the recorded ones; the first step allocates the optimizer state
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(0..=1000))]
     warmup: u32,
@@ -75,7 +77,12 @@ pub(crate) struct ProfileArguments {
 
 pub(crate) fn run(arguments: &ProfileArguments, registry: &Registry) -> Result<Exit, CliError> {
     let [devices, limit] = arguments.device.flags();
-    let config = arguments.config.named().load(&[devices, arguments.strategy.flag(), limit])?;
+    let config = arguments.config.named().load(&[
+        devices,
+        arguments.strategy.flag(),
+        limit,
+        arguments.batch.flag(),
+    ])?;
     let destination = arguments.destination(&config);
     let session = open(config, registry)?;
     if matches!(session.config.device.devices[..], [DeviceName::Cuda(_) | DeviceName::Vulkan(_)]) {
