@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares planned memory with a real GPU: what the pools reserve and have in use, and what the driver counts. It needs no
 Rust and no toolkit, only a binary that was built with `--features cuda`. The trainings are those of `cargo xtask gpu pages`,
-which simulates the driver. `--save` writes docs/tables/gpu-card.json; `cargo xtask docs` shows it.
+which simulates the driver; batches beyond 8 GiB are of fp32 alone. `--save` writes docs/tables/gpu-card.json; `cargo xtask docs` shows it.
 
     python3 tools/gpu_card.py target/release/oomph --save
-    python3 tools/gpu_card.py target/release/oomph --fill 1 8 --jobs 2   # batches for 8 GiB, and for 64 GiB
+    python3 tools/gpu_card.py target/release/oomph --fill 1 --jobs 5     # only batches for 8 GiB, five at once
     python3 tools/gpu_card.py target/release/oomph --only LSTM bf16      # whose rows have these words
 
 Each training is a profile of two steps after two others, in a process of its own. Reserved is the most of all readings. In
@@ -44,10 +44,11 @@ LEVERS = {"fp32": ("", 1), "bf16": ("memory.precision = 'bf16'", 1), "recompute"
 def cells(fills):
     for fill in fills:
         for model, (config, batches) in MODELS.items():
-            for (lever, (settings, parts)), batch in zip(LEVERS.items(), batches):
+            # Steps of large batches take long.
+            for (lever, (settings, parts)), batch in list(zip(LEVERS.items(), batches))[:None if fill <= 1 else 1]:
                 batch = int(batch * fill) // parts * parts
                 samples = f"train_samples = {2 * batch}, test_samples = 16, workers = 4"
-                yield model, lever, batch, f"""{config.replace('SAMPLES', samples)}
+                yield model, lever, batch, fill, f"""{config.replace('SAMPLES', samples)}
 {settings}
 memory.micro_batch = {batch // parts}
 train = {{ batch = {batch}, steps = 4, seed = 0, eval_every = 'never' }}"""
@@ -66,6 +67,11 @@ def profiled(oomph, config):
     return json.loads(ended.stdout)
 
 
+def at_once(jobs, oomph, cells):
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda cell: profiled(oomph, cell[4]), cells)
+
+
 def shown(count):
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1000 or unit == "GiB":
@@ -76,8 +82,8 @@ def shown(count):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("oomph")
-    parser.add_argument("--fill", type=float, nargs="+", default=[1, 8], help="multiples of the batches for 8 GiB")
-    parser.add_argument("--jobs", type=int, default=1, help="trainings at once; they need memory together")
+    parser.add_argument("--fill", type=float, nargs="+", default=[1, 9], help="multiples of the batches for 8 GiB")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once, where batches are for 8 GiB")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
@@ -85,9 +91,9 @@ def main():
                   ">error", ">in use, planned", ">in use", ">error", ">context", ">step, s")
     grid = [cell for cell in cells(asked.fill) if all(word in f"{cell[0]} {cell[1]} {cell[2]}" for word in asked.only)]
     errors, contexts, failed = {"reserved": [], "in_use": []}, [], 0
-    with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        found = pool.map(lambda cell: profiled(asked.oomph, cell[3]), grid)
-        for (model, lever, batch, _), profile in zip(grid, found):
+    # Only small trainings run side by side.
+    for jobs, share in ((asked.jobs, [cell for cell in grid if cell[3] <= 1]), (1, [cell for cell in grid if cell[3] > 1])):
+        for (model, lever, batch, *_), profile in zip(share, at_once(jobs, asked.oomph, share)):
             if isinstance(profile, list):
                 failed += 1
                 print(f"{model}, {lever}, {batch}:", *profile[:12], sep="\n    ", flush=True)

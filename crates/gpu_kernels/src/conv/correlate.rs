@@ -1,14 +1,14 @@
 //! The gradient of a convolution's weight: products of the input and the output's gradient, summed over all positions.
 //!
 //! CubeCL's implicit matrix product is wrong for many shapes, with both kinds of tensor-core
-//! instructions, and those of the stem among them. So this is a product by tiles of our own, without tensor cores. A few
-//! weights are sums over very many positions: cubes share the positions too, and a second launch adds their partial sums
-//! in a fixed order.
+//! instructions, and those of the stem among them. So this is a product by tiles of our own: on tensor cores where the card
+//! has them for the format ([`weight_product`]), else by 32-bit products. A few weights are sums over very many positions:
+//! cubes share the positions too, and a second launch adds their partial sums in a fixed order.
 
 use burn_backend::{DType, ops::ConvOptions};
 use cubecl::{ir::ElemType, prelude::*, std::FastDivmod};
 
-use super::channels_last;
+use super::{channels_last, tensor_cores::Factors, weight_product};
 use crate::{
     launch::{addresses, cube, cubes, element, length},
     partial_sums::{TILE, partial_sums},
@@ -35,11 +35,29 @@ pub fn conv2d_weight_backward(
     let [_, _, down, across] = weight;
     let (inner, positions) = (down * across * channels, batch * rows * columns);
     let splits = partial_sums(weight, positions);
-    let of_split = positions.div_ceil(splits).next_multiple_of(DEPTH);
+    let of_split = positions.div_ceil(splits).next_multiple_of(weight_product::DEPTH);
     let partial = empty(&input, &[splits, outputs, inner], DType::F32);
-    let tiles = [inner, outputs].map(|size| size.div_ceil(TILE) as u32);
     let [stride_down, stride_across] = options.stride;
     let [padding_down, padding_across] = options.padding;
+    let sums = SumsLaunch::new(outputs, inner, positions, of_split);
+    let window = WindowLaunch::new(
+        channels,
+        channels,
+        across,
+        rows,
+        columns,
+        height,
+        width,
+        stride_down,
+        stride_across,
+        padding_down,
+        padding_across,
+    );
+    if let Some(factors) = Factors::of(&input) {
+        weight_product::write_partial_sums(&input, &gradient, &partial, sums, window, factors);
+        return add_partial_sums(&partial, weight);
+    }
+    let tiles = [inner, outputs].map(|size| size.div_ceil(TILE) as u32);
     // SAFETY: every index into input, gradient and partial sums is compared with their sizes, which are passed.
     unsafe {
         sum_products::launch_unchecked::<GpuRuntime>(
@@ -50,20 +68,8 @@ pub fn conv2d_weight_backward(
             input.clone().into_buffer_arg(),
             gradient.clone().into_buffer_arg(),
             partial.clone().into_buffer_arg(),
-            SumsLaunch::new(outputs, inner, positions, of_split),
-            WindowLaunch::new(
-                channels,
-                channels,
-                across,
-                rows,
-                columns,
-                height,
-                width,
-                stride_down,
-                stride_across,
-                padding_down,
-                padding_across,
-            ),
+            sums,
+            window,
             element(&input),
         );
     }
@@ -96,32 +102,32 @@ fn add_partial_sums(partial: &GpuTensor, weight: [usize; 4]) -> GpuTensor {
 
 /// The sizes of the sums.
 #[derive(CubeType, CubeLaunch)]
-struct Sums {
-    outputs: usize,
+pub(super) struct Sums {
+    pub(super) outputs: usize,
     /// Weights of an output.
-    inner: usize,
-    positions: usize,
+    pub(super) inner: usize,
+    pub(super) positions: usize,
     /// Positions of a cube.
-    of_split: usize,
+    pub(super) of_split: usize,
 }
 
 /// The convolution.
 #[derive(CubeType, CubeLaunch)]
-struct Window {
-    channels: usize,
-    of_channels: FastDivmod<usize>,
+pub(super) struct Window {
+    pub(super) channels: usize,
+    pub(super) of_channels: FastDivmod<usize>,
     /// Columns of the kernel.
-    across: FastDivmod<usize>,
+    pub(super) across: FastDivmod<usize>,
     /// Sizes of the gradient's image.
-    rows: FastDivmod<usize>,
-    columns: FastDivmod<usize>,
+    pub(super) rows: FastDivmod<usize>,
+    pub(super) columns: FastDivmod<usize>,
     /// Sizes of the input's image.
-    height: usize,
-    width: usize,
-    stride_down: usize,
-    stride_across: usize,
-    padding_down: usize,
-    padding_across: usize,
+    pub(super) height: usize,
+    pub(super) width: usize,
+    pub(super) stride_down: usize,
+    pub(super) stride_across: usize,
+    pub(super) padding_down: usize,
+    pub(super) padding_across: usize,
 }
 
 /// A cube sums the products of [`TILE`] outputs and [`TILE`] weights over its positions. Each thread loads one column of both

@@ -3,22 +3,23 @@
 //! The algorithm is chosen by rule, never by trial: what a convolution allocates and rounds is the same in every run. With
 //! tensor cores, 32-bit factors are rounded to TF32 (10 bits of mantissa) where the card has that format (sm_80 and newer);
 //! sums have 32 bits. Images lie channels-last in memory; other layouts are copied. The gradient of the weight is a kernel of
-//! our own, by 32-bit products: see [`correlate`].
+//! our own: see [`correlate`].
 
 mod correlate;
 mod spread;
+mod tensor_cores;
 mod turn;
+mod weight_product;
 
-use burn_backend::{DType, Shape, ops::ConvOptions};
+use burn_backend::{Shape, ops::ConvOptions};
 use burn_cubecl::kernel::conv::{ConvStrategy, conv_data_backward, conv_forward};
-use cubecl::ir::{ElemType, FloatKind};
 
 use crate::{
     image::ImageOrder,
-    launch::element,
     tensor::{GpuTensor, sizes},
 };
 use spread::spread;
+use tensor_cores::Factors;
 use turn::turned;
 
 pub use correlate::conv2d_weight_backward;
@@ -34,22 +35,12 @@ fn channels_last(image: GpuTensor) -> GpuTensor {
 /// # Panics
 /// Panics if the formats differ, or the kernel is larger than the padded image.
 pub fn conv2d(input: GpuTensor, weight: GpuTensor, options: ConvOptions<2>) -> GpuTensor {
-    if !has_tensor_cores(&input) {
+    if Factors::of(&input).is_none() {
         return directly(input, weight, options);
     }
     // Shapes that the implicit product refuses.
     conv_forward(input.clone(), weight.clone(), None, options.clone(), ConvStrategy::ImplicitGemm)
         .unwrap_or_else(|_| directly(input, weight, options))
-}
-
-/// Whether the card has tensor cores for the image's format. Factors of 32 bits become TF32 there.
-fn has_tensor_cores(image: &GpuTensor) -> bool {
-    let factor = match image.dtype {
-        DType::F32 => ElemType::Float(FloatKind::TF32),
-        _ => element(image),
-    };
-    let products = &image.client.properties().features.matmul.cmma;
-    products.iter().any(|product| product.a_type == factor.into())
 }
 
 fn directly(input: GpuTensor, weight: GpuTensor, options: ConvOptions<2>) -> GpuTensor {
@@ -96,7 +87,7 @@ fn back_to_input(
     input: [usize; 4],
     options: &ConvOptions<2>,
 ) -> GpuTensor {
-    if has_tensor_cores(&gradient) {
+    if Factors::of(&gradient).is_some() {
         let input = Shape::from(input);
         let implicit = ConvStrategy::ImplicitGemm;
         if let Ok(made) =

@@ -1,6 +1,7 @@
 //! The allocations of Burn's GPU backends, eager and untuned (burn-cubecl 0.22.0-pre.3 with its cubecl and cubek), for each
-//! operation. The rules are read from the sources. They were compared with a simulated CUDA driver (`cargo xtask gpu pages`)
-//! and with Vulkan on a processor (`cargo xtask vulkan`). **No GPU verified them.**
+//! operation. The rules are read from the sources. They were compared with an H100
+//! (`tools/gpu_card.py`), with a simulated CUDA driver (`cargo xtask gpu pages`), and with Vulkan on a processor (`cargo xtask
+//! vulkan`).
 //!
 //! - On CUDA, rows of most tensors are padded ([`layouts`]); reductions and our own kernels write packed rows. On Vulkan all
 //!   rows are packed, and booleans have 4 bytes.

@@ -173,7 +173,7 @@ mod tests {
             batch: 64,
             device: "cuda:0".into(),
             backend: Backend::Cuda,
-            rules_verified: false,
+            rules_verified: true,
             planned_peak_bytes: bytes(700),
             planned_reserved_bytes: Some(bytes(990)),
             fullest: Fullest {
