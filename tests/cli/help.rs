@@ -12,6 +12,7 @@ fn every_command_explains_itself() {
         "plan",
         "summary",
         "config",
+        "data",
         "devices",
         "doctor",
         "verify-gpu",

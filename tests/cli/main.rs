@@ -2,6 +2,7 @@
 
 mod children;
 mod compare;
+mod data;
 mod doctor;
 mod escapes;
 mod evaluate;

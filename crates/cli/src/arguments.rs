@@ -2,10 +2,11 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
-    devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments, export::ExportArguments,
-    find_batch::FindBatchArguments, find_lr::FindLrArguments, monitor::MonitorArguments, plan::PlanArguments,
-    predict::PredictArguments, profile::ProfileArguments, runs::RunsArguments, summary::SummaryArguments,
-    train::TrainArguments, tune::TuneArguments, verify_gpu::VerifyGpuArguments,
+    data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
+    export::ExportArguments, find_batch::FindBatchArguments, find_lr::FindLrArguments,
+    monitor::MonitorArguments, plan::PlanArguments, predict::PredictArguments, profile::ProfileArguments,
+    runs::RunsArguments, summary::SummaryArguments, train::TrainArguments, tune::TuneArguments,
+    verify_gpu::VerifyGpuArguments,
 };
 
 /// The command line.
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Summary(SummaryArguments),
     /// Show the resolved configuration and the origin of each value
     Config(ShowConfigArguments),
+    /// Describe a data source: samples, classes, sizes, unreadable files, duplicates
+    Data(DataArguments),
     /// List the devices that oomph can train on
     Devices(DevicesArguments),
     /// Check this machine, its driver and this build for problems
@@ -100,6 +103,7 @@ impl Command {
             Self::Tune(arguments) => arguments.json,
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
+            Self::Data(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::VerifyGpu(arguments) => arguments.json,

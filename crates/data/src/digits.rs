@@ -53,7 +53,8 @@ impl OpenSource for DigitsSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let names = (0..CLASSES).map(|class| class.to_string()).collect();
         let classes = Classes { count: CLASSES, names: Some(names) };
-        let mut images = MemoryImages::new(load(), SHAPE, WHITE, classes, &self.transform, context);
+        let mut images = MemoryImages::new(load(), SHAPE, WHITE, classes, &self.transform, context)
+            .with_held_out_origin("a fixed fifth of each class");
         if self.is_rows {
             images.spec.input = InputSpec::Sequence { steps: SHAPE.height, features: SHAPE.width };
         }

@@ -5,6 +5,7 @@
 //!   the section `[data]`.
 //! - [`SampleOrder`]: the samples of each batch of each epoch.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
+//! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
 //! - [`transform`]: crop, flip and normalisation of images.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
@@ -73,6 +74,7 @@ mod record;
 mod sample_order;
 mod series;
 mod source;
+pub mod survey;
 mod synthetic;
 mod text;
 pub mod transform;

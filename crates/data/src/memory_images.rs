@@ -6,6 +6,7 @@ use crate::{
     Flaw, FormatProblem, ImageReader, OnCorrupt, OpenContext, Sample, SampleError, Source, Target, Values,
     digest::Digest,
     source::Parts,
+    survey::StoredSample,
     transform::{ImageShape, ImageTransform, PixelSums, Statistics, TransformSettings},
 };
 
@@ -67,6 +68,11 @@ impl ImagePart {
         self.classes.len()
     }
 
+    /// The part itself, if the image at `index` can be used.
+    fn usable(&self, index: usize) -> Result<&Self, SampleError> {
+        self.unusable.get(&index).cloned().map_or(Ok(self), Err)
+    }
+
     /// The block of an image, and its place in the block.
     fn place(&self, index: usize) -> (&PixelBlock, usize) {
         let block = self.starts.partition_point(|&start| start <= index) - 1;
@@ -92,6 +98,8 @@ pub(crate) struct MemoryImages {
     shape: ImageShape,
     transform: ImageTransform,
     reader: ImageReader,
+    /// How the held-out part was chosen.
+    held_out: &'static str,
 }
 
 /// The classes of images.
@@ -124,7 +132,13 @@ impl MemoryImages {
             reader: ImageReader::new(shape, statistics),
             parts,
             shape,
+            held_out: "the test files of the data",
         }
+    }
+
+    /// The images with words of their own for how the held-out part was chosen.
+    pub(crate) fn with_held_out_origin(self, held_out: &'static str) -> Self {
+        Self { held_out, ..self }
     }
 }
 
@@ -160,14 +174,25 @@ impl Source for MemoryImages {
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
-        let part = self.parts.of(split);
-        if let Some(error) = part.unusable.get(&index) {
-            return Err(error.clone());
-        }
+        let part = self.parts.of(split).usable(index)?;
         Ok(Sample {
             input: Values::Floats(self.transform.apply(part.pixels(index, self.shape), augment)),
             target: Target::Class(part.classes[index].into()),
         })
+    }
+
+    fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
+        Ok(Some(self.parts.of(split).usable(index)?.classes[index].into()))
+    }
+
+    fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
+        let part = self.parts.of(split).usable(index)?;
+        let content = StoredSample::with_content(part.pixels(index, self.shape));
+        Ok(StoredSample { image: Some(self.shape), ..content })
+    }
+
+    fn held_out_origin(&self) -> Option<String> {
+        Some(self.held_out.to_owned())
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {

@@ -8,6 +8,7 @@ use oomph_core::{Bytes, Key, SampleSpec, Split};
 
 use crate::{
     Columns, DataError, ImageReader, Level, SampleError, SourceRecord,
+    survey::StoredSample,
     transform::{Normalize, Statistics},
 };
 
@@ -78,6 +79,32 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// A sample that cannot be read. [`OnCorrupt`](crate::OnCorrupt) decides whether that ends the run.
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError>;
+
+    /// The class of the sample at `index`; `None` if its target is no class. The default reads the sample. Override it where
+    /// the class is known without.
+    ///
+    /// # Errors
+    /// A sample that has to be read and cannot be.
+    fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
+        Ok(match self.sample(split, index, None)?.target {
+            Target::Class(class) => Some(class),
+            Target::Values(_) | Target::Tokens(_) => None,
+        })
+    }
+
+    /// Reads a sample for a [survey](crate::survey), as it is stored: before it is resized and normalised. The default makes
+    /// the sample and reports nothing of its storage.
+    ///
+    /// # Errors
+    /// A sample that cannot be read.
+    fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
+        self.sample(split, index, None).map(|_| StoredSample::default())
+    }
+
+    /// How the held-out part was chosen, as a noun phrase for people; `None` if the source does not tell.
+    fn held_out_origin(&self) -> Option<String> {
+        None
+    }
 
     /// The name of the sample in messages: its file, or else its part and index.
     fn sample_name(&self, split: Split, index: usize) -> String {

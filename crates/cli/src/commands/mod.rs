@@ -3,6 +3,7 @@
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod data;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Compare(arguments) => compare::run(arguments, registry),
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),
+        Command::Data(arguments) => data::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::VerifyGpu(arguments) => verify_gpu::run(arguments, registry),

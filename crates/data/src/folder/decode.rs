@@ -12,7 +12,7 @@ use oomph_core::{Bytes, open_file};
 use serde::{Deserialize, Serialize};
 
 use super::jpeg;
-use crate::transform::ImageShape;
+use crate::{survey::StoredSample, transform::ImageShape};
 
 /// The longest side of an image, in pixels.
 const MAX_SIDE: u32 = 16_384;
@@ -69,6 +69,18 @@ impl Decoder {
         let bytes = self.read(path)?;
         let image = guarded(|| open(&bytes))?;
         Ok((image.height() as usize, image.width() as usize))
+    }
+
+    /// The size, the channels and the content of the image in a file.
+    pub(crate) fn inspect(&self, path: &Path) -> Result<StoredSample, DecodeError> {
+        let bytes = self.read(path)?;
+        let image = guarded(|| open(&bytes))?;
+        let shape = ImageShape {
+            channels: image.color().channel_count().into(),
+            height: image.height() as usize,
+            width: image.width() as usize,
+        };
+        Ok(StoredSample { image: Some(shape), ..StoredSample::with_content(&bytes) })
     }
 
     /// Whether the image in a file has colours. One whose pixels are all grey has none, however it is stored.

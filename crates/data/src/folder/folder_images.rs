@@ -6,7 +6,7 @@ use std::sync::{
 use oomph_core::Bytes;
 
 use super::{decode::Decoder, scan::FolderPart, settings::FolderSettings};
-use crate::{SampleError, transform::ImageShape};
+use crate::{SampleError, survey::StoredSample, transform::ImageShape};
 
 /// The images of one part: where they are, how they are decoded, and those decoded before.
 pub(super) struct FolderImages {
@@ -40,6 +40,12 @@ impl FolderImages {
             Some(cache) => cache.get(index, decode).map(use_pixels),
             None => decode().map(|pixels| use_pixels(&pixels)),
         }
+    }
+
+    /// Reads and decodes an image file; the cache is left alone.
+    pub(super) fn inspect(&self, index: usize) -> Result<StoredSample, SampleError> {
+        let stored = self.decoder.inspect(&self.part.path(index));
+        stored.map_err(|error| SampleError::new(self.part.name(index), error))
     }
 
     pub(super) fn host_bytes(&self) -> Bytes {

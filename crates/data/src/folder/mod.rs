@@ -22,6 +22,7 @@ use crate::{
     declared::{Declared, MANY},
     digest::Digest,
     source::Parts,
+    survey::StoredSample,
     transform::{ImageShape, ImageTransform, Statistics},
 };
 
@@ -43,6 +44,7 @@ impl OpenSource for FolderSettings {
             None => statistics_cache::recall_or_compute(&train, shape, self, context)?,
         };
         Ok(Arc::new(Folder {
+            held_out: listing.held_out,
             spec: SampleSpec {
                 input: shape.into(),
                 target: TargetSpec::Class { count: listing.classes.len() },
@@ -90,6 +92,8 @@ struct Folder {
     parts: Parts<FolderImages>,
     transform: ImageTransform,
     reader: ImageReader,
+    /// How the held-out part was chosen.
+    held_out: String,
 }
 
 impl Source for Folder {
@@ -109,6 +113,18 @@ impl Source for Folder {
         let images = self.parts.of(split);
         let values = images.pixels(index, |pixels| self.transform.apply(pixels, augment))?;
         Ok(Sample { input: Values::Floats(values), target: Target::Class(images.part.class(index)) })
+    }
+
+    fn class(&self, split: Split, index: usize) -> Result<Option<usize>, SampleError> {
+        Ok(Some(self.parts.of(split).part.class(index)))
+    }
+
+    fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
+        self.parts.of(split).inspect(index)
+    }
+
+    fn held_out_origin(&self) -> Option<String> {
+        Some(self.held_out.clone())
     }
 
     fn image_reader(&self) -> Option<ImageReader> {

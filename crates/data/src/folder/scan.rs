@@ -14,6 +14,8 @@ pub(super) struct FolderListing {
     pub(super) classes: Vec<String>,
     pub(super) train: FolderPart,
     pub(super) test: FolderPart,
+    /// How the held-out part was chosen.
+    pub(super) held_out: String,
 }
 
 /// The images of one part, ordered by class and name.
@@ -53,6 +55,7 @@ pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, Data
         return split(train, holdout);
     };
     holdout.note_unused(&test);
+    let held_out = format!("the folder `{}`", test.display());
     let test = FolderPart::scan(test)?;
     let classes = train.class_names();
     let of_test = test.class_names();
@@ -66,7 +69,7 @@ pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, Data
             path: test.root,
         });
     }
-    Ok(FolderListing { classes, train, test })
+    Ok(FolderListing { classes, train, test, held_out })
 }
 
 /// Holds a share of each class out, at least one image, and leaves at least one to train on.
@@ -95,7 +98,7 @@ fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListing, DataErro
         train.push(sorted(rest));
     }
     let part = |classes| FolderPart::new(whole.root.clone(), classes);
-    Ok(FolderListing { classes, train: part(train), test: part(test) })
+    Ok(FolderListing { classes, train: part(train), test: part(test), held_out: holdout.origin() })
 }
 
 fn check_folder(path: &Path) -> Result<(), DataError> {

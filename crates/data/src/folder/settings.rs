@@ -102,6 +102,13 @@ impl Holdout {
         Ok(Self { share, seed: section.unsigned("holdout_seed", 0)?, section: section.clone() })
     }
 
+    /// How the held-out part is chosen, for people.
+    pub(super) fn origin(&self) -> String {
+        let Self { share, seed, .. } = self;
+        let percent = (share * 1e4).round() / 1e2;
+        format!("{percent} % of each class (`data.holdout`), chosen by `data.holdout_seed` (= {seed})")
+    }
+
     /// Notes that the folder has a held-out part of its own.
     pub(super) fn note_unused(&self, part: &Path) {
         let because = || format!("`{}` is held out", printable(part.display()));

@@ -4,7 +4,7 @@ mod settings;
 
 use std::{ops::Range, sync::Arc};
 
-use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
+use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
 
 pub(crate) use self::csv_table::{CsvSelection, CsvTable};
 use self::settings::CsvSettings;
@@ -167,6 +167,12 @@ impl Source for Series {
         let target = self.row(first + self.steps - 1 + self.horizon)?;
         let target = self.targets.iter().map(|&column| target[column]).collect();
         Ok(Sample { input: Values::Floats(input), target: Target::Values(target) })
+    }
+
+    fn held_out_origin(&self) -> Option<String> {
+        let Parts { train, test } = &self.parts;
+        let (last, all) = (grouped(test.len() as u64), grouped((train.len() + test.len()) as u64));
+        Some(format!("the last {last} of {all} rows (`data.held_out`)"))
     }
 
     fn sample_name(&self, split: Split, index: usize) -> String {

@@ -11,6 +11,7 @@ use self::{image::SyntheticImages, sequence::SyntheticSequences, tokens::Synthet
 use crate::{
     DataError, ImageReader, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     source::Parts,
+    survey::StoredSample,
     transform::{ImageShape, TransformSettings},
 };
 
@@ -131,6 +132,22 @@ impl Source for Synthetic {
             }
             _ => None,
         }
+    }
+
+    fn class(&self, _: Split, index: usize) -> Result<Option<usize>, SampleError> {
+        Ok(match self.spec().target {
+            TargetSpec::Class { count } => Some(index % count),
+            TargetSpec::Values { .. } | TargetSpec::Tokens { .. } => None,
+        })
+    }
+
+    /// Nothing is stored, and every sample can be made.
+    fn inspect(&self, _: Split, _: usize) -> Result<StoredSample, SampleError> {
+        Ok(StoredSample::default())
+    }
+
+    fn held_out_origin(&self) -> Option<String> {
+        Some("samples with other noise (`data.test_samples`)".to_owned())
     }
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {

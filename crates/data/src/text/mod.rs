@@ -6,7 +6,7 @@ pub(crate) mod vocabulary_file;
 
 use std::sync::Arc;
 
-use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec};
+use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
 
 use self::settings::TextSettings;
 pub use self::{
@@ -20,6 +20,7 @@ use crate::{
     digest::{Digest, little_endian},
     download::download,
     source::Parts,
+    survey::StoredSample,
 };
 
 impl OpenSource for TextSettings {
@@ -138,6 +139,18 @@ impl Source for TextSource {
                 .for_each(|piece| digest.add(&little_endian(piece.iter().map(|it| it.to_le_bytes()))));
         }
         Some(digest.finish())
+    }
+
+    fn inspect(&self, split: Split, index: usize) -> Result<StoredSample, SampleError> {
+        let from = index * self.steps;
+        let tokens = self.parts.of(split)[from..from + self.steps].to_vec();
+        Ok(StoredSample { tokens, ..StoredSample::default() })
+    }
+
+    fn held_out_origin(&self) -> Option<String> {
+        let Parts { train, test } = &self.parts;
+        let (last, all) = (grouped(test.len() as u64), grouped((train.len() + test.len()) as u64));
+        Some(format!("the last {last} of {all} tokens (`data.held_out`)"))
     }
 
     fn sample(&self, split: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {

@@ -1,0 +1,60 @@
+//! `oomph data`: what a data source holds.
+
+mod described;
+mod report;
+
+use clap::Args;
+use oomph_arguments::{Flag, NamedConfigArguments};
+use oomph_core::Split;
+use oomph_data::survey::Survey;
+use oomph_trainer::Registry;
+
+use self::described::Described;
+use crate::{error::CliError, exit::Exit, notices::Notices, output};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every sample is read, as in a training. An unreadable one is counted, and ends nothing.
+
+Examples:
+  oomph data                                     the built-in digits
+  oomph data --set data.source=folder --set data.path=photos
+  oomph data mine.toml --read 1000               only a part of a large folder
+  oomph data mine.toml --json")]
+pub(crate) struct DataArguments {
+    #[command(flatten)]
+    config: NamedConfigArguments,
+    /// Read at most N samples of each part, evenly spread [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    read: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &DataArguments, registry: &Registry) -> Result<Exit, CliError> {
+    // Opening a source may read all its samples. One that cannot be read must not end a command that looks for such.
+    let skip = Flag { name: "oomph data", key: "data.on_corrupt", value: Some("skip") };
+    let config = arguments.config.named().load(&[skip])?;
+    let source = registry.read(&config)?.open_source(&config)?;
+    let most = arguments.read.map(|most| most as usize);
+    note_long_work(source.len(Split::Train) + source.len(Split::Test), most, source.image_reader().is_some());
+    let survey = Survey::of(&*source, most);
+    let described = Described::new(&config, &*source, &survey);
+    if !arguments.json {
+        described.warnings.iter().for_each(|warning| Notices::default().warning(warning));
+    }
+    output::show(arguments.json, &described, || report::report(&described, &*source, &survey))
+}
+
+/// Says how to shorten work that takes more than some seconds.
+fn note_long_work(samples: usize, most: Option<usize>, are_images: bool) {
+    /// About half a minute of photos of 224×224 on two cores.
+    const MANY: usize = 20_000;
+    if are_images && most.is_none() && samples > MANY {
+        Notices::default().note(format!(
+            "reading {}; `--read 1000` reads a part",
+            crate::numbers::plural(samples, "image")
+        ));
+    }
+}

@@ -1,0 +1,73 @@
+//! What a source holds: counts, classes, stored sizes, unreadable samples, and duplicates between the two parts.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use oomph_config::Section;
+//! use oomph_core::Split;
+//! use oomph_data::{OpenContext, digits, survey::Survey};
+//!
+//! # let section = Section::from_toml("data", "")?;
+//! let source = digits(&section)?.open(&OpenContext::new("unused", 0))?;
+//! let survey = Survey::of(&*source, None);
+//! assert_eq!(survey.part(Split::Train).samples, 1438);
+//! assert_eq!(survey.part(Split::Test).classes.len(), 10);
+//! assert_eq!(survey.duplicates.count, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod duplicates;
+mod part;
+mod stored;
+mod warnings;
+
+use oomph_core::Split;
+use serde::Serialize;
+
+pub use self::{
+    duplicates::{Duplicate, Duplicates},
+    part::{PartSurvey, StoredImages},
+    stored::{Content, StoredSample},
+};
+use crate::{Source, source::Parts};
+
+/// What a source holds.
+#[derive(Clone)]
+pub struct Survey {
+    parts: Parts<PartSurvey>,
+    /// Held-out samples whose content is in the training set too.
+    pub duplicates: Duplicates,
+}
+
+impl Survey {
+    /// Reads the samples of both parts on all cores; at most `most` of each part, evenly spread. Classes are counted over all
+    /// samples.
+    pub fn of(source: &dyn Source, most: Option<usize>) -> Self {
+        let (train, in_train) = part::survey(source, Split::Train, most);
+        let (test, in_test) = part::survey(source, Split::Test, most);
+        let duplicates = Duplicates::between(source, in_train, &in_test);
+        Self { parts: Parts { train, test }, duplicates }
+    }
+
+    /// What one part holds.
+    pub fn part(&self, split: Split) -> &PartSurvey {
+        self.parts.of(split)
+    }
+
+    /// Properties of the data that a training suffers from, each as a sentence.
+    pub fn warnings(&self, source: &dyn Source) -> Vec<String> {
+        warnings::warnings(self, source)
+    }
+}
+
+impl Serialize for Survey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            train: &'a PartSurvey,
+            test: &'a PartSurvey,
+            duplicates: &'a Duplicates,
+        }
+        let Self { parts: Parts { train, test }, duplicates } = self;
+        Shown { train, test, duplicates }.serialize(serializer)
+    }
+}

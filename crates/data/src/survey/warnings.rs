@@ -1,0 +1,86 @@
+use oomph_core::{Split, grouped};
+
+use super::Survey;
+use crate::{Source, Vocabulary, flaw::listed};
+
+/// A class with this many times the training samples of another is worth a warning.
+const UNBALANCED: usize = 3;
+
+/// The share of unknown tokens from which on a warning is due.
+const UNKNOWN: f64 = 0.05;
+
+/// Properties of the data that a training suffers from.
+pub(super) fn warnings(survey: &Survey, source: &dyn Source) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for split in [Split::Train, Split::Test] {
+        warnings.extend(unreadable(survey, split));
+    }
+    warnings.extend(classes(survey, source));
+    warnings.extend(unknown_tokens(survey, source));
+    if survey.part(Split::Test).samples == 0 {
+        warnings.push("no sample is held out, so a training is not evaluated".to_owned());
+    }
+    if let Some(first) = survey.duplicates.first.first() {
+        warnings.push(format!(
+            "{} held-out samples are in the training set too, such as {} (the training set has it as {}); an \
+             evaluation counts them as learned",
+            grouped(survey.duplicates.count as u64),
+            first.held_out,
+            first.train
+        ));
+    }
+    warnings
+}
+
+fn unreadable(survey: &Survey, split: Split) -> Option<String> {
+    let part = survey.part(split);
+    let first = part.errors.first()?;
+    let [unreadable, read] = [part.unreadable, part.read].map(|count| grouped(count as u64));
+    Some(format!("{unreadable} of {read} {split} samples cannot be read; the first: {first}"))
+}
+
+/// A training set of one class, classes without samples, and classes with many more samples than others.
+fn classes(survey: &Survey, source: &dyn Source) -> Vec<String> {
+    let counts = &survey.part(Split::Train).classes;
+    let name = |class: usize| match source.class_names().and_then(|names| names.get(class)) {
+        Some(name) => format!("`{name}`"),
+        None => format!("class {class}"),
+    };
+    let mut warnings = Vec::new();
+    let present: Vec<usize> = (0..counts.len()).filter(|&class| counts[class] > 0).collect();
+    if let [only] = present[..] {
+        warnings
+            .push(format!("all training samples are of {}, so there is nothing to tell apart", name(only)));
+        return warnings;
+    }
+    for split in [Split::Train, Split::Test] {
+        let part = survey.part(split);
+        let empty = (0..part.classes.len()).filter(|&class| part.classes[class] == 0);
+        if part.samples > 0 && empty.clone().next().is_some() {
+            warnings.push(format!("classes without a {split} sample: {}", listed(empty.map(name), 5)));
+        }
+    }
+    let most = present.iter().copied().max_by_key(|&class| counts[class]);
+    let fewest = present.iter().copied().min_by_key(|&class| counts[class]);
+    if let (Some(most), Some(fewest)) = (most, fewest)
+        && counts[most] >= UNBALANCED * counts[fewest]
+    {
+        let [of_most, of_fewest] = [most, fewest].map(|class| grouped(counts[class] as u64));
+        warnings.push(format!(
+            "the classes are unbalanced: {} has {of_most} training samples, and {} has {of_fewest}",
+            name(most),
+            name(fewest)
+        ));
+    }
+    warnings
+}
+
+/// A held-out text with many tokens that the vocabulary lacks.
+fn unknown_tokens(survey: &Survey, source: &dyn Source) -> Option<String> {
+    let tokens = &survey.part(Split::Test).tokens;
+    let unknown = source.class_names()?.iter().position(|token| token == Vocabulary::UNKNOWN)?;
+    let all: u64 = tokens.iter().sum();
+    let share = *tokens.get(unknown)? as f64 / all.max(1) as f64;
+    (share > UNKNOWN)
+        .then(|| format!("{:.1} % of the held-out tokens are not in the vocabulary", share * 100.0))
+}
