@@ -67,7 +67,10 @@ fn a_model_is_named_before_the_photos() {
     pixels.save(folder.at("colour.png")).unwrap();
     let answer = folder.oomph(&["predict", "net/1", "colour.png", "--top", "2"]).success();
     assert!(answer.stdout.starts_with("colour.png  class "), "{answer}");
-    assert_eq!(answer.stderr, "note: the model was trained on grey images, so colours are dropped\n");
+    assert_eq!(
+        answer.stderr,
+        "note: `colour.png` has colours, and the model sees grey images: colours are dropped\n"
+    );
     let answer = folder.oomph(&["predict", "net"]);
     assert!(answer.stderr.starts_with("error: there is nothing to predict from"), "{answer}");
 }

@@ -92,6 +92,18 @@ pub enum DataError {
         /// The folder of the data.
         path: PathBuf,
     },
+    /// The table of labels does not exist.
+    #[error("there is no file `{}` (`data.labels`)", path.display())]
+    NoLabels {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A label of a table has too few images for two parts.
+    #[error("label `{label}` has a single image, which cannot be both trained on and held out")]
+    SingleLabel {
+        /// The label.
+        label: String,
+    },
     /// A class has too few images for two parts.
     #[error("class folder `{}` has a single image, which cannot be both trained on and held out", path.display())]
     TooFewToSplit {
@@ -256,6 +268,7 @@ impl DataError {
             Self::NoPath { .. }
                 | Self::Missing { .. }
                 | Self::NoFile { .. }
+                | Self::NoLabels { .. }
                 | Self::NoSeries { .. }
                 | Self::NoText { .. }
         )
@@ -272,6 +285,8 @@ impl DataError {
             }
             Self::Missing { .. } => return Some(format!("{PATH}; {LAYOUT}, images as jpeg, png or webp")),
             Self::NotAFolder { .. } | Self::NoSplit { .. } | Self::NoClasses { .. } => LAYOUT,
+            Self::SingleLabel { .. } => "add images, or remove the row",
+            Self::NoLabels { .. } => "name the CSV file with `--set data.labels=…`",
             Self::TooFewToSplit { .. } => "add images, or remove the class",
             Self::EmptyClass { .. } => "put images into it, or remove the class from both parts",
             Self::ClassMismatch { .. } => {
@@ -331,11 +346,14 @@ fn format_hint(problem: &FormatProblem) -> Option<String> {
             "choose fewer columns with `data.columns`, or cut the file; `oomph doctor` shows the memory"
         }
         FormatProblem::NoColumn { .. } | FormatProblem::SameName { .. } => {
-            "`data.columns` and `data.targets` use the names in the first row of the file"
+            "the first row names the columns; `data.columns` and `data.targets` choose those of a series, `data.file_column` and `data.label_column` those of a table of labels"
         }
         FormatProblem::Channels { found, .. } => {
             return Some(format!("use `--set data.channels={found}`, or check `data.channel_order`"));
         }
+        FormatProblem::NoImage { .. } => "paths are relative to `data.path`, else to the folder of the table; `--set data.on_corrupt=skip` leaves out missing files",
+        FormatProblem::LabelNotTrained { .. } => "give the label a row of the training part, or remove it",
+        FormatProblem::Part { .. } => "the column has `train`, and `test`, `val`, `valid` or `validation`; `data.split_column` names another column",
         FormatProblem::NotUtf8 => "convert it with `iconv -f ENCODING -t UTF-8 OLD > NEW`; the encoding of Korean texts is often `CP949`, and of Western ones `CP1252`",
         FormatProblem::Truncated { .. } => "copy or fetch the file again; it is incomplete",
         _ => return None,

@@ -155,6 +155,50 @@ pub enum FormatProblem {
         /// The free memory.
         limit: Bytes,
     },
+    /// A field without a text.
+    #[error("line {line}: `{column}` is empty")]
+    EmptyField {
+        /// The line, from 1.
+        line: u64,
+        /// The name of the column.
+        column: String,
+    },
+    /// A part of the data that does not exist.
+    #[error("line {line}: `{column}` is `{text}`; expected `train`, `test`, `val`, `valid` or `validation`")]
+    Part {
+        /// The line, from 1.
+        line: u64,
+        /// The name of the column.
+        column: String,
+        /// The field, shortened.
+        text: String,
+    },
+    /// An image of a table of labels that does not exist.
+    #[error("line {line}: there is no file `{}`", path.display())]
+    NoImage {
+        /// The line, from 1.
+        line: u64,
+        /// The path of the image.
+        path: PathBuf,
+    },
+    /// An image with two labels.
+    #[error("line {line}: `{file}` is in line {first} already")]
+    SameFile {
+        /// The line, from 1.
+        line: u64,
+        /// The image, shortened.
+        file: String,
+        /// The line that has it too.
+        first: u64,
+    },
+    /// A held-out label that no training image has.
+    #[error("line {line}: no training image has the label `{label}`")]
+    LabelNotTrained {
+        /// The line, from 1.
+        line: u64,
+        /// The label, shortened.
+        label: String,
+    },
     /// A field that is not a number.
     #[error("line {line}: `{column}` is `{text}`; expected a finite number")]
     NotANumber {

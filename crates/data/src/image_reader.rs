@@ -1,11 +1,11 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use oomph_core::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     SampleError,
-    folder::{Decoder, MAX_FILE_BYTES, Resize},
+    folder::{ChannelChange, Decoder, MAX_FILE_BYTES, Resize},
     transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
 };
 
@@ -51,11 +51,28 @@ impl ImageReader {
         self.shape
     }
 
-    /// Whether reading a file drops its colours: the model sees grey images, and the file has others. `false` for a file that
-    /// cannot be read.
-    pub fn drops_colours(&self, path: &Path) -> bool {
+    /// A sentence about the first of `files` whose channels change: colours that are dropped, or grey that becomes three equal
+    /// channels. `None` if no file changes so. It looks at 16 evenly spread files, and passes over those that it cannot read.
+    pub fn channel_notice(&self, files: &[PathBuf]) -> Option<String> {
         let decoder = Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize };
-        self.shape.channels == 1 && decoder.is_coloured(path).unwrap_or(false)
+        let change = |path: &PathBuf| {
+            let change = decoder.channel_change(path, self.shape.channels).ok()??;
+            Some(match change {
+                ChannelChange::ColoursDropped => {
+                    format!(
+                        "`{}` has colours, and the model sees grey images: colours are dropped",
+                        path.display()
+                    )
+                }
+                ChannelChange::GreyRepeated => {
+                    format!(
+                        "`{}` is grey, and the model sees three channels: they get equal values",
+                        path.display()
+                    )
+                }
+            })
+        };
+        spread(files.len()).find_map(|index| change(&files[index]))
     }
 
     /// The input values of the image in a JPEG, PNG or WebP file.
@@ -71,4 +88,11 @@ impl ImageReader {
         let transform = ImageTransform::new(self.shape, &settings, &self.statistics, u8::MAX);
         Ok(transform.apply(&pixels, None))
     }
+}
+
+/// At most 16 indices below `count`, evenly spread.
+pub(crate) fn spread(count: usize) -> impl Iterator<Item = usize> {
+    const MOST: usize = 16;
+    let looked_at = count.min(MOST);
+    (0..looked_at).map(move |place| place * count / looked_at)
 }

@@ -7,7 +7,7 @@ use oomph_core::Bytes;
 use crate::{
     Flaw, OnCorrupt,
     cifar10::{self, CLASSES},
-    folder::{decode_statistics, pixels},
+    folder::{decode_statistics, parse_labels, pixels},
     idx::{Content, Idx},
     input::Input,
     memory_images::{ImagePart, LabelRule},
@@ -54,6 +54,11 @@ pub fn csv(bytes: &[u8], skip: bool) -> Result<(), Flaw> {
     let table = CsvTable::read(input(bytes)?, wanted)?;
     (0..table.rows()).for_each(|row| drop(table.row(row)));
     Ok(())
+}
+
+/// A table of labels with the columns `file` and `label`.
+pub fn labels(bytes: &[u8]) -> Result<(), Flaw> {
+    parse_labels(input(bytes)?)
 }
 
 /// A text, plain or gzip.

@@ -12,6 +12,12 @@ pub(crate) fn required_path(section: &Section, key: &str, expected: &str) -> Res
     Ok(at_home(&text, std::env::home_dir()))
 }
 
+/// The path of a key that may be absent.
+pub(crate) fn optional_path(section: &Section, key: &str) -> Result<Option<PathBuf>, ConfigError> {
+    let text = section.optional_string(key)?;
+    Ok(text.map(|text| at_home(&text, std::env::home_dir())))
+}
+
 /// The path of data that may not be there: a plan needs its shape alone.
 #[derive(Clone, Debug)]
 pub(crate) struct DataPath {
@@ -22,8 +28,12 @@ pub(crate) struct DataPath {
 impl DataPath {
     /// Reads `path`; `expected` says what lies there.
     pub(crate) fn read(section: &Section, expected: &'static str) -> Result<Self, ConfigError> {
-        let path = section.optional_string("path")?;
-        Ok(Self { path: path.map(|text| at_home(&text, std::env::home_dir())), expected })
+        Ok(Self { path: optional_path(section, "path")?, expected })
+    }
+
+    /// The path, if one is given.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The path.

@@ -101,6 +101,12 @@ pub trait Source: Send + Sync {
         self.sample(split, index, None).map(|_| StoredSample::default())
     }
 
+    /// How the samples differ from what is stored in a way that a user should know, each as a sentence: such as colours that are
+    /// dropped. It may look into some files.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How the held-out part was chosen, as a noun phrase for people; `None` if the source does not tell.
     fn held_out_origin(&self) -> Option<String> {
         None

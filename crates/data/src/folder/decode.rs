@@ -5,7 +5,7 @@ use std::{
 };
 
 use image::{
-    DynamicImage, ImageBuffer, ImageError, ImageFormat, ImageReader, Limits, Pixel,
+    DynamicImage, ImageBuffer, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits, Pixel,
     imageops::{self, FilterType},
 };
 use oomph_core::{Bytes, open_file};
@@ -34,6 +34,15 @@ pub(crate) struct Decoder {
 pub(crate) enum Resize {
     Bilinear,
     Nearest,
+}
+
+/// How an image changes where it is read with another number of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelChange {
+    /// Colours become grey.
+    ColoursDropped,
+    /// Grey becomes three equal channels.
+    GreyRepeated,
 }
 
 /// Why an image file cannot be decoded.
@@ -83,12 +92,26 @@ impl Decoder {
         Ok(StoredSample { image: Some(shape), ..StoredSample::with_content(&bytes) })
     }
 
-    /// Whether the image in a file has colours. One whose pixels are all grey has none, however it is stored.
-    pub(crate) fn is_coloured(&self, path: &Path) -> Result<bool, DecodeError> {
+    /// How reading the image in a file as `channels` channels changes its colours. One whose pixels are all grey has none,
+    /// however it is stored.
+    pub(crate) fn channel_change(
+        &self,
+        path: &Path,
+        channels: usize,
+    ) -> Result<Option<ChannelChange>, DecodeError> {
         let bytes = self.read(path)?;
+        // The header tells the kind of pixels; only colours that will be dropped need a look at the pixels.
+        let is_stored_grey =
+            guarded(|| Ok(!reader(&bytes)?.into_decoder().map_err(refused)?.color_type().has_color()))?;
+        if channels > 1 {
+            return Ok(is_stored_grey.then_some(ChannelChange::GreyRepeated));
+        }
+        if is_stored_grey {
+            return Ok(None);
+        }
         let image = guarded(|| open(&bytes))?;
         let is_grey = |pixel: &image::Rgb<u8>| pixel.0.iter().all(|value| *value == pixel.0[0]);
-        Ok(image.color().has_color() && !image.into_rgb8().pixels().all(is_grey))
+        Ok((!image.into_rgb8().pixels().all(is_grey)).then_some(ChannelChange::ColoursDropped))
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, DecodeError> {
@@ -145,6 +168,11 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError> + UnwindSafe) -> R
 
 /// Decodes an image within the limits.
 fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
+    reader(bytes)?.decode().map_err(refused)
+}
+
+/// A reader of an image within the limits.
+fn reader(bytes: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, DecodeError> {
     let format = match image::guess_format(bytes) {
         Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP)) => format,
         Ok(_) | Err(_) => return Err(DecodeError::UnknownFormat),
@@ -158,10 +186,14 @@ fn open(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
     limits.max_alloc = Some(MAX_ALLOCATION.get());
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(limits);
-    reader.decode().map_err(|error| match error {
+    Ok(reader)
+}
+
+fn refused(error: ImageError) -> DecodeError {
+    match error {
         ImageError::Limits(_) => DecodeError::TooManyPixels,
         error => DecodeError::Image(error),
-    })
+    }
 }
 
 /// Converts interleaved pixels to one plane per channel.

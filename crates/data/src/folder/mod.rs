@@ -2,6 +2,7 @@ mod decode;
 mod files;
 mod folder_images;
 mod jpeg;
+mod labels;
 mod scan;
 mod settings;
 mod statistics;
@@ -12,15 +13,21 @@ use std::sync::Arc;
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 pub(crate) use self::{
-    decode::{Decoder, MAX_FILE_BYTES, Resize, pixels},
+    decode::{ChannelChange, Decoder, MAX_FILE_BYTES, Resize, pixels},
+    labels::parse as parse_labels,
     statistics_cache::decode as decode_statistics,
 };
 pub use self::{files::image_files, settings::folder};
-use self::{folder_images::FolderImages, scan::FolderPart, settings::FolderSettings};
+use self::{
+    folder_images::FolderImages,
+    scan::{FolderListing, FolderPart},
+    settings::FolderSettings,
+};
 use crate::{
     DataError, ImageReader, OnCorrupt, OpenContext, OpenSource, Sample, SampleError, Source, Target, Values,
     declared::{Declared, MANY},
     digest::Digest,
+    image_reader::spread,
     source::Parts,
     survey::StoredSample,
     transform::{ImageShape, ImageTransform, Statistics},
@@ -28,9 +35,10 @@ use crate::{
 
 impl OpenSource for FolderSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
-        let listing = scan::scan(self.path.get()?, &self.holdout)?;
+        let listing = self.listing()?;
         if let Some(declared) = self.classes.filter(|declared| *declared != listing.classes.len()) {
-            let (path, found) = (self.path.get()?.to_owned(), listing.classes.len());
+            let path = self.labels.as_ref().map_or_else(|| self.path.get(), |labels| Ok(&labels.path))?;
+            let (path, found) = (path.to_owned(), listing.classes.len());
             return Err(DataError::OtherClasses { path, found, declared });
         }
         let shape = match self.size {
@@ -61,6 +69,16 @@ impl OpenSource for FolderSettings {
         let input = ImageShape { channels: self.channels, height, width }.into();
         let spec = SampleSpec { input, target: TargetSpec::Class { count } };
         Some(Arc::new(Declared { spec, samples: MANY, is_continuous: false }))
+    }
+}
+
+impl FolderSettings {
+    /// The images of both parts with their classes.
+    fn listing(&self) -> Result<FolderListing, DataError> {
+        match &self.labels {
+            Some(labels) => labels::scan(labels, self.path.given(), &self.holdout, self.on_corrupt),
+            None => scan::scan(self.path.get()?, &self.holdout),
+        }
     }
 }
 
@@ -127,6 +145,12 @@ impl Source for Folder {
         Some(self.held_out.clone())
     }
 
+    fn notices(&self) -> Vec<String> {
+        let part = &self.parts.train.part;
+        let files: Vec<_> = spread(part.len()).map(|index| part.path(index)).collect();
+        self.reader.channel_notice(&files).into_iter().collect()
+    }
+
     fn image_reader(&self) -> Option<ImageReader> {
         Some(self.reader.clone())
     }
@@ -137,9 +161,8 @@ impl Source for Folder {
 
     fn digest(&self) -> Option<String> {
         let mut digest = Digest::new();
-        for FolderImages { part, .. } in [&self.parts.train, &self.parts.test] {
-            (0..part.len()).for_each(|index| digest.add(part.name(index).as_bytes()));
-        }
+        self.parts.train.part.add_to(&mut digest);
+        self.parts.test.part.add_to(&mut digest);
         Some(digest.finish())
     }
 

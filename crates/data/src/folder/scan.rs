@@ -7,7 +7,7 @@ use std::{
 use oomph_core::{Bytes, Generator, Key};
 
 use super::settings::Holdout;
-use crate::DataError;
+use crate::{DataError, digest::Digest};
 
 /// Both parts of a data folder.
 pub(super) struct FolderListing {
@@ -21,19 +21,30 @@ pub(super) struct FolderListing {
 /// The images of one part, ordered by class and name.
 pub(super) struct FolderPart {
     root: PathBuf,
-    classes: Vec<ClassFolder>,
+    layout: Layout,
+    classes: Vec<ClassFiles>,
     /// The index of each class's first image.
     starts: Vec<usize>,
     images: usize,
 }
 
-struct ClassFolder {
-    name: OsString,
-    files: Vec<OsString>,
+/// Where the files of a part are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// In a folder for each class.
+    ClassFolders,
+    /// At paths relative to the root, as a table of labels has them.
+    Labels,
+}
+
+/// The files of a class.
+pub(super) struct ClassFiles {
+    pub(super) name: OsString,
+    pub(super) files: Vec<OsString>,
 }
 
 /// The names of a held-out part, the first that is there counts.
-const HELD_OUT: [&str; 4] = ["test", "val", "valid", "validation"];
+pub(super) const HELD_OUT: [&str; 4] = ["test", "val", "valid", "validation"];
 
 /// Lists a data folder. It opens no image and no folder below the classes, so loops of symbolic links are harmless.
 pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, DataError> {
@@ -54,8 +65,8 @@ pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, Data
     let Some(test) = HELD_OUT.iter().map(|name| root.join(name)).find(|part| part.exists()) else {
         return split(train, holdout);
     };
-    holdout.note_unused(&test);
     let held_out = format!("the folder `{}`", test.display());
+    holdout.note_unused(&held_out);
     let test = FolderPart::scan(test)?;
     let classes = train.class_names();
     let of_test = test.class_names();
@@ -73,12 +84,15 @@ pub(super) fn scan(root: &Path, holdout: &Holdout) -> Result<FolderListing, Data
 }
 
 /// Holds a share of each class out, at least one image, and leaves at least one to train on.
-fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListing, DataError> {
+pub(super) fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListing, DataError> {
     let classes = whole.class_names();
     let (mut train, mut test) = (Vec::new(), Vec::new());
-    for ClassFolder { name, files } in whole.classes {
+    for ClassFiles { name, files } in whole.classes {
         if files.len() < 2 {
-            return Err(DataError::TooFewToSplit { path: whole.root.join(name) });
+            return Err(match whole.layout {
+                Layout::ClassFolders => DataError::TooFewToSplit { path: whole.root.join(name) },
+                Layout::Labels => DataError::SingleLabel { label: name.display().to_string() },
+            });
         }
         let count = (files.len() as f64 * holdout.share).round() as usize;
         let count = count.clamp(1, files.len() - 1);
@@ -91,13 +105,13 @@ fn split(whole: FolderPart, holdout: &Holdout) -> Result<FolderListing, DataErro
         let sorted = |part: &[(usize, OsString)]| {
             let mut files: Vec<_> = part.iter().map(|(_, file)| file.clone()).collect();
             files.sort_unstable();
-            ClassFolder { name: name.clone(), files }
+            ClassFiles { name: name.clone(), files }
         };
         let (held_out, rest) = ranked.split_at(count);
         test.push(sorted(held_out));
         train.push(sorted(rest));
     }
-    let part = |classes| FolderPart::new(whole.root.clone(), classes);
+    let part = |classes| FolderPart::new(whole.root.clone(), classes, whole.layout);
     Ok(FolderListing { classes, train: part(train), test: part(test), held_out: holdout.origin() })
 }
 
@@ -119,22 +133,22 @@ impl FolderPart {
         for (name, kind) in sorted_entries(&root)? {
             let path = root.join(&name);
             if !is_hidden(&name) && (kind.is_dir() || kind.is_symlink() && path.is_dir()) {
-                classes.push(ClassFolder::scan(name, path)?);
+                classes.push(ClassFiles::scan(name, path)?);
             }
         }
         if classes.is_empty() {
             return Err(DataError::NoClasses { path: root });
         }
-        Ok(Self::new(root, classes))
+        Ok(Self::new(root, classes, Layout::ClassFolders))
     }
 
-    fn new(root: PathBuf, classes: Vec<ClassFolder>) -> Self {
+    pub(super) fn new(root: PathBuf, classes: Vec<ClassFiles>, layout: Layout) -> Self {
         let mut images = 0;
         let starts = classes.iter().map(|class| {
             images += class.files.len();
             images - class.files.len()
         });
-        Self { starts: starts.collect(), root, classes, images }
+        Self { starts: starts.collect(), root, layout, classes, images }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -146,20 +160,37 @@ impl FolderPart {
     }
 
     pub(super) fn class(&self, index: usize) -> usize {
-        // No class is empty, so the starts rise from 0.
+        // The first start is 0. Of classes with the same start, the last one has the image.
         self.starts.partition_point(|&start| start <= index) - 1
     }
 
     pub(super) fn path(&self, index: usize) -> PathBuf {
         let (class, file) = self.file(index);
-        self.root.join(class).join(file)
+        match self.layout {
+            Layout::ClassFolders => self.root.join(class).join(file),
+            Layout::Labels => self.root.join(file),
+        }
     }
 
     /// The name of an image in messages: its path within the data folder.
     pub(super) fn name(&self, index: usize) -> String {
         let (class, file) = self.file(index);
         let part = self.root.file_name().unwrap_or_default();
-        Path::new(part).join(class).join(file).display().to_string()
+        let path = match self.layout {
+            Layout::ClassFolders => Path::new(part).join(class).join(file),
+            Layout::Labels => file.into(),
+        };
+        path.display().to_string()
+    }
+
+    /// Adds the names and classes of the images to a digest.
+    pub(super) fn add_to(&self, digest: &mut Digest) {
+        for index in 0..self.len() {
+            digest.add(self.name(index).as_bytes());
+            if self.layout == Layout::Labels {
+                digest.add(self.file(index).0.as_encoded_bytes());
+            }
+        }
     }
 
     pub(super) fn host_bytes(&self) -> Bytes {
@@ -173,12 +204,12 @@ impl FolderPart {
         (&self.classes[class].name, &self.classes[class].files[index - self.starts[class]])
     }
 
-    fn class_names(&self) -> Vec<String> {
+    pub(super) fn class_names(&self) -> Vec<String> {
         self.classes.iter().map(|class| class.name.display().to_string()).collect()
     }
 }
 
-impl ClassFolder {
+impl ClassFiles {
     fn scan(name: OsString, path: PathBuf) -> Result<Self, DataError> {
         let entries = sorted_entries(&path)?;
         let count = entries.len();

@@ -1,9 +1,10 @@
-use std::path::Path;
-
 use oomph_config::{ConfigError, Section};
 use oomph_core::printable;
 
-use super::decode::{Decoder, MAX_FILE_BYTES, Resize};
+use super::{
+    decode::{Decoder, MAX_FILE_BYTES, Resize},
+    labels::LabelSettings,
+};
 use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings};
 
 /// Reads the settings of a folder of images.
@@ -18,6 +19,9 @@ use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `path` | | the folder that holds `train` and `test`, or the class folders; `~` is the home directory |
+/// | `labels` | | a CSV file with a row for each image, instead of class folders; its files are relative to `path`, else to its folder |
+/// | `file_column`, `label_column` | `file`, `label` | its columns with the file and the class |
+/// | `split_column` | `split`, if it exists | its column with `train`, and `test`, `val`, `valid` or `validation` |
 /// | `holdout` | 0.2 | share of each class that is held out, if no part is |
 /// | `holdout_seed` | 0 | seed of that choice |
 /// | `classes` | those of the folder | number of classes; with it and `size`, plans need no data |
@@ -40,12 +44,14 @@ use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings
 /// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.
 pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, ConfigError> {
     let path = DataPath::read(section, "the folder of the images")?;
+    let labels = LabelSettings::read(section)?;
     let channels = section.integer("channels", 3, 1..=3)?;
     if channels == 2 {
         return Err(section.invalid("channels", "3 (RGB) or 1 (grey)"));
     }
     Ok(Box::new(FolderSettings {
         path,
+        labels,
         classes: section.optional_integer("classes", 1..=65_536)?,
         holdout: Holdout::read(section)?,
         size: read_size(section)?,
@@ -71,6 +77,8 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
 /// The settings that [`folder`] reads.
 pub(super) struct FolderSettings {
     pub(super) path: DataPath,
+    /// The table that names the classes; `None` where folders do.
+    pub(super) labels: Option<LabelSettings>,
     /// The number of classes, for plans without the data.
     pub(super) classes: Option<usize>,
     pub(super) holdout: Holdout,
@@ -109,9 +117,9 @@ impl Holdout {
         format!("{percent} % of each class (`data.holdout`), chosen by `data.holdout_seed` (= {seed})")
     }
 
-    /// Notes that the folder has a held-out part of its own.
-    pub(super) fn note_unused(&self, part: &Path) {
-        let because = || format!("`{}` is held out", printable(part.display()));
+    /// Notes that the data has a held-out part of its own, called `part`.
+    pub(super) fn note_unused(&self, part: &str) {
+        let because = || format!("{} is held out", printable(part));
         self.section.has_no_effect("holdout", because());
         self.section.has_no_effect("holdout_seed", because());
     }

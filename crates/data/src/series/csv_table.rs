@@ -1,14 +1,12 @@
-use std::collections::BTreeMap;
-
-use csv::{ByteRecord, ReaderBuilder};
+use csv::ByteRecord;
 use oomph_core::Bytes;
 
 use crate::{
     Flaw, FormatProblem, OnCorrupt,
     digest::{Digest, little_endian},
     flaw::shortened,
-    input::{Input, buffer},
-    series::row_reader::RowReader,
+    input::Input,
+    series::csv_rows::{CsvRows, places},
 };
 
 /// Some columns of a CSV file, as numbers.
@@ -55,33 +53,18 @@ impl CsvTable {
     /// A column that is missing or ambiguous, no rows, rows that are too long or take too much memory, and with
     /// [`OnCorrupt::Fail`] a row with another number of fields than the header or a field that is not a finite number.
     pub(crate) fn read(input: Input<'_>, wanted: CsvSelection<'_>) -> Result<Self, Flaw> {
-        let (buffer, rows) = (buffer(input.file_bytes()), RowReader::new(input));
-        let left = rows.left();
-        let mut reader = ReaderBuilder::new()
-            .delimiter(wanted.delimiter)
-            .has_headers(false)
-            // Rows of another length are reported below, with their line.
-            .flexible(true)
-            .buffer_capacity(buffer)
-            .from_reader(rows);
-        let mut record = ByteRecord::new();
-        let mut next = |record: &mut ByteRecord| {
-            left.renew();
-            reader.read_byte_record(record).map_err(unreadable)
-        };
-        if !next(&mut record)? {
-            return Err(Flaw::new(0u64, FormatProblem::Nothing { what: "header" }));
-        }
-        let header = header(&record)?;
+        let mut csv = CsvRows::new(input, wanted.delimiter);
+        let header = csv.header()?;
         let places = places(&header, wanted.columns)?;
         let names = places.iter().map(|&place| header[place].clone()).collect();
         let mut table = Self { names, rows: 0, bad: Vec::new(), values: Vec::new() };
-        while next(&mut record)? {
+        let mut record = ByteRecord::new();
+        while csv.next(&mut record)? {
             table.push(&record, &header, &places, wanted)?;
         }
         table.values.shrink_to_fit();
         match table.rows {
-            0 => Err(Flaw::new(reader.position().byte(), FormatProblem::Nothing { what: "rows" })),
+            0 => Err(Flaw::new(csv.byte(), FormatProblem::Nothing { what: "rows" })),
             _ => Ok(table),
         }
     }
@@ -193,47 +176,10 @@ impl CsvTable {
     }
 }
 
-/// The names in the first row.
-fn header(record: &ByteRecord) -> Result<Vec<String>, Flaw> {
-    let name = |field: &[u8]| Some(std::str::from_utf8(field).ok()?.trim().to_owned());
-    let names: Option<_> = record.iter().map(name).collect();
-    let byte = record.position().map_or(0, csv::Position::byte);
-    names.ok_or_else(|| Flaw::new(byte, FormatProblem::NotText))
-}
-
-/// The positions of the columns; of all if there are none.
-fn places(header: &[String], columns: &[String]) -> Result<Vec<usize>, Flaw> {
-    let flaw = |problem| Flaw::new(0u64, problem);
-    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-    let all = columns.is_empty();
-    for (place, name) in header.iter().enumerate() {
-        let is_second = by_name.insert(name, place).is_some();
-        if is_second && (all || columns.contains(name)) {
-            return Err(flaw(FormatProblem::SameName { name: shortened(name) }));
-        }
-    }
-    if all {
-        return Ok((0..header.len()).collect());
-    }
-    let place = |name: &String| {
-        let missing = || {
-            let known = header.iter().take(100).map(|name| shortened(name)).collect();
-            flaw(FormatProblem::NoColumn { name: shortened(name), known })
-        };
-        by_name.get(name.as_str()).copied().ok_or_else(missing)
-    };
-    columns.iter().map(place).collect()
-}
-
 /// A finite number.
 fn number(field: &[u8]) -> Option<f32> {
     let value: f32 = std::str::from_utf8(field).ok()?.trim().parse().ok()?;
     value.is_finite().then_some(value)
-}
-
-fn unreadable(error: csv::Error) -> Flaw {
-    let byte = error.position().map_or(0, csv::Position::byte);
-    Flaw::new(byte, FormatProblem::Unreadable(error.into()))
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+mod csv_rows;
 mod csv_table;
 mod row_reader;
 mod settings;
@@ -6,9 +7,12 @@ use std::{ops::Range, sync::Arc};
 
 use oomph_core::{Bytes, InputSpec, Key, SampleSpec, Split, TargetSpec, grouped};
 
-pub(crate) use self::csv_table::{CsvSelection, CsvTable};
 use self::settings::CsvSettings;
 pub use self::settings::csv;
+pub(crate) use self::{
+    csv_rows::{CsvRows, places},
+    csv_table::{CsvSelection, CsvTable},
+};
 use crate::{
     Columns, DataError, Flaw, FormatProblem, OpenContext, OpenSource, Sample, SampleError, Source, Target,
     Values, input::read_file, memory_images::file_name, source::Parts, transform::Statistics,

@@ -15,6 +15,7 @@ pub(super) fn warnings(survey: &Survey, source: &dyn Source) -> Vec<String> {
     for split in [Split::Train, Split::Test] {
         warnings.extend(unreadable(survey, split));
     }
+    warnings.extend(source.notices());
     warnings.extend(classes(survey, source));
     warnings.extend(unknown_tokens(survey, source));
     if survey.part(Split::Test).samples == 0 {
@@ -22,9 +23,10 @@ pub(super) fn warnings(survey: &Survey, source: &dyn Source) -> Vec<String> {
     }
     if let Some(first) = survey.duplicates.first.first() {
         warnings.push(format!(
-            "{} held-out samples are in the training set too, such as {} (the training set has it as {}); an \
+            "{} of {} held-out samples are in the training set too, such as {} (the training set has it as {}); an \
              evaluation counts them as learned",
             grouped(survey.duplicates.count as u64),
+            grouped(survey.part(Split::Test).read as u64),
             first.held_out,
             first.train
         ));
@@ -67,7 +69,8 @@ fn classes(survey: &Survey, source: &dyn Source) -> Vec<String> {
     {
         let [of_most, of_fewest] = [most, fewest].map(|class| grouped(counts[class] as u64));
         warnings.push(format!(
-            "the classes are unbalanced: {} has {of_most} training samples, and {} has {of_fewest}",
+            "the classes are unbalanced: {} has {of_most} training samples, and {} has {of_fewest}; `train.class_weights` and \
+             `data.sampling` can balance them",
             name(most),
             name(fewest)
         ));

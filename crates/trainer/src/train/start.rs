@@ -142,7 +142,12 @@ fn report(
         None if checkpoint.is_none() => warnings::frozen_without_weights(model).into_iter().collect(),
         None => Vec::new(),
     };
-    let others = warnings::frozen_but_trained(model).into_iter().chain(warnings::without_nccl(session));
+    let of_source = charge(Account::Host, || session.source.notices());
+    let others = of_source
+        .into_iter()
+        .chain(warnings::frozen_but_trained(model))
+        .into_iter()
+        .chain(warnings::without_nccl(session));
     let others = others.chain(warnings::lowered_limit(session));
     for message in notices.into_iter().chain(of_weights).chain(others) {
         training.log.warn(message)?;

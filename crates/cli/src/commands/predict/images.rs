@@ -26,8 +26,8 @@ pub(super) fn run(
     let listed = image_files(arguments.inputs())?;
     let files = Arc::new(ImageFiles::new(&model.source, listed).ok_or_else(|| model.unsupported_input())?);
     let reader = model.source.images.as_ref();
-    if files.files().first().is_some_and(|first| reader.is_some_and(|it| it.drops_colours(first))) {
-        Notices::default().note("the model was trained on grey images, so colours are dropped");
+    if let Some(notice) = reader.and_then(|reader| reader.channel_notice(files.files())) {
+        Notices::default().note(notice);
     }
     let TrainedModel { config, checkpoint, source } = model;
     let report = output::report_directory(config.name());

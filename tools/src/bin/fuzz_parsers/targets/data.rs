@@ -51,6 +51,7 @@ pub(super) fn targets() -> Vec<Target> {
             )
         },
         csv("csv", |bytes| data::csv(bytes, false).is_ok()),
+        csv("labels", |bytes| data::labels(bytes).is_ok()),
         csv("csv skipping", |bytes| data::csv(bytes, true).is_ok()),
         Target::json("statistics", data::statistics, vec![STATISTICS.to_vec()]),
         pictures(),
