@@ -80,7 +80,7 @@ fn careful(
 }
 
 fn task() -> Classification {
-    Classification { label_smoothing: 0.0, lean: Some(Kernels::Cpu) }
+    Classification { lean: Some(Kernels::Cpu), ..Classification::default() }
 }
 
 fn batch() -> (AnyTensor, DeviceTargets) {

@@ -12,6 +12,7 @@ mod find_batch_devices;
 mod forged;
 mod help;
 mod idle_keys;
+mod imbalance;
 mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;

@@ -46,6 +46,26 @@ fn a_step_with_a_loss_scale_is_planned_as_it_is_measured() {
     }
 }
 
+/// The weighted loss is composed of other operations, and uploads the weights. With a thousand classes the loss is most of the
+/// step.
+#[test]
+fn a_step_with_weights_of_classes_is_planned_as_it_is_measured() {
+    for policy in ["{ }", "{ micro_batch = 100 }", "{ precision = 'bf16' }"] {
+        let config = format!(
+            "model = {{ name = 'lstm', hidden = 16 }}
+             data = {{ source = 'synthetic', kind = 'sequence', steps = 2, features = 4, classes = 1000, workers = 0 }}
+             train = {{ steps = 3, batch = 256, class_weights = 'balanced', label_smoothing = 0.1 }}
+             memory = {policy}"
+        );
+        let label = format!("weights of classes, {policy}");
+        let outcome = in_a_process(&label, &config);
+        for error in errors(&outcome) {
+            println!("{label}: {:+.2} %", 100.0 * error);
+            assert!(error.abs() <= 0.02, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+        }
+    }
+}
+
 /// Frozen stages keep nothing where they come first, and pass gradients on where they do not; neither has gradients or
 /// state of an optimizer.
 #[test]

@@ -35,7 +35,7 @@ fn check(tied: bool, policy: Policy) {
     let what = format!("language model {of} lean={} {:?}", policy.lean, policy.kernels);
     let mut comparison = Comparison::new(what, TOLERANCE);
     let lean = policy.lean.then_some(policy.kernels);
-    let task = Classification { label_smoothing: 0.0, lean };
+    let task = Classification { lean, ..Classification::default() };
     let (mut carried, mut losses) = (Carried::new(), Vec::new());
     for chunk in 0..CHUNKS {
         let (input, target) = texts(&golden, chunk);

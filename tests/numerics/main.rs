@@ -5,6 +5,7 @@
 
 mod batch_norm;
 mod blocks;
+mod class_weights;
 mod clip;
 mod compare;
 mod determinism;

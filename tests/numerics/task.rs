@@ -34,7 +34,7 @@ const LEAN: [Option<Kernels>; 3] = [None, Some(Kernels::Composed), Some(Kernels:
 fn cross_entropy_is_the_mean_of_negative_log_probabilities() {
     for lean in LEAN {
         let loss = |label_smoothing, targets| {
-            let task = Classification { label_smoothing, lean };
+            let task = Classification { label_smoothing, lean, weights: None };
             host::scalar(task.loss(&logits().into(), &classes(targets)).unwrap())
         };
         let ln = f64::ln;
@@ -51,7 +51,7 @@ fn the_gradient_of_cross_entropy_is_probability_minus_target_over_the_batch() {
     let check = |label_smoothing, expected: [f64; 4]| {
         for lean in LEAN {
             let logits = logits().require_grad();
-            let task = Classification { label_smoothing, lean };
+            let task = Classification { label_smoothing, lean, weights: None };
             let loss = task.loss(&logits.clone().into(), &classes([1, 1])).unwrap();
             let found = host::gradient(&logits, &loss.backward());
             for (found, expected) in found.into_iter().zip(expected) {
@@ -67,7 +67,7 @@ fn the_gradient_of_cross_entropy_is_probability_minus_target_over_the_batch() {
 fn cross_entropy_of_huge_logits_does_not_overflow() {
     let logits = Tensor::<2>::from_floats([[1000.0, 0.0, -1000.0]], &device());
     for lean in LEAN {
-        let task = Classification { label_smoothing: 0.0, lean };
+        let task = Classification { lean, ..Classification::default() };
         let loss = task.loss(&logits.clone().into(), &classes([2])).unwrap();
         assert_close(host::scalar(loss), 2000.0);
     }
@@ -76,8 +76,8 @@ fn cross_entropy_of_huge_logits_does_not_overflow() {
 #[test]
 fn correct_counts_the_samples_whose_largest_logit_is_their_class() {
     let check = |targets, expected: f64| {
-        let correct =
-            Classification { label_smoothing: 0.1, lean: None }.correct(&logits().into(), &classes(targets));
+        let correct = Classification { label_smoothing: 0.1, ..Classification::default() }
+            .correct(&logits().into(), &classes(targets));
         assert_eq!(host::scalar(correct.unwrap()), expected, "{targets:?}");
     };
     check([1, 0], 2.0);

@@ -33,6 +33,26 @@ fn any_number_of_replicas_trains_the_same_weights() {
 }
 
 #[test]
+fn weighted_and_balanced_classes_train_the_same_on_any_number_of_replicas() {
+    let weights = "train.class_weights = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n";
+    for own in [weights, "data.sampling = 'balanced'\n"] {
+        let runs = Runs::new(LSTM);
+        let alone = runs.trained("alone", 20, own);
+        assert_ne!(alone.tensors, runs.trained("plain", 20, "").tensors);
+        for count in 2..=3 {
+            // Batches of 20 give 3 replicas 6, 7 and 7 samples, whose weights differ.
+            let replicas = runs.trained(&format!("replicas-{count}"), 20, &(devices(count) + own));
+            replicas.check(&alone, TOLERANCE, &format!("{count} replicas, {own}"));
+        }
+        for strategy in ["dp", "pipeline"] {
+            let more = format!("{}device.strategy = '{strategy}'\nmemory.micro_batch = 6\n", devices(2));
+            let divided = runs.trained(strategy, 20, &(more + own));
+            divided.check(&alone, TOLERANCE, &format!("{strategy}, {own}"));
+        }
+    }
+}
+
+#[test]
 fn synchronised_batch_normalisation_sees_the_whole_batch() {
     let runs = Runs::new(RESNET);
     let alone = runs.trained("alone", 20, "");

@@ -70,6 +70,19 @@ const HALF: Recipe = Recipe {
         ",
 };
 
+/// Drawn from balanced classes, with weights of the classes.
+const BALANCED: Recipe = Recipe {
+    name: "balanced",
+    config: "
+        model = { name = 'lstm', hidden = 12, layers = 2, dropout = 0.2 }
+        data = { source = 'digits', layout = 'rows', workers = 1, sampling = 'balanced' }
+        train = { steps = 150, batch = 50, eval_every = '1 epoch', seed = 5, class_weights = 'balanced' }
+        optimizer = { name = 'adamw', lr = 3e-3, clip_global_norm = 1.0 }
+        memory = { micro_batch = 20 }
+        run = { save_every = '11 steps', log_every = 4 }
+        ",
+};
+
 /// A place of its own with the recipe's config in it.
 struct Bench {
     _directory: tempfile::TempDir,
@@ -170,6 +183,11 @@ fn an_lstm_killed_20_times_ends_with_the_same_bytes() {
 #[test]
 fn an_lstm_interrupted_20_times_ends_with_the_same_bytes() {
     check(&LSTM, 150, libc::SIGINT);
+}
+
+#[test]
+fn a_run_of_balanced_classes_killed_20_times_ends_with_the_same_bytes() {
+    check(&BALANCED, 150, libc::SIGKILL);
 }
 
 #[test]

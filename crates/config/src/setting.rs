@@ -130,8 +130,16 @@ pub struct Difference {
 /// Keys of sections that decide what is computed, and that decide only where the data lies and how fast it comes.
 const OF_THE_MACHINE: [&str; 4] = ["data.path", "data.workers", "data.prefetch", "data.on_corrupt"];
 /// Keys of the other sections that decide what is computed.
-const OF_MATHEMATICS: [&str; 5] =
-    ["train.batch", "train.label_smoothing", "train.seed", "train.task", "memory.precision"];
+const OF_MATHEMATICS: [&str; 6] = [
+    "train.batch",
+    "train.class_weights",
+    "train.label_smoothing",
+    "train.seed",
+    "train.task",
+    "memory.precision",
+];
+/// How the keys of a table of weights by class begin.
+const OF_CLASSES: &str = "train.class_weights.";
 
 impl Difference {
     /// Whether the two configurations compute something else in each step. The length of a training is none of it, nor are
@@ -143,7 +151,7 @@ impl Difference {
             "model" => self.key != "model.weights",
             "data" => !OF_THE_MACHINE.contains(&self.key.as_str()),
             "optimizer" | "schedule" => true,
-            _ => OF_MATHEMATICS.contains(&self.key.as_str()),
+            _ => OF_MATHEMATICS.contains(&self.key.as_str()) || self.key.starts_with(OF_CLASSES),
         }
     }
 

@@ -48,6 +48,8 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("model.weights", &["pretrained", "checkpoint", "init_from", "resume_from"]),
     ("model.name", &["arch", "architecture", "backbone", "model"]),
     ("data.source", &["dataset", "dataset_name"]),
+    ("train.class_weights", &["class_weight", "pos_weight", "loss_weights"]),
+    ("data.sampling", &["sampler", "weighted_sampler", "balanced_sampling", "oversample"]),
     ("data.path", &["data_dir", "data_path", "dataset_path", "root", "folder"]),
     ("data.workers", &["num_workers", "n_workers", "dataloader_num_workers"]),
     ("device.devices", &["gpus", "gpu", "device", "accelerator", "cuda"]),

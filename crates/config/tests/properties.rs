@@ -7,7 +7,7 @@ use oomph_core::Bytes;
 use proptest::prelude::*;
 
 /// Assignments that are valid alone. Some of them conflict.
-const ASSIGNMENTS: [&str; 68] = [
+const ASSIGNMENTS: [&str; 70] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -17,6 +17,8 @@ const ASSIGNMENTS: [&str; 68] = [
     "train.eval_every=never",
     "train.task=mine",
     "train.label_smoothing=0.1",
+    "train.class_weights=balanced",
+    "train.class_weights=[1, 2.5]",
     "train.patience=4",
     "train.min_delta=1e-9",
     "optimizer.name=adam",

@@ -4,6 +4,7 @@
 //! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv()`], [`synthetic`], [`text`]: the built-in sources, read from
 //!   the section `[data]`.
 //! - [`SampleOrder`]: the samples of each batch of each epoch.
+//! - [`sampling`]: shuffled samples, or as many of each class.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
 //! - [`transform`]: crop, flip and normalisation of images.
@@ -72,6 +73,7 @@ pub mod parsers;
 mod place;
 mod record;
 mod sample_order;
+pub mod sampling;
 mod series;
 mod source;
 pub mod survey;

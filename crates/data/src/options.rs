@@ -3,7 +3,10 @@ use std::thread;
 use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
-use crate::LastBatch;
+use crate::{
+    LastBatch,
+    sampling::{ClassMembers, Sampling},
+};
 
 /// The treatment of a sample that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub(crate) fn max_file_bytes(section: &Section) -> Result<Bytes, ConfigError> {
     Ok(section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(4 << 10)))
 }
 
-/// How batches are loaded. Only `on_corrupt` and `last_batch` can change their content.
+/// How batches are loaded. Only `on_corrupt`, `last_batch` and `sampling` can change their content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderOptions {
     /// Number of loading threads, 0 to 64; with 0 the caller's thread loads.
@@ -38,6 +41,8 @@ pub struct LoaderOptions {
     pub on_corrupt: OnCorrupt,
     /// The treatment of a smaller last batch. The loader itself follows its [`SampleOrder`](crate::SampleOrder).
     pub last_batch: LastBatch,
+    /// How the training samples of an epoch are chosen. As the settings have it, balanced sampling has no members yet.
+    pub sampling: Sampling,
 }
 
 impl Default for LoaderOptions {
@@ -54,10 +59,11 @@ impl LoaderOptions {
             prefetch: default_prefetch(workers),
             on_corrupt: OnCorrupt::default(),
             last_batch: LastBatch::default(),
+            sampling: Sampling::default(),
         }
     }
 
-    /// Reads `workers`, `prefetch`, `on_corrupt` and `last_batch` of the section `[data]`.
+    /// Reads `workers`, `prefetch`, `on_corrupt`, `last_batch` and `sampling` of the section `[data]`.
     ///
     /// # Errors
     /// A value of the wrong type or out of its range.
@@ -75,6 +81,14 @@ impl LoaderOptions {
                 "keep",
                 &[("keep", LastBatch::Keep), ("drop", LastBatch::Drop)],
             )?,
+            sampling: match section.choice(
+                "sampling",
+                "shuffled",
+                &[("shuffled", false), ("balanced", true)],
+            )? {
+                false => Sampling::Shuffled,
+                true => Sampling::Balanced(ClassMembers::default()),
+            },
         })
     }
 }
@@ -105,12 +119,13 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "workers = 0\nprefetch = 3\non_corrupt = \"skip\"\nlast_batch = \"drop\"";
+        let text = "workers = 0\nprefetch = 3\non_corrupt = \"skip\"\nlast_batch = \"drop\"\nsampling = \"balanced\"";
         let expected = LoaderOptions {
             workers: 0,
             prefetch: 3,
             on_corrupt: OnCorrupt::Skip,
             last_batch: LastBatch::Drop,
+            sampling: Sampling::Balanced(ClassMembers::default()),
         };
         assert_eq!(read(text).unwrap(), expected);
     }

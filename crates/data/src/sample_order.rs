@@ -1,5 +1,7 @@
 use oomph_core::{Generator, Key};
 
+use crate::sampling::ClassMembers;
+
 /// The treatment of a last batch of an epoch that is smaller than the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastBatch {
@@ -12,7 +14,8 @@ pub enum LastBatch {
 
 /// The samples of each batch, as a function of (seed, epoch, batch) alone.
 ///
-/// In training every epoch visits every sample once (but for [`LastBatch::Drop`]) in its own order. Evaluation keeps the
+/// In training every epoch visits every sample once (but for [`LastBatch::Drop`]) in its own order, or draws as many from
+/// [balanced](Self::balanced) classes. Evaluation keeps the
 /// order of the source. Both read consecutive samples of continuous data as [`streams`](Self::streams).
 ///
 /// ```
@@ -33,12 +36,14 @@ pub struct SampleOrder {
     world: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum SampleArrangement {
     /// The order of the source.
     AsTheyAre,
     /// A new shuffle in each epoch, by this seed.
     Shuffled(u64),
+    /// New draws from the classes in each epoch, by this seed.
+    Balanced(ClassMembers, u64),
     /// Consecutive samples at the same place of consecutive batches.
     Streams,
 }
@@ -47,6 +52,32 @@ impl SampleOrder {
     /// The shuffled order of training on `samples` samples in batches of `batch` (0 counts as 1).
     pub fn train(samples: usize, batch: usize, seed: u64, last_batch: LastBatch) -> Self {
         Self::new(samples, batch, last_batch, SampleArrangement::Shuffled(seed))
+    }
+
+    /// As many draws as `samples`, with replacement: a class of `members`, each equally likely, then one of its samples. Each
+    /// epoch draws its own. Without members, otherwise as [`train`](Self::train).
+    ///
+    /// ```
+    /// # use oomph_config::Section;
+    /// use oomph_data::{LastBatch, OpenContext, SampleOrder, digits, sampling::ClassMembers};
+    ///
+    /// # let section = Section::from_toml("data", "")?;
+    /// let source = digits(&section)?.open(&OpenContext::new("unused", 0))?;
+    /// let order = SampleOrder::balanced(ClassMembers::of(&*source), 1438, 32, 42, LastBatch::Keep);
+    /// assert_eq!(order.indices(0, 0).len(), 32);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn balanced(
+        members: ClassMembers,
+        samples: usize,
+        batch: usize,
+        seed: u64,
+        last_batch: LastBatch,
+    ) -> Self {
+        match members.is_empty() {
+            true => Self::train(samples, batch, seed, last_batch),
+            false => Self::new(samples, batch, last_batch, SampleArrangement::Balanced(members, seed)),
+        }
     }
 
     /// The order of evaluation: the order of the source, with the last batch.
@@ -128,11 +159,15 @@ impl SampleOrder {
 
     /// The order within one epoch.
     pub(crate) fn epoch(&self, epoch: usize) -> EpochOrder {
-        let shuffled = match self.arrangement {
+        let shuffled = match &self.arrangement {
             SampleArrangement::Shuffled(seed) => {
                 let mut indices: Vec<_> = (0..self.samples).collect();
-                Generator::at(Key::new(seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
+                Generator::at(Key::new(*seed).with_name("order").with(epoch as u64)).shuffle(&mut indices);
                 Some(indices)
+            }
+            SampleArrangement::Balanced(members, seed) => {
+                let key = Key::new(*seed).with_name("balanced order").with(epoch as u64);
+                Some(members.draw(self.samples, &mut Generator::at(key)))
             }
             SampleArrangement::AsTheyAre | SampleArrangement::Streams => None,
         };
@@ -156,8 +191,17 @@ impl EpochOrder {
         self.order.arrangement == SampleArrangement::Streams && batch > 0
     }
 
+    /// The place in the epoch of the first sample of a batch that this rank has, if a sample can occur several times in an
+    /// epoch.
+    pub(crate) fn first_place(&self, batch: usize) -> Option<usize> {
+        let SampleOrder { batch: size, rank, world, ref arrangement, .. } = self.order;
+        let first = batch * size;
+        let count = size.min(self.order.len().saturating_sub(first));
+        matches!(arrangement, SampleArrangement::Balanced(..)).then(|| first + count * rank / world)
+    }
+
     pub(crate) fn indices(&self, batch: usize) -> Vec<usize> {
-        let SampleOrder { batch: size, rank, world, arrangement, .. } = self.order;
+        let SampleOrder { batch: size, rank, world, ref arrangement, .. } = self.order;
         if batch >= self.batches() || rank >= world {
             return Vec::new();
         }
@@ -188,9 +232,11 @@ impl EpochOrder {
 
 #[cfg(test)]
 mod tests {
+    use oomph_core::{InputSpec, SampleSpec, Split, TargetSpec};
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
+    use crate::{Sample, SampleError, Source, Target, Values};
 
     fn orders() -> impl Strategy<Value = SampleOrder> {
         let train = (0usize..200, 1usize..40, any::<u64>(), any::<bool>()).prop_map(
@@ -271,6 +317,58 @@ mod tests {
             }
         }
     }
+
+    /// Classes of 90, 9 and 1 samples.
+    fn unbalanced() -> ClassMembers {
+        struct Unbalanced(SampleSpec);
+
+        impl Source for Unbalanced {
+            fn spec(&self) -> &SampleSpec {
+                &self.0
+            }
+
+            fn len(&self, _: Split) -> usize {
+                100
+            }
+
+            fn sample(&self, _: Split, index: usize, _: Option<Key>) -> Result<Sample, SampleError> {
+                let class = usize::from(index >= 90) + usize::from(index == 99);
+                Ok(Sample { input: Values::Floats(vec![0.0]), target: Target::Class(class) })
+            }
+        }
+        let spec =
+            SampleSpec { input: InputSpec::Vector { features: 1 }, target: TargetSpec::Class { count: 4 } };
+        ClassMembers::of(&Unbalanced(spec))
+    }
+
+    #[test]
+    fn balanced_draws_have_as_many_of_each_class() {
+        let order = SampleOrder::balanced(unbalanced(), 3000, 32, 7, LastBatch::Keep);
+        let drawn = visited(&order, 2);
+        assert_eq!(drawn.len(), 3000);
+        let count =
+            |members: std::ops::Range<usize>| drawn.iter().filter(|index| members.contains(index)).count();
+        // Five standard deviations of a binomial distribution with p = 1/3: 129.
+        for of_class in [count(0..90), count(90..99), count(99..100)] {
+            assert!(of_class.abs_diff(1000) < 129, "{of_class}");
+        }
+        assert!((90..99).all(|index| drawn.contains(&index)));
+        assert_ne!(visited(&order, 1), drawn);
+        assert_eq!(visited(&order, 2), drawn);
+        // The ranks share the draws, and each place of the epoch is drawn anew.
+        let shards: Vec<_> = (0..3).flat_map(|rank| order.clone().shard(rank, 3).indices(2, 5)).collect();
+        assert_eq!(shards, order.indices(2, 5));
+        let places = [0, 1, 2].map(|rank| order.clone().shard(rank, 3).epoch(2).first_place(5));
+        assert_eq!(places, [Some(160), Some(170), Some(181)]);
+        assert_eq!(SampleOrder::eval(10, 2).epoch(0).first_place(1), None);
+    }
+
+    #[test]
+    fn the_draws_never_change_between_versions() {
+        let order = SampleOrder::balanced(unbalanced(), 8, 3, 42, LastBatch::Keep);
+        assert_eq!(visited(&order, 1), FROZEN_DRAWS);
+    }
+    const FROZEN_DRAWS: [usize; 8] = [0; 8];
 
     #[test]
     fn only_streams_continue() {

@@ -25,6 +25,7 @@
 //! The engine does not open files or devices, does not plan and has no training loop. `oomph-runs` writes checkpoints,
 //! `oomph-advice` plans, and `oomph-trainer` opens sessions and runs the loop.
 
+pub mod class_weights;
 pub mod clip;
 pub mod device_failure;
 mod error;

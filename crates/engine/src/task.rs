@@ -1,8 +1,13 @@
 //! Tasks: the loss between the output of a model and the targets.
 
+use std::sync::Arc;
+
 use burn::tensor::{Int, Tensor, activation::log_softmax};
 use oomph_core::TargetSpec;
+use oomph_data::{Batch, Targets};
 use oomph_model::{AnyTensor, Kernels, cross_entropy};
+
+use crate::class_weights::ClassWeights;
 
 /// Targets of a batch, on the device.
 #[derive(Clone, Debug)]
@@ -34,6 +39,17 @@ pub trait Task: Send + Sync {
     /// The number of correctly predicted samples, `[1]`, on the device. The accuracy is this number divided by the
     /// number of samples. `None` if the task has no notion of a correct prediction.
     fn correct(&self, _output: &AnyTensor, _targets: &DeviceTargets) -> Option<Tensor<1>> {
+        None
+    }
+
+    /// The weight of a batch: the loss over several micro-batches or ranks is the mean of their losses by these weights. The
+    /// default is the number of samples, with which it is the mean over all samples.
+    fn weight(&self, batch: &Batch) -> f64 {
+        batch.size as f64
+    }
+
+    /// The same task with a weight for each class; `None` if the task has no use for such weights.
+    fn with_class_weights(&self, _weights: ClassWeights) -> Option<Arc<dyn Task>> {
         None
     }
 
@@ -105,13 +121,15 @@ fn kind_of(target: &TargetSpec) -> &'static str {
 ///
 /// With label smoothing ε, q is 1 − ε + ε/K for the true class and ε/K for the others (Szegedy et al. 2016,
 /// arXiv:1512.00567).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Classification {
     /// Label smoothing ε, 0 ≤ ε < 1.
     pub label_smoothing: f64,
     /// The kernels of [`oomph_model::cross_entropy`], which keeps only the logits for backward. `None` composes the
     /// loss from Burn's operations.
     pub lean: Option<Kernels>,
+    /// Weights of the classes, for targets of one class a sample. A weighted loss is composed from Burn's operations.
+    pub weights: Option<ClassWeights>,
 }
 
 impl Classification {
@@ -157,12 +175,26 @@ impl Task for Classification {
         }
     }
 
+    fn weight(&self, batch: &Batch) -> f64 {
+        match (&self.weights, &batch.targets) {
+            (Some(weights), Targets::Classes(classes)) => weights.sum(classes),
+            _ => batch.size as f64,
+        }
+    }
+
+    fn with_class_weights(&self, weights: ClassWeights) -> Option<Arc<dyn Task>> {
+        Some(Arc::new(Self { weights: Some(weights), ..self.clone() }))
+    }
+
     fn has_perplexity(&self, target: &TargetSpec) -> bool {
         matches!(target, TargetSpec::Tokens { .. }) && self.label_smoothing == 0.0
     }
 
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
         let (logits, classes) = Self::rows(output, targets)?;
+        if let Some(weights) = &self.weights {
+            return Ok(weights.loss(logits, classes, self.label_smoothing));
+        }
         if let Some(kernels) = self.lean {
             return Ok(cross_entropy(logits, classes, self.label_smoothing, kernels));
         }

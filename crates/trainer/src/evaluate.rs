@@ -41,7 +41,7 @@ use crate::{
 /// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Mean loss over the samples.
+    /// Mean loss over the samples, by the weights of their classes if there are such.
     pub loss: f64,
     /// The share of correct predictions, if the task counts them.
     pub accuracy: Option<f64>,
@@ -278,6 +278,8 @@ struct Sums {
     correct: Vec<Tensor<1>>,
     scores: Option<Scores>,
     samples: usize,
+    /// The weight of the samples: that of their losses.
+    weight: f64,
     skipped: Vec<SampleError>,
     /// The carried state, if the samples are continuous.
     carried: Carried,
@@ -301,12 +303,13 @@ impl Sums {
             upload_input(batch, &slot.plain())
         };
         let is_scored = self.scores.is_some();
+        let weight = session.task.weight(batch);
         let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<_, EngineError> {
             let targets: DeviceTargets = {
                 let _uploading = uploading();
                 upload_targets(batch, &slot.plain())
             };
-            let evaluated = compare_evaluated(session.task.as_ref(), &output, &targets, batch.size)?;
+            let evaluated = compare_evaluated(session.task.as_ref(), &output, &targets, weight)?;
             let outputs = is_scored.then(|| charge(Account::Host, || output.to_host())).transpose()?;
             Ok((evaluated, outputs))
         };
@@ -320,6 +323,7 @@ impl Sums {
         self.loss.push(loss);
         self.correct.extend(correct);
         self.samples += batch.size;
+        self.weight += weight;
         device_failure::poll(layout.slots().iter().map(|slot| &slot.tracked))?;
         Ok(exhausted::check()?)
     }
@@ -338,6 +342,7 @@ impl Sums {
             sum(read_all(self.correct)?),
             f64::from(has_accuracy),
             self.samples as f64,
+            self.weight,
             self.skipped.len() as f64,
             f64::from(stopped == Some(StopReason::Interrupt)),
             f64::from(stopped == Some(StopReason::Terminate)),
@@ -345,7 +350,7 @@ impl Sums {
         here.extend(self.scores.iter().flat_map(Scores::sums));
         let mut all = session.replicas.sum(&here)?.into_iter();
         // `sum` returns as many values as it gets.
-        let [loss, correct, has_accuracy, samples, unreadable, interrupted, terminated] =
+        let [loss, correct, has_accuracy, samples, weight, unreadable, interrupted, terminated] =
             std::array::from_fn(|_| all.next().unwrap_or(0.0));
         let of_scores: Vec<_> = all.collect();
         if interrupted + terminated > 0.0 {
@@ -354,7 +359,7 @@ impl Sums {
         if samples == 0.0 {
             return Err(TrainError::NothingToEvaluate { unreadable: unreadable as usize });
         }
-        let loss = loss / samples;
+        let loss = loss / weight;
         Ok(Ok(Evaluation {
             loss,
             accuracy: (has_accuracy > 0.0).then(|| correct / samples),

@@ -271,7 +271,7 @@ impl DeviceRecorder<'_> {
                 let _phase = phase(Phase::Data);
                 blank_targets(session.spec(), samples, self.device)
             };
-            compare_evaluated(session.task.as_ref(), &output, &targets, samples)?;
+            compare_evaluated(session.task.as_ref(), &output, &targets, samples as f64)?;
         }
         // The next batch continues from it.
         let carried = pass.take_carried().unwrap_or_default();

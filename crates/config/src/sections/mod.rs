@@ -1,5 +1,6 @@
 //! The sections with keys that oomph itself knows, one per file.
 
+pub mod class_weights;
 pub mod device;
 pub mod memory;
 pub mod optimizer;

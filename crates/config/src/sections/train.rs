@@ -1,5 +1,6 @@
 //! `[train]`.
 
+use super::class_weights::ClassWeights;
 use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
@@ -25,6 +26,8 @@ pub struct Train {
     /// `label_smoothing`: share of the target given to all classes alike, from 0 up to but not including 1; default 0
     /// (Szegedy et al. 2016, <https://arxiv.org/abs/1512.00567>, section 7).
     pub label_smoothing: f64,
+    /// `class_weights`: how the classes count in the loss; default `none`.
+    pub class_weights: ClassWeights,
     /// `patience`: evaluations without improvement before training stops early; at least 1, by default it never does.
     pub patience: Option<usize>,
     /// `min_delta`: by how much the evaluation loss must fall to count as improvement; at least 0, default 0.
@@ -58,6 +61,7 @@ impl Train {
             eval_every: Interval::Epochs(1).read(section, "eval_every", IntervalUnits::Progress)?,
             task: section.optional_string("task")?,
             label_smoothing: section.number("label_smoothing", 0.0, 0.0..1.0)?,
+            class_weights: ClassWeights::read(section)?,
             patience: section.optional_integer("patience", 1..)?,
             min_delta: section.number("min_delta", 0.0, 0.0..)?,
         };

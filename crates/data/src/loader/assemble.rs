@@ -43,11 +43,12 @@ impl Assembler {
         };
         let mut targets = Targets::with_capacity(&self.spec.target, indices.len());
         let (mut size, mut skipped) = (0, Vec::new());
-        for index in indices {
+        let first_place = self.order.first_place(position);
+        for (place, index) in indices.into_iter().enumerate() {
             if stopped() {
                 return None;
             }
-            match self.sample(index) {
+            match self.sample(index, first_place.map(|first| first + place)) {
                 Ok(Ok(sample)) => {
                     if let Err(error) = self.push(index, sample, &mut input, &mut targets) {
                         return Some(Err(error));
@@ -64,9 +65,11 @@ impl Assembler {
         Some(Ok(Batch { input, shape, targets, size, position, continues, skipped }))
     }
 
-    /// One sample of the source. The outer error is a panic of the source, the inner one an unreadable sample.
-    fn sample(&self, index: usize) -> Result<Result<Sample, SampleError>, DataError> {
-        let augment = self.augment.map(|key| key.with(index as u64));
+    /// One sample of the source, at a `place` of the epoch if it can occur several times. The outer error is a panic of the source, the inner one an unreadable sample.
+    fn sample(&self, index: usize, place: Option<usize>) -> Result<Result<Sample, SampleError>, DataError> {
+        let of_sample = self.augment.map(|key| key.with(index as u64));
+        // Each occurrence of a sample is augmented differently.
+        let augment = of_sample.map(|key| place.map_or(key, |place| key.with(place as u64)));
         catch_unwind(AssertUnwindSafe(|| self.source.sample(self.split, index, augment)))
             .map_err(|panic| DataError::Panicked { sample: self.name(index), message: message(&*panic) })
     }

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use self::{
     duplicates::{Duplicate, Duplicates},
-    part::{PartSurvey, StoredImages},
+    part::{PartSurvey, StoredImages, class_counts},
     stored::{Content, StoredSample},
 };
 use crate::{Source, source::Parts};

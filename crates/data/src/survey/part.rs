@@ -176,7 +176,7 @@ impl Seen {
         let part = PartSurvey {
             samples: source.len(split),
             read,
-            classes: classes(source, split),
+            classes: class_counts(source, split),
             unreadable: self.errors.len(),
             images: images(&self.sizes, self.channels),
             errors: self.errors.into_iter().map(|(_, error)| error).take(NAMED).collect(),
@@ -201,8 +201,8 @@ fn images(sizes: &BTreeMap<[usize; 2], usize>, by_channels: BTreeMap<usize, usiz
     })
 }
 
-/// The samples of each class. Samples without a readable class are left out.
-fn classes(source: &dyn Source, split: Split) -> Vec<usize> {
+/// The samples of each class of a part; empty unless targets are classes. Samples without a readable class are left out.
+pub fn class_counts(source: &dyn Source, split: Split) -> Vec<usize> {
     let TargetSpec::Class { count } = source.spec().target else {
         return Vec::new();
     };

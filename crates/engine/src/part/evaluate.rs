@@ -63,13 +63,13 @@ pub fn evaluate_placed<T: Send>(
 /// The loss of an evaluation batch, still on the device.
 #[derive(Debug)]
 pub struct Evaluated {
-    /// The sum of the losses of the samples, `[1]`.
+    /// The loss times the weight of the batch, `[1]`: by default the sum of the losses of the samples.
     pub loss: Tensor<1>,
     /// The number of correctly predicted samples, `[1]`, if the task counts them.
     pub correct: Option<Tensor<1>>,
 }
 
-/// Computes the loss of an evaluation batch of `samples` samples.
+/// Computes the loss of an evaluation batch of this [weight](Task::weight).
 ///
 /// # Errors
 /// The error of the task.
@@ -77,9 +77,9 @@ pub fn compare_evaluated(
     task: &dyn Task,
     output: &AnyTensor,
     targets: &DeviceTargets,
-    samples: usize,
+    weight: f64,
 ) -> Result<Evaluated, EngineError> {
-    let loss = task.loss(output, targets)?.mul_scalar(samples as f32);
+    let loss = task.loss(output, targets)?.mul_scalar(weight as f32);
     let correct = task.correct(output, targets).map(autodiff::inner);
     Ok(Evaluated { loss: autodiff::inner(loss), correct })
 }

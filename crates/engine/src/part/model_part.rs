@@ -216,7 +216,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         undo.keep(model, &updates)?;
         model.apply(updates);
         let (output, computed) = match targets {
-            Some(targets) => (None, Some(self.context.loss(output, targets, rows)?)),
+            Some(targets) => (None, Some(self.context.loss(output, targets, index)?)),
             None => (Some(output), None),
         };
         self.boundary();
@@ -246,7 +246,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
             let _phase = phase(Phase::Forward);
             let outputs = gathered.tracked_as(true, slot.tracked.gradient_checkpointing_strategy());
             let widened = outputs.clone().widened(self.context.policy.kernels);
-            (outputs, self.context.loss(widened, targets, samples)?)
+            (outputs, self.context.loss(widened, targets, index)?)
         };
         // One phase from here on: the planner ends the graph of the loss where its backward begins.
         let _phase = phase(Phase::Backward);

@@ -16,8 +16,10 @@ pub(crate) struct StepContext<'a> {
     pub(crate) key: Key,
     pub(crate) policy: Policy,
     pub(crate) task: &'a dyn Task,
-    /// Samples of all micro-batches over all ranks.
-    pub(crate) samples: usize,
+    /// The weight of all micro-batches over all ranks together: [`Task::weight`].
+    pub(crate) weight: f64,
+    /// The weight of each micro-batch.
+    pub(crate) weights: &'a [f64],
     /// Whether each row continues the sample of the same row in the step before.
     pub(crate) continues: bool,
     pub(crate) loss_scale: Option<f32>,
@@ -40,17 +42,17 @@ pub(crate) struct ComputedLoss {
 }
 
 impl StepContext<'_> {
-    /// Computes the loss of the `output` of `samples` samples.
+    /// Computes the loss of the `output` of the micro-batch `index`.
     pub(crate) fn loss(
         &self,
         output: AnyTensor,
         targets: DeviceTargets,
-        samples: usize,
+        index: usize,
     ) -> Result<ComputedLoss, EngineError> {
         let loss = self.task.loss(&output, &targets)?;
         let correct = self.task.correct(&output, &targets).map(autodiff::inner);
         drop((output, targets));
-        let weight = samples as f32 / self.samples as f32;
+        let weight = self.weights[index] as f32 / self.weight as f32;
         // Multiplying by 1 changes no bit, so the operation is left out.
         let weighted = if weight == 1.0 { loss } else { loss.mul_scalar(weight) };
         let loss = autodiff::inner(weighted.clone());

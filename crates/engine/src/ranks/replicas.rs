@@ -94,13 +94,14 @@ impl Replicas {
         self.world_size() == 1
     }
 
-    /// The samples of all ranks together, of which this rank has `here`.
+    /// The samples of all ranks together, of which this rank has `samples`, and the sum of their weights.
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn samples(&self, here: usize) -> Result<usize, EngineError> {
+    pub fn totals(&self, samples: usize, weight: f64) -> Result<(usize, f64), EngineError> {
+        let sums = self.sum(&[samples as f64, weight])?;
         // Whole numbers up to 2⁵³ are exact.
-        Ok(self.sum(&[here as f64])?[0] as usize)
+        Ok((sums[0] as usize, sums[1]))
     }
 
     /// The element-wise sums over all ranks.

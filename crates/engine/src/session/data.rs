@@ -2,7 +2,7 @@ use std::fmt;
 
 use oomph_config::Sharing;
 use oomph_core::{Split, on_device};
-use oomph_data::SampleOrder;
+use oomph_data::{SampleOrder, sampling::Sampling};
 use oomph_memory::record::{self, StepKind};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,13 @@ pub struct EpochCut {
     pub samples: usize,
     /// Whether samples keep the order of the data, so that a recurrent model carries its state.
     pub carry: bool,
+    /// Whether samples are drawn from balanced classes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub balanced: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl EpochCut {
@@ -26,13 +33,18 @@ impl EpochCut {
             batch: session.config.train.batch,
             samples: session.source.len(Split::Train),
             carry: session.source.is_continuous(),
+            balanced: session.loader.sampling != Sampling::Shuffled,
         }
     }
 }
 
 impl fmt::Display for EpochCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = if self.carry { "in the order of the data" } else { "shuffled" };
+        let order = match (self.carry, self.balanced) {
+            (true, _) => "in the order of the data",
+            (false, true) => "drawn from balanced classes",
+            (false, false) => "shuffled",
+        };
         write!(f, "{} samples, {order}, in batches of {}", self.samples, self.batch)
     }
 }
@@ -48,7 +60,18 @@ pub fn train_order(session: &Session) -> SampleOrder {
     let samples = session.source.len(Split::Train);
     let order = match session.source.is_continuous() {
         true => SampleOrder::streams(samples, train.batch, session.loader.last_batch),
-        false => SampleOrder::train(samples, train.batch, train.seed, session.loader.last_batch),
+        false => match &session.loader.sampling {
+            Sampling::Shuffled => {
+                SampleOrder::train(samples, train.batch, train.seed, session.loader.last_batch)
+            }
+            Sampling::Balanced(members) => SampleOrder::balanced(
+                members.clone(),
+                samples,
+                train.batch,
+                train.seed,
+                session.loader.last_batch,
+            ),
+        },
     };
     order.shard(session.replicas.rank(), session.replicas.world_size())
 }

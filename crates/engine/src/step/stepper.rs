@@ -211,7 +211,8 @@ impl Stepper {
     /// Trains on one batch. `step` is the number of the step, from 0, and selects its random numbers. `lr` is the
     /// learning rate.
     ///
-    /// The loss is the mean over the whole batch: each micro-batch is weighted by its number of samples.
+    /// The loss is the mean over the whole batch: each micro-batch is weighted by its [weight](Task::weight), by default its
+    /// number of samples.
     /// Batch normalisation uses the statistics of each micro-batch.
     ///
     /// In fp16 the loss is multiplied by the [loss scale](Self::loss_scale), and the gradients are divided by it before
@@ -248,7 +249,7 @@ impl Stepper {
         lr: f64,
         task: &dyn Task,
     ) -> Result<StepOutcome, EngineError> {
-        let samples = self.ranks.replicas.samples(batch.size)?;
+        let (samples, weight) = self.ranks.replicas.totals(batch.size, task.weight(&batch))?;
         if samples == 0 {
             return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });
         }
@@ -256,9 +257,14 @@ impl Stepper {
         let micro_batches = self.layout.micro_batches(batch, self.settings.split.micro_batch);
         let sizes: Vec<usize> =
             charge(Account::Host, || micro_batches.iter().map(|piece| piece.size).collect());
+        let weights: Vec<f64> =
+            charge(Account::Host, || micro_batches.iter().map(|piece| task.weight(piece)).collect());
         let peers = self.ranks.peers.clone();
-        let context =
-            StepContext { peers: peers.as_ref(), ..self.context(step, samples, continues, task, &sizes) };
+        let context = StepContext {
+            weight,
+            peers: peers.as_ref(),
+            ..self.context(step, continues, task, &sizes, &weights)
+        };
         let ranks = &self.ranks;
         let mut reduction = ranks.replicas.reduce().then(|| {
             Reduction::new(ranks.replicas.clone(), ranks.buckets.clone(), self.layout.first().plain())
@@ -280,16 +286,17 @@ impl Stepper {
     fn context<'a>(
         &self,
         step: usize,
-        samples: usize,
         continues: bool,
         task: &'a dyn Task,
         sizes: &'a [usize],
+        weights: &'a [f64],
     ) -> StepContext<'a> {
         StepContext {
             key: self.settings.key.with(step as u64),
             policy: self.settings.policy,
             task,
-            samples,
+            weight: weights.iter().sum(),
+            weights,
             continues,
             loss_scale: self.loss_scale.map(|loss_scale| loss_scale.scale()),
             peers: None,
@@ -360,13 +367,18 @@ impl Stepper {
         task: &dyn Task,
     ) -> Result<(), EngineError> {
         const LR: f64 = 0.1;
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
         let slot = self.layout.first();
         let (plain, has_optimizer) = (slot.plain(), slot.role.has_optimizer());
         let setup = PartSetup {
             slot,
             segments: &self.segments[0],
             transport,
-            context: self.context(number, samples, number > 0, task, sizes),
+            context: StepContext {
+                // No weight is known before there is data. What counts is whether the micro-batch is the whole batch.
+                weight: samples as f64,
+                ..self.context(number, number > 0, task, sizes, &weights)
+            },
             model: std::mem::take(&mut self.model),
             undo: StepUndo::new(UndoMode::Nothing),
             carried: self.carried.clone(),

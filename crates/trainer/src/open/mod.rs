@@ -1,5 +1,6 @@
 //! Opening a session: model, data, task and devices are found, opened and checked together.
 
+mod class_weights;
 mod components;
 mod error;
 mod layout;

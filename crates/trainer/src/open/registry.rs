@@ -67,7 +67,8 @@ impl Registry {
                     DeviceName::Cuda(_) | DeviceName::Vulkan(_) => Kernels::Gpu,
                 };
                 let lean = config.memory.lean.then_some(kernels);
-                Ok(Arc::new(Classification { label_smoothing: config.train.label_smoothing, lean }))
+                let label_smoothing = config.train.label_smoothing;
+                Ok(Arc::new(Classification { label_smoothing, lean, weights: None }))
             })
             .with_task("regression", |config| {
                 config.has_no_effect("train.label_smoothing", "regression has no classes");

@@ -2,15 +2,18 @@ use std::{num::NonZeroUsize, ops::Range, sync::Arc};
 
 use burn::tensor::Device;
 use oomph_config::{Config, DeviceName, Recompute};
-use oomph_core::Bytes;
-use oomph_data::{Source, SourceRecord};
+use oomph_core::{Bytes, TargetSpec};
+use oomph_data::{
+    LoaderOptions, Source, SourceRecord,
+    sampling::{ClassMembers, Sampling},
+};
 use oomph_engine::{
     ranks::Replicas,
     session::{Session, SplitCache, check_names, cpus, threads_of_each},
 };
 use oomph_memory::{DefaultLimit, LimitReason, ThreadsError};
 
-use super::{Components, Registry, SessionError};
+use super::{Components, Registry, SessionError, class_weights::weighted};
 use crate::{
     device::{OpenDeviceError, find_precision, free_bytes, open_device},
     device_memory::install_pool,
@@ -87,9 +90,11 @@ fn assemble(
     let source = source(&components, &config)?;
     let task = registry.task(&config, &source.spec().target)?;
     task.check(&source.spec().target)?;
+    let task = weighted(task, &config, source.as_ref())?;
     let batch = config.train.eval_batch.unwrap_or(config.train.batch);
     let summary = components.summary(&config, source.spec(), batch)?;
-    let Components { architecture, loader, weights, .. } = components;
+    let loader = sampled(components.loader, &config, source.as_ref())?;
+    let Components { architecture, weights, .. } = components;
     let session = Session {
         stages: summary.stages().map(|row| row.name.clone()).collect(),
         leading_frozen: summary.stages().take_while(|row| row.is_frozen).count(),
@@ -113,6 +118,21 @@ fn assemble(
         check_names(&session.config, "memory.recompute", named, &stages)?;
     }
     Ok(session)
+}
+
+/// The options of the loader, with the members of the classes that balanced sampling draws from.
+fn sampled(
+    options: LoaderOptions,
+    config: &Config,
+    source: &dyn Source,
+) -> Result<LoaderOptions, SessionError> {
+    if options.sampling == Sampling::Shuffled {
+        return Ok(options);
+    }
+    if !matches!(source.spec().target, TargetSpec::Class { .. }) || source.is_continuous() {
+        return Err(config.invalid("data.sampling", "`shuffled`, since the targets are no classes").into());
+    }
+    Ok(LoaderOptions { sampling: Sampling::Balanced(ClassMembers::of(source)), ..options })
 }
 
 /// Starts the compute threads. Without `device.threads`, threads that already run are fine.
