@@ -13,6 +13,7 @@ fn every_command_explains_itself() {
         "summary",
         "config",
         "data",
+        "init",
         "devices",
         "doctor",
         "verify-gpu",

@@ -97,6 +97,9 @@ const ALWAYS: &[&str] = &[
     "train.task",
     // Regression alone has no use for it: see the test below.
     "train.label_smoothing",
+    // Errors where targets are no classes: see the test below.
+    "train.class_weights",
+    "data.sampling",
     "optimizer.name",
     "optimizer.lr",
     "optimizer.weight_decay",
@@ -197,6 +200,8 @@ fn the_data_decides_whether_a_key_has_an_effect() {
                [train]\nbatch = 4\n[run]\ndirectory = 'run'\n";
     folder.write(CSV, csv);
     check(&folder, CSV, &idle("train.label_smoothing", "0.1", &[]));
+    check(&folder, CSV, &idle("train.class_weights", "balanced", &[]));
+    check(&folder, CSV, &idle("data.sampling", "balanced", &[]));
 
     let images = |count: u8| {
         [&[0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2], &vec![7; usize::from(count) * 4][..]].concat()

@@ -39,7 +39,8 @@ fn named_weights_train_as_listed_ones() {
     cats_and_dogs(&folder);
     let loss = |name: &str, settings: &[&str]| {
         let directory = format!("run.directory={name}");
-        let sets = settings.iter().chain([&directory.as_str()]).flat_map(|setting| ["--set", setting]);
+        let directory = directory.as_str();
+        let sets = settings.iter().chain([&directory]).flat_map(|setting| ["--set", setting]);
         let arguments: Vec<_> = ["train", "photos.toml", "--json"].into_iter().chain(sets).collect();
         let done = folder.oomph(&arguments).success().last_json();
         (done["loss"].clone(), done["eval_loss"].clone())

@@ -13,6 +13,7 @@ mod forged;
 mod help;
 mod idle_keys;
 mod imbalance;
+mod init;
 mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;

@@ -10,7 +10,7 @@ use std::{
 use crate::support::Folder;
 
 /// Both ends of a pseudo-terminal of 100 columns.
-fn pseudo_terminal() -> (File, OwnedFd) {
+pub(crate) fn pseudo_terminal() -> (File, OwnedFd) {
     let size = libc::winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: the pointers are to locals of the types that the call writes and reads, the others may be null; the two

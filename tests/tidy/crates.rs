@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 24] = [
+const IMPORTS: [(&str, &[&str]); 25] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("search", &["core"]),
@@ -48,6 +48,7 @@ const IMPORTS: [(&str, &[&str]); 24] = [
         "trials",
         &["core", "config", "memory", "engine", "advice", "search", "study", "tuner", "tune_page", "trainer"],
     ),
+    ("proposal", &["core", "config", "data", "memory", "engine", "advice", "trainer"]),
     ("arguments", &["config", "runs"]),
     ("terminal", &["core", "config", "data", "memory", "runs", "search", "study", "trainer", "tuner"]),
     ("monitor", &["core", "memory", "terminal"]),
@@ -72,6 +73,7 @@ const IMPORTS: [(&str, &[&str]); 24] = [
             "tune_page",
             "trainer",
             "trials",
+            "proposal",
             "arguments",
             "terminal",
             "monitor",

@@ -3,7 +3,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
     data::DataArguments, devices::DevicesArguments, doctor::DoctorArguments, evaluate::EvaluateArguments,
-    export::ExportArguments, find_batch::FindBatchArguments, find_lr::FindLrArguments,
+    export::ExportArguments, find_batch::FindBatchArguments, find_lr::FindLrArguments, init::InitArguments,
     monitor::MonitorArguments, plan::PlanArguments, predict::PredictArguments, profile::ProfileArguments,
     runs::RunsArguments, summary::SummaryArguments, train::TrainArguments, tune::TuneArguments,
     verify_gpu::VerifyGpuArguments,
@@ -29,6 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   oomph train                                    a small ResNet on the built-in digits
   oomph train lstm --epochs 5
+  oomph init photos                              a config for your own data
   oomph train --resume runs/resnet               continue a stopped run
   oomph evaluate runs/resnet
   oomph predict runs/resnet photo.png            the most likely classes
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Summary(SummaryArguments),
     /// Show the resolved configuration and the origin of each value
     Config(ShowConfigArguments),
+    /// Write a commented config that trains on the data of a folder
+    Init(InitArguments),
     /// Describe a data source: samples, classes, sizes, unreadable files, duplicates
     Data(DataArguments),
     /// List the devices that oomph can train on
@@ -103,6 +106,7 @@ impl Command {
             Self::Tune(arguments) => arguments.json,
             Self::Summary(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
+            Self::Init(arguments) => arguments.json,
             Self::Data(arguments) => arguments.json,
             Self::Devices(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,

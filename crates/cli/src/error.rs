@@ -10,6 +10,7 @@ use oomph_core::{Bytes, InputSpec};
 use oomph_data::DataError;
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
+use oomph_proposal::ProposalError;
 use oomph_runs::RunError;
 use oomph_runs::state::StateError;
 use oomph_study::StudyError;
@@ -37,6 +38,8 @@ pub(crate) enum CliError {
     Tune(#[from] TuneError),
     #[error(transparent)]
     Study(#[from] StudyError),
+    #[error(transparent)]
+    Proposal(#[from] ProposalError),
     #[error(transparent)]
     Bug(Bug),
     #[error("evaluation was interrupted")]
@@ -130,6 +133,7 @@ impl CliError {
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::Tune(error) => error.hint(),
+            Self::Proposal(error) => error.hint(),
             Self::Bug(bug) => Some(bug.hint()),
             Self::Arguments(error) => error.hint(),
             Self::Gpu(error) => error.hint(),

@@ -67,7 +67,6 @@ pub use origin::Origin;
 pub use report::values;
 pub use section::Section;
 pub use sections::{
-    class_weights::ClassWeights,
     device::DeviceConfig,
     memory::{Cleanup, Memory, MicroBatch, OnOom, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind, OptimizerName},

@@ -296,7 +296,7 @@ pub(crate) fn as_unsigned(value: &Value) -> Result<u64, Refused> {
     }
 }
 
-fn as_number(value: &Value, range: &impl RangeBounds<f64>) -> Result<f64, Refused> {
+pub(crate) fn as_number(value: &Value, range: &impl RangeBounds<f64>) -> Result<f64, Refused> {
     let number = match value {
         Value::Number(number) => *number,
         Value::Integer(integer) => *integer as f64,

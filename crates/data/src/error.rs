@@ -68,6 +68,12 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// No built-in source reads what is at a path.
+    #[error("`{}` holds no data that oomph recognises", path.display())]
+    NothingDetected {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A data file violates its format.
     #[error(transparent)]
     Format(#[from] FormatError),
@@ -295,6 +301,9 @@ impl DataError {
             Self::NoText { .. } => {
                 "name a text file with `--set data.path=…`, or fetch one with `--set data.name=tiny-shakespeare \
                  --set data.download=true`"
+            }
+            Self::NothingDetected { .. } => {
+                "expected class folders of images, `train` and `test` with class folders, a CSV file, IDX files, CIFAR-10's binary files, or `.txt` files"
             }
             Self::NoTexts { .. } => "set `data.path` to a text file, or to a folder with `.txt` files",
             Self::Vocabulary { problem: VocabularyProblem::OtherLevel { found, .. }, .. } => {

@@ -3,6 +3,7 @@
 //! - [`Source`]: a set of samples with a training part and a held-out part. Implement it for your own data.
 //! - [`digits`], [`folder`], [`cifar10`], [`idx`], [`csv()`], [`synthetic`], [`text`]: the built-in sources, read from
 //!   the section `[data]`.
+//! - [`detect`]: which source reads a file or folder, and with which settings.
 //! - [`SampleOrder`]: the samples of each batch of each epoch.
 //! - [`sampling`]: shuffled samples, or as many of each class.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
@@ -55,6 +56,7 @@
 mod batch;
 mod cifar10;
 mod declared;
+pub mod detect;
 mod digest;
 mod digits;
 pub mod download;

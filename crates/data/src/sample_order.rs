@@ -347,7 +347,7 @@ mod tests {
         let drawn = visited(&order, 2);
         assert_eq!(drawn.len(), 3000);
         let count =
-            |members: std::ops::Range<usize>| drawn.iter().filter(|index| members.contains(index)).count();
+            |members: std::ops::Range<usize>| drawn.iter().filter(|index| members.contains(*index)).count();
         // Five standard deviations of a binomial distribution with p = 1/3: 129.
         for of_class in [count(0..90), count(90..99), count(99..100)] {
             assert!(of_class.abs_diff(1000) < 129, "{of_class}");

@@ -6,6 +6,7 @@
 //! - [`notices`]: lines on stderr, above the progress bars if there are any.
 //! - [`predictions`]: classes or values from outputs.
 //! - [`progress`]: bars, lines or JSON of a training, a search or a download.
+//! - [`questions`]: questions that a person answers, or nobody.
 //! - [`screen`]: a report that is drawn over the previous one.
 //! - [`scores`]: how right a model is, as rows, tables and a picture.
 //! - [`study`]: how far a study is, and what it found.
@@ -28,6 +29,7 @@ pub mod notices;
 pub mod numbers;
 pub mod predictions;
 pub mod progress;
+pub mod questions;
 pub mod scores;
 pub mod screen;
 pub mod stream;

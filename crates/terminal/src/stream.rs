@@ -50,6 +50,13 @@ pub fn write_line(text: &str) {
     let _ = writeln!(io::stderr(), "{}", shown(text));
 }
 
+/// Writes a question to stderr, without an end of line. A closed stderr is no error here.
+pub fn ask(question: &str) {
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "{}", shown(question));
+    let _ = stderr.flush();
+}
+
 /// Flushes stdout. A closed stream is no error here.
 pub fn flush() {
     let _ = io::stdout().flush();

@@ -10,6 +10,7 @@ pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod find_batch;
 pub(crate) mod find_lr;
+pub(crate) mod init;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod predict;
@@ -49,6 +50,7 @@ pub(crate) fn run(command: &Command, registry: &Registry) -> Result<Exit, CliErr
         Command::Compare(arguments) => compare::run(arguments, registry),
         Command::Summary(arguments) => summary::run(arguments, registry),
         Command::Config(arguments) => config::run(arguments, registry),
+        Command::Init(arguments) => init::run(arguments, registry),
         Command::Data(arguments) => data::run(arguments, registry),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

@@ -15,6 +15,7 @@ use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 pub(crate) use self::{
     decode::{ChannelChange, Decoder, MAX_FILE_BYTES, Resize, pixels},
     labels::parse as parse_labels,
+    scan::{is_image, sorted_entries},
     statistics_cache::decode as decode_statistics,
 };
 pub use self::{files::image_files, settings::folder};
@@ -37,7 +38,8 @@ impl OpenSource for FolderSettings {
     fn open(&self, context: &OpenContext) -> Result<Arc<dyn Source>, DataError> {
         let listing = self.listing()?;
         if let Some(declared) = self.classes.filter(|declared| *declared != listing.classes.len()) {
-            let path = self.labels.as_ref().map_or_else(|| self.path.get(), |labels| Ok(&labels.path))?;
+            let path =
+                self.labels.as_ref().map_or_else(|| self.path.get(), |labels| Ok(labels.path.as_path()))?;
             let (path, found) = (path.to_owned(), listing.classes.len());
             return Err(DataError::OtherClasses { path, found, declared });
         }

@@ -229,7 +229,7 @@ impl ClassFiles {
 }
 
 /// The entries of a folder, sorted by name. The kind is that of the entry itself; symbolic links are not followed.
-pub(super) fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
+pub(crate) fn sorted_entries(path: &Path) -> Result<Vec<(OsString, fs::FileType)>, DataError> {
     let named = |entry: fs::DirEntry| Ok((entry.file_name(), entry.file_type()?));
     let read = || fs::read_dir(path)?.map(|entry| named(entry?)).collect::<io::Result<Vec<_>>>();
     let mut entries = read().map_err(|source| DataError::Io { path: path.to_owned(), source })?;
@@ -241,7 +241,7 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-pub(super) fn is_image(name: &OsStr) -> bool {
+pub(crate) fn is_image(name: &OsStr) -> bool {
     let extension = Path::new(name).extension().unwrap_or_default();
     ["jpg", "jpeg", "png", "webp"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }

@@ -81,7 +81,7 @@ impl IdxSettings {
 }
 
 /// The file in `folder` with one of the names in use for `stems`.
-fn find(
+pub(crate) fn find(
     folder: &Path,
     stems: &[&'static str],
     kind: &'static str,

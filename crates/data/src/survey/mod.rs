@@ -53,6 +53,11 @@ impl Survey {
         self.parts.of(split)
     }
 
+    /// Which classes have the most and the fewest training samples, if some have several times as many as others.
+    pub fn unbalanced(&self, source: &dyn Source) -> Option<String> {
+        warnings::unbalanced(self, source)
+    }
+
     /// Properties of the data that a training suffers from, each as a sentence.
     pub fn warnings(&self, source: &dyn Source) -> Vec<String> {
         warnings::warnings(self, source)

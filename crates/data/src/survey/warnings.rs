@@ -44,10 +44,7 @@ fn unreadable(survey: &Survey, split: Split) -> Option<String> {
 /// A training set of one class, classes without samples, and classes with many more samples than others.
 fn classes(survey: &Survey, source: &dyn Source) -> Vec<String> {
     let counts = &survey.part(Split::Train).classes;
-    let name = |class: usize| match source.class_names().and_then(|names| names.get(class)) {
-        Some(name) => format!("`{name}`"),
-        None => format!("class {class}"),
-    };
+    let name = |class| class_name(source, class);
     let mut warnings = Vec::new();
     let present: Vec<usize> = (0..counts.len()).filter(|&class| counts[class] > 0).collect();
     if let [only] = present[..] {
@@ -62,20 +59,32 @@ fn classes(survey: &Survey, source: &dyn Source) -> Vec<String> {
             warnings.push(format!("classes without a {split} sample: {}", listed(empty.map(name), 5)));
         }
     }
-    let most = present.iter().copied().max_by_key(|&class| counts[class]);
-    let fewest = present.iter().copied().min_by_key(|&class| counts[class]);
-    if let (Some(most), Some(fewest)) = (most, fewest)
-        && counts[most] >= UNBALANCED * counts[fewest]
-    {
-        let [of_most, of_fewest] = [most, fewest].map(|class| grouped(counts[class] as u64));
-        warnings.push(format!(
-            "the classes are unbalanced: {} has {of_most} training samples, and {} has {of_fewest}; `train.class_weights` and \
-             `data.sampling` can balance them",
-            name(most),
-            name(fewest)
-        ));
-    }
+    warnings.extend(unbalanced(survey, source).map(|which| {
+        format!(
+            "the classes are unbalanced: {which}; `train.class_weights` and `data.sampling` can balance them"
+        )
+    }));
     warnings
+}
+
+/// The classes with the most and the fewest training samples, if they differ much.
+pub(super) fn unbalanced(survey: &Survey, source: &dyn Source) -> Option<String> {
+    let counts = &survey.part(Split::Train).classes;
+    let present = || (0..counts.len()).filter(|&class| counts[class] > 0);
+    let most = present().max_by_key(|&class| counts[class])?;
+    let fewest = present().min_by_key(|&class| counts[class])?;
+    let [of_most, of_fewest] = [most, fewest].map(|class| grouped(counts[class] as u64));
+    let [most_name, fewest_name] = [most, fewest].map(|class| class_name(source, class));
+    (counts[most] >= UNBALANCED * counts[fewest])
+        .then(|| format!("{most_name} has {of_most} training samples, and {fewest_name} has {of_fewest}"))
+}
+
+/// The name of a class in messages.
+fn class_name(source: &dyn Source, class: usize) -> String {
+    match source.class_names().and_then(|names| names.get(class)) {
+        Some(name) => format!("`{name}`"),
+        None => format!("class {class}"),
+    }
 }
 
 /// A held-out text with many tokens that the vocabulary lacks.

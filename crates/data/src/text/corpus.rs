@@ -12,7 +12,7 @@ use crate::{
 
 /// The text in the file at `path`, or in all `.txt` files of that folder, in the order of their names; and the number of
 /// files.
-pub(super) fn read(path: &Path, max_file_bytes: Bytes) -> Result<(String, usize), DataError> {
+pub(crate) fn read(path: &Path, max_file_bytes: Bytes) -> Result<(String, usize), DataError> {
     let metadata = fs::metadata(path).map_err(|error| failed(path, error))?;
     let files = if metadata.is_dir() { texts(path)? } else { vec![path.to_owned()] };
     let mut text = String::new();

@@ -155,7 +155,7 @@ impl<'a, T: Transport> ModelPart<'a, T> {
         drop((uploading, tracking));
         exhausted::check()?;
         let tracking = self.transport.track(TrackKind::Forward, "forward", Some(index));
-        let output = self.forward_stages(index, rows.len(), input, targets, pass)?;
+        let output = self.forward_stages(index, input, targets, pass)?;
         drop(tracking);
         match slot.role {
             Role::Coordinator(_) => self.own_output = output,
@@ -203,7 +203,6 @@ impl<'a, T: Transport> ModelPart<'a, T> {
     fn forward_stages(
         &mut self,
         index: usize,
-        rows: usize,
         input: AnyTensor,
         targets: Option<DeviceTargets>,
         mut pass: Pass,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oomph_config::{ClassWeights as Setting, Config};
+use oomph_config::{Config, sections::class_weights::ClassWeights as Setting};
 use oomph_core::{Split, TargetSpec};
 use oomph_data::{Source, survey::class_counts};
 use oomph_engine::{class_weights::ClassWeights, task::Task};

@@ -1,0 +1,129 @@
+use std::path::Path;
+
+use csv::ByteRecord;
+use oomph_core::Bytes;
+
+use super::{Detected, text};
+use crate::{
+    DataError, Flaw,
+    folder::is_image,
+    input::{Input, read_file},
+    series::CsvRows,
+};
+
+/// The most bytes of a table that is looked at.
+const MOST: Bytes = Bytes::mib(4 << 10);
+
+/// Names of columns with a class, in the order in which they are looked for.
+const LABELS: [&str; 6] = ["label", "class", "category", "target", "species", "y"];
+
+/// Windows of a series, at most: the default of `data.steps`.
+const STEPS: usize = 32;
+
+/// The beginning of a table, and its size.
+struct Table {
+    delimiter: u8,
+    header: Vec<String>,
+    /// The fields of the first row.
+    first: Vec<String>,
+    /// Whether each column has a finite number in every row.
+    are_numbers: Vec<bool>,
+    rows: usize,
+}
+
+/// A table of labels, or else a series.
+pub(super) fn detect(path: &Path) -> Result<Option<Detected>, DataError> {
+    match labels(path)? {
+        Some(found) => Ok(Some(found)),
+        None => series(path),
+    }
+}
+
+/// A table with a column of image files and one of their classes.
+pub(super) fn labels(path: &Path) -> Result<Option<Detected>, DataError> {
+    let Some(table) = read(path)?.filter(|table| table.delimiter == b',') else { return Ok(None) };
+    let root = path.parent().unwrap_or(Path::new(""));
+    let is_file = |field: &String| is_image(field.as_ref()) && root.join(field).is_file();
+    let file = table.first.iter().position(is_file).filter(|file| *file < table.header.len());
+    let Some(file) = file else { return Ok(None) };
+    let named = |name: &&str| table.header.iter().position(|column| column.eq_ignore_ascii_case(name));
+    let other = || (table.header.len() == 2).then_some(1 - file.min(1));
+    let label = LABELS.iter().find_map(|name| named(name)).filter(|label| *label != file).or_else(other);
+    let Some(label) = label else { return Ok(None) };
+    let mut found = Detected {
+        source: "folder",
+        what: format!("{} images with a table of labels", table.rows),
+        settings: Vec::new(),
+    }
+    .with("labels", text(path), "the files in it are relative to its folder");
+    for (key, default, column) in [("file_column", "file", file), ("label_column", "label", label)] {
+        if table.header[column] != default {
+            found = found.with(key, table.header[column].clone(), "");
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A series of numbers.
+pub(super) fn series(path: &Path) -> Result<Option<Detected>, DataError> {
+    let Some(table) = read(path)? else { return Ok(None) };
+    let numeric: Vec<String> = table
+        .header
+        .iter()
+        .zip(&table.are_numbers)
+        .filter(|(_, is)| **is)
+        .map(|(name, _)| name.clone())
+        .collect();
+    if numeric.is_empty() || table.rows == 0 {
+        return Ok(None);
+    }
+    let what = format!("a CSV file of {} rows with {} numeric columns", table.rows, numeric.len());
+    let mut found = Detected::at("csv", what, path);
+    if table.delimiter != b',' {
+        found = found.with("delimiter", char::from(table.delimiter).to_string(), "");
+    }
+    if numeric.len() < table.header.len() {
+        let others = "the other columns hold no numbers";
+        found = found.with("columns", numeric, others);
+    }
+    // A fifth of the rows is held out, and has to hold some windows.
+    let steps = (table.rows / 15).clamp(1, STEPS);
+    Ok(Some(found.with("steps", steps, "rows of a sample")))
+}
+
+/// Reads a table with the separator that gives its header the most fields; `None` for a file that is no table.
+fn read(path: &Path) -> Result<Option<Table>, DataError> {
+    let with = |delimiter: u8| read_file(path, MOST, |input| scan(input, delimiter));
+    let width = |delimiter: u8| {
+        let header = read_file(path, MOST, |input| CsvRows::new(input, delimiter).header());
+        header.map_or(0, |header| header.len())
+    };
+    // Of equally wide headers, that of the first separator.
+    let delimiter = [b',', b';', b'\t'].into_iter().rev().max_by_key(|delimiter| width(*delimiter));
+    match delimiter.map(with) {
+        Some(Ok(table)) => Ok(Some(table)),
+        Some(Err(error @ (DataError::Io { .. } | DataError::Missing { .. }))) => Err(error),
+        // A file with another content than a table: opening it says what is wrong with it.
+        Some(Err(_)) | None => Ok(None),
+    }
+}
+
+fn scan(input: Input<'_>, delimiter: u8) -> Result<Table, Flaw> {
+    let mut csv = CsvRows::new(input, delimiter);
+    let header = csv.header()?;
+    let mut table =
+        Table { delimiter, are_numbers: vec![true; header.len()], header, first: Vec::new(), rows: 0 };
+    let mut record = ByteRecord::new();
+    while csv.next(&mut record)? {
+        let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
+        if table.rows == 0 {
+            table.first = record.iter().map(text).collect();
+        }
+        table.rows += 1;
+        for (is_number, field) in table.are_numbers.iter_mut().zip(&record) {
+            let number = std::str::from_utf8(field).ok().and_then(|text| text.trim().parse::<f32>().ok());
+            *is_number &= number.is_some_and(f32::is_finite);
+        }
+    }
+    Ok(table)
+}
