@@ -18,6 +18,7 @@ const fn idle(key: &'static str, value: &'static str, beside: &'static [&'static
 const IDX: &str = "idx.toml";
 const CSV: &str = "csv.toml";
 
+const ROWS: &[&str] = &["data.layout=rows"];
 const ADAM: &[&str] = &["optimizer.name=adam"];
 const SGD: &[&str] = &["optimizer.name=sgd"];
 const CONSTANT: &[&str] = &["schedule.name=constant"];
@@ -29,8 +30,20 @@ const CONTEXTS: &[Context] = &[
     idle("model.dropout", "0.5", &["model.layers=1"]),
     idle("data.mean", "[0.5]", &["data.normalize=none"]),
     idle("data.std", "[0.5]", &["data.normalize=none"]),
-    idle("data.crop_padding", "1", &["data.layout=rows"]),
-    idle("data.flip", "true", &["data.layout=rows"]),
+    idle("data.crop_padding", "1", ROWS),
+    idle("data.flip", "true", ROWS),
+    idle("data.augment.resized_crop", "[0.5, 1.0]", ROWS),
+    idle("data.augment.resized_crop_ratio", "[0.5, 2.0]", &[]),
+    idle("data.augment.rotate", "10", ROWS),
+    idle("data.augment.brightness", "0.4", ROWS),
+    idle("data.augment.contrast", "0.4", ROWS),
+    idle("data.augment.saturation", "0.4", ROWS),
+    idle("data.augment.hue", "0.1", ROWS),
+    idle("data.augment.rand_augment", "2", ROWS),
+    idle("data.augment.magnitude", "5", &[]),
+    idle("data.augment.erase", "0.5", ROWS),
+    idle("data.augment.erase_area", "[0.1, 0.2]", &[]),
+    idle("data.augment.erase_ratio", "[0.5, 2.0]", &[]),
     idle("data.prefetch", "8", &["data.workers=0"]),
     idle("data.on_corrupt", "skip", &["data.source=digits"]),
     idle("train.eval_batch", "8", &["train.eval_every=never"]),

@@ -26,7 +26,7 @@ const WHITE: u8 = 16;
 /// |---|---|---|
 /// | `layout` | `image` | `image`: one image of 1×8×8; `rows`: a sequence of 8 rows with 8 features each |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`]; pixels are scaled to [0, 1] first |
-/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`]; images only |
+/// | `crop_padding`, `flip`, `augment` | off | see [`TransformSettings`]; images only, without changes of colour |
 ///
 /// # Errors
 /// A value of the wrong type or out of its range.
@@ -34,11 +34,13 @@ pub fn digits(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
     section.has_no_effect("on_corrupt", "the digits are part of the program");
     let is_rows = section.choice("layout", "image", &[("image", false), ("rows", true)])?;
     let transform = TransformSettings::read(section, SHAPE.channels)?;
-    if is_rows && transform.flip {
-        return Err(section.invalid("flip", "`false` with `layout = \"rows\"`"));
+    if let Some(key) = transform.first_random_key().filter(|_| is_rows) {
+        return Err(section.invalid(key, "no random change of images with `layout = \"rows\"`"));
     }
-    if is_rows && transform.crop_padding > 0 {
-        return Err(section.invalid("crop_padding", "`0` with `layout = \"rows\"`"));
+    if let Some(key) = transform.augment.needs_bytes() {
+        return Err(
+            section.invalid(key, "`0`, since the digits have 17 shades, and changes of colour need 256")
+        );
     }
     Ok(Box::new(DigitsSettings { is_rows, transform }))
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     SampleError,
-    folder::{ChannelChange, Decoder, MAX_FILE_BYTES, Resize},
-    transform::{ImageShape, ImageTransform, Statistics, TransformSettings},
+    folder::{ChannelChange, Decoder, MAX_FILE_BYTES},
+    transform::{Fit, ImageShape, ImageTransform, Resize, Statistics, TransformSettings},
 };
 
 /// Turns an image file into an input as in training, but without augmentation: decoded, resized, normalised.
@@ -23,22 +23,35 @@ use crate::{
 pub struct ImageReader {
     shape: ImageShape,
     resize: Resize,
+    /// Readers of earlier versions stretch.
+    #[serde(default)]
+    fit: Fit,
     max_file_bytes: Bytes,
     /// The statistics of the training images.
     statistics: Statistics,
 }
 
 impl ImageReader {
-    /// A reader of images with 1 or 3 channels. It resizes bilinearly to `shape`, and normalises by `statistics` unless
+    /// A reader of images with 1 or 3 channels. It stretches them bilinearly to `shape`, and normalises by `statistics` unless
     /// these are empty.
     pub fn new(shape: ImageShape, statistics: Statistics) -> Self {
-        Self { shape, resize: Resize::Bilinear, max_file_bytes: MAX_FILE_BYTES, statistics }
+        Self {
+            shape,
+            resize: Resize::Bilinear,
+            fit: Fit::Stretch,
+            max_file_bytes: MAX_FILE_BYTES,
+            statistics,
+        }
     }
 
     /// The reader with the settings of a decoder.
     pub(crate) fn with_decoder(self, decoder: Decoder) -> Self {
-        let Decoder { max_file_bytes, resize } = decoder;
-        Self { max_file_bytes, resize, ..self }
+        let Decoder { max_file_bytes, resize, fit } = decoder;
+        Self { max_file_bytes, resize, fit, ..self }
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize, fit: self.fit }
     }
 
     /// The statistics of the training images.
@@ -54,7 +67,7 @@ impl ImageReader {
     /// A sentence about the first of `files` whose channels change: colours that are dropped, or grey that becomes three equal
     /// channels. `None` if no file changes so. It looks at 16 evenly spread files, and passes over those that it cannot read.
     pub fn channel_notice(&self, files: &[PathBuf]) -> Option<String> {
-        let decoder = Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize };
+        let decoder = self.decoder();
         let change = |path: &PathBuf| {
             let change = decoder.channel_change(path, self.shape.channels).ok()??;
             Some(match change {
@@ -80,8 +93,8 @@ impl ImageReader {
     /// # Errors
     /// A file that cannot be read or decoded, or is too large.
     pub fn read(&self, path: &Path) -> Result<Vec<f32>, SampleError> {
-        let decoder = Decoder { max_file_bytes: self.max_file_bytes, resize: self.resize };
-        let pixels = decoder
+        let pixels = self
+            .decoder()
             .decode(path, self.shape)
             .map_err(|error| SampleError::new(path.display().to_string(), error))?;
         let settings = TransformSettings::default();

@@ -8,7 +8,7 @@
 //! - [`sampling`]: shuffled samples, or as many of each class.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
-//! - [`transform`]: crop, flip and normalisation of images.
+//! - [`transform`]: augmentation and normalisation of images.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
 //! - [`mod@download`]: fetches a public file on request of the user.

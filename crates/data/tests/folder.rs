@@ -6,7 +6,7 @@ use std::{fs, sync::Arc};
 
 use image::{GrayImage, Luma, Rgb, RgbImage, Rgba, RgbaImage};
 use oomph_config::Section;
-use oomph_core::{Split, TargetSpec};
+use oomph_core::{Key, Split, TargetSpec};
 use oomph_data::{
     DataError, ImageFiles, LastBatch, Loader, LoaderOptions, OnCorrupt, Sample, SampleOrder, Source,
     SourceRecord, Target, Values, image_files,
@@ -194,6 +194,57 @@ fn images_are_stretched_to_the_size_asked_for() {
             assert!(row[0] > 0.8 && row[1] < 0.2, "{resize}: {values:?}");
         }
     }
+}
+
+/// The values of training sample 0, augmented.
+fn augmented(source: &dyn Source) -> Values {
+    source.sample(Split::Train, 0, Some(Key::new(1))).expect("a whole photo").input
+}
+
+#[test]
+fn a_random_crop_is_of_the_whole_photo_and_not_of_the_resized_one() {
+    let photos = Photos::nothing();
+    for split in ["train", "test"] {
+        // Columns of black and white: resized to four pixels they are grey.
+        let stripes = RgbImage::from_fn(64, 32, |x, _| image::Rgb([(x % 2 * 255) as u8; 3]));
+        photos.write(&format!("{split}/stripes/1.png"), &png(stripes));
+    }
+    let open = |augment: &str| {
+        photos.open(&format!("normalize = 'none'\nsize = 4\naugment = {{ {augment} }}")).expect("a photo")
+    };
+    // The one window with all of the area and a ratio of 64 to 32 is the photo.
+    let whole = open("resized_crop = [1.0, 1.0], resized_crop_ratio = [2.0, 2.0]");
+    let plain = whole.sample(Split::Train, 0, None).expect("a photo").input;
+    assert_eq!(augmented(&*whole), plain);
+    let Values::Floats(values) = &plain else { panic!("an image") };
+    assert!(values.iter().all(|value| (value - 0.5).abs() < 0.01), "{values:?}");
+    // A window of 4 × 4 pixels of the photo needs no resizing, so black and white stay.
+    let small = open("resized_crop = [0.0078125, 0.0078125], resized_crop_ratio = [1.0, 1.0]");
+    let Values::Floats(values) = augmented(&*small) else { panic!("an image") };
+    assert!(values.iter().all(|value| *value == 0.0 || *value == 1.0), "{values:?}");
+}
+
+#[test]
+fn a_photo_keeps_its_ratio_if_it_is_cropped() {
+    let photos = Photos::nothing();
+    for split in ["train", "test"] {
+        // Red, green and blue thirds of equal width.
+        let thirds = RgbImage::from_fn(90, 30, |x, _| {
+            let mut pixel = [0; 3];
+            pixel[x as usize / 30] = 255;
+            image::Rgb(pixel)
+        });
+        photos.write(&format!("{split}/thirds/1.png"), &png(thirds));
+    }
+    let values = |fit: &str| {
+        let source = photos.open(&format!("normalize = 'none'\nsize = 10\nfit = '{fit}'")).expect("a photo");
+        sample(&*source, Split::Train, 0).0
+    };
+    // The middle is green; at its edges one pixel takes in some of the next colour.
+    let cropped = values("crop");
+    assert!((1..9).all(|x| cropped[100 + x] == 1.0 && cropped[x] == 0.0 && cropped[200 + x] == 0.0));
+    let stretched = values("stretch");
+    assert!(stretched[0] == 1.0 && stretched[105] == 1.0 && stretched[209] == 1.0);
 }
 
 #[test]
@@ -501,6 +552,7 @@ fn a_file_is_read_as_the_sample_that_it_is() {
         RAW,
         "channels = 1\nsize = [7, 9]",
         "resize = 'nearest'\nsize = 5",
+        "fit = 'crop'\nsize = [12, 9]",
         "crop_padding = 2\nflip = true",
     ] {
         let source = photos.open(settings).expect("a whole folder");

@@ -122,7 +122,8 @@ fn folder() -> (Photos, Arc<dyn Source>) {
     (folder, source)
 }
 
-const AUGMENTED: &str = "crop_padding = 4\nflip = true";
+const AUGMENTED: &str = "crop_padding = 4\nflip = true\n\
+    augment = { rotate = 20, brightness = 0.4, hue = 0.1, rand_augment = 2, erase = 0.5 }";
 
 #[test]
 fn samples_are_those_of_a_folder_with_the_same_pixels() {

@@ -44,7 +44,7 @@ const SHA256: &str = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59
 /// | `download` | `false` | fetches the archive into `path` and unpacks it if files are missing |
 /// | `max_file_bytes` | `4GiB` | a larger file, plain or decompressed, is refused |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
-/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
+/// | `crop_padding`, `flip`, `augment` | off | see [`TransformSettings`] |
 ///
 /// # Errors
 /// A value of the wrong type or out of its range. [`open`](crate::OpenSource::open) checks the files.

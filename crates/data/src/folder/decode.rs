@@ -4,15 +4,14 @@ use std::{
     path::Path,
 };
 
-use image::{
-    DynamicImage, ImageBuffer, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits, Pixel,
-    imageops::{self, FilterType},
-};
+use image::{DynamicImage, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits};
 use oomph_core::{Bytes, open_file};
-use serde::{Deserialize, Serialize};
 
 use super::jpeg;
-use crate::{survey::StoredSample, transform::ImageShape};
+use crate::{
+    survey::StoredSample,
+    transform::{Fit, ImageShape, Resize, View, fitted},
+};
 
 /// The longest side of an image, in pixels.
 const MAX_SIDE: u32 = 16_384;
@@ -26,14 +25,20 @@ const MAX_ALLOCATION: Bytes = Bytes::mib(256);
 pub(crate) struct Decoder {
     pub(crate) max_file_bytes: Bytes,
     pub(crate) resize: Resize,
+    pub(crate) fit: Fit,
 }
 
-/// The filter that resizes an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Resize {
-    Bilinear,
-    Nearest,
+/// A decoded image in its own size. Each pixel has its channels one after the other.
+pub(crate) struct Photo {
+    bytes: Vec<u8>,
+    shape: ImageShape,
+}
+
+impl Photo {
+    /// The pixels.
+    pub(crate) fn view(&self) -> View<'_> {
+        View::interleaved(&self.bytes, self.shape)
+    }
 }
 
 /// How an image changes where it is read with another number of channels.
@@ -67,10 +72,16 @@ pub(crate) enum DecodeError {
 }
 
 impl Decoder {
-    /// The pixels of a file, resized to `shape`, by channel and row.
+    /// The pixels of a file, brought to `shape`, by channel and row.
     pub(crate) fn decode(&self, path: &Path, shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
         let bytes = self.read(path)?;
         guarded(|| self.pixels(&bytes, shape))
+    }
+
+    /// The image of a file in its own size, with 1 or 3 channels.
+    pub(crate) fn decode_whole(&self, path: &Path, channels: usize) -> Result<Photo, DecodeError> {
+        let bytes = self.read(path)?;
+        guarded(|| whole(&bytes, channels))
     }
 
     /// The height and width of the image in a file. The image is decoded, so its pixels are valid too.
@@ -129,35 +140,26 @@ impl Decoder {
     }
 
     fn pixels(&self, bytes: &[u8], shape: ImageShape) -> Result<Vec<u8>, DecodeError> {
-        let image = open(bytes)?;
-        Ok(match shape.channels {
-            1 => self.stretched(image.into_luma8(), shape),
-            _ => self.stretched(image.into_rgb8(), shape),
-        })
+        let photo = whole(bytes, shape.channels)?;
+        Ok(fitted(photo.view(), shape, self.resize, self.fit))
     }
+}
 
-    fn stretched<P>(&self, image: ImageBuffer<P, Vec<u8>>, shape: ImageShape) -> Vec<u8>
-    where
-        P: Pixel<Subpixel = u8> + 'static,
-    {
-        // The settings bound both sides far below 2^32; the sides of an image have 32 bits.
-        let (width, height) = (shape.width as u32, shape.height as u32);
-        let filter = match self.resize {
-            // A triangle as wide as the distance of the new pixels: bilinear, and averaging when it shrinks.
-            Resize::Bilinear => FilterType::Triangle,
-            Resize::Nearest => FilterType::Nearest,
-        };
-        let image = match image.dimensions() {
-            same if same == (width, height) => image,
-            _ => imageops::resize(&image, width, height, filter),
-        };
-        by_channel(image.into_raw(), shape)
-    }
+/// Decodes an image to 1 or 3 channels.
+fn whole(bytes: &[u8], channels: usize) -> Result<Photo, DecodeError> {
+    let image = open(bytes)?;
+    // The limits bound both sides.
+    let shape = ImageShape { channels, height: image.height() as usize, width: image.width() as usize };
+    let bytes = match channels {
+        1 => image.into_luma8().into_raw(),
+        _ => image.into_rgb8().into_raw(),
+    };
+    Ok(Photo { bytes, shape })
 }
 
 /// The pixels of an image file in memory, in a size of 8 by 8. For fuzz tests.
 pub(crate) fn pixels(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let decoder = Decoder { max_file_bytes: MAX_FILE_BYTES, resize: Resize::Bilinear };
+    let decoder = Decoder { max_file_bytes: MAX_FILE_BYTES, resize: Resize::Bilinear, fit: Fit::Stretch };
     guarded(|| decoder.pixels(bytes, ImageShape { channels: 3, height: 8, width: 8 }))
 }
 
@@ -196,18 +198,6 @@ fn refused(error: ImageError) -> DecodeError {
     }
 }
 
-/// Converts interleaved pixels to one plane per channel.
-fn by_channel(pixels: Vec<u8>, shape: ImageShape) -> Vec<u8> {
-    if shape.channels == 1 {
-        return pixels;
-    }
-    let mut channels = Vec::with_capacity(pixels.len());
-    for channel in 0..shape.channels {
-        channels.extend(pixels.iter().skip(channel).step_by(shape.channels));
-    }
-    channels
-}
-
 #[cfg(test)]
 mod tests {
     use image::RgbImage;
@@ -227,7 +217,7 @@ mod tests {
 
         #[test]
         fn a_damaged_file_gives_pixels_or_an_error(
-            png in any::<bool>(),
+            (png, crop) in any::<(bool, bool)>(),
             damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
             cut in prop_oneof![4 => Just(None), 1 => any::<prop::sample::Index>().prop_map(Some)],
         ) {
@@ -236,7 +226,8 @@ mod tests {
                 *place.get_mut(&mut bytes) = byte;
             }
             bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
-            let decoder = Decoder { max_file_bytes: Bytes::mib(1), resize: Resize::Bilinear };
+            let fit = if crop { Fit::Crop } else { Fit::Stretch };
+            let decoder = Decoder { max_file_bytes: Bytes::mib(1), resize: Resize::Bilinear, fit };
             let shape = ImageShape { channels: 3, height: 8, width: 8 };
             match guarded(|| decoder.pixels(&bytes, shape)) {
                 Ok(pixels) => prop_assert_eq!(pixels.len(), shape.elements()),

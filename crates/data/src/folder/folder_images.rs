@@ -5,7 +5,10 @@ use std::sync::{
 
 use oomph_core::Bytes;
 
-use super::{decode::Decoder, scan::FolderPart, settings::FolderSettings};
+use super::{
+    decode::{DecodeError, Decoder, Photo},
+    scan::FolderPart,
+};
 use crate::{SampleError, survey::StoredSample, transform::ImageShape};
 
 /// The images of one part: where they are, how they are decoded, and those decoded before.
@@ -17,12 +20,13 @@ pub(super) struct FolderImages {
 }
 
 impl FolderImages {
-    pub(super) fn new(part: FolderPart, shape: ImageShape, settings: &FolderSettings) -> Self {
+    /// The images of a part. `cache` says whether decoded images are kept; `None` decides by their size.
+    pub(super) fn new(part: FolderPart, shape: ImageShape, decoder: Decoder, cache: Option<bool>) -> Self {
         /// The largest part that `cache = "auto"` keeps in memory.
         const AUTO: usize = 1 << 30;
         let bytes = part.len().saturating_mul(shape.elements());
-        let cache = settings.cache.unwrap_or(bytes <= AUTO).then(|| PixelCache::new(part.len()));
-        Self { part, decoder: settings.decoder, shape, cache }
+        let cache = cache.unwrap_or(bytes <= AUTO).then(|| PixelCache::new(part.len()));
+        Self { part, decoder, shape, cache }
     }
 
     /// Calls `use_pixels` with the pixels of an image.
@@ -32,9 +36,7 @@ impl FolderImages {
         use_pixels: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, SampleError> {
         let decode = || {
-            self.decoder
-                .decode(&self.part.path(index), self.shape)
-                .map_err(|error| SampleError::new(self.part.name(index), error))
+            self.decoder.decode(&self.part.path(index), self.shape).map_err(|error| self.error(index, error))
         };
         match &self.cache {
             Some(cache) => cache.get(index, decode).map(use_pixels),
@@ -45,7 +47,17 @@ impl FolderImages {
     /// Reads and decodes an image file; the cache is left alone.
     pub(super) fn inspect(&self, index: usize) -> Result<StoredSample, SampleError> {
         let stored = self.decoder.inspect(&self.part.path(index));
-        stored.map_err(|error| SampleError::new(self.part.name(index), error))
+        stored.map_err(|error| self.error(index, error))
+    }
+
+    /// An image in its own size, which is decoded at each call.
+    pub(super) fn whole(&self, index: usize) -> Result<Photo, SampleError> {
+        let photo = self.decoder.decode_whole(&self.part.path(index), self.shape.channels);
+        photo.map_err(|error| self.error(index, error))
+    }
+
+    fn error(&self, index: usize, error: DecodeError) -> SampleError {
+        SampleError::new(self.part.name(index), error)
     }
 
     pub(super) fn host_bytes(&self) -> Bytes {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use oomph_core::{Bytes, Key, SampleSpec, Split, TargetSpec};
 
 pub(crate) use self::{
-    decode::{ChannelChange, Decoder, MAX_FILE_BYTES, Resize, pixels},
+    decode::{ChannelChange, Decoder, MAX_FILE_BYTES, pixels},
     labels::parse as parse_labels,
     scan::{is_image, sorted_entries},
     statistics_cache::decode as decode_statistics,
@@ -47,8 +47,8 @@ impl OpenSource for FolderSettings {
             Some((height, width)) => ImageShape { channels: self.channels, height, width },
             None => first_size(&listing.train, self)?,
         };
-        let train = FolderImages::new(listing.train, shape, self);
-        let test = FolderImages::new(listing.test, shape, self);
+        let train = FolderImages::new(listing.train, shape, self.decoder, self.cache_of_training());
+        let test = FolderImages::new(listing.test, shape, self.decoder, self.cache);
         let statistics = match context.known(&self.transform.normalize, shape.channels) {
             Some(statistics) => statistics,
             None => statistics_cache::recall_or_compute(&train, shape, self, context)?,
@@ -61,7 +61,8 @@ impl OpenSource for FolderSettings {
             },
             class_names: listing.classes,
             parts: Parts { train, test },
-            transform: ImageTransform::new(shape, &self.transform, &statistics, u8::MAX),
+            transform: ImageTransform::new(shape, &self.transform, &statistics, u8::MAX)
+                .with_resize(self.decoder.resize),
             reader: ImageReader::new(shape, statistics).with_decoder(self.decoder),
         }))
     }
@@ -131,7 +132,12 @@ impl Source for Folder {
 
     fn sample(&self, split: Split, index: usize, augment: Option<Key>) -> Result<Sample, SampleError> {
         let images = self.parts.of(split);
-        let values = images.pixels(index, |pixels| self.transform.apply(pixels, augment))?;
+        let values = match augment {
+            Some(key) if self.transform.crops_whole_images() => {
+                self.transform.apply_whole(images.whole(index)?.view(), key)
+            }
+            _ => images.pixels(index, |pixels| self.transform.apply(pixels, augment))?,
+        };
         Ok(Sample { input: Values::Floats(values), target: Target::Class(images.part.class(index)) })
     }
 

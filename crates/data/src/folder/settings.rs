@@ -2,10 +2,14 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::printable;
 
 use super::{
-    decode::{Decoder, MAX_FILE_BYTES, Resize},
+    decode::{Decoder, MAX_FILE_BYTES},
     labels::LabelSettings,
 };
-use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings};
+use crate::{
+    OnCorrupt, OpenSource,
+    place::DataPath,
+    transform::{Fit, Resize, TransformSettings},
+};
 
 /// Reads the settings of a folder of images.
 ///
@@ -25,13 +29,14 @@ use crate::{OnCorrupt, OpenSource, place::DataPath, transform::TransformSettings
 /// | `holdout` | 0.2 | share of each class that is held out, if no part is |
 /// | `holdout_seed` | 0 | seed of that choice |
 /// | `classes` | those of the folder | number of classes; with it and `size`, plans need no data |
-/// | `size` | of the first training image | every image is resized to `size` × `size`, or to `[height, width]` |
+/// | `size` | of the first training image | every image is brought to `size` × `size`, or to `[height, width]` |
+/// | `fit` | `stretch` | `stretch` resizes both sides; `crop` keeps the ratio, and crops the middle |
 /// | `resize` | `bilinear` | or `nearest`. Bilinear averages when it shrinks an image, like Pillow |
 /// | `channels` | 3 | 3: RGB, grey images too; 1: grey, by luminance. An alpha channel is dropped |
-/// | `cache` | `auto` | `memory` keeps decoded images as bytes, `none` does not, `auto` does for a part of up to 1 GiB |
+/// | `cache` | `auto` | `memory` keeps decoded images as bytes, `none` does not, `auto` does for a part of up to 1 GiB. Training images are not kept with `augment.resized_crop`, which crops the whole files |
 /// | `max_file_bytes` | `64MiB` | a larger file counts as corrupt |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
-/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
+/// | `crop_padding`, `flip`, `augment` | off | see [`TransformSettings`] |
 ///
 /// With `normalize = "auto"` the mean and standard deviation of each channel are computed once, over all training
 /// images or 50,000 evenly spread ones, and kept in [`OpenContext::cache_dir`](crate::OpenContext::cache_dir) until
@@ -61,6 +66,7 @@ pub fn folder(section: &Section) -> Result<Box<dyn OpenSource + Send + Sync>, Co
                 "bilinear",
                 &[("bilinear", Resize::Bilinear), ("nearest", Resize::Nearest)],
             )?,
+            fit: section.choice("fit", "stretch", &[("stretch", Fit::Stretch), ("crop", Fit::Crop)])?,
             max_file_bytes: section.bytes("max_file_bytes")?.unwrap_or(MAX_FILE_BYTES),
         },
         channels,
@@ -90,6 +96,16 @@ pub(super) struct FolderSettings {
     pub(super) cache: Option<bool>,
     pub(super) transform: TransformSettings,
     pub(super) on_corrupt: OnCorrupt,
+}
+
+impl FolderSettings {
+    /// As `cache`, of the training images: a random resized crop needs whole images, and only the file has them.
+    pub(super) fn cache_of_training(&self) -> Option<bool> {
+        match self.transform.augment.resized_crop {
+            Some(_) => Some(false),
+            None => self.cache,
+        }
+    }
 }
 
 /// How a folder without a held-out part is split.
@@ -166,6 +182,7 @@ mod tests {
             "path = 1",
             "path = \"x\"\nchannels = 2",
             "path = \"x\"\nresize = \"cubic\"",
+            "path = \"x\"\nfit = \"pad\"",
             "path = \"x\"\ncache = true",
             "path = \"x\"\nmax_file_bytes = \"much\"",
             "path = \"x\"\nmean = [0.5]\nstd = [0.5]",

@@ -11,14 +11,14 @@ use oomph_core::{files::create_fresh, read_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{folder_images::FolderImages, settings::FolderSettings, statistics};
+use super::{Decoder, folder_images::FolderImages, settings::FolderSettings, statistics};
 use crate::{
     DataError, OpenContext,
     transform::{ImageShape, Statistics},
 };
 
 /// The version of the computation; it changes with the method.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Statistics in a file of the cache.
 #[derive(Serialize, Deserialize)]
@@ -53,8 +53,9 @@ pub(super) fn recall_or_compute(
 fn fingerprint(images: &FolderImages, shape: ImageShape, settings: &FolderSettings) -> String {
     let ImageShape { channels, height, width } = shape;
     let limits = (settings.decoder.max_file_bytes.get(), statistics::MOST_IMAGES);
+    let Decoder { resize, fit, .. } = settings.decoder;
     let mut hash = Sha256::new();
-    hash.update(format!("{VERSION} {channels} {height} {width} {:?} {limits:?}\n", settings.decoder.resize));
+    hash.update(format!("{VERSION} {channels} {height} {width} {:?} {:?} {limits:?}\n", resize, fit));
     for index in 0..images.part.len() {
         let path = images.part.path(index);
         // A missing file counts as one of size 0 from 1970; decoding it fails later.

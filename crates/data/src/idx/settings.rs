@@ -28,7 +28,7 @@ use crate::{
 /// | `transpose` | `false` | columns come before rows in the file, as in EMNIST |
 /// | `max_file_bytes` | `4GiB` | a larger file, plain or decompressed, is refused |
 /// | `normalize`, `mean`, `std` | `auto` | see [`TransformSettings`] |
-/// | `crop_padding`, `flip` | 0, `false` | see [`TransformSettings`] |
+/// | `crop_padding`, `flip`, `augment` | off | see [`TransformSettings`] |
 ///
 /// Default names are `train-images-idx3-ubyte`, `train-images.idx3-ubyte` and the same with `.gz`. Those of the held-out
 /// part begin with `t10k` or `test`.

@@ -30,7 +30,7 @@ use crate::{
 /// | `carry` | `true` | as for a [`text`](crate::text()); tokens only |
 /// | `classes` | 10 | number of classes; not for tokens |
 /// | `train_samples`, `test_samples` | 1024, 256 | number of samples of each part |
-/// | `normalize`, `mean`, `std`, `crop_padding`, `flip` | as for a folder | see [`TransformSettings`]; images only |
+/// | `normalize`, `mean`, `std`, `crop_padding`, `flip`, `augment` | as for a folder | see [`TransformSettings`]; images only |
 ///
 /// The statistics of `normalize = "auto"` are known, so none are computed.
 ///
@@ -58,8 +58,10 @@ fn images(section: &Section) -> Result<(SampleSpec, SampleMaker), ConfigError> {
     let channels = section.integer("channels", 3, 1..=1024)?;
     let shape =
         ImageShape { channels, height: side(section, "height", 32)?, width: side(section, "width", 32)? };
-    let maker =
-        SampleMaker::Images(SyntheticImages::new(shape, &TransformSettings::read(section, channels)?));
+    let maker = SampleMaker::Images(Box::new(SyntheticImages::new(
+        shape,
+        &TransformSettings::read(section, channels)?,
+    )));
     Ok((SampleSpec { input: shape.into(), target: classes(section)? }, maker))
 }
 
@@ -95,9 +97,13 @@ struct SyntheticSettings {
 
 #[derive(Clone)]
 enum SampleMaker {
-    Images(SyntheticImages),
+    /// Boxed, because the tables of its transform are much larger than the others.
+    Images(Box<SyntheticImages>),
     Sequences(SyntheticSequences),
-    Tokens { tokens: SyntheticTokens, carry: bool },
+    Tokens {
+        tokens: SyntheticTokens,
+        carry: bool,
+    },
 }
 
 impl OpenSource for SyntheticSettings {

@@ -1,4 +1,4 @@
-use super::ImageShape;
+use super::image_shape::ImageShape;
 
 /// Adds a frame of `padding` black pixels, and crops to the original size from row `top` and column `left`.
 ///

@@ -1,43 +1,41 @@
-//! The transforms of pixels between file and model: crop and flip for augmentation, then scaling and normalisation.
+//! The transforms of pixels between file and model: augmentation, then scaling and normalisation.
 
+mod affine;
+mod area;
+mod augment;
+mod color;
+mod color_jitter;
 mod crop;
+mod erase;
+#[cfg(test)]
+mod golden;
+mod image_shape;
 mod normalize;
+mod rand_augment;
+mod resize;
+mod resized_crop;
 mod statistics;
+mod view;
+
+use std::borrow::Cow;
 
 use oomph_config::{ConfigError, Section};
-use oomph_core::{Generator, InputSpec, Key};
-use serde::{Deserialize, Serialize};
+use oomph_core::{Generator, Key};
 
 pub use self::{
+    augment::Augment,
+    color_jitter::ColorJitter,
+    erase::Erase,
+    image_shape::ImageShape,
     normalize::Normalize,
+    rand_augment::RandAugment,
+    resize::{Fit, Resize},
+    resized_crop::ResizedCrop,
     statistics::{PixelSums, Statistics},
 };
+pub(crate) use self::{resize::fitted, view::View};
 
-/// The size of an image. Pixels are ordered by channel, then by row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageShape {
-    /// Number of channels.
-    pub channels: usize,
-    /// Number of rows.
-    pub height: usize,
-    /// Number of columns.
-    pub width: usize,
-}
-
-impl ImageShape {
-    /// Number of values of one image.
-    pub const fn elements(self) -> usize {
-        self.channels * self.height * self.width
-    }
-}
-
-impl From<ImageShape> for InputSpec {
-    fn from(ImageShape { channels, height, width }: ImageShape) -> Self {
-        Self::Image { channels, height, width }
-    }
-}
-
-/// The transforms that the user chose: `normalize`, `mean`, `std`, `crop_padding` and `flip`.
+/// The transforms that the user chose: `normalize`, `mean`, `std`, `crop_padding`, `flip` and the table `augment`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TransformSettings {
     /// The source of the mean and the standard deviation of pixels.
@@ -46,6 +44,8 @@ pub struct TransformSettings {
     pub crop_padding: usize,
     /// Training images are mirrored, left to right, with probability ½.
     pub flip: bool,
+    /// Further random changes of training images.
+    pub augment: Augment,
 }
 
 impl TransformSettings {
@@ -54,11 +54,25 @@ impl TransformSettings {
     /// # Errors
     /// A value of the wrong type or out of its range, or settings that exclude each other.
     pub fn read(section: &Section, channels: usize) -> Result<Self, ConfigError> {
-        Ok(Self {
+        let settings = Self {
             normalize: Normalize::read(section, channels)?,
             crop_padding: section.integer("crop_padding", 0, 0..=1024)?,
             flip: section.boolean("flip", false)?,
-        })
+            augment: Augment::read(section, channels)?,
+        };
+        match settings.crop_padding > 0 && settings.augment.resized_crop.is_some() {
+            true => {
+                Err(section
+                    .invalid("crop_padding", "`0`, since `data.augment.resized_crop` crops images too"))
+            }
+            false => Ok(settings),
+        }
+    }
+
+    /// The first key of random changes that is not off, for messages.
+    pub(crate) fn first_random_key(&self) -> Option<&'static str> {
+        let crop = (self.crop_padding > 0).then_some("crop_padding");
+        crop.or(self.flip.then_some("flip")).or(self.augment.first_key())
     }
 }
 
@@ -77,12 +91,15 @@ pub struct ImageTransform {
     shape: ImageShape,
     crop_padding: usize,
     flip: bool,
+    augment: Augment,
+    /// The filter of a random resized crop.
+    resize: Resize,
     /// The value of each byte, for each channel.
     tables: Vec<[f32; 256]>,
 }
 
 impl ImageTransform {
-    /// The transform of images of `shape`, whose pixels go from 0 to `white`.
+    /// The transform of images of `shape`, whose pixels go from 0 to `white`. Changes of colour need a `white` of 255.
     ///
     /// Pixels are scaled to [0, 1]; then the mean of their channel is subtracted, and they are divided by its standard
     /// deviation. A channel without statistics is only scaled.
@@ -91,8 +108,15 @@ impl ImageTransform {
             shape,
             crop_padding: settings.crop_padding,
             flip: settings.flip,
+            augment: settings.augment.clone(),
+            resize: Resize::default(),
             tables: (0..shape.channels).map(|channel| statistics.table(channel, white)).collect(),
         }
+    }
+
+    /// The transform with the filter of a random resized crop.
+    pub(crate) fn with_resize(self, resize: Resize) -> Self {
+        Self { resize, ..self }
     }
 
     /// The size of the images.
@@ -100,34 +124,57 @@ impl ImageTransform {
         self.shape
     }
 
-    /// The values of one image, cropped and flipped by random draws from the key `augment`, if there is one.
+    /// The values of one image, changed by random draws from the key `augment`, if there is one.
     ///
-    /// Crop and flip have separate random streams, so that turning one off does not change the other. A crop adds black
-    /// pixels, as in torchvision, where `RandomCrop` also comes before `Normalize`.
+    /// The order is that of torchvision's training recipes: crop, flip, rotation, colour jitter, RandAugment, and after
+    /// normalisation erasing. Each has a separate random stream, so that turning one off does not change the others. A crop
+    /// adds black pixels, as in torchvision, where `RandomCrop` also comes before `Normalize`.
     ///
     /// # Panics
     /// Panics if the number of `pixels` is not that of [`shape`](Self::shape).
     pub fn apply(&self, pixels: &[u8], augment: Option<Key>) -> Vec<f32> {
         // A wrong number of pixels is a bug of the source; a loader names the sample.
         assert_eq!(pixels.len(), self.shape.elements(), "pixels of an image of {:?}", self.shape);
-        let Some(key) = augment else { return self.normalize(pixels) };
-        let is_flipped = self.flip && Generator::at(key.with_name("flip")).chance(0.5);
-        if self.crop_padding == 0 && !is_flipped {
-            return self.normalize(pixels);
+        match augment {
+            Some(key) => self.augmented(View::planar(pixels, self.shape), Cow::Borrowed(pixels), key),
+            None => self.normalize(pixels),
         }
-        let mut pixels = match self.crop_padding {
-            0 => pixels.to_vec(),
-            padding => {
-                let mut generator = Generator::at(key.with_name("crop"));
-                let top = generator.below(2 * padding + 1);
-                let left = generator.below(2 * padding + 1);
-                crop::crop(pixels, self.shape, padding, top, left)
-            }
-        };
-        if is_flipped {
-            flip(&mut pixels, self.shape.width);
+    }
+
+    /// Whether training images are cropped at random from whole images of any size: [`apply_whole`](Self::apply_whole).
+    pub(crate) fn crops_whole_images(&self) -> bool {
+        self.augment.resized_crop.is_some()
+    }
+
+    /// The values of one training image, cropped at random from a whole image of any size, resized and changed.
+    pub(crate) fn apply_whole(&self, whole: View<'_>, key: Key) -> Vec<f32> {
+        self.augmented(whole, Cow::default(), key)
+    }
+
+    /// The values of an augmented image: of a window of `whole` if there is a random resized crop, else of `pixels`.
+    fn augmented(&self, whole: View<'_>, mut pixels: Cow<'_, [u8]>, key: Key) -> Vec<f32> {
+        let shape = self.shape;
+        if let Some(crop) = self.augment.resized_crop {
+            let ImageShape { height, width, .. } = whole.shape();
+            let window = crop.window(height, width, &mut Generator::at(key.with_name("resized crop")));
+            pixels = resize::fitted(whole.window(window), shape, self.resize, Fit::Stretch).into();
+        } else if self.crop_padding > 0 {
+            let mut generator = Generator::at(key.with_name("crop"));
+            let top = generator.below(2 * self.crop_padding + 1);
+            let left = generator.below(2 * self.crop_padding + 1);
+            pixels = crop::crop(&pixels, shape, self.crop_padding, top, left).into();
         }
-        self.normalize(&pixels)
+        if self.flip && Generator::at(key.with_name("flip")).chance(0.5) {
+            flip(pixels.to_mut(), shape.width);
+        }
+        if self.augment.changes_pixels() {
+            self.augment.apply(pixels.to_mut(), shape, key);
+        }
+        let mut values = self.normalize(&pixels);
+        if let Some(erase) = self.augment.erase {
+            erase.apply(&mut values, shape, key.with_name("erase"));
+        }
+        values
     }
 
     fn normalize(&self, pixels: &[u8]) -> Vec<f32> {
@@ -222,10 +269,62 @@ mod tests {
         let read =
             |text: &str| TransformSettings::read(&Section::from_toml("data", text).expect("valid TOML"), 3);
         let settings = read("crop_padding = 4\nflip = true\nnormalize = \"none\"").expect("valid settings");
-        assert_eq!(settings, TransformSettings { normalize: Normalize::None, crop_padding: 4, flip: true });
+        assert_eq!(
+            settings,
+            TransformSettings {
+                normalize: Normalize::None,
+                crop_padding: 4,
+                flip: true,
+                ..Default::default()
+            }
+        );
         assert_eq!(read("").expect("valid settings"), TransformSettings::default());
-        for text in ["crop_padding = -1", "flip = 1", "normalize = \"maybe\""] {
+        for text in [
+            "crop_padding = -1",
+            "flip = 1",
+            "normalize = \"maybe\"",
+            "augment.rotate = 181",
+            "augment.brightness = -0.1",
+            "augment.hue = 0.6",
+            "augment.rand_augment = 15",
+            "augment.magnitude = 31",
+            "augment.erase = 1.5",
+            "augment.erase = 0.5\naugment.erase_area = [0.3, 0.1]",
+            "augment.erase_ratio = [0.0, 1.0]",
+            "augment.resized_crop = [0.5]",
+            "augment.resized_crop = [0.5, 1.5]",
+            "augment.resized_crop_ratio = [2.0, 0.5]",
+            "crop_padding = 4\naugment.resized_crop = [0.5, 1.0]",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
+        let colours = |text: &str, channels| {
+            TransformSettings::read(&Section::from_toml("data", text).expect("valid TOML"), channels)
+        };
+        for text in ["augment.hue = 0.1", "augment.saturation = 0.1"] {
+            assert!(colours(text, 3).is_ok() && colours(text, 1).is_err(), "grey images have no {text}");
+        }
+        for text in ["augment.contrast = 0.1", "augment.rand_augment = 1"] {
+            assert!(colours(text, 1).is_ok() && colours(text, 4).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_change_has_a_stream_of_its_own() {
+        let shape = ImageShape { channels: 3, height: 12, width: 12 };
+        let pixels: Vec<u8> = (0..shape.elements()).map(|place| (10 + place * 37 % 240) as u8).collect();
+        let values = |text: &str| {
+            let section = Section::from_toml("data", text).expect("valid TOML");
+            let settings = TransformSettings::read(&section, 3).expect("valid settings");
+            let transform = ImageTransform::new(shape, &settings, &Statistics::default(), 255);
+            transform.apply(&pixels, Some(Key::new(7).with(2)))
+        };
+        // No pixel is black before it is erased, nor after such small changes.
+        let holes = |text| values(text).into_iter().map(|value| value == 0.0).collect::<Vec<_>>();
+        let alone = holes("augment.erase = 1");
+        assert!(alone.contains(&true), "this image is erased");
+        let others =
+            "flip = true\naugment.rotate = 1e-6\naugment.contrast = 1e-6\naugment.resized_crop = [0.9, 1]";
+        assert_eq!(holes(&format!("augment.erase = 1\n{others}")), alone);
     }
 }

@@ -1,6 +1,6 @@
 use oomph_config::{ConfigError, Section};
 
-use super::Statistics;
+use super::statistics::Statistics;
 
 /// The source of the mean and the standard deviation that normalise pixels.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::ImageShape;
+use super::image_shape::ImageShape;
 
 /// Mean and standard deviation of each channel, of pixels scaled to [0, 1].
 ///
