@@ -44,6 +44,7 @@ const CONTEXTS: &[Context] = &[
     idle("data.augment.erase", "0.5", ROWS),
     idle("data.augment.erase_area", "[0.1, 0.2]", &[]),
     idle("data.augment.erase_ratio", "[0.5, 2.0]", &[]),
+    idle("data.augment.cutmix", "1.0", ROWS),
     idle("data.prefetch", "8", &["data.workers=0"]),
     idle("data.on_corrupt", "skip", &["data.source=digits"]),
     idle("train.eval_batch", "8", &["train.eval_every=never"]),
@@ -102,6 +103,8 @@ const ALWAYS: &[&str] = &[
     "data.normalize",
     "data.workers",
     "data.last_batch",
+    // Only classes can be mixed: see the test below.
+    "data.augment.mixup",
     "train.epochs",
     "train.steps",
     "train.batch",
@@ -215,6 +218,7 @@ fn the_data_decides_whether_a_key_has_an_effect() {
     check(&folder, CSV, &idle("train.label_smoothing", "0.1", &[]));
     check(&folder, CSV, &idle("train.class_weights", "balanced", &[]));
     check(&folder, CSV, &idle("data.sampling", "balanced", &[]));
+    check(&folder, CSV, &idle("data.augment.mixup", "0.2", &[]));
 
     let images = |count: u8| {
         [&[0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2], &vec![7; usize::from(count) * 4][..]].concat()

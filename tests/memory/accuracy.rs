@@ -66,6 +66,30 @@ fn a_step_with_weights_of_classes_is_planned_as_it_is_measured() {
     }
 }
 
+/// Mixed samples have two classes, and their loss is computed with both.
+#[test]
+fn steps_with_mixed_samples_are_planned_as_they_are_measured() {
+    for weights in ["none", "balanced"] {
+        for policy in
+            ["{ micro_batch = 16 }", "{ recompute = 'stages' }", "{ precision = 'bf16' }", "{ lean = false }"]
+        {
+            let config = format!(
+                "model = {{ name = 'resnet18', stem = 'small', width = 8 }}
+                 data = {{ source = 'synthetic', height = 8, width = 8, classes = 5000, workers = 0,
+                           augment = {{ mixup = 0.2, cutmix = 1.0 }} }}
+                 train = {{ steps = 3, batch = 64, label_smoothing = 0.1, class_weights = '{weights}' }}
+                 memory = {policy}"
+            );
+            let label = format!("mixed, weights {weights}, {policy}");
+            let outcome = in_a_process(&label, &config);
+            for error in errors(&outcome) {
+                println!("{label}: {:+.2} %", 100.0 * error);
+                assert!(error.abs() <= 0.02, "{label}: {:+.1} %: {outcome:?}", 100.0 * error);
+            }
+        }
+    }
+}
+
 /// Frozen stages keep nothing where they come first, and pass gradients on where they do not; neither has gradients or
 /// state of an optimizer.
 #[test]

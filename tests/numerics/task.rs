@@ -4,7 +4,7 @@ use burn::tensor::{Device, Int, Tensor};
 use oomph_engine::task::{Classification, DeviceTargets, Regression, Task, TaskError};
 use oomph_model::{AnyTensor, Kernels};
 
-use crate::host;
+use crate::{compare::Comparison, golden::Golden, host};
 
 /// Relative: a logarithm, an exponential and a few sums in float32, each right to 1e-7.
 const TOLERANCE: f64 = 1e-6;
@@ -43,6 +43,43 @@ fn cross_entropy_is_the_mean_of_negative_log_probabilities() {
         // ε = 0.2 and two classes: 0.9 for the class, 0.1 for the other.
         let smoothed = -(0.9 * ln(0.75) + 0.1 * ln(0.25) + 0.9 * ln(0.2) + 0.1 * ln(0.8)) / 2.0;
         assert_close(loss(0.2, [1, 1]), smoothed);
+    }
+}
+
+#[test]
+fn the_loss_of_mixed_classes_is_that_of_torch_with_probabilities() {
+    let golden = Golden::open("mixed");
+    let ints = |key: &str| {
+        let values = golden.get(key).values.iter().map(|value| *value as i32).collect::<Vec<_>>();
+        Tensor::<1, Int>::from_ints(values.as_slice(), &device())
+    };
+    for (share, key) in [(0.0, "0.0"), (0.3, "0.3"), (0.5, "0.5"), (1.0, "1.0")] {
+        for (label_smoothing, smoothing) in [(0.0, "0.0"), (0.1, "0.1")] {
+            for lean in LEAN {
+                let logits = golden.get("logits").tensor::<2>(&device()).require_grad();
+                let (classes, partners) = (ints("classes"), ints("partners"));
+                let targets = DeviceTargets::Mixed { classes, partners, share };
+                let task = Classification { label_smoothing, lean, weights: None };
+                let loss = task.loss(&logits.clone().into(), &targets).unwrap();
+                let gradient = host::gradient(&logits, &loss.clone().backward());
+                let mut comparison = Comparison::new(format!("share {share}, {label_smoothing}"), TOLERANCE);
+                let expected = |what| &golden.get(&format!("{what}.{key}.{smoothing}")).values;
+                comparison.elements("loss", &[host::scalar(loss) as f32], expected("loss"));
+                comparison.elements("gradient", &gradient, expected("grad"));
+                comparison.finish();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mixed_sample_is_correct_if_its_larger_share_is_predicted() {
+    // Class 1 is predicted for the first row, class 0 for the second.
+    let ints = |classes: [i32; 2]| Tensor::<1, Int>::from_ints(classes, &device());
+    for (share, expected) in [(0.9, 2.0), (0.5, 2.0), (0.4, 1.0)] {
+        let targets = DeviceTargets::Mixed { classes: ints([1, 0]), partners: ints([1, 1]), share };
+        let correct = Classification::default().correct(&logits().into(), &targets).unwrap();
+        assert_eq!(host::scalar(correct), expected, "{share}");
     }
 }
 

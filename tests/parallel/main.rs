@@ -5,5 +5,6 @@ mod chain;
 mod cut;
 mod ddp;
 mod dp;
+mod mixing;
 mod samples;
 mod support;

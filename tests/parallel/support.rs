@@ -11,7 +11,9 @@ use oomph::{
 /// No batch normalisation: micro-batches and replicas train the same.
 pub(crate) const LSTM: &str = "
     model = { name = 'lstm', hidden = 12, layers = 2 }
-    data = { source = 'digits', layout = 'rows', workers = 0 }
+    data.source = 'digits'
+    data.layout = 'rows'
+    data.workers = 0
     train.eval_every = '10 steps'
     train.seed = 5
     optimizer = { name = 'sgd', lr = 0.1, momentum = 0.9, clip_global_norm = 1.0 }
@@ -24,7 +26,9 @@ pub(crate) const RESNET: &str = "
     model.name = 'resnet18'
     model.stem = 'small'
     model.width = 8
-    data = { source = 'digits', workers = 0, last_batch = 'drop' }
+    data.source = 'digits'
+    data.workers = 0
+    data.last_batch = 'drop'
     train.eval_every = '10 steps'
     train.seed = 7
     optimizer.name = 'sgd'

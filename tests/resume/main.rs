@@ -24,7 +24,7 @@ const RESNET: Recipe = Recipe {
     name: "resnet",
     config: "
         model = { name = 'resnet18', stem = 'small', width = 2 }
-        data = { source = 'digits', crop_padding = 1, workers = 2, augment = { rotate = 15, erase = 0.3 } }
+        data = { source = 'digits', crop_padding = 1, workers = 2, augment = { rotate = 15, erase = 0.3, mixup = 0.2, cutmix = 1.0 } }
         train = { steps = 120, batch = 64, eval_every = '20 steps', seed = 3 }
         optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 5e-4 }
         schedule = { name = 'one-cycle' }

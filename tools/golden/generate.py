@@ -562,6 +562,25 @@ def clip():
     return out
 
 
+# ---------------------------------------------------------------- mixed labels
+
+
+def mixed(dtype=torch.float64):
+    """Cross-entropy with probabilities as targets, as torchvision's MixUp and CutMix make them."""
+    logits = values("mixed/logits", (5, 7), 3.0).to(dtype).requires_grad_()
+    classes, partners = torch.tensor([0, 3, 6, 2, 2]), torch.tensor([2, 0, 3, 6, 2])
+    out = {"logits": logits.detach().float(), "classes": classes, "partners": partners}
+    for share in (0.0, 0.3, 0.5, 1.0):
+        hot = lambda labels: F.one_hot(labels, 7).to(dtype)
+        targets = share * hot(classes) + (1 - share) * hot(partners)
+        for smoothing in (0.0, 0.1):
+            loss = F.cross_entropy(logits, targets, label_smoothing=smoothing)
+            (grad,) = torch.autograd.grad(loss, logits)
+            out[f"loss.{share}.{smoothing}"] = loss.detach().float().view(1)
+            out[f"grad.{share}.{smoothing}"] = grad.float()
+    return out
+
+
 # ---------------------------------------------------------------- schedules
 
 
@@ -712,7 +731,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for arch in SALT:
         write(args.out, f"{arch}.safetensors", resnet(arch))
-    for build in (blocks, lstm, language, batchnorm, optimizers, clip):
+    for build in (blocks, lstm, language, batchnorm, optimizers, clip, mixed):
         write(args.out, f"{build.__name__}.safetensors", build())
     for name, save in weights().items():
         save(args.out / name)

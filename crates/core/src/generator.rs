@@ -1,6 +1,6 @@
 use rand::{RngExt, SeedableRng, rand_core::Rng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Beta, Distribution, StandardNormal};
 
 /// The name of one stream of random numbers, such as (seed, step, rank, stage).
 ///
@@ -98,6 +98,16 @@ impl Generator {
     /// Normal with mean 0 and standard deviation 1.
     pub fn normal(&mut self) -> f32 {
         StandardNormal.sample(&mut self.0)
+    }
+
+    /// A share from 0 to 1 of the distribution Beta(`alpha`, `alpha`): near 0 and 1 if `alpha` is below 1, uniform if it is
+    /// 1, near ½ if it is above.
+    ///
+    /// # Panics
+    /// Panics unless `alpha` is above 0 and finite.
+    pub fn beta(&mut self, alpha: f64) -> f64 {
+        // The documented panic.
+        Beta::new(alpha, alpha).expect("`alpha` is above 0 and finite").sample(&mut self.0)
     }
 
     /// Uniform among 0, 1, …, `bound` − 1.
@@ -208,6 +218,25 @@ mod tests {
         assert!(mean.abs() < 5.0 / f64::from(count).sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (2.0 / f64::from(count)).sqrt(), "variance {variance}");
         assert!((0..1000).all(|_| (0.0..1.0).contains(&generator.uniform())));
+    }
+
+    #[test]
+    fn shares_have_the_moments_of_beta() {
+        for alpha in [0.2, 1.0, 3.0] {
+            let mut generator = Generator::at(Key::new(6));
+            let count = 100_000;
+            let shares: Vec<f64> = (0..count).map(|_| generator.beta(alpha)).collect();
+            assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+            let mean = shares.iter().sum::<f64>() / f64::from(count);
+            let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / f64::from(count);
+            // Beta(α, α) has mean ½ and variance 1 / (4 (2α + 1)). The standard error of the mean is at most 0.0016; that
+            // of the variance is below it, since no share is further than ½ from the mean.
+            assert!((mean - 0.5).abs() < 5.0 * 0.0016, "mean {mean}");
+            assert!(
+                (variance - 1.0 / (4.0 * (2.0 * alpha + 1.0))).abs() < 5.0 * 0.0016,
+                "variance {variance}"
+            );
+        }
     }
 
     #[test]

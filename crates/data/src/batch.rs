@@ -24,11 +24,26 @@ pub struct Batch {
     pub skipped: Vec<SampleError>,
 }
 
+/// Inputs and targets of samples, one after the other.
+pub(crate) struct Samples {
+    pub(crate) input: Values,
+    pub(crate) targets: Targets,
+}
+
 /// The targets of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
     /// One class index per sample.
     Classes(Vec<i64>),
+    /// Two class indices per sample, of samples mixed in pairs: see [`Mix`](crate::Mix).
+    Mixed {
+        /// The class of each sample.
+        classes: Vec<i64>,
+        /// The class of the sample that was mixed into it.
+        partners: Vec<i64>,
+        /// The share of `classes`, from 0 to 1. That of `partners` is the rest.
+        share: f32,
+    },
     /// One vector per sample.
     Values {
         /// The vectors, one after the other.
@@ -73,6 +88,11 @@ impl Batch {
         };
         let targets = match &self.targets {
             Targets::Classes(classes) => Targets::Classes(classes[of(1)].to_vec()),
+            Targets::Mixed { classes, partners, share } => Targets::Mixed {
+                classes: classes[of(1)].to_vec(),
+                partners: partners[of(1)].to_vec(),
+                share: *share,
+            },
             Targets::Values { data, features } => {
                 Targets::Values { data: data[of(*features)].to_vec(), features: *features }
             }
@@ -167,6 +187,14 @@ mod tests {
         whole.targets = Targets::Values { data: (0..10).map(|value| value as f32).collect(), features: 2 };
         let parts = whole.split(3);
         assert_eq!(parts[1].targets, Targets::Values { data: vec![6., 7., 8., 9.], features: 2 });
+    }
+
+    #[test]
+    fn mixed_classes_are_split_with_their_samples() {
+        let mixed = |classes, partners| Targets::Mixed { classes, partners, share: 0.25 };
+        let mut whole = batch(3);
+        whole.targets = mixed(vec![1, 2, 3], vec![3, 1, 2]);
+        assert_eq!(whole.split(2)[1].targets, mixed(vec![3], vec![2]));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! - [`sampling`]: shuffled samples, or as many of each class.
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
-//! - [`transform`]: augmentation and normalisation of images.
+//! - [`transform`]: augmentation and normalisation of images. [`Mix`]: mixup and CutMix of batches.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
 //! - [`mod@download`]: fetches a public file on request of the user.
@@ -69,6 +69,7 @@ mod image_reader;
 mod input;
 mod loader;
 mod memory_images;
+mod mix;
 mod options;
 #[doc(hidden)]
 pub mod parsers;
@@ -94,6 +95,7 @@ pub use idx::idx;
 pub use image_files::ImageFiles;
 pub use image_reader::ImageReader;
 pub use loader::Loader;
+pub use mix::Mix;
 pub use options::{LoaderOptions, OnCorrupt};
 pub use record::{Columns, DataDigest, OtherClass, SourceRecord};
 pub use sample_order::{LastBatch, SampleOrder};

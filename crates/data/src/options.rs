@@ -4,7 +4,7 @@ use oomph_config::{ConfigError, Section};
 use oomph_core::Bytes;
 
 use crate::{
-    LastBatch,
+    LastBatch, Mix,
     sampling::{ClassMembers, Sampling},
 };
 
@@ -30,8 +30,8 @@ pub(crate) fn max_file_bytes(section: &Section) -> Result<Bytes, ConfigError> {
     Ok(section.bytes("max_file_bytes")?.unwrap_or(Bytes::mib(4 << 10)))
 }
 
-/// How batches are loaded. Only `on_corrupt`, `last_batch` and `sampling` can change their content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How batches are loaded. Only `on_corrupt`, `last_batch`, `sampling` and `mix` can change their content.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LoaderOptions {
     /// Number of loading threads, 0 to 64; with 0 the caller's thread loads.
     pub workers: usize,
@@ -43,6 +43,8 @@ pub struct LoaderOptions {
     pub last_batch: LastBatch,
     /// How the training samples of an epoch are chosen. As the settings have it, balanced sampling has no members yet.
     pub sampling: Sampling,
+    /// How the samples of training batches are mixed in pairs.
+    pub mix: Mix,
 }
 
 impl Default for LoaderOptions {
@@ -60,10 +62,12 @@ impl LoaderOptions {
             on_corrupt: OnCorrupt::default(),
             last_batch: LastBatch::default(),
             sampling: Sampling::default(),
+            mix: Mix::default(),
         }
     }
 
-    /// Reads `workers`, `prefetch`, `on_corrupt`, `last_batch` and `sampling` of the section `[data]`.
+    /// Reads `workers`, `prefetch`, `on_corrupt`, `last_batch`, `sampling`, `augment.mixup` and `augment.cutmix` of the section
+    /// `[data]`.
     ///
     /// # Errors
     /// A value of the wrong type or out of its range.
@@ -89,6 +93,7 @@ impl LoaderOptions {
                 false => Sampling::Shuffled,
                 true => Sampling::Balanced(ClassMembers::default()),
             },
+            mix: Mix::read(section)?,
         })
     }
 }
@@ -119,13 +124,15 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "workers = 0\nprefetch = 3\non_corrupt = \"skip\"\nlast_batch = \"drop\"\nsampling = \"balanced\"";
+        let text = "workers = 0\nprefetch = 3\non_corrupt = \"skip\"\nlast_batch = \"drop\"\nsampling = \"balanced\"\n\
+                    augment = { mixup = 0.2, cutmix = 1 }";
         let expected = LoaderOptions {
             workers: 0,
             prefetch: 3,
             on_corrupt: OnCorrupt::Skip,
             last_batch: LastBatch::Drop,
             sampling: Sampling::Balanced(ClassMembers::default()),
+            mix: Mix { mixup: 0.2, cutmix: 1.0 },
         };
         assert_eq!(read(text).unwrap(), expected);
     }
@@ -138,9 +145,14 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused() {
-        for text in
-            ["workers = -1", "workers = 65", "prefetch = 0", "on_corrupt = \"maybe\"", "last_batch = 1"]
-        {
+        for text in [
+            "workers = -1",
+            "workers = 65",
+            "prefetch = 0",
+            "on_corrupt = \"maybe\"",
+            "last_batch = 1",
+            "augment.mixup = -0.1",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use oomph_core::{Generator, Key};
 
 use crate::sampling::ClassMembers;
@@ -175,6 +177,14 @@ impl SampleOrder {
     }
 }
 
+/// A sample at its place in an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) index: usize,
+    /// The place, if a sample can occur several times in an epoch.
+    pub(crate) occurrence: Option<usize>,
+}
+
 /// An [`SampleOrder`] within one epoch.
 pub(crate) struct EpochOrder {
     order: SampleOrder,
@@ -191,32 +201,53 @@ impl EpochOrder {
         self.order.arrangement == SampleArrangement::Streams && batch > 0
     }
 
-    /// The place in the epoch of the first sample of a batch that this rank has, if a sample can occur several times in an
-    /// epoch.
-    pub(crate) fn first_place(&self, batch: usize) -> Option<usize> {
-        let SampleOrder { batch: size, rank, world, ref arrangement, .. } = self.order;
-        let first = batch * size;
-        let count = size.min(self.order.len().saturating_sub(first));
-        matches!(arrangement, SampleArrangement::Balanced(..)).then(|| first + count * rank / world)
+    /// The samples of this rank in a batch.
+    pub(crate) fn visits(&self, batch: usize) -> impl Iterator<Item = Visit> {
+        self.places(batch).map(move |place| self.visit(batch, place))
     }
 
+    /// The indices of [`visits`](Self::visits).
     pub(crate) fn indices(&self, batch: usize) -> Vec<usize> {
+        self.visits(batch).map(|visit| visit.index).collect()
+    }
+
+    /// The sample before the first of this rank in the whole batch; before the first of all comes the last. `None` without
+    /// samples.
+    pub(crate) fn before_first(&self, batch: usize) -> Option<Visit> {
+        let (count, places) = (self.count(batch), self.places(batch));
+        (!places.is_empty()).then(|| self.visit(batch, (places.start + count - 1) % count))
+    }
+
+    /// The number of samples of a batch on all ranks together.
+    fn count(&self, batch: usize) -> usize {
+        self.order.batch.min(self.order.len().saturating_sub(batch.saturating_mul(self.order.batch)))
+    }
+
+    /// The places of this rank in a batch.
+    fn places(&self, batch: usize) -> Range<usize> {
         let SampleOrder { batch: size, rank, world, ref arrangement, .. } = self.order;
-        if batch >= self.batches() || rank >= world {
-            return Vec::new();
+        let count = self.count(batch);
+        if rank >= world {
+            return 0..0;
         }
-        let first = batch * size;
-        let count = size.min(self.order.len() - first);
         let piece = |of: usize| of * rank / world..of * (rank + 1) / world;
-        match (arrangement, &self.shuffled) {
-            (SampleArrangement::Streams, _) => {
-                let places = piece(size);
-                let places = places.start.min(count)..places.end.min(count);
-                places.map(|place| self.start_of_stream(place) + batch).collect()
-            }
-            (_, Some(shuffled)) => piece(count).map(|place| shuffled[first + place]).collect(),
-            (_, None) => piece(count).map(|place| first + place).collect(),
+        match arrangement {
+            // A rank keeps its streams.
+            SampleArrangement::Streams => piece(size).start.min(count)..piece(size).end.min(count),
+            _ => piece(count),
         }
+    }
+
+    /// The sample at a place of a batch.
+    fn visit(&self, batch: usize, place: usize) -> Visit {
+        let place_in_epoch = batch * self.order.batch + place;
+        let index = match (&self.order.arrangement, &self.shuffled) {
+            (SampleArrangement::Streams, _) => self.start_of_stream(place) + batch,
+            (_, Some(shuffled)) => shuffled[place_in_epoch],
+            (_, None) => place_in_epoch,
+        };
+        let recurs = matches!(self.order.arrangement, SampleArrangement::Balanced(..));
+        Visit { index, occurrence: recurs.then_some(place_in_epoch) }
     }
 
     /// The first sample of the stream at this place of the batch.
@@ -305,6 +336,25 @@ mod tests {
         }
 
         #[test]
+        fn the_sample_before_a_shard_is_the_last_of_the_shard_before(
+            order in orders(),
+            epoch in 0usize..3,
+            world in 1usize..9,
+        ) {
+            for batch in 0..=order.batches() {
+                let whole = order.indices(epoch, batch);
+                let mut before = whole.last().copied();
+                for rank in 0..world {
+                    let shard = order.clone().shard(rank, world).epoch(epoch);
+                    let indices = shard.indices(batch);
+                    let before_first = shard.before_first(batch).map(|visit| visit.index);
+                    prop_assert_eq!(before_first, before.filter(|_| !indices.is_empty()));
+                    before = indices.last().copied().or(before);
+                }
+            }
+        }
+
+        #[test]
         fn streams_go_on_at_their_places_on_every_rank(order in streams(), world in 1usize..9) {
             for rank in 0..world {
                 let epoch = order.clone().shard(rank, world).epoch(0);
@@ -358,9 +408,16 @@ mod tests {
         // The ranks share the draws, and each place of the epoch is drawn anew.
         let shards: Vec<_> = (0..3).flat_map(|rank| order.clone().shard(rank, 3).indices(2, 5)).collect();
         assert_eq!(shards, order.indices(2, 5));
-        let places = [0, 1, 2].map(|rank| order.clone().shard(rank, 3).epoch(2).first_place(5));
-        assert_eq!(places, [Some(160), Some(170), Some(181)]);
-        assert_eq!(SampleOrder::eval(10, 2).epoch(0).first_place(1), None);
+        let places = |rank| -> Vec<_> {
+            let epoch = order.clone().shard(rank, 3).epoch(2);
+            epoch.before_first(5).into_iter().chain(epoch.visits(5)).map(|visit| visit.occurrence).collect()
+        };
+        let expected =
+            |before, of_rank: Range<usize>| [before].into_iter().chain(of_rank).map(Some).collect::<Vec<_>>();
+        assert_eq!(places(0), expected(191, 160..170));
+        assert_eq!(places(1), expected(169, 170..181));
+        assert_eq!(places(2), expected(180, 181..192));
+        assert!(SampleOrder::eval(10, 2).epoch(0).visits(1).all(|visit| visit.occurrence.is_none()));
     }
 
     #[test]

@@ -52,19 +52,45 @@ impl ClassWeights {
     /// # Shapes
     /// - logits `[B, K]` of 32 bits, classes `[B]`, the loss `[1]`
     pub(crate) fn loss(&self, logits: Tensor<2>, classes: Tensor<1, Int>, label_smoothing: f64) -> Tensor<1> {
+        let (losses, weights) = self.sums(logits, classes, label_smoothing);
+        losses / weights
+    }
+
+    /// As [`loss`](Self::loss), but divided by the number of samples B, not by the sum of their weights. The loss of mixed
+    /// samples is the sum of two of these by their shares: PyTorch takes that mean if its targets are probabilities.
+    pub(crate) fn loss_of_share(
+        &self,
+        logits: Tensor<2>,
+        classes: Tensor<1, Int>,
+        label_smoothing: f64,
+    ) -> Tensor<1> {
+        let [batch, _] = logits.dims();
+        let (losses, _) = self.sums(logits, classes, label_smoothing);
+        losses.div_scalar(batch as f64)
+    }
+
+    /// The sums over the samples of their weighted losses and of their weights, each `[1]`.
+    fn sums(
+        &self,
+        logits: Tensor<2>,
+        classes: Tensor<1, Int>,
+        label_smoothing: f64,
+    ) -> (Tensor<1>, Tensor<1>) {
         let [batch, count] = logits.dims();
         let weights = Tensor::<1>::from_data(TensorData::new(self.0.to_vec(), [count]), &logits.device());
         let of_sample = weights.clone().gather(0, classes.clone());
         let all = of_sample.clone().sum_dim(0);
         let log_probabilities = log_softmax(logits, 1);
         let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1])).reshape([batch]);
-        let loss = (picked * of_sample).sum_dim(0).neg() / all.clone();
+        let losses = (picked * of_sample).sum_dim(0).neg();
         if label_smoothing == 0.0 {
-            return loss;
+            return (losses, all);
         }
         let spread = log_probabilities * weights.reshape([1, count]);
-        let spread = spread.reshape([batch * count]).sum_dim(0).neg() / all;
-        loss.mul_scalar(1.0 - label_smoothing) + spread.mul_scalar(label_smoothing / count as f64)
+        let spread = spread.reshape([batch * count]).sum_dim(0).neg();
+        let smoothed =
+            losses.mul_scalar(1.0 - label_smoothing) + spread.mul_scalar(label_smoothing / count as f64);
+        (smoothed, all)
     }
 }
 

@@ -11,9 +11,22 @@ use crate::class_weights::ClassWeights;
 
 /// Targets of a batch, on the device.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a micro-batch has one, and a box would count as memory of the device"
+)]
 pub enum DeviceTargets {
     /// One class index per sample, `[B]`.
     Classes(Tensor<1, Int>),
+    /// Two classes per sample, each `[B]`, of samples mixed in pairs: [`oomph_data::Targets::Mixed`].
+    Mixed {
+        /// The class of each sample.
+        classes: Tensor<1, Int>,
+        /// The class of the sample that was mixed into it.
+        partners: Tensor<1, Int>,
+        /// The share of `classes`, from 0 to 1.
+        share: f32,
+    },
     /// One row of values per sample, `[B, F]`.
     Values(Tensor<2>),
     /// One token per time step, `[B, T]`.
@@ -34,6 +47,11 @@ pub trait Task: Send + Sync {
     /// [`TaskError::Targets`] if the task does not accept them.
     fn check(&self, _target: &TargetSpec) -> Result<(), TaskError> {
         Ok(())
+    }
+
+    /// Whether the loss takes the two classes of samples mixed in pairs, [`DeviceTargets::Mixed`].
+    fn takes_mixed(&self) -> bool {
+        false
     }
 
     /// The number of correctly predicted samples, `[1]`, on the device. The accuracy is this number divided by the
@@ -93,6 +111,7 @@ pub enum TaskError {
 }
 
 const CLASSES: &str = "classes";
+const MIXED: &str = "classes mixed in pairs";
 const VALUES: &str = "values";
 const TOKENS: &str = "tokens";
 
@@ -101,6 +120,7 @@ impl DeviceTargets {
     fn kind(&self) -> &'static str {
         match self {
             Self::Classes(_) => CLASSES,
+            Self::Mixed { .. } => MIXED,
             Self::Values(_) => VALUES,
             Self::Tokens(_) => TOKENS,
         }
@@ -120,7 +140,8 @@ fn kind_of(target: &TargetSpec) -> &'static str {
 /// one token per time step.
 ///
 /// With label smoothing ε, q is 1 − ε + ε/K for the true class and ε/K for the others (Szegedy et al. 2016,
-/// arXiv:1512.00567).
+/// arXiv:1512.00567). Of samples mixed in pairs, q is the mean of both classes' q, weighted by their shares (Zhang et al.
+/// 2018, arXiv:1710.09412). Such a sample counts as correct if the class with the larger share is predicted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Classification {
     /// Label smoothing ε, 0 ≤ ε < 1.
@@ -135,7 +156,8 @@ pub struct Classification {
 impl Classification {
     const NAME: &str = "classification";
 
-    /// Logits `[N, K]` and classes `[N]`, where N counts the samples, or all time steps of all samples.
+    /// Logits `[N, K]` and classes `[N]`, where N counts the samples, or all time steps of all samples. Of mixed samples, the
+    /// classes that the samples have themselves.
     fn rows(output: &AnyTensor, targets: &DeviceTargets) -> Result<(Tensor<2>, Tensor<1, Int>), TaskError> {
         let wrong = |expected: &str| TaskError::Output {
             task: Self::NAME,
@@ -143,7 +165,7 @@ impl Classification {
             found: output.dims(),
         };
         match targets {
-            DeviceTargets::Classes(classes) => {
+            DeviceTargets::Classes(classes) | DeviceTargets::Mixed { classes, .. } => {
                 let logits = output.clone().float::<2>().ok_or_else(|| wrong("[B, classes]"))?;
                 Ok((logits, classes.clone()))
             }
@@ -163,6 +185,22 @@ impl Classification {
     }
 
     const TARGETS: &str = "classes or tokens";
+
+    /// The mean loss of logits `[N, K]` and classes `[N]`, without weights.
+    fn mean_loss(&self, logits: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
+        if let Some(kernels) = self.lean {
+            return cross_entropy(logits, classes, self.label_smoothing, kernels);
+        }
+        let [batch, count] = logits.dims();
+        let log_probabilities = log_softmax(logits, 1);
+        let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1]));
+        let loss = picked.reshape([batch]).mean_dim(0).neg();
+        if self.label_smoothing == 0.0 {
+            return loss;
+        }
+        let spread = log_probabilities.reshape([batch * count]).mean_dim(0).neg();
+        loss.mul_scalar(1.0 - self.label_smoothing) + spread.mul_scalar(self.label_smoothing)
+    }
 }
 
 impl Task for Classification {
@@ -175,9 +213,14 @@ impl Task for Classification {
         }
     }
 
+    fn takes_mixed(&self) -> bool {
+        true
+    }
+
     fn weight(&self, batch: &Batch) -> f64 {
         match (&self.weights, &batch.targets) {
             (Some(weights), Targets::Classes(classes)) => weights.sum(classes),
+            // The loss of mixed samples is divided by their number, with weights of classes too.
             _ => batch.size as f64,
         }
     }
@@ -192,21 +235,19 @@ impl Task for Classification {
 
     fn loss(&self, output: &AnyTensor, targets: &DeviceTargets) -> Result<Tensor<1>, TaskError> {
         let (logits, classes) = Self::rows(output, targets)?;
-        if let Some(weights) = &self.weights {
-            return Ok(weights.loss(logits, classes, self.label_smoothing));
-        }
-        if let Some(kernels) = self.lean {
-            return Ok(cross_entropy(logits, classes, self.label_smoothing, kernels));
-        }
-        let [batch, count] = logits.dims();
-        let log_probabilities = log_softmax(logits, 1);
-        let picked = log_probabilities.clone().gather(1, classes.reshape([batch, 1]));
-        let loss = picked.reshape([batch]).mean_dim(0).neg();
-        if self.label_smoothing == 0.0 {
-            return Ok(loss);
-        }
-        let spread = log_probabilities.reshape([batch * count]).mean_dim(0).neg();
-        Ok(loss.mul_scalar(1.0 - self.label_smoothing) + spread.mul_scalar(self.label_smoothing))
+        let DeviceTargets::Mixed { partners, share, .. } = targets else {
+            return Ok(match &self.weights {
+                Some(weights) => weights.loss(logits, classes, self.label_smoothing),
+                None => self.mean_loss(logits, classes),
+            });
+        };
+        let loss = |logits, classes| match &self.weights {
+            Some(weights) => weights.loss_of_share(logits, classes, self.label_smoothing),
+            None => self.mean_loss(logits, classes),
+        };
+        // The loss is linear in q.
+        let own = loss(logits.clone(), classes).mul_scalar(*share);
+        Ok(own + loss(logits, partners.clone()).mul_scalar(1.0 - share))
     }
 
     fn correct(&self, output: &AnyTensor, targets: &DeviceTargets) -> Option<Tensor<1>> {
@@ -214,10 +255,9 @@ impl Task for Classification {
         // Reshape the predicted indices, not the logits: reshaped logits would be one more node of the graph, and it
         // could keep the logits alive until the end of backward.
         match targets {
-            DeviceTargets::Classes(classes) => {
-                let logits = logits.float::<2>()?;
-                let [rows, _] = logits.dims();
-                Some(equal(logits.argmax(1).reshape([rows]), classes.clone()))
+            DeviceTargets::Classes(classes) => correct_rows(logits, classes),
+            DeviceTargets::Mixed { classes, partners, share } => {
+                correct_rows(logits, if *share >= 0.5 { classes } else { partners })
             }
             DeviceTargets::Tokens(tokens) => {
                 let [batch, steps] = tokens.dims();
@@ -229,6 +269,13 @@ impl Task for Classification {
             DeviceTargets::Values(_) => None,
         }
     }
+}
+
+/// The number of rows of logits `[B, K]` whose largest is that of the class, `[1]`.
+fn correct_rows(logits: AnyTensor, classes: &Tensor<1, Int>) -> Option<Tensor<1>> {
+    let logits = logits.float::<2>()?;
+    let [rows, _] = logits.dims();
+    Some(equal(logits.argmax(1).reshape([rows]), classes.clone()))
 }
 
 /// The number of equal elements, `[1]`.

@@ -26,10 +26,12 @@ pub fn upload_input(batch: &Batch, device: &Device) -> AnyTensor {
 
 /// Copies only the targets to the device.
 pub fn upload_targets(batch: &Batch, device: &Device) -> DeviceTargets {
+    let uploaded =
+        |classes: &Vec<i64>| Tensor::from_data(TensorData::new(classes.clone(), [classes.len()]), device);
     match &batch.targets {
-        Targets::Classes(classes) => {
-            let data = TensorData::new(classes.clone(), [classes.len()]);
-            DeviceTargets::Classes(Tensor::from_data(data, device))
+        Targets::Classes(classes) => DeviceTargets::Classes(uploaded(classes)),
+        Targets::Mixed { classes, partners, share } => {
+            DeviceTargets::Mixed { classes: uploaded(classes), partners: uploaded(partners), share: *share }
         }
         Targets::Values { data, features } => {
             let shape = [data.len() / (*features).max(1), *features];

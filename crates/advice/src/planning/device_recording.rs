@@ -224,8 +224,8 @@ impl DeviceRecorder<'_> {
     }
 
     fn transport(&self, sizes: &[usize]) -> BlankTransport<'_> {
-        let dtype = self.policy.dtype();
-        BlankTransport { spec: self.session.spec(), sizes: sizes.to_vec(), shapes: self.shapes, dtype }
+        let (dtype, mixes) = (self.policy.dtype(), self.session.loader.mix.is_on());
+        BlankTransport { spec: self.session.spec(), sizes: sizes.to_vec(), shapes: self.shapes, dtype, mixes }
     }
 
     fn step(

@@ -8,7 +8,9 @@ use oomph_core::{InputSpec, Key, SampleSpec, Split, TargetSpec};
 
 use crate::{
     Batch, DataError, OnCorrupt, Sample, SampleError, Source, Target, Targets, Values,
-    sample_order::EpochOrder,
+    batch::Samples,
+    mix::Mix,
+    sample_order::{EpochOrder, Visit},
 };
 
 /// Makes any batch of one epoch, in any thread.
@@ -19,6 +21,9 @@ pub(super) struct Assembler {
     pub(super) order: EpochOrder,
     /// The key of (seed, epoch), if samples are augmented.
     pub(super) augment: Option<Key>,
+    pub(super) mix: Mix,
+    /// The key of (seed, epoch), if batches may be mixed.
+    pub(super) mix_key: Option<Key>,
     pub(super) on_corrupt: OnCorrupt,
 }
 
@@ -33,55 +38,83 @@ impl Assembler {
         position: usize,
         stopped: impl Fn() -> bool,
     ) -> Option<Result<Batch, DataError>> {
-        let indices = self.order.indices(position);
-        let room = indices.len() * self.spec.input.elements();
-        let mut input = match self.spec.input {
+        self.assemble(position, stopped).transpose()
+    }
+
+    fn assemble(&self, position: usize, stopped: impl Fn() -> bool) -> Result<Option<Batch>, DataError> {
+        let mix = self.mix_key.and_then(|key| self.mix.draw(&self.spec.input, key.with(position as u64)));
+        let before_first = match mix {
+            Some(_) => self.before_first(position)?,
+            None => None,
+        };
+        let visits: Vec<_> = self.order.visits(position).collect();
+        let mut samples = self.no_samples(visits.len());
+        // Of each sample that is read: whether the one before it in the batch is.
+        let mut follows = Vec::with_capacity(visits.len());
+        let (mut is_before_read, mut skipped) = (before_first.is_some(), Vec::new());
+        for visit in visits {
+            if stopped() {
+                return Ok(None);
+            }
+            let error = self.add(visit, &mut samples)?;
+            if error.is_none() {
+                follows.push(is_before_read);
+            }
+            is_before_read = error.is_none();
+            skipped.extend(error);
+        }
+        let size = follows.len();
+        if let Some(mix) = mix {
+            samples = mix.apply(samples, before_first, &follows);
+        }
+        let Samples { input, targets } = samples;
+        let shape = [vec![size], self.spec.input.shape()].concat();
+        let continues = self.order.continues(position);
+        Ok(Some(Batch { input, shape, targets, size, position, continues, skipped }))
+    }
+
+    /// The sample before the first one of this rank in the whole batch; `None` if it cannot be read. The rank that has it
+    /// reports it.
+    fn before_first(&self, position: usize) -> Result<Option<Samples>, DataError> {
+        let Some(visit) = self.order.before_first(position) else { return Ok(None) };
+        let mut sample = self.no_samples(1);
+        Ok(self.add(visit, &mut sample)?.is_none().then_some(sample))
+    }
+
+    /// No samples, with capacity for `count`.
+    fn no_samples(&self, count: usize) -> Samples {
+        let room = count * self.spec.input.elements();
+        let input = match self.spec.input {
             InputSpec::Tokens { .. } => Values::Tokens(Vec::with_capacity(room)),
             InputSpec::Image { .. } | InputSpec::Sequence { .. } | InputSpec::Vector { .. } => {
                 Values::Floats(Vec::with_capacity(room))
             }
         };
-        let mut targets = Targets::with_capacity(&self.spec.target, indices.len());
-        let (mut size, mut skipped) = (0, Vec::new());
-        let first_place = self.order.first_place(position);
-        for (place, index) in indices.into_iter().enumerate() {
-            if stopped() {
-                return None;
-            }
-            match self.sample(index, first_place.map(|first| first + place)) {
-                Ok(Ok(sample)) => {
-                    if let Err(error) = self.push(index, sample, &mut input, &mut targets) {
-                        return Some(Err(error));
-                    }
-                    size += 1;
-                }
-                Ok(Err(error)) if self.on_corrupt == OnCorrupt::Skip => skipped.push(error),
-                Ok(Err(error)) => return Some(Err(error.into())),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        let shape = [vec![size], self.spec.input.shape()].concat();
-        let continues = self.order.continues(position);
-        Some(Ok(Batch { input, shape, targets, size, position, continues, skipped }))
+        Samples { input, targets: Targets::with_capacity(&self.spec.target, count) }
     }
 
-    /// One sample of the source, at a `place` of the epoch if it can occur several times. The outer error is a panic of the source, the inner one an unreadable sample.
-    fn sample(&self, index: usize, place: Option<usize>) -> Result<Result<Sample, SampleError>, DataError> {
+    /// Reads a sample and adds it. The result is the error of a sample that is skipped.
+    fn add(&self, visit: Visit, samples: &mut Samples) -> Result<Option<SampleError>, DataError> {
+        match self.sample(visit)? {
+            Ok(sample) => self.push(visit.index, sample, samples).map(|()| None),
+            Err(error) if self.on_corrupt == OnCorrupt::Skip => Ok(Some(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One sample of the source. The outer error is a panic of the source, the inner one an unreadable sample.
+    fn sample(&self, visit: Visit) -> Result<Result<Sample, SampleError>, DataError> {
+        let Visit { index, occurrence } = visit;
         let of_sample = self.augment.map(|key| key.with(index as u64));
         // Each occurrence of a sample is augmented differently.
-        let augment = of_sample.map(|key| place.map_or(key, |place| key.with(place as u64)));
+        let augment = of_sample.map(|key| occurrence.map_or(key, |place| key.with(place as u64)));
         catch_unwind(AssertUnwindSafe(|| self.source.sample(self.split, index, augment)))
             .map_err(|panic| DataError::Panicked { sample: self.name(index), message: message(&*panic) })
     }
 
-    /// Checks a sample and adds it to the batch.
-    fn push(
-        &self,
-        index: usize,
-        sample: Sample,
-        input: &mut Values,
-        targets: &mut Targets,
-    ) -> Result<(), DataError> {
+    /// Checks a sample and adds it to others.
+    fn push(&self, index: usize, sample: Sample, samples: &mut Samples) -> Result<(), DataError> {
+        let Samples { input, targets } = samples;
         let wrong_input = |found| DataError::WrongInput {
             sample: self.name(index),
             found,

@@ -41,8 +41,8 @@ pub struct Loader {
 impl Loader {
     /// Starts to load the batches of `epoch` from `first_batch` on.
     ///
-    /// With `augment_seed` samples are augmented by random draws from this seed, the epoch and the index of the sample. A
-    /// panic of the source becomes [`DataError::Panicked`]. If the system refuses a thread, the loader uses fewer.
+    /// With `augment_seed` samples are augmented by random draws from this seed, the epoch and the index of the sample, and
+    /// mixed by draws from this seed, the epoch and the position of the batch, if [`LoaderOptions::mix`] is on. A panic of the source becomes [`DataError::Panicked`]. If the system refuses a thread, the loader uses fewer.
     pub fn start(
         source: Arc<dyn Source>,
         split: Split,
@@ -58,6 +58,8 @@ impl Loader {
             split,
             order: order.epoch(epoch),
             augment: augment_seed.map(|seed| Key::new(seed).with_name("augment").with(epoch as u64)),
+            mix: options.mix,
+            mix_key: augment_seed.map(|seed| Key::new(seed).with_name("mix").with(epoch as u64)),
             on_corrupt: options.on_corrupt,
         };
         let left = assembler.batches().saturating_sub(first_batch);

@@ -29,6 +29,8 @@ pub struct BlankTransport<'a> {
     pub shapes: &'a BlankShapes,
     /// The format of activations.
     pub dtype: DType,
+    /// Whether the samples of a batch are mixed in pairs, so that each has two classes.
+    pub mixes: bool,
 }
 
 impl BlankTransport<'_> {
@@ -79,7 +81,14 @@ impl Transport for BlankTransport<'_> {
     }
 
     fn targets(&mut self, index: usize, device: &Device) -> DeviceTargets {
-        blank_targets(self.spec, self.sizes[index], device)
+        let samples = self.sizes[index];
+        match blank_targets(self.spec, samples, device) {
+            DeviceTargets::Classes(classes) if self.mixes => {
+                let partners = Tensor::zeros([samples], device);
+                DeviceTargets::Mixed { classes, partners, share: 0.5 }
+            }
+            targets => targets,
+        }
     }
 
     fn wait(

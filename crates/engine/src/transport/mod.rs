@@ -144,7 +144,8 @@ mod tests {
         let transports: Vec<_> = links
             .map(|links| LinkTransport { links, micro_batches: &batches, timeout: Duration::from_secs(10) })
             .collect();
-        let blank = BlankTransport { spec: &spec, sizes: vec![SAMPLES], shapes: &shapes, dtype: DType::F32 };
+        let (sizes, dtype, mixes) = (vec![SAMPLES], DType::F32, false);
+        let blank = BlankTransport { spec: &spec, sizes, shapes: &shapes, dtype, mixes };
         let Ok(transports) = transports.try_into() else { panic!("a chain of two devices has two ends") };
         check(transports, blank);
     }

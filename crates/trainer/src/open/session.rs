@@ -90,6 +90,7 @@ fn assemble(
     let source = source(&components, &config)?;
     let task = registry.task(&config, &source.spec().target)?;
     task.check(&source.spec().target)?;
+    components.loader.mix.check(source.spec(), task.takes_mixed(), &config.data)?;
     let task = weighted(task, &config, source.as_ref())?;
     let batch = config.train.eval_batch.unwrap_or(config.train.batch);
     let summary = components.summary(&config, source.spec(), batch)?;

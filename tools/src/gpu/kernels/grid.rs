@@ -69,8 +69,9 @@ const OPTIMIZERS: [&str; 12] = [
 ];
 
 /// Further settings that change what is launched: config, settings.
-const OTHERS: [(&str, &str); 4] = [
+const OTHERS: [(&str, &str); 5] = [
     ("resnet", "memory.micro_batch=8 train.label_smoothing=0.1"),
+    ("resnet", "data.augment.mixup=0.2 data.augment.cutmix=1.0"),
     ("lstm-lm", "model.tied=true model.dropout=0.2"),
     ("lstm", "data.source=csv data.path=series.csv data.steps=16"),
     ("resnet", "model.name=resnet50 model.stem=small"),
