@@ -89,3 +89,21 @@ fn a_source_that_is_not_there_is_an_error() {
     assert_eq!(answer.code, Some(1), "{answer}");
     assert!(answer.stderr.starts_with("error: data folder `nowhere` does not exist\n"), "{answer}");
 }
+
+#[test]
+fn a_preview_is_a_picture_with_a_row_a_class() {
+    let folder = Folder::new();
+    cats_and_dogs(&folder);
+    let draw = ["data", "photos.toml", "--preview", "sheet.png", "--set", "data.augment.rotate=20"];
+    let answer = folder.oomph(&draw).success();
+    snapshot("data_preview", &format!("{answer}"));
+    let sheet = image::open(folder.at("sheet.png")).expect("a picture");
+    // Two rows of eight images of 8 pixels, enlarged to 96, with 4 pixels around each.
+    assert_eq!((sheet.width(), sheet.height()), (8 * 100 + 4, 2 * 100 + 4));
+    snapshot("data_preview_again", &format!("{}", folder.oomph(&draw)));
+    let json = folder.oomph(&[&draw[..], &["--force", "--json"]].concat()).success().last_json();
+    assert_eq!(json["preview"]["file"], "sheet.png");
+    assert_eq!(json["preview"]["rows"][1]["class"], 1);
+    let text = ["data", "--set", "data.layout=rows", "--preview", "rows.png"];
+    snapshot("data_preview_of_rows", &format!("{}", folder.oomph(&text)));
+}

@@ -7,7 +7,7 @@ use oomph_advice::{
 use oomph_arguments::ArgumentsError;
 use oomph_config::ConfigError;
 use oomph_core::{Bytes, InputSpec};
-use oomph_data::DataError;
+use oomph_data::{DataError, preview::PreviewError};
 use oomph_memory::gpu::GpuMemoryError;
 use oomph_model::ModelError;
 use oomph_proposal::ProposalError;
@@ -26,6 +26,8 @@ pub(crate) enum CliError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Data(#[from] DataError),
+    #[error(transparent)]
+    Preview(#[from] PreviewError),
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
@@ -174,7 +176,8 @@ impl CliError {
             // The only thread of a command that starts before the compute threads.
             Self::Signals(_) => Some("raise the limit of processes, `ulimit -u`; `oomph doctor` shows it".into()),
             Self::Folder { .. } => Some("name a folder of run directories, or a run directory".into()),
-            Self::File { .. }
+            Self::Preview(_)
+            | Self::File { .. }
             | Self::Unreadable { .. }
             | Self::Interrupted
             | Self::Study(_)

@@ -9,6 +9,7 @@
 //! - [`Loader`]: the [`Batch`]es of an epoch, prefetched by threads.
 //! - [`survey`]: what a source holds: samples, classes, sizes, unreadable files, duplicates.
 //! - [`transform`]: augmentation and normalisation of images. [`Mix`]: mixup and CutMix of batches.
+//! - [`preview`]: a sheet of images as a model sees them.
 //! - [`SourceRecord`]: the facts about a source that a trained model needs to predict [`ImageFiles`] or continue a
 //!   [`Prompt`].
 //! - [`mod@download`]: fetches a public file on request of the user.
@@ -74,6 +75,7 @@ mod options;
 #[doc(hidden)]
 pub mod parsers;
 mod place;
+pub mod preview;
 mod record;
 mod sample_order;
 pub mod sampling;

@@ -57,7 +57,7 @@ impl Loader {
             source,
             split,
             order: order.epoch(epoch),
-            augment: augment_seed.map(|seed| Key::new(seed).with_name("augment").with(epoch as u64)),
+            augment: augment_seed.map(|seed| augment_key(seed, epoch)),
             mix: options.mix,
             mix_key: augment_seed.map(|seed| Key::new(seed).with_name("mix").with(epoch as u64)),
             on_corrupt: options.on_corrupt,
@@ -67,6 +67,11 @@ impl Loader {
         let batches = Prefetcher::start(assembler, first_batch, workers, options.prefetch.max(1));
         Self { batches, failed: false }
     }
+}
+
+/// The key of augmentation in an epoch; with the index of a sample, that of the sample.
+pub(crate) fn augment_key(seed: u64, epoch: usize) -> Key {
+    Key::new(seed).with_name("augment").with(epoch as u64)
 }
 
 impl Iterator for Loader {

@@ -5,6 +5,8 @@ use oomph_core::{InputSpec, Split, TargetSpec};
 use oomph_data::{Columns, Source, survey::Survey, transform::Statistics};
 use serde::Serialize;
 
+use super::preview::WrittenPreview;
+
 /// What a source holds, as JSON.
 #[derive(Serialize)]
 pub(super) struct Described<'a> {
@@ -29,6 +31,9 @@ pub(super) struct Described<'a> {
     #[serde(flatten)]
     survey: &'a Survey,
     pub(super) warnings: Vec<String>,
+    /// The picture that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) preview: Option<WrittenPreview>,
 }
 
 /// A class with its samples.
@@ -42,7 +47,12 @@ pub(super) struct DescribedClass<'a> {
 }
 
 impl<'a> Described<'a> {
-    pub(super) fn new(config: &Config, source: &'a dyn Source, survey: &'a Survey) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        source: &'a dyn Source,
+        survey: &'a Survey,
+        preview: Option<WrittenPreview>,
+    ) -> Self {
         let [train, test] = [Split::Train, Split::Test].map(|split| &survey.part(split).classes);
         let classes = train.iter().zip(test).enumerate().map(|(index, (&train, &test))| {
             let class = source.class_names().and_then(|names| names.get(index)).map(String::as_str);
@@ -61,6 +71,7 @@ impl<'a> Described<'a> {
             level: source.level().map(oomph_data::Level::key),
             survey,
             warnings: survey.warnings(source),
+            preview,
         }
     }
 }

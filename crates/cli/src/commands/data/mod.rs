@@ -1,7 +1,10 @@
 //! `oomph data`: what a data source holds.
 
 mod described;
+mod preview;
 mod report;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use oomph_arguments::{Flag, NamedConfigArguments};
@@ -9,8 +12,13 @@ use oomph_core::Split;
 use oomph_data::survey::Survey;
 use oomph_trainer::Registry;
 
-use self::described::Described;
-use crate::{error::CliError, exit::Exit, notices::Notices, output};
+use self::{described::Described, preview::WrittenPreview};
+use crate::{
+    error::CliError,
+    exit::Exit,
+    notices::Notices,
+    output::{self, OverwriteArguments},
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -20,6 +28,7 @@ Examples:
   oomph data                                     the built-in digits
   oomph data --set data.source=folder --set data.path=photos
   oomph data mine.toml --read 1000               only a part of a large folder
+  oomph data mine.toml --preview sheet.png       training images as the model sees them
   oomph data mine.toml --json")]
 pub(crate) struct DataArguments {
     #[command(flatten)]
@@ -27,6 +36,11 @@ pub(crate) struct DataArguments {
     /// Read at most N samples of each part, evenly spread [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     read: Option<u32>,
+    /// Draw a training image of each class as the model sees it, as it is and augmented by seven epochs
+    #[arg(long, value_name = "FILE.png")]
+    preview: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: OverwriteArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -36,11 +50,20 @@ pub(crate) fn run(arguments: &DataArguments, registry: &Registry) -> Result<Exit
     // Opening a source may read all its samples. One that cannot be read must not end a command that looks for such.
     let skip = Flag { name: "oomph data", key: "data.on_corrupt", value: Some("skip") };
     let config = arguments.config.named().load(&[skip])?;
-    let source = registry.read(&config)?.open_source(&config)?;
+    arguments.overwrite.check(&arguments.preview)?;
+    let components = registry.read(&config)?;
+    let source = components.open_source(&config)?;
+    let write = |path: &PathBuf| {
+        WrittenPreview::write(path, arguments.overwrite.existing(), &*source, config.train.seed)
+    };
+    let preview = arguments.preview.as_ref().map(write).transpose()?;
+    if preview.is_some() && components.loader.mix.is_on() {
+        Notices::default().note("the preview shows images before `mixup` or `cutmix` mixes them in pairs");
+    }
     let most = arguments.read.map(|most| most as usize);
     note_long_work(source.len(Split::Train) + source.len(Split::Test), most, source.image_reader().is_some());
     let survey = Survey::of(&*source, most);
-    let described = Described::new(&config, &*source, &survey);
+    let described = Described::new(&config, &*source, &survey, preview);
     if !arguments.json {
         described.warnings.iter().for_each(|warning| Notices::default().warning(warning));
     }

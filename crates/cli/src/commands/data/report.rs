@@ -44,11 +44,13 @@ pub(super) fn report(described: &Described<'_>, source: &dyn Source, survey: &Su
                 .then(|| plural(survey.duplicates.count, "test sample") + " in train too"),
         ),
         ("tokens", tokens(described, survey)),
+        ("preview", described.preview.as_ref().map(|preview| preview.file.display().to_string())),
     ];
     let tables = [
         statistics(described).map(|table| table.to_string()),
         classes(described).map(|table| table.to_string()),
         frequent_tokens(source, survey).map(|table| table.to_string()),
+        described.preview.as_ref().map(|preview| preview.table(source).to_string()),
     ];
     pairs(rows) + &tables.into_iter().flatten().map(|table| format!("\n{table}")).collect::<String>()
 }
