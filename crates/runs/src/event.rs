@@ -108,6 +108,13 @@ pub struct StepMetrics {
     pub accuracy: Option<f64>,
     /// The learning rate of the last step.
     pub lr: f64,
+    /// The L2 norm of the gradients of the last step as one vector, unscaled and before clipping. Absent if the step was
+    /// skipped, or done before a resume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_norm: Option<f64>,
+    /// The L2 norm of the trained parameters as one vector, after the last step. Absent with `gradient_norm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter_norm: Option<f64>,
     /// The loss scale of the next step, with fp16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f32>,

@@ -34,13 +34,14 @@ impl Stepper {
         if let Some(hook) = &mut self.gradient_hook {
             gradients.iter().try_for_each(|gradients| charge(Account::Host, || hook(gradients)))?;
         }
+        let (reads, kernels) = (self.executes, self.settings.policy.kernels);
+        self.norms.gradients(&gradients, kernels)?;
         if let Some(limit) = self.settings.optimizer.clip {
-            let (reads, kernels) = (self.executes, self.settings.policy.kernels);
             gradients =
                 clip_parts(gradients, limit, self.layout.is_split(), kernels, |norm| read(norm, reads))?;
         }
         drop(preparing);
-        self.optimize(gradients, lr);
+        self.optimize(gradients, lr)?;
         // A skipped step also keeps the old carried state: the overflow may have reached the new one.
         self.carried = self.carried.take().map(|_| left);
         Ok(true)
@@ -74,7 +75,7 @@ impl Stepper {
     }
 
     /// Runs the optimizer on each device that has parameters.
-    fn optimize(&mut self, gradients: Vec<Named<AnyTensor>>, lr: f64) {
+    fn optimize(&mut self, gradients: Vec<Named<AnyTensor>>, lr: f64) -> Result<(), EngineError> {
         let model = std::mem::take(&mut self.model);
         let parts = self.layout.split(model);
         let slots = self.layout.owners().iter();
@@ -86,7 +87,10 @@ impl Stepper {
             });
             part
         });
-        self.model = Layout::joined(done.collect());
+        let parts: Vec<_> = done.collect();
+        let measured = self.norms.parameters(&parts, self.settings.policy.kernels);
+        self.model = Layout::joined(parts);
+        Ok(measured?)
     }
 }
 
@@ -196,6 +200,36 @@ mod tests {
         assert!(scaled.finish(of_scaled, Carried::new(), 0, LR).expect("the gradients are finite"));
         assert!(plain.finish(of_plain, Carried::new(), 0, LR).expect("the gradients are finite"));
         assert_eq!(record(&scaled), record(&plain));
+    }
+
+    #[test]
+    fn norms_are_those_of_the_unscaled_gradients_before_clipping_on_any_split() {
+        for split_points in [&[][..], &[1], &[1, 2]] {
+            let mut stepper = stepper(split_points, Precision::Fp16, Some(Clip::GlobalNorm(0.1)));
+            let elements = stepper.model.trainable_elements();
+            let squares: f64 = (0..elements).map(|it| f64::from((it as f32).sin()).powi(2)).sum();
+            let scaled = gradients(&stepper, 65_536.0);
+            assert!(stepper.finish(scaled, carried(1.0), 0, LR).expect("the gradients are finite"));
+            assert_eq!(stepper.norms(), None, "nobody asked for them");
+
+            stepper.measure_norms(true);
+            let scaled = gradients(&stepper, 65_536.0);
+            assert!(stepper.finish(scaled, carried(1.0), 1, LR).expect("the gradients are finite"));
+            let norms = stepper.norms().expect("norms");
+            let close = |here: f64, there: f64| (here - there).abs() < 1e-6 * there;
+            assert!(close(norms.gradient, squares.sqrt()), "{norms:?} instead of {}", squares.sqrt());
+            let mut squares = 0.0;
+            stepper.model.visit(&mut |info, tensor| {
+                let values = tensor.to_host().expect("the CPU does not fail").into_iter();
+                squares += values.filter(|_| info.trainable).map(|it| f64::from(it).powi(2)).sum::<f64>();
+            });
+            assert!(close(norms.parameter, squares.sqrt()), "{norms:?} instead of {}", squares.sqrt());
+
+            let overflowed = gradients(&stepper, f32::INFINITY);
+            stepper.norms.begin();
+            assert!(!stepper.finish(overflowed, carried(2.0), 2, LR).expect("a smaller scale is left"));
+            assert_eq!(stepper.norms(), None, "a skipped step has no norms");
+        }
     }
 
     #[test]

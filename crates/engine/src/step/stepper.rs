@@ -10,6 +10,7 @@ use oomph_parallel::PipelineTrace;
 use oomph_timeline::Category;
 
 use super::{
+    norms::{NormMeter, Norms},
     outcome::{DeviceUse, DevicesOutcome, StepOutcome},
     run::StepRun,
     settings::StepSettings,
@@ -48,6 +49,7 @@ pub struct Stepper {
     pub(super) executes: bool,
     pub(super) watch: Option<Box<dyn Watch>>,
     pub(super) gradient_hook: Option<GradientHook>,
+    pub(super) norms: NormMeter,
     usage: Usage,
 }
 
@@ -128,6 +130,8 @@ impl Stepper {
             executes,
             watch: None,
             gradient_hook: None,
+            // A plan has what the steps with norms need.
+            norms: NormMeter::new(!executes),
             usage: Usage::default(),
         }
     }
@@ -135,6 +139,17 @@ impl Stepper {
     /// Calls `hook` with the gradients of every step from now on; `None` removes the hook.
     pub fn hook_gradients(&mut self, hook: Option<GradientHook>) {
         self.gradient_hook = hook;
+    }
+
+    /// Whether to measure the norms of the steps from now on. On the CPU this takes no memory of the device; on a GPU it
+    /// takes the buffers of one sum. It reads each gradient and each parameter once, and waits for the device.
+    pub fn measure_norms(&mut self, is_on: bool) {
+        self.norms.turn(is_on);
+    }
+
+    /// The norms of the last step; `None` unless they were [measured](Self::measure_norms), and for a skipped step.
+    pub fn norms(&self) -> Option<Norms> {
+        self.norms.norms()
     }
 
     /// Reports the tensors of every step to `watch` from now on; `None` removes it.
@@ -249,6 +264,7 @@ impl Stepper {
         lr: f64,
         task: &dyn Task,
     ) -> Result<StepOutcome, EngineError> {
+        self.norms.begin();
         let (samples, weight) = self.ranks.replicas.totals(batch.size, task.weight(&batch))?;
         if samples == 0 {
             return Ok(StepOutcome { loss: None, correct: None, samples, is_skipped: false });

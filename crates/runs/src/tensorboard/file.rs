@@ -120,6 +120,8 @@ fn of_steps(metrics: &StepMetrics) -> Vec<(String, Option<f64>)> {
         ("loss/train", Some(metrics.loss)),
         ("accuracy/train", metrics.accuracy),
         ("optimizer/learning_rate", Some(metrics.lr)),
+        ("optimizer/gradient_norm", metrics.gradient_norm),
+        ("optimizer/parameter_norm", metrics.parameter_norm),
         ("optimizer/loss_scale", metrics.loss_scale.map(f64::from)),
         ("optimizer/skipped_steps", metrics.skipped_steps.map(|steps| steps as f64)),
         ("speed/samples_per_second", Some(metrics.samples_per_second)),

@@ -103,10 +103,11 @@ pub(super) fn header(started: &Started) -> String {
     ])
 }
 
-/// Loss, accuracy, loss scale, speed and memory of the last steps.
+/// Loss, accuracy, gradient norm, loss scale, speed and memory of the last steps.
 pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
     let loss = Some(format!("loss {}", decimal(metrics.loss)));
     let accuracy = metrics.accuracy.map(|accuracy| format!("accuracy {}", percent(accuracy)));
+    let norm = metrics.gradient_norm.map(|norm| format!("gradient norm {}", decimal(norm)));
     let scale = metrics.loss_scale.map(|scale| format!("loss scale {}", power_of_two(scale)));
     let skipped = metrics.skipped_steps.filter(|skipped| *skipped > 0);
     let skipped = skipped.map(|skipped| format!("{} skipped", plural(skipped, "step")));
@@ -116,7 +117,7 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
     } else {
         format!("memory {}", measured(metrics.in_use_bytes))
     };
-    [loss, accuracy, scale, skipped, speed, Some(memory)]
+    [loss, accuracy, norm, scale, skipped, speed, Some(memory)]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
@@ -151,6 +152,8 @@ mod tests {
             loss: 0.5,
             accuracy: None,
             lr: 0.1,
+            gradient_norm: None,
+            parameter_norm: None,
             loss_scale,
             skipped_steps,
             samples_per_second: 200.0,
@@ -175,5 +178,7 @@ mod tests {
             metrics(Some(32_768.0), Some(1)),
             "loss 0.5000, loss scale 32,768, 1 step skipped, 200 samples/s",
         );
+        let with_norm = StepMetrics { gradient_norm: Some(2.5), ..metrics(None, None) };
+        check(with_norm, "loss 0.5000, gradient norm 2.500, 200 samples/s");
     }
 }

@@ -2,7 +2,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use oomph_memory::{Account, charge};
 use oomph_model::{AnyTensor, ModelError, Named};
-use oomph_runs::tensorboard::Histogram;
+use oomph_runs::{state::TrainProgress, tensorboard::Histogram};
 
 use super::training::Training;
 use crate::TrainError;
@@ -12,10 +12,8 @@ use crate::TrainError;
 pub(super) struct Histograms(Rc<RefCell<Vec<(String, Histogram)>>>);
 
 impl Training<'_> {
-    /// Requests the gradients of the next step, if their histograms are due.
-    pub(super) fn take_histograms_next(&mut self) {
-        let mut next = self.progress.clone();
-        next.count_step();
+    /// Requests the gradients of the next step, if their histograms are due after it. `next` is the progress after it.
+    pub(super) fn take_histograms_next(&mut self, next: &TrainProgress) {
         let is_wanted = self.log.event_file.is_some() && next.ends(self.session.config.run.histograms);
         self.histograms.0.borrow_mut().clear();
         let taken = self.histograms.0.clone();

@@ -34,12 +34,15 @@ impl Training<'_> {
             self.memory.cleaner.at(Moment::Logged { reserved, in_use });
         }
         let step_peak_bytes = self.memory.log.as_mut().and_then(|log| log.last_step(&self.driver.stepper));
+        let norms = self.driver.stepper.norms();
         let metrics = StepMetrics {
             step,
             epoch: self.progress.last_epoch(),
             loss,
             accuracy: window.accuracy(),
             lr: self.driver.lr(step.saturating_sub(1)),
+            gradient_norm: norms.map(|norms| norms.gradient),
+            parameter_norm: norms.map(|norms| norms.parameter),
             loss_scale: self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
             skipped_steps: self.skipped_steps(),
             samples_per_second: self.clock.stopwatch.lap(),

@@ -4,7 +4,7 @@ use oomph_config::{Interval, Sharing};
 use oomph_data::{Batch, SampleError};
 use oomph_engine::exhausted;
 use oomph_memory::{Account, charge};
-use oomph_runs::{Ended, Tick};
+use oomph_runs::{Ended, Tick, state::TrainProgress};
 
 use super::training::Training;
 use crate::{
@@ -51,7 +51,7 @@ impl Training<'_> {
         let mut loader = train_loader(self.session, self.progress.epoch, self.progress.batch);
         while self.progress.step < steps {
             let Some(batch) = next_batch(&mut loader) else { break };
-            self.step(batch?)?;
+            self.step(batch?, steps)?;
             if let Some(ended) = self.after_step(steps)? {
                 return Ok(Some(ended));
             }
@@ -69,13 +69,16 @@ impl Training<'_> {
         Ok(())
     }
 
-    fn step(&mut self, batch: Batch) -> Result<(), TrainError> {
+    fn step(&mut self, batch: Batch, steps: usize) -> Result<(), TrainError> {
         self.skipped.samples += batch.skipped.len();
         self.warn_of(&batch.skipped)?;
         if let Some(log) = &mut self.memory.log {
             log.step_begins(&self.driver.stepper);
         }
-        self.take_histograms_next();
+        let mut next = self.progress.clone();
+        next.count_step();
+        self.take_histograms_next(&next);
+        self.driver.stepper.measure_norms(self.is_logged(&next, steps));
         let DrivenStep { number, lr, outcome, .. } = self.driver.step(batch, RankCommand::Step)?;
         let samples = outcome.samples;
         self.clock.stopwatch.count(samples);
@@ -90,6 +93,14 @@ impl Training<'_> {
         }
         // The optimizer may have exceeded the limit. The step is done and can be saved.
         Ok(exhausted::check()?)
+    }
+
+    /// Whether a line of metrics is due at `progress`, in a run of `steps` steps.
+    fn is_logged(&self, progress: &TrainProgress, steps: usize) -> bool {
+        let config = &self.session.config;
+        progress.step == steps
+            || progress.step.is_multiple_of(config.run.log_every)
+            || progress.ends(config.train.eval_every)
     }
 
     /// Does what is due after a step: reading the loss, evaluating, saving, ending.
