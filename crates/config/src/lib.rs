@@ -68,6 +68,7 @@ pub use report::values;
 pub use section::Section;
 pub use sections::{
     device::DeviceConfig,
+    eval_metric::EvalMetric,
     memory::{Cleanup, Memory, MicroBatch, OnOom, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind, OptimizerName},
     run::Run,

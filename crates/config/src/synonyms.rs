@@ -6,6 +6,10 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("train.epochs", &["max_epochs", "num_epochs", "n_epochs", "num_train_epochs", "nb_epoch"]),
     ("train.steps", &["max_steps", "num_steps", "n_steps", "iterations", "max_iters", "iters"]),
     ("train.patience", &["early_stopping", "early_stop", "early_stopping_patience"]),
+    (
+        "train.best",
+        &["monitor", "metric", "eval_metric", "best_metric", "metric_for_best_model", "checkpoint_metric"],
+    ),
     ("train.seed", &["random_seed", "manual_seed", "random_state"]),
     (
         "train.eval_every",

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
+use oomph_config::EvalMetric;
 use oomph_core::{Bytes, Phase};
 use oomph_memory::record::StepKind;
 use oomph_timeline::Split;
@@ -154,12 +155,35 @@ pub struct EvalMetrics {
     /// The perplexity of a language model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_perplexity: Option<f64>,
+    /// Scores of the predictions.
+    #[serde(flatten)]
+    pub scores: EvalScores,
     /// Evaluated samples.
     pub samples: usize,
     /// Whether this evaluation is the best so far.
     pub best: bool,
     /// Seconds of the evaluation.
     pub eval_seconds: f64,
+}
+
+/// Scores of the predictions of an evaluation, as far as the task offers them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct EvalScores {
+    /// The share of samples whose class is among the five likeliest, if there are more than five.
+    #[serde(rename = "eval_top_5_accuracy", skip_serializing_if = "Option::is_none")]
+    pub top_5_accuracy: Option<f64>,
+    /// F1, averaged over classes.
+    #[serde(rename = "eval_macro_f1", skip_serializing_if = "Option::is_none")]
+    pub macro_f1: Option<f64>,
+    /// The mean absolute error of a regression, in the units of the targets as the model sees them.
+    #[serde(rename = "eval_mae", skip_serializing_if = "Option::is_none")]
+    pub mae: Option<f64>,
+    /// The root of the mean squared error of a regression, in the same units.
+    #[serde(rename = "eval_rmse", skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
+    /// The coefficient of determination R² of a regression.
+    #[serde(rename = "eval_r2", skip_serializing_if = "Option::is_none")]
+    pub r2: Option<f64>,
 }
 
 /// Memory that grows from step to step, or from evaluation batch to evaluation batch.
@@ -264,9 +288,14 @@ pub struct Done {
     /// Perplexity of the last evaluation, of language models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_perplexity: Option<f64>,
-    /// The lowest evaluation loss of the run.
+    /// The measure that the best evaluation is found by.
+    pub best_metric: EvalMetric,
+    /// Its value at the best evaluation of the run.
+    pub best_value: Option<f64>,
+    /// The best value, if the measure is the evaluation loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub best_eval_loss: Option<f64>,
-    /// The step of that evaluation.
+    /// The step of the best evaluation.
     pub best_step: Option<usize>,
     /// Samples per second over all steps of this process, without evaluation and saving.
     pub samples_per_second: f64,

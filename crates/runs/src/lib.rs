@@ -24,8 +24,8 @@ pub mod state;
 pub mod tensorboard;
 
 pub use event::{
-    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, Event, LeakKind, LeakMetrics, LeakPoint, Observer,
-    Quiet, Saved, Started, StepMetrics, Tick,
+    Adapted, DeviceMetrics, Done, Ended, EvalMetrics, EvalScores, Event, LeakKind, LeakMetrics, LeakPoint,
+    Observer, Quiet, Saved, Started, StepMetrics, Tick,
 };
 pub use run::{
     RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary, WeightsFile, environment, host_name,

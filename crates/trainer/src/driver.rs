@@ -11,7 +11,7 @@ use oomph_runs::Observer;
 
 use crate::{
     LrSchedule, Stop, TrainError,
-    evaluate::{Evaluation, PlacedModel, Wanted, evaluate_batches},
+    evaluate::{Evaluation, PlacedModel, evaluate_batches},
     lr_schedule::lr_schedule,
     ranks::{RankCommand, command},
 };
@@ -91,6 +91,6 @@ impl<'a> Driver<'a> {
         }
         replicas.share_statistics(&mut self.stepper.model)?;
         let placed = PlacedModel { model: &self.stepper.model, layout: self.stepper.layout() };
-        evaluate_batches(self.session, placed, Wanted { most, scores: None }, observer, stop)
+        evaluate_batches(self.session, placed, most, observer, stop)
     }
 }

@@ -4,7 +4,7 @@ use oomph_advice::{
     PlanError,
     out_of_memory::{OomContext, OutOfMemory, explain},
 };
-use oomph_config::{DeviceName, Difference};
+use oomph_config::{DeviceName, Difference, EvalMetric};
 use oomph_core::printable;
 use oomph_data::DataError;
 use oomph_engine::{EngineError, record::RecordError, session::Session, task::TaskError};
@@ -74,6 +74,12 @@ pub enum TrainError {
     NothingToEvaluate {
         /// Unreadable samples.
         unreadable: usize,
+    },
+    /// Evaluations do not have the measure `train.best`.
+    #[error("`train.best` is `{}`, but the task counts no correct predictions", metric.name())]
+    NotMeasured {
+        /// The measure.
+        metric: EvalMetric,
     },
     /// The loss is infinite or not a number. Nothing was saved since.
     #[error("the loss of step {step} is {loss} (learning rate {lr:?}); {}", kept(.checkpoint.as_ref()))]
@@ -213,6 +219,7 @@ impl TrainError {
                     format!("; `--set {}={}` changes it on purpose", difference.key, value.typed())
                 })
             )),
+            Self::NotMeasured { .. } => Some("`--set \"train.best=eval loss\"` goes by the loss".into()),
             Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
             Self::NonFiniteLoss { steadier, .. } | Self::NonFiniteState { steadier, .. } => {
                 Some(steadier.to_string())

@@ -22,7 +22,7 @@ use oomph_engine::{
     part::{Evaluated, compare_evaluated, evaluate_placed},
     record::restore_model,
     session::{Session, backend, mark_step},
-    task::{DeviceTargets, default_task},
+    task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
 use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
@@ -31,6 +31,7 @@ use crate::{
     Registry, Stop, StopReason, TrainError,
     batches::{eval_loader, next_batch},
     cleanup::{Cleaner, Moment},
+    eval_metric::empty_scores,
     leak_watch::LeakCheck,
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout, open_trained},
@@ -47,7 +48,7 @@ pub struct Evaluation {
     pub accuracy: Option<f64>,
     /// The exponential of the loss, for language models.
     pub perplexity: Option<f64>,
-    /// How right the predictions are, class by class or value by value, if that was asked for.
+    /// How right the predictions are, class by class or value by value, if the task offers scores.
     pub scores: Option<Scores>,
     /// Evaluated samples.
     pub samples: usize,
@@ -195,12 +196,7 @@ pub fn evaluate(
     let layout = open_layout(session)?;
     let model = if layout.is_split() { layout.placed(model.inference()) } else { model.inference() };
     let placed = PlacedModel { model: &model, layout: &layout };
-    let mut wanted = Wanted::whole();
-    // Scores need the task's own prediction to be the likeliest class.
-    let target = &session.spec().target;
-    let is_default = session.config.train.task.as_deref().is_none_or(|task| task == default_task(target));
-    wanted.scores = Scores::of(target).filter(|_| is_default);
-    evaluate_batches(session, placed, wanted, &mut leaks.watching(None, observer), stop)
+    evaluate_batches(session, placed, usize::MAX, &mut leaks.watching(None, observer), stop)
 }
 
 /// A model on the devices of its layout.
@@ -210,26 +206,13 @@ pub(crate) struct PlacedModel<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// What an evaluation is to tell.
-pub(crate) struct Wanted {
-    /// At most so many batches, from the first.
-    pub(crate) most: usize,
-    /// Empty scores to fill. They copy the outputs to the host, and so wait for the device.
-    pub(crate) scores: Option<Scores>,
-}
-
-impl Wanted {
-    /// Loss and accuracy over all batches.
-    pub(crate) fn whole() -> Self {
-        Self { most: usize::MAX, scores: None }
-    }
-}
-
-/// Evaluates a placed model. Otherwise as [`evaluate`].
+/// Evaluates a placed model on at most the first `most` batches. Otherwise as [`evaluate`].
+///
+/// Scores copy the outputs of each batch to the host, and so wait for the device.
 pub(crate) fn evaluate_batches(
     session: &Session,
     placed: PlacedModel<'_>,
-    Wanted { most, scores }: Wanted,
+    most: usize,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
@@ -238,7 +221,7 @@ pub(crate) fn evaluate_batches(
         let model = placed.model.inference();
         let batches = eval_order(session).batches().min(most);
         let mut loader = eval_loader(session, &session.loader);
-        let mut sums = Sums { scores, ..Sums::default() };
+        let mut sums = Sums { scores: charge(Account::Host, || empty_scores(session)), ..Sums::default() };
         let mut batch_index = 0;
         while batch_index < batches
             && stop.reason().is_none()

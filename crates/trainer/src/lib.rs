@@ -38,6 +38,7 @@ pub mod device;
 mod device_memory;
 mod driver;
 mod error;
+mod eval_metric;
 mod evaluate;
 pub mod export;
 mod leak_watch;
@@ -62,6 +63,7 @@ mod train;
 
 pub use device_memory::{Boundary, PoolReading, PoolWatch};
 pub use error::TrainError;
+pub use eval_metric::eval_metrics;
 pub use evaluate::{Evaluation, evaluate, evaluate_checkpoint, evaluate_weights, open_to_evaluate};
 pub use lr_schedule::{LrSchedule, lr_schedule, steps, steps_per_epoch};
 pub use oomph_engine::session::Session;

@@ -2,6 +2,7 @@
 
 pub mod class_weights;
 pub mod device;
+pub mod eval_metric;
 pub mod memory;
 pub mod optimizer;
 pub mod run;

@@ -6,6 +6,7 @@ use crate::{
     interval::{Interval, IntervalUnits},
     precedence::{Rule, clash},
     section::Section,
+    sections::eval_metric::EvalMetric,
 };
 
 /// `[train]`: the length of a training and its batches.
@@ -28,9 +29,11 @@ pub struct Train {
     pub label_smoothing: f64,
     /// `class_weights`: how the classes count in the loss; default `none`.
     pub class_weights: ClassWeights,
+    /// `best`: the measure that the best evaluation is found by; default `eval loss`.
+    pub best: EvalMetric,
     /// `patience`: evaluations without improvement before training stops early; at least 1, by default it never does.
     pub patience: Option<usize>,
-    /// `min_delta`: by how much the evaluation loss must fall to count as improvement; at least 0, default 0.
+    /// `min_delta`: by how much `best` must get better to count as improvement; at least 0, default 0.
     pub min_delta: f64,
 }
 
@@ -62,6 +65,7 @@ impl Train {
             task: section.optional_string("task")?,
             label_smoothing: section.number("label_smoothing", 0.0, 0.0..1.0)?,
             class_weights: ClassWeights::read(section)?,
+            best: section.choice("best", EvalMetric::default().name(), &EvalMetric::NAMES)?,
             patience: section.optional_integer("patience", 1..)?,
             min_delta: section.number("min_delta", 0.0, 0.0..)?,
         };
@@ -77,6 +81,7 @@ impl Train {
         }
         if train.eval_every == Interval::Never {
             section.has_no_effect("eval_batch", "`train.eval_every` is `never`");
+            section.has_no_effect("best", "`train.eval_every` is `never`");
         }
         Ok(train)
     }

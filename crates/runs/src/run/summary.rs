@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_config::Value;
+use oomph_config::{EvalMetric, Value};
 use oomph_core::{Bytes, open_file, read_file, read_text};
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,8 @@ enum LogLine {
         eval_loss: Option<f64>,
         eval_accuracy: Option<f64>,
         eval_perplexity: Option<f64>,
+        #[serde(default)]
+        best: bool,
     },
     Done {
         #[serde(flatten)]
@@ -145,8 +147,8 @@ impl RunSummary {
             step: read.step,
             steps: read.steps,
             loss: read.loss,
-            best: read.best(),
-            last: read.evaluations.last().copied(),
+            best: read.best(&named("train.best")),
+            last: read.last(),
             peak_in_use_bytes: read.peak_in_use_bytes.filter(|_| read.is_metered),
             samples_per_second: read.samples_per_second,
             seconds: read.earlier_seconds + read.seconds,
@@ -175,7 +177,7 @@ pub(crate) fn started_in(environment: &[u8]) -> Option<u64> {
 pub(crate) fn read_log(log: &[u8]) -> Result<RunStatus, RunError> {
     let mut read = LogReader::default();
     read.lines(log, Path::new("memory"))?;
-    let _ = (read.best(), read.evaluations.last());
+    let _ = (read.best(""), read.best(EvalMetric::Accuracy.name()), read.last());
     Ok(read.status(false))
 }
 
@@ -186,13 +188,19 @@ fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
     RunError::Damaged { path: path.to_owned(), line, column: error.column(), reason }
 }
 
+struct LoggedEvaluation {
+    evaluation: RunEvaluation,
+    /// Whether the run called it the best so far.
+    is_best: bool,
+}
+
 #[derive(Default)]
 struct LogReader {
     step: usize,
     steps: Option<usize>,
     is_metered: bool,
     loss: Option<f64>,
-    evaluations: Vec<RunEvaluation>,
+    evaluations: Vec<LoggedEvaluation>,
     peak_in_use_bytes: Option<Bytes>,
     samples_per_second: Option<f64>,
     earlier_seconds: f64,
@@ -240,12 +248,12 @@ impl LogReader {
                 self.earlier_seconds += std::mem::take(&mut self.seconds);
                 (self.ended, self.error) = (None, None);
                 // The resumed run repeats the evaluations after its checkpoint.
-                self.evaluations.retain(|evaluation| evaluation.step <= first_step);
+                self.evaluations.retain(|logged| logged.evaluation.step <= first_step);
             }
             LogLine::Step(trained) => self.trained(&trained),
-            LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity } => {
+            LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity, best } => {
                 let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
-                self.evaluations.push(evaluation);
+                self.evaluations.push(LoggedEvaluation { evaluation, is_best: best });
             }
             LogLine::Done { trained, ended } => {
                 self.trained(&trained);
@@ -276,9 +284,18 @@ impl LogReader {
         }
     }
 
-    /// The evaluation with the lowest loss; the first of equals.
-    fn best(&self) -> Option<RunEvaluation> {
-        self.evaluations.iter().copied().min_by(|one, other| one.eval_loss.total_cmp(&other.eval_loss))
+    /// The best evaluation by `metric`, as `train.best` has it: by the loss that with the lowest, the first of equals; by
+    /// another measure the last one that the run itself called the best.
+    fn best(&self, metric: &str) -> Option<RunEvaluation> {
+        if metric.is_empty() || metric == EvalMetric::Loss.name() {
+            let evaluations = self.evaluations.iter().map(|logged| logged.evaluation);
+            return evaluations.min_by(|one, other| one.eval_loss.total_cmp(&other.eval_loss));
+        }
+        self.evaluations.iter().rev().find(|logged| logged.is_best).map(|logged| logged.evaluation)
+    }
+
+    fn last(&self) -> Option<RunEvaluation> {
+        self.evaluations.last().map(|logged| logged.evaluation)
     }
 }
 
@@ -301,9 +318,15 @@ mod tests {
     }
 
     fn summary(lines: &[&str], end: &str) -> Result<RunSummary, RunError> {
+        summary_by("", lines, end)
+    }
+
+    /// The summary of a run with `keys` of `[train]`.
+    fn summary_by(keys: &str, lines: &[&str], end: &str) -> Result<RunSummary, RunError> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let write = |name: &str, text: String| fs::write(directory.path().join(name), text).expect("a file");
-        write("config.toml", "[model]\nname = 'lstm'\n[data]\nsource = 'digits'\n".to_owned());
+        let config = format!("[model]\nname = 'lstm'\n[data]\nsource = 'digits'\n[train]\n{keys}\n");
+        write("config.toml", config);
         write("environment.json", r#"{"started_unix_seconds": 17}"#.to_owned());
         write("metrics.jsonl", lines.iter().map(|line| format!("{line}\n")).collect::<String>() + end);
         RunSummary::read(directory.path())
@@ -327,6 +350,14 @@ mod tests {
         assert_eq!((run.best.map(|best| best.step), run.last.map(|last| last.step)), (Some(2), Some(4)));
         assert_eq!((run.peak_in_use_bytes, run.seconds), (Some(Bytes::new(90)), 4.0));
         assert_eq!(run.started_unix_seconds, Some(17));
+    }
+
+    #[test]
+    fn by_another_measure_than_the_loss_the_best_is_what_the_run_called_so() {
+        let best = |step: usize, loss: &str| eval(step, loss).replace('}', r#","best":true}"#);
+        let lines = [STARTED, &best(1, "0.4"), &best(2, "0.6"), &eval(3, "0.2")];
+        let of = |keys| summary_by(keys, &lines, "").expect("a run").best.map(|best| best.step);
+        assert_eq!((of("best = 'macro f1'"), of("best = 'eval loss'"), of("")), (Some(2), Some(3), Some(3)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) struct Contradiction {
 pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
     let TrainProgress { step, epoch, batch, batches_per_epoch, seconds, eval_accuracy, .. } =
         manifest.progress;
-    let EarlyStopping { best_loss, best_step, without_improvement } = manifest.progress.early_stopping;
+    let EarlyStopping { best, best_step, without_improvement, .. } = manifest.progress.early_stopping;
     at_most("progress.step", step, MOST_STEPS, "as much as a training takes")?;
     let save_number = usize::try_from(manifest.save_number).unwrap_or(usize::MAX);
     at_most("save_number", save_number, MOST_STEPS, "as often as a training saves")?;
@@ -31,8 +31,8 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
     at_most("progress.early_stopping.best_step", best_step.unwrap_or(0), step, "the steps")?;
     let without = "progress.early_stopping.without_improvement";
     at_most(without, without_improvement, step - best_step.unwrap_or(0), "the steps since the best")?;
-    expect("progress.early_stopping.best_loss", &best_loss, "a number if there is a `best_step`", || {
-        best_loss.is_some() == best_step.is_some()
+    expect("progress.early_stopping.best", &best, "a number if there is a `best_step`", || {
+        best.is_some() == best_step.is_some()
     })?;
     let StepSums { samples, correct, .. } = manifest.progress.window;
     expect("progress.window.correct", &correct, "between 0 and `samples`", || {
@@ -77,7 +77,7 @@ mod tests {
         let mut state: Value = serde_json::from_slice(&text).expect("it was just written");
         let progress = json!({
             "epoch": 2, "batch": 2, "batches_per_epoch": 5, "eval_accuracy": 0.5, "seconds": 1.5,
-            "early_stopping": { "best_loss": 0.5, "best_step": 10, "without_improvement": 1 },
+            "early_stopping": { "best": 0.5, "best_step": 10, "without_improvement": 1 },
         });
         for (key, value) in progress.as_object().expect("an object") {
             state["progress"][key] = value.clone();
@@ -106,7 +106,7 @@ mod tests {
             ("progress.batch", json!(most)),
             ("progress.early_stopping.best_step", json!(13)),
             ("progress.early_stopping.without_improvement", json!(3)),
-            ("progress.early_stopping.best_loss", json!(null)),
+            ("progress.early_stopping.best", json!(null)),
             ("progress.window.correct", json!(1.0)),
             ("progress.seconds", json!(-1.0)),
             ("progress.eval_accuracy", json!(1.5)),

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, path::Path};
 
-use oomph_config::Interval;
+use oomph_config::{EvalMetric, Interval};
 use oomph_engine::{loss_scale::LossScale, record::Scalar, session::EpochCut};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -174,8 +174,12 @@ impl StepSums {
 /// The best evaluation so far, and the number of evaluations since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlyStopping {
-    /// The lowest evaluation loss so far.
-    pub best_loss: Option<f64>,
+    /// The measure that evaluations are compared by. Missing in older checkpoints, which compared losses.
+    #[serde(default)]
+    pub metric: EvalMetric,
+    /// Its best value so far.
+    #[serde(alias = "best_loss")]
+    pub best: Option<f64>,
     /// The step of that evaluation.
     pub best_step: Option<usize>,
     /// Evaluations since then without improvement.
@@ -183,12 +187,19 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// Counts an evaluation. Returns whether it improves on the best loss by more than `min_delta`.
-    pub fn observe(&mut self, loss: f64, step: usize, min_delta: f64) -> bool {
-        // A loss that is not finite is never better. The first finite loss always is.
-        let better = loss.is_finite() && self.best_loss.is_none_or(|best| loss < best - min_delta);
+    /// Compares evaluations by `metric` from now on. Values of another measure are forgotten.
+    pub fn by(self, metric: EvalMetric) -> Self {
+        if self.metric == metric { self } else { Self { metric, ..Self::default() } }
+    }
+
+    /// Counts an evaluation with this value of the measure. Returns whether it improves on the best value by more than
+    /// `min_delta`.
+    pub fn observe(&mut self, value: f64, step: usize, min_delta: f64) -> bool {
+        // A value that is not finite is never better. The first finite value always is.
+        let better =
+            value.is_finite() && self.best.is_none_or(|best| self.metric.gain(value, best) > min_delta);
         if better {
-            *self = Self { best_loss: Some(loss), best_step: Some(step), without_improvement: 0 };
+            *self = Self { best: Some(value), best_step: Some(step), without_improvement: 0, ..*self };
         } else {
             self.without_improvement += 1;
         }
@@ -205,10 +216,14 @@ impl EarlyStopping {
 mod tests {
     use super::*;
 
-    fn observe(losses: &[f64], min_delta: f64) -> EarlyStopping {
-        let mut stopping = EarlyStopping::default();
-        for (index, loss) in losses.iter().enumerate() {
-            stopping.observe(*loss, index + 1, min_delta);
+    fn observe(values: &[f64], min_delta: f64) -> EarlyStopping {
+        observe_by(EvalMetric::Loss, values, min_delta)
+    }
+
+    fn observe_by(metric: EvalMetric, values: &[f64], min_delta: f64) -> EarlyStopping {
+        let mut stopping = EarlyStopping::default().by(metric);
+        for (index, value) in values.iter().enumerate() {
+            stopping.observe(*value, index + 1, min_delta);
         }
         stopping
     }
@@ -216,7 +231,7 @@ mod tests {
     #[test]
     fn the_best_is_the_lowest_by_more_than_the_delta() {
         let stopping = observe(&[1.0, 0.5, 0.49, 0.6], 0.05);
-        assert_eq!((stopping.best_loss, stopping.best_step), (Some(0.5), Some(2)));
+        assert_eq!((stopping.best, stopping.best_step), (Some(0.5), Some(2)));
         assert_eq!(stopping.without_improvement, 2);
         assert!(stopping.is_over(Some(2)));
         assert!(!stopping.is_over(Some(3)));
@@ -224,9 +239,39 @@ mod tests {
     }
 
     #[test]
+    fn an_accuracy_is_best_where_it_is_highest() {
+        let stopping = observe_by(EvalMetric::Accuracy, &[0.5, 0.7, 0.6, 0.72], 0.05);
+        assert_eq!(
+            (stopping.best, stopping.best_step, stopping.without_improvement),
+            (Some(0.7), Some(2), 2)
+        );
+    }
+
+    #[test]
+    fn values_of_another_measure_are_forgotten() {
+        let stopping = observe(&[1.0, 0.5], 0.0);
+        assert_eq!(stopping.by(EvalMetric::Loss), stopping);
+        let by_accuracy = EarlyStopping { metric: EvalMetric::Accuracy, ..EarlyStopping::default() };
+        assert_eq!(stopping.by(EvalMetric::Accuracy), by_accuracy);
+    }
+
+    #[test]
+    fn older_checkpoints_compared_losses() {
+        let text = r#"{"best_loss":0.5,"best_step":3,"without_improvement":1}"#;
+        let stopping: EarlyStopping = serde_json::from_str(text).expect("an older checkpoint");
+        let expected = EarlyStopping {
+            metric: EvalMetric::Loss,
+            best: Some(0.5),
+            best_step: Some(3),
+            without_improvement: 1,
+        };
+        assert_eq!(stopping, expected);
+    }
+
+    #[test]
     fn a_loss_that_is_no_number_is_never_best() {
         let stopping = observe(&[f64::NAN, f64::INFINITY, 2.0, f64::NAN], 0.0);
-        assert_eq!((stopping.best_loss, stopping.best_step), (Some(2.0), Some(3)));
+        assert_eq!((stopping.best, stopping.best_step), (Some(2.0), Some(3)));
         assert_eq!(stopping.without_improvement, 1);
     }
 }

@@ -104,8 +104,17 @@ fn scalars(event: &Event) -> Option<(usize, Vec<(String, f64)>)> {
     let (step, named) = match event {
         Event::Step(metrics) => (metrics.step, of_steps(metrics)),
         Event::Eval(metrics) => {
-            let named =
-                named([("loss/eval", Some(metrics.eval_loss)), ("accuracy/eval", metrics.eval_accuracy)]);
+            let scores = &metrics.scores;
+            let named = named([
+                ("loss/eval", Some(metrics.eval_loss)),
+                ("accuracy/eval", metrics.eval_accuracy),
+                ("perplexity/eval", metrics.eval_perplexity),
+                ("top_5_accuracy/eval", scores.top_5_accuracy),
+                ("macro_f1/eval", scores.macro_f1),
+                ("mae/eval", scores.mae),
+                ("rmse/eval", scores.rmse),
+                ("r2/eval", scores.r2),
+            ]);
             (metrics.step, named)
         }
         _ => return None,

@@ -63,8 +63,12 @@ pub(crate) fn evaluated(step: usize, best_step: usize) -> TrainState {
     let mut state = state(step);
     if step >= best_step {
         let without_improvement = step - best_step;
-        state.progress.early_stopping =
-            EarlyStopping { best_loss: Some(0.5), best_step: Some(best_step), without_improvement };
+        state.progress.early_stopping = EarlyStopping {
+            best: Some(0.5),
+            best_step: Some(best_step),
+            without_improvement,
+            ..EarlyStopping::default()
+        };
     }
     state
 }

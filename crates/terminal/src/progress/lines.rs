@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use oomph_core::printable;
-use oomph_runs::{EvalMetrics, Event, Saved, Started, StepMetrics, Tick};
+use oomph_runs::{EvalMetrics, EvalScores, Event, Saved, Started, StepMetrics, Tick};
 
 use crate::{
     notices::Notices,
@@ -128,13 +128,23 @@ pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
 pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
     let accuracy = metrics.eval_accuracy.map(|accuracy| format!("  eval accuracy {}", percent(accuracy)));
     let perplexity = metrics.eval_perplexity.map(|value| format!("  eval perplexity {}", decimal(value)));
+    let EvalScores { top_5_accuracy, macro_f1, mae, rmse, r2 } = metrics.scores;
+    let scores = [
+        ("top-5 accuracy", top_5_accuracy.map(percent)),
+        ("macro F1", macro_f1.map(percent)),
+        ("MAE", mae.map(decimal)),
+        ("RMSE", rmse.map(decimal)),
+        ("R²", r2.map(decimal)),
+    ];
+    let scores = scores.into_iter().filter_map(|(name, value)| Some(format!("  {name} {}", value?)));
     format!(
-        "epoch {}  step {}  eval loss {}{}{}{}",
+        "epoch {}  step {}  eval loss {}{}{}{}{}",
         grouped(metrics.epoch),
         grouped(metrics.step),
         decimal(metrics.eval_loss),
         perplexity.unwrap_or_default(),
         accuracy.unwrap_or_default(),
+        scores.collect::<String>(),
         if metrics.best { "  best so far" } else { "" }
     )
 }

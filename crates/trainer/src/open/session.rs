@@ -17,6 +17,7 @@ use super::{Components, Registry, SessionError, class_weights::weighted};
 use crate::{
     device::{OpenDeviceError, find_precision, free_bytes, open_device},
     device_memory::install_pool,
+    eval_metric::check_best,
 };
 
 /// Opens model, data, task and device of a configuration, and checks that they fit: one batch passes through the model on
@@ -114,6 +115,7 @@ fn assemble(
         splits: SplitCache::default(),
     };
     let session = session.with_limits(limits);
+    check_best(&session)?;
     if let Recompute::Named(named) = &session.config.memory.recompute {
         let stages: Vec<&str> = session.stages.iter().map(String::as_str).collect();
         check_names(&session.config, "memory.recompute", named, &stages)?;

@@ -1,4 +1,4 @@
-use oomph_config::{DeviceName, Interval};
+use oomph_config::{DeviceName, EvalMetric, Interval};
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
@@ -104,7 +104,8 @@ impl Training<'_> {
         self.warn_of(&evaluation.skipped)?;
         let train = &self.session.config.train;
         let step = self.progress.step;
-        let best = self.progress.early_stopping.observe(evaluation.loss, step, train.min_delta);
+        let value = evaluation.value(train.best).ok_or(TrainError::NotMeasured { metric: train.best })?;
+        let best = self.progress.early_stopping.observe(value, step, train.min_delta);
         self.saves.changed = true;
         self.progress.evaluation_due = false;
         self.progress.eval_loss = Some(evaluation.loss);
@@ -115,6 +116,7 @@ impl Training<'_> {
             eval_loss: evaluation.loss,
             eval_accuracy: evaluation.accuracy,
             eval_perplexity: evaluation.perplexity,
+            scores: evaluation.eval_scores(),
             samples: evaluation.samples,
             best,
             eval_seconds: evaluation.seconds,
@@ -133,6 +135,7 @@ impl Training<'_> {
         command(&self.session.replicas, RankCommand::End)?;
         let progress = self.progress.clone();
         let checkpoint = self.saves.last.take().unwrap_or_default();
+        let best = progress.early_stopping;
         let perplexed = self.session.task.has_perplexity(&self.session.spec().target);
         let done = Done {
             step: progress.step,
@@ -140,8 +143,10 @@ impl Training<'_> {
             eval_loss: progress.eval_loss,
             eval_accuracy: progress.eval_accuracy,
             eval_perplexity: progress.eval_loss.filter(|_| perplexed).map(f64::exp),
-            best_eval_loss: progress.early_stopping.best_loss,
-            best_step: progress.early_stopping.best_step,
+            best_metric: best.metric,
+            best_value: best.best,
+            best_eval_loss: best.best.filter(|_| best.metric == EvalMetric::Loss),
+            best_step: best.best_step,
             samples_per_second: self.clock.stopwatch.total(),
             peak_in_use_bytes: self.memory.gauge.look().peak_in_use_bytes,
             devices: device_metrics(self.session, &self.driver.stepper),

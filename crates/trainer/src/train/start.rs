@@ -71,6 +71,7 @@ pub(super) fn start<'a>(
         made.map_err(|error| at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref()))?;
     progress.batches_per_epoch = steps_per_epoch(session);
     progress.cut = Some(EpochCut::of(session));
+    progress.early_stopping = progress.early_stopping.by(session.config.train.best);
     if let Some(log) = &mut memory_log {
         log.follow(&mut stepper);
     }

@@ -15,13 +15,17 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
     let epochs = done.step as f64 / steps_per_epoch(session).max(1) as f64;
     let ended = match done.ended {
         Ended::Complete => None,
-        Ended::EarlyStopping => Some("early stopping: the evaluation loss stopped improving".into()),
+        Ended::EarlyStopping => {
+            Some(format!("early stopping: {} stopped improving", done.best_metric.name()))
+        }
         Ended::Paused => Some("paused".into()),
         Ended::Interrupted => Some("interrupted (SIGINT)".into()),
         Ended::Terminated => Some("terminated (SIGTERM or SIGHUP)".into()),
     };
-    let best = done.best_eval_loss.zip(done.best_step);
-    let best = best.map(|(loss, step)| format!("{} at step {}", decimal(loss), grouped(step)));
+    let best = done.best_value.zip(done.best_step);
+    let shown = if done.best_metric.is_share() { percent } else { decimal };
+    let best = best.map(|(value, step)| format!("{} at step {}", shown(value), grouped(step)));
+    let best_name = format!("best {}", done.best_metric.name());
     let skipped = (done.skipped_samples > 0).then(|| plural(done.skipped_samples, "training sample"));
     let overflowed = done.skipped_steps.filter(|skipped| *skipped > 0);
     let overflowed =
@@ -34,7 +38,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         ("eval loss", done.eval_loss.map(decimal)),
         ("eval perplexity", done.eval_perplexity.map(decimal)),
         ("eval accuracy", done.eval_accuracy.map(percent)),
-        ("best eval loss", best),
+        (&best_name, best),
         ("unreadable", skipped),
         ("skipped", overflowed),
         ("speed", Some(format!("{} samples/s", rate(done.samples_per_second)))),
