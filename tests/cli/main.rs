@@ -1,5 +1,7 @@
 //! The binary from outside: its output for people and for programs.
 
+mod averages;
+mod best;
 mod children;
 mod compare;
 mod data;
@@ -32,6 +34,7 @@ mod profile_devices;
 mod reports;
 mod run_directory;
 mod runs;
+mod seeds;
 mod signals;
 mod support;
 mod tensorboard;

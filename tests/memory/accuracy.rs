@@ -115,6 +115,28 @@ fn steps_with_frozen_stages_are_planned_as_they_are_measured() {
     }
 }
 
+/// An average takes as much memory as parameters and running statistics, from the first step on.
+#[test]
+fn steps_that_average_the_weights_are_planned_as_they_are_measured() {
+    let small = "data = { source = 'digits', workers = 0 }";
+    let rows = "data = { source = 'digits', layout = 'rows', workers = 0 }";
+    for (model, data, batch, optimizer) in [
+        ("name = 'resnet18', stem = 'small'", small, 4, "name = 'sgd', momentum = 0.9"),
+        ("name = 'resnet18', stem = 'small', freeze = ['stem', 'layer1']", small, 16, "name = 'adam'"),
+        ("name = 'lstm', hidden = 256", rows, 4, "name = 'adamw', clip_global_norm = 1.0"),
+    ] {
+        let config = format!(
+            "model = {{ {model} }}\n{data}\noptimizer = {{ {optimizer} }}\n\
+             train = {{ steps = 3, batch = {batch}, ema = 0.99 }}"
+        );
+        let outcome = in_a_process(model, &config);
+        for error in errors(&outcome) {
+            println!("{model}: {:+.2} %", 100.0 * error);
+            assert!(error.abs() <= 0.02, "{model}: {:+.1} %: {outcome:?}", 100.0 * error);
+        }
+    }
+}
+
 /// What a backend keeps for ever, one case would leave to the next.
 fn in_a_process(label: &str, config: &str) -> Outcome {
     serde_json::from_str(&answer_of("accuracy::a_case_is_measured", label, config)).unwrap()

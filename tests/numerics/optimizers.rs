@@ -157,6 +157,7 @@ fn by_checkpoint(record: &OptimizerRecord) -> OptimizerRecord {
         optimizer: record.clone(),
         loss_scale: None,
         carried: Named::new(),
+        average: None,
     };
     store.save(&state, About { config: "", source: None }, 1).unwrap();
     store.newest().unwrap().unwrap().checkpoint.state().unwrap().optimizer

@@ -1,10 +1,12 @@
 //! Several devices train what one device does: the same weights after the same steps.
 
+mod averages;
 mod bubble;
 mod chain;
 mod cut;
 mod ddp;
 mod dp;
 mod mixing;
+mod norms;
 mod samples;
 mod support;

@@ -107,8 +107,10 @@ impl State {
         let model = state.model.into_iter().map(|(name, tensor)| (name, tensor.values));
         let carried =
             state.carried.into_iter().map(|(name, tensor)| (format!("carried {name}"), tensor.values));
+        let averages = state.average.into_iter().flat_map(|average| average.model);
+        let averages = averages.map(|(name, tensor)| (format!("average {name}"), tensor.values));
         let eval_loss = state.progress.eval_loss.expect("an evaluation");
-        Self { tensors: model.chain(carried).collect(), eval_loss }
+        Self { tensors: model.chain(carried).chain(averages).collect(), eval_loss }
     }
 
     /// Whether it is another's to `tolerance`, by the norm of the difference over the norm, parameter by parameter.

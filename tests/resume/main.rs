@@ -25,7 +25,7 @@ const RESNET: Recipe = Recipe {
     config: "
         model = { name = 'resnet18', stem = 'small', width = 2 }
         data = { source = 'digits', crop_padding = 1, workers = 2, augment = { rotate = 15, erase = 0.3, mixup = 0.2, cutmix = 1.0 } }
-        train = { steps = 120, batch = 64, eval_every = '20 steps', seed = 3 }
+        train = { steps = 120, batch = 64, eval_every = '20 steps', seed = 3, ema = 0.9, best = 'macro f1' }
         optimizer = { name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 5e-4 }
         schedule = { name = 'one-cycle' }
         run = { save_every = '7 steps', log_every = 3 }
@@ -111,11 +111,15 @@ impl Bench {
             .unwrap()
     }
 
-    /// The bytes of the model at the end of the run.
+    /// The bytes of the model at the end of the run, and those of its average, if it has one.
     fn model(&self, run: &str, steps: usize) -> Vec<u8> {
         let checkpoint = Checkpoint::find(&self.runs.join(run)).unwrap().checkpoint;
         assert_eq!(checkpoint.progress().step, steps, "{run} is not at its end");
-        fs::read(checkpoint.path().join("model.safetensors")).unwrap()
+        let mut bytes = fs::read(checkpoint.path().join("model.safetensors")).unwrap();
+        if checkpoint.has_average() {
+            bytes.extend(fs::read(checkpoint.path().join("average.safetensors")).unwrap());
+        }
+        bytes
     }
 }
 

@@ -16,6 +16,9 @@ use serde::Serialize;
 
 use crate::{error::CliError, exit::Exit, stream};
 
+/// The weights of a checkpoint whose training kept an average of them, in words.
+pub(crate) const AVERAGED: &str = "averages over steps (`train.ema`)";
+
 /// Writes a text to stdout and flushes it.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     stream::print(text).map_err(CliError::Output)

@@ -74,7 +74,7 @@ pub use sections::{
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
     sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
-    train::Train,
+    train::{Ema, Train},
     tune::Tune,
 };
 pub use setting::{Difference, Entry};

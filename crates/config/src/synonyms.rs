@@ -10,6 +10,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
         "train.best",
         &["monitor", "metric", "eval_metric", "best_metric", "metric_for_best_model", "checkpoint_metric"],
     ),
+    ("train.ema", &["ema_decay", "model_ema", "model_ema_decay", "use_ema", "averaging"]),
     ("train.seed", &["random_seed", "manual_seed", "random_state"]),
     (
         "train.eval_every",

@@ -11,6 +11,7 @@
 //! - [`part`]: forward, backward and recompute of the stages on one device.
 //! - [`transport`]: links between devices, and blank tensors for plans.
 //! - [`ranks`]: replicas that train together, and the all-reduce of their gradients.
+//! - [`WeightAverage`](average::WeightAverage): the average of weights over steps.
 //! - [`Optimizer`](optimizer::Optimizer), [`LossScale`](loss_scale::LossScale), [`clip`](clip::clip),
 //!   [`Task`](task::Task): the pieces of a step.
 //!
@@ -25,6 +26,7 @@
 //! The engine does not open files or devices, does not plan and has no training loop. `oomph-runs` writes checkpoints,
 //! `oomph-advice` plans, and `oomph-trainer` opens sessions and runs the loop.
 
+pub mod average;
 pub mod class_weights;
 pub mod clip;
 pub mod device_failure;
@@ -36,6 +38,7 @@ pub mod loss_scale;
 pub mod micro_batches;
 pub mod optimizer;
 pub mod part;
+mod placeholder;
 pub mod ranks;
 pub mod record;
 pub mod session;

@@ -9,7 +9,7 @@
 //!   it.
 //! - [`conv`], [`norm`], [`lstm`], [`cross_entropy`] and the operations below: forward and backward of layers, on plain
 //!   tensors.
-//! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass.
+//! - [`SgdStep`] and [`AdamStep`]: optimizer steps in one pass; [`averaged`]: averages over time.
 //!
 //! ```
 //! use burn::tensor::{DType, Device, Tensor};
@@ -25,6 +25,7 @@
 mod accumulate;
 mod activations;
 mod any_tensor;
+mod average;
 mod backends;
 mod blocks;
 mod cast;
@@ -54,6 +55,7 @@ mod workers;
 
 pub use accumulate::{RowSums, RowTerms, StepRange};
 pub use any_tensor::{AnyTensor, ranked};
+pub use average::averaged;
 pub use cast::{cast, cast_in_graph};
 pub use differentiable::{SecondOutput, differentiable};
 pub use dropout::{DropoutMask, dropped};

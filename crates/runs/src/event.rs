@@ -109,13 +109,9 @@ pub struct StepMetrics {
     pub accuracy: Option<f64>,
     /// The learning rate of the last step.
     pub lr: f64,
-    /// The L2 norm of the gradients of the last step as one vector, unscaled and before clipping. Absent if the step was
-    /// skipped, or done before a resume.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gradient_norm: Option<f64>,
-    /// The L2 norm of the trained parameters as one vector, after the last step. Absent with `gradient_norm`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameter_norm: Option<f64>,
+    /// The norms of the last step. Absent if the step was skipped, or done before a resume.
+    #[serde(flatten)]
+    pub norms: Option<StepNorms>,
     /// The loss scale of the next step, with fp16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f32>,
@@ -141,6 +137,15 @@ pub struct StepMetrics {
     pub seconds: f64,
 }
 
+/// L2 norms of a step. Each is that of all tensors of all devices as one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StepNorms {
+    /// The norm of the gradients, unscaled and before clipping.
+    pub gradient_norm: f64,
+    /// The norm of the trained parameters after the step.
+    pub parameter_norm: f64,
+}
+
 /// Metrics of an evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct EvalMetrics {
@@ -160,6 +165,9 @@ pub struct EvalMetrics {
     pub scores: EvalScores,
     /// Evaluated samples.
     pub samples: usize,
+    /// Whether the weights are averages over steps, with `train.ema`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub averaged: bool,
     /// Whether this evaluation is the best so far.
     pub best: bool,
     /// Seconds of the evaluation.

@@ -25,7 +25,7 @@ pub mod tensorboard;
 
 pub use event::{
     Adapted, DeviceMetrics, Done, Ended, EvalMetrics, EvalScores, Event, LeakKind, LeakMetrics, LeakPoint,
-    Observer, Quiet, Saved, Started, StepMetrics, Tick,
+    Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Tick,
 };
 pub use run::{
     RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary, WeightsFile, environment, host_name,

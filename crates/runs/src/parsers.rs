@@ -63,6 +63,7 @@ pub fn example_state() -> Vec<u8> {
         ]),
         optimizer_ranks: BTreeMap::from([("a".to_owned(), 2)]),
         loss_scale: None,
+        average_updates: None,
         files: BTreeMap::from([("model.safetensors".to_owned(), "0".repeat(64))]),
     };
     serde_json::to_vec(&manifest).unwrap_or_default()

@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use oomph_data::Batch;
 use oomph_engine::{
+    average::WeightAverage,
     session::{Session, mark_step},
     step::{StepOutcome, Stepper},
 };
@@ -90,7 +91,10 @@ impl<'a> Driver<'a> {
             command(replicas, RankCommand::Evaluate(most))?;
         }
         replicas.share_statistics(&mut self.stepper.model)?;
-        let placed = PlacedModel { model: &self.stepper.model, layout: self.stepper.layout() };
+        if let Some(averaged) = self.stepper.average.as_mut().and_then(WeightAverage::model_mut) {
+            replicas.share_statistics(averaged)?;
+        }
+        let placed = PlacedModel { model: self.stepper.evaluated(), layout: self.stepper.layout() };
         evaluate_batches(self.session, placed, most, observer, stop)
     }
 }

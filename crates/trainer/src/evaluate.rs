@@ -137,7 +137,7 @@ pub(crate) fn with_restored<T>(
     let restored = || -> Result<_, TrainError> {
         checkpoint.check_source(session.source.as_ref())?;
         // The file is read first, so its memory is free again when the model is made.
-        let record = charge(Account::Host, || checkpoint.model())?;
+        let record = charge(Account::Host, || checkpoint.weights())?;
         let mut model = session.build()?;
         restore_model(&mut model, &record, &session.whole_model_device())?;
         Ok((model, ()))

@@ -44,7 +44,7 @@ pub struct Exported {
     pub bytes: Bytes,
 }
 
-/// Writes the parameters and running statistics of a checkpoint of `architecture` to the safetensors file `path`. The file
+/// Writes the [weights](Checkpoint::weights) of a checkpoint of `architecture` to the safetensors file `path`. The file
 /// is complete or absent.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn export(
     charge(Account::Host, || {
         let source = checkpoint.recorded_source()?;
         let steps = checkpoint.progress().step;
-        write(architecture, &checkpoint.model()?, steps, source.as_ref(), layout, path, existing)
+        write(architecture, &checkpoint.weights()?, steps, source.as_ref(), layout, path, existing)
     })
 }
 

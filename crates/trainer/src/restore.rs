@@ -10,7 +10,7 @@ use oomph_engine::{
 };
 use oomph_memory::{Account, charge};
 use oomph_model::carried_shapes;
-use oomph_runs::state::{Checkpoint, StateError, TrainProgress, TrainState};
+use oomph_runs::state::{AverageState, Checkpoint, StateError, TrainProgress, TrainState};
 
 use crate::{
     TrainError,
@@ -31,6 +31,7 @@ pub(crate) fn restored(
     let device = session.whole_model_device();
     off_device(session, || restore_model(&mut stepper.model, &state.model, &device))?;
     stepper.place_model();
+    restore_average(session, &mut stepper, state.average.as_ref())?;
     // Each part of a split model has its own device.
     let mut devices = HashMap::new();
     stepper.model.visit(&mut |info, parameter| {
@@ -59,6 +60,22 @@ pub(crate) fn restored(
     });
     exhausted::check()?;
     Ok((stepper, state.progress))
+}
+
+/// Restores the average of the weights, if the training keeps one and kept one before.
+fn restore_average(
+    session: &Session,
+    stepper: &mut Stepper,
+    saved: Option<&AverageState>,
+) -> Result<(), TrainError> {
+    let Some(saved) = saved.filter(|_| stepper.average.is_some()) else { return Ok(()) };
+    let mut averaged = charge(Account::Host, || stepper.model.clone());
+    off_device(session, || restore_model(&mut averaged, &saved.model, &session.whole_model_device()))?;
+    let averaged = stepper.layout().placed(averaged);
+    if let Some(average) = &mut stepper.average {
+        average.restore(averaged, saved.updates);
+    }
+    Ok(())
 }
 
 /// Checks all that is read from a checkpoint against the session, before any of it is used. The parameters are checked where

@@ -181,7 +181,7 @@ impl DeviceRecorder<'_> {
         if self.work.role.has_optimizer() {
             for _ in 0..self.work.eval_batches {
                 self.marks.note(Noted::Step("evaluation".into()));
-                self.evaluate(&stepper.model)?;
+                self.evaluate(stepper.evaluated())?;
             }
         }
         // One more step reads the state after the last step, so the recording shows that the state is alive.

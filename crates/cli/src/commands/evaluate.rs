@@ -15,7 +15,7 @@ use crate::{
     error::CliError,
     exit::Exit,
     numbers::{decimal, elapsed, grouped, measured, percent, plural, rate},
-    output::{self, OverwriteArguments},
+    output::{self, AVERAGED, OverwriteArguments},
     progress::{Progress, Style},
     table::pairs,
 };
@@ -30,6 +30,9 @@ Examples:
 pub(crate) struct EvaluateArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    #[arg(long, conflicts_with = "weights")]
+    raw: bool,
     #[command(flatten)]
     weights: WeightsArguments,
     #[command(flatten)]
@@ -57,7 +60,7 @@ pub(crate) fn run(arguments: &EvaluateArguments, registry: &Registry) -> Result<
     for warning in found.iter().flat_map(FoundCheckpoint::warnings) {
         progress.warn(warning);
     }
-    let checkpoint = found.map(|found| found.checkpoint);
+    let checkpoint = found.map(|found| found.checkpoint.raw(arguments.raw));
     let session = open_to_evaluate(checkpoint.as_ref(), config, registry)?;
     // The config of every run has the same file name, so the run directory names the report.
     let run = checkpoint.as_ref().and_then(Checkpoint::run_directory);
@@ -118,6 +121,9 @@ struct Evaluated<'a> {
     peak_in_use_bytes: Bytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a Path>,
+    /// Whether the weights are averages over steps.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    averaged: bool,
     /// The weights file, without a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<&'a Path>,
@@ -143,6 +149,7 @@ impl<'a> Evaluated<'a> {
             eval_seconds: seconds,
             peak_in_use_bytes: oomph_memory::read().peak_in_use_bytes,
             checkpoint: checkpoint.map(Checkpoint::path),
+            averaged: checkpoint.is_some_and(Checkpoint::has_average),
             weights,
             scores: None,
             picture: None,
@@ -154,6 +161,7 @@ impl<'a> Evaluated<'a> {
         let mut rows = vec![
             ("checkpoint", self.checkpoint.map(|path| path.display().to_string())),
             ("weights", self.weights.map(|path| path.display().to_string())),
+            ("weights", self.averaged.then(|| AVERAGED.to_owned())),
             ("step", self.step.map(grouped)),
             ("eval loss", Some(decimal(self.eval_loss))),
             ("eval perplexity", self.eval_perplexity.map(decimal)),

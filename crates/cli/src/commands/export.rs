@@ -16,7 +16,7 @@ use crate::{
     exit::Exit,
     notices::Notices,
     numbers::grouped,
-    output::{self, OverwriteArguments},
+    output::{self, AVERAGED, OverwriteArguments},
     table::pairs,
 };
 
@@ -39,6 +39,9 @@ pub(crate) struct ExportArguments {
     layout: LayoutName,
     #[command(flatten)]
     overwrite: OverwriteArguments,
+    /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
+    #[arg(long, conflicts_with = "weights")]
+    raw: bool,
     #[command(flatten)]
     weights: WeightsArguments,
     #[command(flatten)]
@@ -102,7 +105,7 @@ impl ExportArguments {
         let existing = self.overwrite.existing();
         let (exported, notices) = export_weights(&session, self.layout.into(), &self.to, existing)?;
         notices.iter().for_each(|notice| Notices::default().warning(notice));
-        Ok(Written { exported, source: session.weights.unwrap_or_default(), step: None })
+        Ok(Written { exported, source: session.weights.unwrap_or_default(), step: None, averaged: false })
     }
 
     /// Opens neither data nor devices: the checkpoint has all names and values.
@@ -111,9 +114,10 @@ impl ExportArguments {
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
         let parts = registry.read(&config)?;
         let (layout, existing) = (self.layout.into(), self.overwrite.existing());
-        let exported = export(&parts.architecture, &found.checkpoint, layout, &self.to, existing)?;
-        let step = Some(found.checkpoint.progress().step);
-        Ok(Written { exported, source: found.checkpoint.path().to_owned(), step })
+        let checkpoint = found.checkpoint.raw(self.raw);
+        let exported = export(&parts.architecture, &checkpoint, layout, &self.to, existing)?;
+        let (step, source) = (Some(checkpoint.progress().step), checkpoint.path().to_owned());
+        Ok(Written { exported, source, step, averaged: checkpoint.has_average() })
     }
 }
 
@@ -128,11 +132,15 @@ struct Written {
     /// Optimizer steps of the checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<usize>,
+    /// Whether the weights are averages over steps.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    averaged: bool,
 }
 
 impl Written {
     fn report(&self) -> String {
-        let Self { exported: Exported { path, layout, tensors, elements, bytes }, source, step } = self;
+        let Self { exported: Exported { path, layout, tensors, elements, bytes }, source, step, averaged } =
+            self;
         let layout = match layout {
             WeightLayout::Pytorch => "PyTorch",
             WeightLayout::Oomph => "oomph",
@@ -140,6 +148,7 @@ impl Written {
         pairs([
             ("from", Some(source.display().to_string())),
             ("step", step.map(grouped)),
+            ("weights", averaged.then(|| AVERAGED.to_owned())),
             ("written", Some(path.display().to_string())),
             ("layout", Some(layout.to_owned())),
             ("tensors", Some(grouped(*tensors))),

@@ -1,9 +1,10 @@
 //! Optimizers that update many parameters at once, as a GPU does in few launches.
 
-use burn::tensor::Device;
 use burn_optim::{DynOptimizer, DynState};
 use oomph_core::scope;
 use oomph_model::{AnyTensor, Named, Stages};
+
+use crate::placeholder::placeholder;
 
 /// A rule that updates many parameters at once.
 pub(super) trait GroupRule: DynOptimizer {
@@ -59,12 +60,6 @@ pub(super) fn step_together(
         states.insert(name, after.state);
         after.parameter.tracked_as(true, device.gradient_checkpointing_strategy())
     });
-}
-
-/// What stands for a parameter of the model during the step, so that the step alone holds the parameter's memory: one number in
-/// host memory.
-fn placeholder(rank: usize) -> AnyTensor {
-    AnyTensor::zeros(&vec![1; rank], &Device::flex())
 }
 
 #[cfg(test)]

@@ -42,6 +42,9 @@ impl Stepper {
         }
         drop(preparing);
         self.optimize(gradients, lr)?;
+        if let Some(average) = &mut self.average {
+            average.update(&self.model, &self.layout, kernels);
+        }
         // A skipped step also keeps the old carried state: the overflow may have reached the new one.
         self.carried = self.carried.take().map(|_| left);
         Ok(true)
@@ -125,6 +128,7 @@ mod tests {
         let settings = StepSettings {
             policy: Policy { precision, ..Policy::default() },
             optimizer,
+            ema: None,
             split: StepSplit { micro_batch: 1, recompute: vec![false; STAGES.len()] },
             leading_frozen: 0,
             bucket_bytes: None,

@@ -1,4 +1,4 @@
-use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing};
+use oomph_config::{DeviceName, Ema, Optimizer as OptimizerSettings, Precision, Sharing};
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;
 
@@ -14,6 +14,8 @@ pub struct StepSettings {
     pub(crate) policy: Policy,
     /// The optimizer with its settings, and clipping.
     pub(crate) optimizer: OptimizerSettings,
+    /// The average of the weights, if there is one.
+    pub(crate) ema: Option<Ema>,
     /// The micro-batch, and the stages that recompute.
     pub(crate) split: StepSplit,
     /// The number of frozen stages before the first trained stage.
@@ -43,6 +45,7 @@ impl StepSettings {
         Self {
             policy,
             optimizer: config.optimizer.clone(),
+            ema: config.train.ema,
             split,
             leading_frozen: session.leading_frozen,
             bucket_bytes: ddp.filter(|_| has_ranks).map(|ddp| ddp.bucket),

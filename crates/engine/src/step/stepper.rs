@@ -16,7 +16,9 @@ use super::{
     settings::StepSettings,
 };
 use crate::{
-    EngineError, exhausted,
+    EngineError,
+    average::WeightAverage,
+    exhausted,
     layout::{Layout, SegmentOptions},
     loss_scale::LossScale,
     optimizer::Optimizer,
@@ -40,6 +42,8 @@ pub struct Stepper {
     pub loss_scale: Option<LossScale>,
     /// The state that recurrent layers carry into the next step; `None` unless batches are continuous.
     pub carried: Option<Carried>,
+    /// The average of the weights, with `train.ema`.
+    pub average: Option<WeightAverage>,
     pub(super) settings: StepSettings,
     pub(super) layout: Layout,
     /// One for each slot of the layout.
@@ -122,6 +126,7 @@ impl Stepper {
             model,
             optimizer: Optimizer::new(&settings.optimizer, settings.policy.kernels),
             loss_scale: (settings.policy.precision == Precision::Fp16).then(LossScale::default),
+            average: settings.ema.map(WeightAverage::new),
             carried: settings.is_continuous.then(Carried::new),
             settings,
             layout,
@@ -180,16 +185,29 @@ impl Stepper {
         self.carried = self.carried.take().map(|_| placed);
     }
 
-    /// Reports all parameters to `watch`, each on its device.
+    /// The model that evaluations use: the averaged one, if there is one.
+    pub fn evaluated(&self) -> &Stages {
+        self.average.as_ref().and_then(WeightAverage::model).unwrap_or(&self.model)
+    }
+
+    /// Reports all parameters and their averages to `watch`, each on its device.
     pub fn tell_parameters(&self, watch: &mut dyn Watch) {
         let owners = self.layout.owners();
         let first = self.layout.first().stages.start;
-        self.model.visit(&mut |info, tensor| {
-            let slot = owners.iter().find(|slot| slot.stages.contains(&(first + info.stage)));
+        let mut tell = |stage: usize, name: &str, tensor: &AnyTensor| {
+            let slot = owners.iter().find(|slot| slot.stages.contains(&(first + stage)));
             on_device(slot.unwrap_or(&owners[0]).metered_as, || {
-                watch.holds(Category::Parameters, info.name, &tensor);
+                watch.holds(Category::Parameters, name, tensor);
             });
-        });
+        };
+        self.model.visit(&mut |info, tensor| tell(info.stage, info.name, &tensor));
+        let averaged = self.average.iter().filter_map(WeightAverage::model);
+        for averaged in averaged {
+            averaged.visit(&mut |info, tensor| {
+                let name = charge(Account::Host, || format!("{}.ema", info.name));
+                tell(info.stage, &name, &tensor);
+            });
+        }
     }
 
     /// Bytes of optimizer state on the first device.

@@ -21,6 +21,8 @@ use super::{
 
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
+/// Absent without an average of the weights.
+pub(super) const AVERAGE: &str = "average.safetensors";
 /// Absent without carried state.
 const CARRIED: &str = "carried.safetensors";
 const CONFIG: &str = "config.toml";
@@ -43,6 +45,17 @@ pub struct TrainState {
     pub loss_scale: Option<LossScale>,
     /// The carried state by layer; empty without one.
     pub carried: Named<HostTensor>,
+    /// The average of the weights, if there is one.
+    pub average: Option<AverageState>,
+}
+
+/// The average of the weights over steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AverageState {
+    /// The averages of parameters and running statistics by name.
+    pub model: Named<HostTensor>,
+    /// The number of updates so far.
+    pub updates: u64,
 }
 
 /// What a checkpoint records beside the training state.
@@ -62,6 +75,7 @@ pub struct Checkpoint {
     path: PathBuf,
     manifest: Manifest,
     files: BTreeMap<String, Arc<File>>,
+    is_raw: bool,
 }
 
 impl Checkpoint {
@@ -70,9 +84,13 @@ impl Checkpoint {
     /// # Errors
     /// Where a file is missing, damaged or has another format.
     pub fn open(path: &Path) -> Result<Self, StateError> {
-        let mut checkpoint =
-            Self { path: path.to_owned(), manifest: read_manifest(path)?, files: BTreeMap::new() };
-        let others = [CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
+        let mut checkpoint = Self {
+            path: path.to_owned(),
+            manifest: read_manifest(path)?,
+            files: BTreeMap::new(),
+            is_raw: false,
+        };
+        let others = [AVERAGE, CARRIED, SOURCE].into_iter().filter(|name| checkpoint.has(name));
         for name in [MODEL, OPTIMIZER, CONFIG].into_iter().chain(others.collect::<Vec<_>>()) {
             checkpoint.files.insert(name.to_owned(), Arc::new(open_file(path, name)?));
             match name {
@@ -100,6 +118,9 @@ impl Checkpoint {
         };
         put(MODEL, &encode(&state.model, &path.join(MODEL))?)?;
         put(OPTIMIZER, &encode(&state.optimizer.tensors, &path.join(OPTIMIZER))?)?;
+        if let Some(average) = &state.average {
+            put(AVERAGE, &encode(&average.model, &path.join(AVERAGE))?)?;
+        }
         if !state.carried.is_empty() {
             put(CARRIED, &encode(&state.carried, &path.join(CARRIED))?)?;
         }
@@ -115,6 +136,7 @@ impl Checkpoint {
             optimizer_scalars: state.optimizer.scalars.clone(),
             optimizer_ranks: state.optimizer.ranks.clone(),
             loss_scale: state.loss_scale,
+            average_updates: state.average.as_ref().map(|average| average.updates),
             files,
         };
         let file = path.join(STATE);
@@ -201,6 +223,38 @@ impl Checkpoint {
         self.tensors(MODEL)
     }
 
+    /// The average of the weights, if the training kept one.
+    ///
+    /// # Errors
+    /// Where the file was damaged after the checkpoint was opened.
+    pub fn average(&self) -> Result<Option<AverageState>, StateError> {
+        let Some(updates) = self.manifest.average_updates else { return Ok(None) };
+        Ok(Some(AverageState { model: self.tensors(AVERAGE)?, updates }))
+    }
+
+    /// Whether [`weights`](Self::weights) are those of the last step, even if the training kept an average.
+    #[must_use]
+    pub fn raw(self, is_raw: bool) -> Self {
+        Self { is_raw, ..self }
+    }
+
+    /// The weights to evaluate, to predict with and to export: the average, if the training kept one, unless the
+    /// [raw](Self::raw) ones are asked for.
+    ///
+    /// # Errors
+    /// Where the file was damaged after the checkpoint was opened.
+    pub fn weights(&self) -> Result<Named<HostTensor>, StateError> {
+        match self.has_average() {
+            true => self.tensors(AVERAGE),
+            false => self.model(),
+        }
+    }
+
+    /// Whether [`weights`](Self::weights) are averages.
+    pub fn has_average(&self) -> bool {
+        self.manifest.average_updates.is_some() && !self.is_raw
+    }
+
     /// The whole training state.
     ///
     /// # Errors
@@ -216,7 +270,8 @@ impl Checkpoint {
             true => self.tensors(CARRIED)?,
             false => Named::new(),
         };
-        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried })
+        let average = self.average()?;
+        Ok(TrainState { progress, model: self.model()?, optimizer, loss_scale, carried, average })
     }
 
     fn has(&self, name: &str) -> bool {

@@ -1,4 +1,4 @@
-use super::{EarlyStopping, Manifest, TrainProgress, manifest::StepSums};
+use super::{EarlyStopping, Manifest, TrainProgress, checkpoint::AVERAGE, manifest::StepSums};
 
 /// A training never takes as many steps. Sums of counts below it do not overflow.
 const MOST_STEPS: usize = 1 << 48;
@@ -42,6 +42,14 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Contradiction> {
     expect("progress.eval_accuracy", &eval_accuracy, "between 0 and 1", || {
         eval_accuracy.is_none_or(|accuracy| (0.0..=1.0).contains(&accuracy))
     })?;
+    let updates = manifest.average_updates;
+    expect("average_updates", &updates, "a number if there is an average of the weights", || {
+        updates.is_some() == manifest.files.contains_key(AVERAGE)
+    })?;
+    let most = u64::try_from(step).unwrap_or(u64::MAX);
+    expect("average_updates", &updates, &format!("1 to {step}, the steps"), || {
+        updates.is_none_or(|updates| (1..=most).contains(&updates))
+    })?;
     let Some(scale) = &manifest.loss_scale else { return Ok(()) };
     expect("loss_scale.scale", &scale.scale(), "a power of two that training can reach", || {
         scale.is_reachable()
@@ -82,6 +90,8 @@ mod tests {
         for (key, value) in progress.as_object().expect("an object") {
             state["progress"][key] = value.clone();
         }
+        state["files"][AVERAGE] = json!("0");
+        state["average_updates"] = json!(12);
         state["loss_scale"] = serde_json::to_value(LossScale::default()).expect("numbers can be written");
         let pointer = format!("/{}", field.replace('.', "/"));
         *state.pointer_mut(&pointer).expect(field) = value;
@@ -104,6 +114,9 @@ mod tests {
             ("progress.epoch", json!(13)),
             ("progress.batch", json!(5)),
             ("progress.batch", json!(most)),
+            ("average_updates", json!(13)),
+            ("average_updates", json!(0)),
+            ("average_updates", json!(null)),
             ("progress.early_stopping.best_step", json!(13)),
             ("progress.early_stopping.without_improvement", json!(3)),
             ("progress.early_stopping.best", json!(null)),

@@ -94,6 +94,9 @@ pub(crate) struct Manifest {
     /// Missing in older checkpoints, and without fp16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss_scale: Option<LossScale>,
+    /// Updates of the average of the weights, which is in a file of its own. Missing without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) average_updates: Option<u64>,
     /// SHA-256 of each other file, in hexadecimal digits.
     pub(crate) files: BTreeMap<String, String>,
 }

@@ -36,6 +36,7 @@ pub(crate) fn state(step: usize) -> TrainState {
         },
         loss_scale: (step == 9).then(LossScale::default),
         carried: Named::new(),
+        average: None,
     }
 }
 

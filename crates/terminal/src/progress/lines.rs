@@ -107,7 +107,7 @@ pub(super) fn header(started: &Started) -> String {
 pub(super) fn figures(metrics: &StepMetrics, between: &str) -> String {
     let loss = Some(format!("loss {}", decimal(metrics.loss)));
     let accuracy = metrics.accuracy.map(|accuracy| format!("accuracy {}", percent(accuracy)));
-    let norm = metrics.gradient_norm.map(|norm| format!("gradient norm {}", decimal(norm)));
+    let norm = metrics.norms.map(|norms| format!("gradient norm {}", decimal(norms.gradient_norm)));
     let scale = metrics.loss_scale.map(|scale| format!("loss scale {}", power_of_two(scale)));
     let skipped = metrics.skipped_steps.filter(|skipped| *skipped > 0);
     let skipped = skipped.map(|skipped| format!("{} skipped", plural(skipped, "step")));
@@ -152,6 +152,7 @@ pub(super) fn evaluated(metrics: &EvalMetrics) -> String {
 #[cfg(test)]
 mod tests {
     use oomph_core::Bytes;
+    use oomph_runs::StepNorms;
 
     use super::*;
 
@@ -162,8 +163,7 @@ mod tests {
             loss: 0.5,
             accuracy: None,
             lr: 0.1,
-            gradient_norm: None,
-            parameter_norm: None,
+            norms: None,
             loss_scale,
             skipped_steps,
             samples_per_second: 200.0,
@@ -188,7 +188,10 @@ mod tests {
             metrics(Some(32_768.0), Some(1)),
             "loss 0.5000, loss scale 32,768, 1 step skipped, 200 samples/s",
         );
-        let with_norm = StepMetrics { gradient_norm: Some(2.5), ..metrics(None, None) };
+        let with_norm = StepMetrics {
+            norms: Some(StepNorms { gradient_norm: 2.5, parameter_norm: 9.0 }),
+            ..metrics(None, None)
+        };
         check(with_norm, "loss 0.5000, gradient norm 2.500, 200 samples/s");
     }
 }

@@ -2,7 +2,7 @@ use oomph_config::{DeviceName, EvalMetric, Interval};
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
-    DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics,
+    DeviceMetrics, Done, Ended, EvalMetrics, Event, StepMetrics, StepNorms,
     state::{StepSums, TrainProgress},
 };
 
@@ -34,15 +34,17 @@ impl Training<'_> {
             self.memory.cleaner.at(Moment::Logged { reserved, in_use });
         }
         let step_peak_bytes = self.memory.log.as_mut().and_then(|log| log.last_step(&self.driver.stepper));
-        let norms = self.driver.stepper.norms();
         let metrics = StepMetrics {
             step,
             epoch: self.progress.last_epoch(),
             loss,
             accuracy: window.accuracy(),
             lr: self.driver.lr(step.saturating_sub(1)),
-            gradient_norm: norms.map(|norms| norms.gradient),
-            parameter_norm: norms.map(|norms| norms.parameter),
+            norms: self
+                .driver
+                .stepper
+                .norms()
+                .map(|norms| StepNorms { gradient_norm: norms.gradient, parameter_norm: norms.parameter }),
             loss_scale: self.driver.stepper.loss_scale.map(|loss_scale| loss_scale.scale()),
             skipped_steps: self.skipped_steps(),
             samples_per_second: self.clock.stopwatch.lap(),
@@ -118,6 +120,7 @@ impl Training<'_> {
             eval_perplexity: evaluation.perplexity,
             scores: evaluation.eval_scores(),
             samples: evaluation.samples,
+            averaged: self.driver.stepper.average.as_ref().is_some_and(|it| it.model().is_some()),
             best,
             eval_seconds: evaluation.seconds,
         }))?;

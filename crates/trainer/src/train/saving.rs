@@ -10,7 +10,7 @@ use oomph_engine::{
 };
 use oomph_runs::{
     Event, Saved,
-    state::{About, SavedCheckpoint, TrainState},
+    state::{About, AverageState, SavedCheckpoint, TrainState},
     tensorboard::EventFile,
 };
 
@@ -82,7 +82,15 @@ impl Training<'_> {
         let carried = carried_record(&self.carried()?)?;
         self.check_finite("the carried state", &carried)?;
         let (progress, loss_scale) = (self.progress.clone(), self.driver.stepper.loss_scale);
-        Ok(TrainState { progress, model, optimizer, loss_scale, carried })
+        let average = self.driver.stepper.average.as_ref();
+        let average = average.and_then(|average| Some((average.model()?, average.updates())));
+        let average = average.map(|(model, updates)| -> Result<_, TrainError> {
+            let model = model_record(model)?;
+            self.check_finite("the average of the parameter", &model)?;
+            Ok(AverageState { model, updates })
+        });
+        let average = average.transpose()?;
+        Ok(TrainState { progress, model, optimizer, loss_scale, carried, average })
     }
 
     fn check_finite(&self, part: &'static str, tensors: &Named<HostTensor>) -> Result<(), TrainError> {

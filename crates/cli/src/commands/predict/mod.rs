@@ -10,14 +10,14 @@ use oomph_trainer::Registry;
 
 pub(crate) use self::arguments::PredictArguments;
 use self::arguments::TrainedModel;
-use crate::{error::CliError, exit::Exit, notices::Notices};
+use crate::{error::CliError, exit::Exit, notices::Notices, output::AVERAGED};
 
 pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<Exit, CliError> {
     let (config, found) = arguments.find()?;
     for warning in found.warnings() {
         Notices::default().warning(warning);
     }
-    let checkpoint = found.checkpoint;
+    let checkpoint = found.checkpoint.raw(arguments.raw);
     let source = checkpoint.source()?;
     let inputs = if source.level.is_some() { "a text is" } else { "images are" };
     for key in without_effect(&config) {
@@ -27,6 +27,9 @@ pub(crate) fn run(arguments: &PredictArguments, registry: &Registry) -> Result<E
         let step = checkpoint.progress().step;
         let path = checkpoint.path().display();
         Notices::default().note(format!("using the checkpoint `{path}` of step {step}"));
+    }
+    if checkpoint.has_average() && !arguments.json {
+        Notices::default().note(format!("the weights are {AVERAGED}; `--raw` takes those of the last step"));
     }
     // The training data decides the kind of input.
     let model = TrainedModel { config, checkpoint, source };
