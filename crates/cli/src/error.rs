@@ -107,6 +107,15 @@ pub(crate) enum CliError {
     PlanTooLow { what: String, planned_peak_bytes: Bytes, limit_bytes: Bytes, source: Arc<ProbeError> },
     #[error("cannot start a new process to continue `{}`", run.display())]
     Restart { run: PathBuf, error: Box<OutOfMemory>, source: io::Error },
+    #[error("the run `{}` exists already", run.display())]
+    SeedExists { run: PathBuf },
+    #[error("`--resume {}` names one run, and `--seeds` has a run for each seed", run.display())]
+    SeedsOfOneRun { run: PathBuf },
+    #[error("{failed} of {count} seeds failed")]
+    SeedsFailed { failed: usize, count: usize },
+    #[cfg(feature = "mpi")]
+    #[error("{world_size} processes were started, but `--seeds` starts a process for each seed itself")]
+    SeedsOnRanks { world_size: usize },
     #[error("{world_size} processes were started, but this build of oomph does not include MPI")]
     NoMpiInBuild { world_size: usize },
     #[error("{world_size} processes were started, but only `oomph train` supports several")]
@@ -160,6 +169,10 @@ impl CliError {
             Self::SeveralBatches => {
                 Some("name one batch with `--batch`, or leave it out to plan the config's batch".into())
             }
+            Self::SeedExists { .. } => Some(
+                "`--resume` continues the runs of all seeds; `--set run.directory=runs/NAME` names new ones".into(),
+            ),
+            Self::SeedsOfOneRun { .. } => Some("`--resume` without a run continues all of them".into()),
             Self::FileExists { .. } => Some("`--force` overwrites it".into()),
             Self::NotAFile { .. } | Self::InCheckpoint { .. } => Some("choose another path".into()),
             Self::UnsupportedInput { takes_text: true, .. } => {
@@ -184,6 +197,7 @@ impl CliError {
             | Self::EventsUnread(_)
             | Self::Request(_)
             | Self::NothingCompared { .. }
+            | Self::SeedsFailed { .. }
             | Self::NoConfusion
             | Self::Output(_) => None,
             launch => launch.hint_of_launch(),
@@ -198,6 +212,8 @@ impl CliError {
                  its devices with `--devices`"
                     .into(),
             ),
+            #[cfg(feature = "mpi")]
+            Self::SeedsOnRanks { .. } => Some("start the command without mpirun or srun".into()),
             Self::OnlyTrain { .. } => Some("start the command without mpirun or srun".into()),
             #[cfg(feature = "mpi")]
             Self::Launcher { .. } => Some(
@@ -234,7 +250,12 @@ impl CliError {
 
     /// Whether every process of a launcher fails with this error before it does anything.
     pub(crate) fn occurs_on_all_ranks(&self) -> bool {
-        matches!(self, Self::OnlyTrain { .. })
+        match self {
+            Self::OnlyTrain { .. } => true,
+            #[cfg(feature = "mpi")]
+            Self::SeedsOnRanks { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the error is that the reader of stdout closed it.

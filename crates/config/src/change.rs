@@ -36,6 +36,8 @@ use crate::{
 pub enum Change {
     /// `train.batch`: samples of one optimizer step.
     Batch(usize),
+    /// `train.seed`: the seed of all randomness in a run.
+    Seed(u64),
     /// `train.eval_batch`: samples of one forward pass of evaluation.
     EvalBatch(usize),
     /// `memory.micro_batch`: samples of one forward and backward pass on one device.
@@ -72,6 +74,7 @@ impl Change {
     fn key_and_value(&self) -> (&'static str, Value) {
         match self {
             Self::Batch(samples) => ("train.batch", (*samples).into()),
+            Self::Seed(seed) => ("train.seed", (*seed).into()),
             Self::EvalBatch(samples) => ("train.eval_batch", (*samples).into()),
             Self::MicroBatch(micro_batch) => ("memory.micro_batch", (*micro_batch).into()),
             Self::Lean(on) => ("memory.lean", (*on).into()),

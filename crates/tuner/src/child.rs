@@ -18,8 +18,9 @@ const MOST_OF_A_LINE: u64 = 1 << 20;
 /// The exit code of a training that ran out of memory.
 const OUT_OF_MEMORY: i32 = 75;
 
-/// A running training.
-pub(crate) struct Child {
+/// A running training. Its process reads a [`Request`] from stdin, and prints events as JSON lines.
+#[derive(Debug)]
+pub struct Child {
     process: process::Child,
     lines: BufReader<ChildStdout>,
     stderr: JoinHandle<String>,
@@ -28,13 +29,13 @@ pub(crate) struct Child {
 
 /// Ends a training from any thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Stopper {
+pub struct Stopper {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
 }
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum ChildExit {
     /// With the exit code of success.
     Success,
     /// It ran out of memory.
@@ -44,7 +45,11 @@ pub(crate) enum Exit {
 }
 
 impl Child {
-    pub(crate) fn start(mut command: Command, request: &Request) -> io::Result<Self> {
+    /// Starts a process and sends the request.
+    ///
+    /// # Errors
+    /// The system starts no process.
+    pub fn start(mut command: Command, request: &Request) -> io::Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,36 +69,42 @@ impl Child {
         Ok(Self { process, lines: BufReader::new(stdout), stderr, stopper })
     }
 
-    pub(crate) fn stopper(&self) -> Stopper {
+    /// Ends it from any thread.
+    pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// The next line; `None` after the last.
-    pub(crate) fn next(&mut self) -> Option<News> {
+    /// The next line, with its end; `None` after the last.
+    pub fn line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         match self.lines.by_ref().take(MOST_OF_A_LINE).read_until(b'\n', &mut line) {
-            Ok(1..) => Some(News::read(&String::from_utf8_lossy(&line))),
+            Ok(1..) => Some(String::from_utf8_lossy(&line).into_owned()),
             Ok(0) | Err(_) => None,
         }
     }
 
+    /// The next line, as an event.
+    pub(crate) fn next(&mut self) -> Option<News> {
+        self.line().map(|line| News::read(&line))
+    }
+
     /// Waits for the end, after the last line.
-    pub(crate) fn wait(mut self) -> Exit {
+    pub fn wait(mut self) -> ChildExit {
         let status = self.process.wait();
         drop(self.stopper.lock().take());
         let stderr = self.stderr.join().unwrap_or_default();
         match status {
-            Ok(status) if status.success() => Exit::Success,
-            Ok(status) if status.code() == Some(OUT_OF_MEMORY) => Exit::OutOfMemory,
-            Ok(status) => Exit::Failed(in_words(status, &stderr)),
-            Err(error) => Exit::Failed(format!("its process is lost: {error}")),
+            Ok(status) if status.success() => ChildExit::Success,
+            Ok(status) if status.code() == Some(OUT_OF_MEMORY) => ChildExit::OutOfMemory,
+            Ok(status) => ChildExit::Failed(in_words(status, &stderr)),
+            Err(error) => ChildExit::Failed(format!("its process is lost: {error}")),
         }
     }
 }
 
 impl Stopper {
     /// Asks the training to finish its step, save and end.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         drop(self.lock().take());
     }
 

@@ -10,7 +10,7 @@ use oomph_study::{Change, Claim, DecisionKind, Seen, StudyError};
 use crate::{
     TuneError, TuneEvent,
     bench::{Bench, Fit, Refusal, Request},
-    child::{Child, Exit},
+    child::{Child, ChildExit},
     cleanup,
     length::Length,
     news::{Ended, Ending, Meter, News, Shortage},
@@ -241,11 +241,11 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         self.tuner.policy.stops(state, work.claim.number, seen, at).then_some(seen)
     }
 
-    fn outcome(&self, heard: Heard, exit: Exit, pause_at: Option<Length>) -> Outcome {
+    fn outcome(&self, heard: Heard, exit: ChildExit, pause_at: Option<Length>) -> Outcome {
         let Heard { meter, ending, error, shortage, pruned } = heard;
         let metric = self.tuner.tune.metric.name();
         match (exit, ending) {
-            (Exit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
+            (ChildExit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
             (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => {
                 match meter.value(None) {
                     Some(value) => Outcome::Complete { value },
@@ -264,14 +264,14 @@ impl<B: Bench> TrialWork<'_, '_, B> {
                 None if self.tuner.stop.is_requested() => Outcome::Released,
                 None => Outcome::Failed("its process was told to stop by a signal".into()),
             },
-            (Exit::Failed(how), None) => match error {
+            (ChildExit::Failed(how), None) => match error {
                 Some(error) => Outcome::Failed(printable(error)),
                 // Stopped before it could save.
                 None if self.tuner.stop.is_requested() => Outcome::Released,
                 None => Outcome::Failed(how),
             },
-            (Exit::Success, None) if self.tuner.stop.is_requested() => Outcome::Released,
-            (Exit::Success, None) => Outcome::Failed("its process told no end of the training".into()),
+            (ChildExit::Success, None) if self.tuner.stop.is_requested() => Outcome::Released,
+            (ChildExit::Success, None) => Outcome::Failed("its process told no end of the training".into()),
         }
     }
 

@@ -4,6 +4,7 @@
 //!   next length at which trials are compared, and record what they found. Several workers, on one or several machines, join
 //!   one study.
 //! - [`Bench`]: the program whose trainings are run: it plans them, and starts the processes.
+//! - [`child`]: a training in a process of its own.
 //! - [`survey`]: how much of a space fits, before anything is trained.
 //! - [`best`], [`replay_study`]: what a study found, and whether its decisions come out the same.
 //! - [`TrialNotes`]: what the journal keeps of a trial, beside what Optuna knows.
@@ -22,7 +23,7 @@
 //! It knows no models and no Burn, prints nothing and installs no signal handlers.
 
 mod bench;
-mod child;
+pub mod child;
 mod cleanup;
 mod error;
 mod job;

@@ -68,7 +68,7 @@ impl RunDirectory {
     /// # Errors
     /// Where the system refuses.
     pub fn next(name: &str) -> Result<Self, RunError> {
-        let path = Path::new("runs").join(name);
+        let path = Self::first(name);
         let later = (2usize..).map(|number| Path::new("runs").join(format!("{name}-{number}")));
         for path in std::iter::once(path.clone()).chain(later) {
             match Self::create(&path) {
@@ -78,6 +78,11 @@ impl RunDirectory {
         }
         // The names are endless.
         Err(RunError::Exists { path })
+    }
+
+    /// `runs/<name>`, where the first run of a name goes.
+    pub fn first(name: &str) -> PathBuf {
+        Path::new("runs").join(name)
     }
 
     /// The newest of `runs/<name>`, `runs/<name>-2` … with a checkpoint. Without checkpoints the newest directory, or else
@@ -93,7 +98,7 @@ impl RunDirectory {
             let path = runs.join(entry.file_name());
             Some((path.join(CheckpointStore::DIRECTORY).is_dir(), number(entry.file_name().to_str()?)?, path))
         });
-        numbered.max().map_or_else(|| runs.join(name), |(.., path)| path)
+        numbered.max().map_or_else(|| Self::first(name), |(.., path)| path)
     }
 
     /// Whether a run has begun here.

@@ -9,6 +9,7 @@ use oomph_runs::{
 };
 use oomph_trainer::{Resume, Session, TrainOptions, adapt};
 
+use super::seeds::Seeds;
 use crate::{error::CliError, output};
 
 #[derive(Args, Debug)]
@@ -23,6 +24,7 @@ Examples:
   oomph train lstm --epochs 5 --lr 0.002
   oomph train --config resnet-folder --set data.path=photos --devices cuda:0
   oomph train --resume runs/resnet
+  oomph train resnet --seeds 0..5
   oomph train --memory-limit 8GiB --set memory.on_oom=adapt")]
 pub(crate) struct TrainArguments {
     #[command(flatten)]
@@ -33,6 +35,11 @@ pub(crate) struct TrainArguments {
     pub(super) device: DeviceArguments,
     #[command(flatten)]
     pub(super) strategy: StrategyArguments,
+    /// Train once for each seed, one after the other, in processes of their own: `0,1,2`, `0..5` (0 to 4)
+    /// or `0..=4`. The run directories end in `-seed0` and so on; mean and standard deviation are shown
+    /// at the end
+    #[arg(long, value_name = "SEEDS", conflicts_with_all = ["seed", "no_plan_check"])]
+    pub(super) seeds: Option<Seeds>,
     /// Continue a run from its newest checkpoint, or from the start without one. RUN is a run
     /// directory, RUN/best, RUN/400 (a step) or a checkpoint, used with its own config unless --config
     /// is given; without RUN it is the config's run directory

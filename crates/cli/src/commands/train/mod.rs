@@ -5,6 +5,7 @@ mod arguments;
 mod ranks;
 mod report;
 mod restart;
+mod seeds;
 
 use oomph_runs::Adapted;
 use oomph_trainer::{Registry, Session, Stop, open, train};
@@ -23,6 +24,13 @@ use crate::{
 };
 
 pub(crate) fn run(arguments: &TrainArguments, registry: &Registry) -> Result<Exit, CliError> {
+    if let Some(seeds) = &arguments.seeds {
+        #[cfg(feature = "mpi")]
+        if let Some(world_size) = crate::ranks::several() {
+            return Err(CliError::SeedsOnRanks { world_size });
+        }
+        return seeds::run(arguments, seeds, registry);
+    }
     #[cfg(feature = "mpi")]
     if let Some(world_size) = crate::ranks::several() {
         return ranks::run(arguments, registry, world_size);

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The hidden command of a trial.
-const COMMAND: &str = "tune-trial";
+pub(crate) const COMMAND: &str = "tune-trial";
 
 pub(crate) fn run(arguments: &TuneArguments, registry: &Registry) -> Result<Exit, CliError> {
     let config = arguments.load()?;
