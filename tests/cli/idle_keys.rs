@@ -48,6 +48,8 @@ const CONTEXTS: &[Context] = &[
     idle("data.prefetch", "8", &["data.workers=0"]),
     idle("data.on_corrupt", "skip", &["data.source=digits"]),
     idle("train.eval_batch", "8", &["train.eval_every=never"]),
+    idle("train.best", "eval accuracy", &["train.eval_every=never"]),
+    idle("train.ema_warmup", "false", &[]),
     idle("train.patience", "2", &["train.eval_every=never"]),
     idle("train.min_delta", "0.1", &[]),
     idle("optimizer.momentum", "0.5", ADAM),
@@ -111,6 +113,7 @@ const ALWAYS: &[&str] = &[
     "train.seed",
     "train.eval_every",
     "train.task",
+    "train.ema",
     // Regression alone has no use for it: see the test below.
     "train.label_smoothing",
     // Errors where targets are no classes: see the test below.

@@ -18,9 +18,9 @@ fn on(strategy: &str, devices: usize) -> String {
 fn every_strategy_averages_and_evaluates_the_same_weights() {
     let runs = Runs::new(LSTM);
     let alone = runs.trained("alone", 20, AVERAGED);
-    let average = "average head.weight";
+    let average = "average head.fc.weight";
     assert!(alone.tensors.contains_key(average), "{:?}", alone.tensors.keys());
-    assert_ne!(alone.tensors[average], alone.tensors["head.weight"]);
+    assert_ne!(alone.tensors[average], alone.tensors["head.fc.weight"]);
     for strategy in ["ddp", "dp", "model", "pipeline"] {
         runs.trained(strategy, 20, &on(strategy, 2)).check(&alone, TOLERANCE, strategy);
     }

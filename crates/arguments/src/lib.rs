@@ -4,6 +4,7 @@
 //! - [`CheckpointArguments`]: a trained model, by a run directory or a checkpoint.
 //! - [`BatchArguments`], [`DeviceArguments`], [`StrategyArguments`], [`TrainingArguments`], [`WeightsArguments`]: flags
 //!   that each set a key.
+//! - [`Seeds`]: the seeds of `train --seeds`.
 //!
 //! ```
 //! use clap::Parser;
@@ -30,6 +31,7 @@ mod config;
 mod configs;
 mod error;
 mod flags;
+mod seeds;
 
 pub use checkpoint::CheckpointArguments;
 pub use config::{ConfigArguments, NamedConfigArguments};
@@ -37,3 +39,4 @@ pub use error::ArgumentsError;
 pub use flags::{
     BatchArguments, DeviceArguments, Flag, StrategyArguments, TrainingArguments, WeightsArguments,
 };
+pub use seeds::Seeds;

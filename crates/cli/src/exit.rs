@@ -24,7 +24,7 @@ impl From<Exit> for ExitCode {
 impl From<Ended> for Exit {
     fn from(ended: Ended) -> Self {
         match ended {
-            Ended::Complete | Ended::EarlyStopping | Ended::Paused => Self::Success,
+            Ended::Complete | Ended::EarlyStopping | Ended::Callback | Ended::Paused => Self::Success,
             Ended::Interrupted => Self::Interrupted,
             Ended::Terminated => Self::Terminated,
         }

@@ -68,13 +68,12 @@ pub use report::values;
 pub use section::Section;
 pub use sections::{
     device::DeviceConfig,
-    eval_metric::EvalMetric,
     memory::{Cleanup, Memory, MicroBatch, OnOom, Pool, Precision, Recompute},
     optimizer::{Clip, Moments, Optimizer, OptimizerKind, OptimizerName},
     run::Run,
     schedule::{Anneal, Drops, Schedule, ScheduleKind, Warmup},
     sharing::{Balance, Cut, Ddp, PipelineSchedule, Sharing, Strategy},
-    train::{Ema, Train},
+    train::Train,
     tune::Tune,
 };
 pub use setting::{Difference, Entry};

@@ -5,7 +5,8 @@ use std::{path::Path, time::Duration};
 use oomph_config::{
     Anneal, Balance, Change, Clip, Config, ConfigFile, Cut, Ddp, DeviceName, Drops, Interval, MicroBatch,
     Moments, OptimizerKind, OptimizerName, Origin, PipelineSchedule, Precision, Recompute, ScheduleKind,
-    Sharing, Sources, Strategy, Value, Warmup, sections::train::Length,
+    Sharing, Sources, Strategy, Value, Warmup, sections::eval_metric::EvalMetric, sections::train::Ema,
+    sections::train::Length,
 };
 use oomph_core::Bytes;
 
@@ -41,6 +42,7 @@ fn every_key_of_the_typed_sections_is_read() {
     let config = load(
         "[train]\nepochs = 3\nsteps = 100\nbatch = 64\neval_batch = 128\nseed = 18446744073709551615\n\
          eval_every = '200 steps'\ntask = 'mine'\nlabel_smoothing = 0.1\npatience = 5\nmin_delta = 1e-3\n\
+         best = 'macro f1'\nema = 0.9\nema_warmup = false\n\
          [optimizer]\nlr = 1\nmomentum = 0.9\nnesterov = true\nweight_decay = 5e-4\nclip_global_norm = 2\n\
          [schedule]\nname = 'step'\nmilestones_epochs = [1, 2]\ngamma = 0.5\nwarmup_steps = 10\nwarmup_start = 0.1\n\
          [memory]\nmicro_batch = 48\n\
@@ -53,6 +55,8 @@ fn every_key_of_the_typed_sections_is_read() {
     assert_eq!(config.train.eval_every, Interval::Steps(200));
     assert_eq!(config.train.task.as_deref(), Some("mine"));
     assert_eq!((config.train.patience, config.train.min_delta), (Some(5), 1e-3));
+    assert_eq!(config.train.best, EvalMetric::MacroF1);
+    assert_eq!(config.train.ema, Some(Ema { decay: 0.9, warmup: false }));
     assert_eq!(config.optimizer.lr, 1.0);
     assert_eq!(config.optimizer.clip, Some(Clip::GlobalNorm(2.0)));
     assert_eq!(config.optimizer.kind, OptimizerKind::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true });

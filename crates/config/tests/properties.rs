@@ -7,7 +7,7 @@ use oomph_core::Bytes;
 use proptest::prelude::*;
 
 /// Assignments that are valid alone. Some of them conflict.
-const ASSIGNMENTS: [&str; 70] = [
+const ASSIGNMENTS: [&str; 73] = [
     "train.epochs=3",
     "train.steps=50",
     "train.batch=64",
@@ -19,6 +19,9 @@ const ASSIGNMENTS: [&str; 70] = [
     "train.label_smoothing=0.1",
     "train.class_weights=balanced",
     "train.class_weights=[1, 2.5]",
+    "train.best=macro f1",
+    "train.ema=0.99",
+    "train.ema_warmup=false",
     "train.patience=4",
     "train.min_delta=1e-9",
     "optimizer.name=adam",

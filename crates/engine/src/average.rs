@@ -1,6 +1,6 @@
 //! The average of a model's weights over steps.
 
-use oomph_config::Ema;
+use oomph_config::sections::train::Ema;
 use oomph_core::{Account, charge};
 use oomph_kernels::averaged;
 use oomph_model::{AnyTensor, Kernels, Named, Stages};

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use oomph_config::EvalMetric;
+use oomph_config::sections::eval_metric::EvalMetric;
 use oomph_core::{Bytes, Phase};
 use oomph_memory::record::StepKind;
 use oomph_timeline::Split;
@@ -172,6 +172,9 @@ pub struct EvalMetrics {
     pub best: bool,
     /// Seconds of the evaluation.
     pub eval_seconds: f64,
+    /// Measures of a callback, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub measures: BTreeMap<String, f64>,
 }
 
 /// Scores of the predictions of an evaluation, as far as the task offers them.
@@ -355,6 +358,8 @@ pub enum Ended {
     Complete,
     /// Evaluation stopped improving.
     EarlyStopping,
+    /// A callback of the program ended it.
+    Callback,
     /// It has trained up to the step at which it was asked to pause.
     Paused,
     /// SIGINT.

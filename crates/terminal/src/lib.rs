@@ -9,6 +9,7 @@
 //! - [`questions`]: questions that a person answers, or nobody.
 //! - [`screen`]: a report that is drawn over the previous one.
 //! - [`scores`]: how right a model is, as rows, tables and a picture.
+//! - [`seeds`]: the trainings of several seeds, and mean and standard deviation.
 //! - [`study`]: how far a study is, and what it found.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
 //! - [`echo`]: the terminal's echo of control keys.
@@ -32,6 +33,7 @@ pub mod progress;
 pub mod questions;
 pub mod scores;
 pub mod screen;
+pub mod seeds;
 pub mod stream;
 pub mod study;
 pub mod table;

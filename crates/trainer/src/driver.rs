@@ -12,7 +12,7 @@ use oomph_runs::Observer;
 
 use crate::{
     LrSchedule, Stop, TrainError,
-    evaluate::{Evaluation, PlacedModel, evaluate_batches},
+    evaluate::{Evaluation, PlacedModel, PredictionHook, evaluate_batches},
     lr_schedule::lr_schedule,
     ranks::{RankCommand, command},
 };
@@ -26,6 +26,8 @@ pub(crate) struct Driver<'a> {
     schedule: LrSchedule,
     /// Steps done.
     steps: usize,
+    /// The learning rate of the last step. Of a step before a resume, that of the schedule.
+    pub(crate) last_lr: f64,
     /// Whether the other ranks follow this one.
     leads: bool,
 }
@@ -43,7 +45,9 @@ pub(crate) struct DrivenStep {
 impl<'a> Driver<'a> {
     /// A driver of rank 0, or of the only rank, after `steps` steps.
     pub(crate) fn leading(session: &'a Session, stepper: Stepper, steps: usize) -> Self {
-        Self { session, stepper, schedule: lr_schedule(session), steps, leads: true }
+        let schedule = lr_schedule(session);
+        let last_lr = schedule.lr(steps.saturating_sub(1));
+        Self { session, stepper, schedule, steps, last_lr, leads: true }
     }
 
     /// A driver of a rank that follows rank 0.
@@ -51,32 +55,47 @@ impl<'a> Driver<'a> {
         Self { leads: false, ..Self::leading(session, stepper, steps) }
     }
 
-    /// The learning rate of a step, from 0.
-    pub(crate) fn lr(&self, step: usize) -> f64 {
-        self.schedule.lr(step)
-    }
-
-    /// Trains on one batch. The other ranks get `rank_command`.
+    /// Trains on one batch with the learning rate of the schedule. The other ranks do the same with theirs.
     ///
     /// The caller checks afterwards whether the optimizer exceeded the limit.
     ///
     /// # Errors
     /// As those of [`Stepper::step_unchecked`].
-    pub(crate) fn step(&mut self, batch: Batch, rank_command: RankCommand) -> Result<DrivenStep, TrainError> {
+    pub(crate) fn step(&mut self, batch: Batch) -> Result<DrivenStep, TrainError> {
+        let lr = self.next_lr();
+        self.step_at(lr, batch, RankCommand::Step(lr.into()))
+    }
+
+    /// The learning rate of the next step by the schedule.
+    pub(crate) fn next_lr(&self) -> f64 {
+        self.schedule.lr(self.steps)
+    }
+
+    /// As [`step`](Self::step), with learning rate `lr`. The other ranks get `rank_command`.
+    ///
+    /// # Errors
+    /// As those of [`step`](Self::step).
+    pub(crate) fn step_at(
+        &mut self,
+        lr: f64,
+        batch: Batch,
+        rank_command: RankCommand,
+    ) -> Result<DrivenStep, TrainError> {
         let (session, step) = (self.session, self.steps);
         mark_step(session, step as u64 + 1, StepKind::Train);
         if self.leads {
             command(&session.replicas, rank_command)?;
         }
-        let (samples, lr, begun) = (batch.size, self.lr(step), Instant::now());
+        let (samples, begun) = (batch.size, Instant::now());
         let task = session.task.as_ref();
         let outcome = charge(Account::Device, || self.stepper.step_unchecked(batch, step, lr, task))?;
         self.steps += 1;
+        self.last_lr = lr;
         Ok(DrivenStep { number: self.steps, lr, outcome, samples, begun })
     }
 
-    /// Evaluates at most the first `most` batches on all ranks, with the running statistics of rank 0. `None` where `stop`
-    /// ended the evaluation early.
+    /// Evaluates at most the first `most` batches on all ranks, with the running statistics of rank 0. `predictions` gets
+    /// those of this rank. `None` where `stop` ended the evaluation early.
     ///
     /// # Errors
     /// As those of [`evaluate`](crate::evaluate).
@@ -84,6 +103,7 @@ impl<'a> Driver<'a> {
         &mut self,
         most: usize,
         observer: &mut dyn Observer,
+        predictions: Option<&mut PredictionHook<'_>>,
         stop: &Stop,
     ) -> Result<Option<Evaluation>, TrainError> {
         let replicas = &self.session.replicas;
@@ -95,6 +115,6 @@ impl<'a> Driver<'a> {
             replicas.share_statistics(averaged)?;
         }
         let placed = PlacedModel { model: self.stepper.evaluated(), layout: self.stepper.layout() };
-        evaluate_batches(self.session, placed, most, observer, stop)
+        evaluate_batches(self.session, placed, most, predictions, observer, stop)
     }
 }

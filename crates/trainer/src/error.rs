@@ -4,7 +4,7 @@ use oomph_advice::{
     PlanError,
     out_of_memory::{OomContext, OutOfMemory, explain},
 };
-use oomph_config::{DeviceName, Difference, EvalMetric};
+use oomph_config::{DeviceName, Difference, sections::eval_metric::EvalMetric};
 use oomph_core::printable;
 use oomph_data::DataError;
 use oomph_engine::{EngineError, record::RecordError, session::Session, task::TaskError};
@@ -80,6 +80,22 @@ pub enum TrainError {
     NotMeasured {
         /// The measure.
         metric: EvalMetric,
+    },
+    /// A callback gave no learning rate.
+    #[error(
+        "the callback gave the learning rate {lr} for step {step}; expected a finite number of at least 0"
+    )]
+    CallbackLr {
+        /// The step, from 1.
+        step: usize,
+        /// What it gave.
+        lr: f64,
+    },
+    /// A callback wants predictions, and other ranks have some of them.
+    #[error("the callback wants predictions, but each of {ranks} ranks evaluates its own samples")]
+    PredictionsOnRanks {
+        /// The number of ranks.
+        ranks: usize,
     },
     /// The loss is infinite or not a number. Nothing was saved since.
     #[error("the loss of step {step} is {loss} (learning rate {lr:?}); {}", kept(.checkpoint.as_ref()))]
@@ -220,7 +236,10 @@ impl TrainError {
                 })
             )),
             Self::NotMeasured { .. } => Some("`--set \"train.best=eval loss\"` goes by the loss".into()),
-            Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
+            Self::PredictionsOnRanks { .. } => Some(
+                "`device.strategy = \"dp\"`, `\"model\"` and `\"pipeline\"` evaluate in one process".into(),
+            ),
+            Self::CallbackLr { .. } | Self::Thread(_) | Self::NothingToEvaluate { .. } => None,
             Self::NonFiniteLoss { steadier, .. } | Self::NonFiniteState { steadier, .. } => {
                 Some(steadier.to_string())
             }

@@ -1,14 +1,10 @@
-//! The measures of evaluations that a session offers, and their values.
+//! The measures of evaluations that a session offers.
 
-use oomph_config::{ConfigError, EvalMetric};
+use oomph_config::{ConfigError, sections::eval_metric::EvalMetric};
 use oomph_core::TargetSpec;
 use oomph_engine::{session::Session, task::default_task};
-use oomph_runs::EvalScores;
 
-use crate::{
-    evaluate::Evaluation,
-    scores::{ClassScores, Scores, ValueScores},
-};
+use crate::scores::Scores;
 
 /// Empty scores of the session's predictions; `None` if its task offers none. They need the task's own prediction to be the
 /// likeliest class.
@@ -48,41 +44,4 @@ pub(crate) fn check_best(session: &Session) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(session.config.not_allowed("train.best", metrics.into_iter().map(EvalMetric::name)))
-}
-
-impl Evaluation {
-    /// The value of a measure; `None` if the evaluation does not have it.
-    pub fn value(&self, metric: EvalMetric) -> Option<f64> {
-        let scores = self.eval_scores();
-        match metric {
-            EvalMetric::Loss => Some(self.loss),
-            EvalMetric::Accuracy => self.accuracy,
-            EvalMetric::Perplexity => self.perplexity,
-            EvalMetric::Top5Accuracy => scores.top_5_accuracy,
-            EvalMetric::MacroF1 => scores.macro_f1,
-            EvalMetric::Mae => scores.mae,
-            EvalMetric::Rmse => scores.rmse,
-            EvalMetric::R2 => scores.r2,
-        }
-    }
-
-    /// The scores of its predictions, as the log has them.
-    pub(crate) fn eval_scores(&self) -> EvalScores {
-        let of_classes = |scores: &ClassScores| EvalScores {
-            top_5_accuracy: scores.top_5(),
-            macro_f1: Some(scores.averages().f1),
-            ..EvalScores::default()
-        };
-        let of_values = |scores: &ValueScores| EvalScores {
-            mae: Some(scores.mae()),
-            rmse: Some(scores.rmse()),
-            r2: Some(scores.r2()),
-            ..EvalScores::default()
-        };
-        match &self.scores {
-            Some(Scores::Classes(scores)) => of_classes(scores),
-            Some(Scores::Values(scores)) => of_values(scores),
-            None => EvalScores::default(),
-        }
-    }
 }

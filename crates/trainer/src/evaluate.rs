@@ -1,9 +1,9 @@
 use std::{path::PathBuf, time::Instant};
 
 use burn::tensor::Tensor;
-use oomph_config::Config;
+use oomph_config::{Config, sections::eval_metric::EvalMetric};
 use oomph_core::{Phase, phase};
-use oomph_data::{Batch, SampleError, SourceRecord};
+use oomph_data::{Batch, SampleError, SourceRecord, Targets};
 use oomph_memory::{
     Account, charge,
     record::{StepKind, track},
@@ -25,7 +25,7 @@ use oomph_engine::{
     task::DeviceTargets,
     upload::{upload_input, upload_targets},
 };
-use oomph_runs::{Event, Observer, Tick, state::Checkpoint};
+use oomph_runs::{EvalScores, Event, Observer, Tick, state::Checkpoint};
 
 use crate::{
     Registry, Stop, StopReason, TrainError,
@@ -36,7 +36,7 @@ use crate::{
     memory_log::MemoryLog,
     open::{model_of_weights, off_device, open_layout, open_trained},
     progress::read_all,
-    scores::Scores,
+    scores::{ClassScores, Scores, ValueScores},
 };
 
 /// The result of an evaluation.
@@ -56,6 +56,43 @@ pub struct Evaluation {
     pub skipped: Vec<SampleError>,
     /// Seconds of the evaluation.
     pub seconds: f64,
+}
+
+impl Evaluation {
+    /// The value of a measure; `None` if the evaluation does not have it.
+    pub fn value(&self, metric: EvalMetric) -> Option<f64> {
+        let scores = self.eval_scores();
+        match metric {
+            EvalMetric::Loss => Some(self.loss),
+            EvalMetric::Accuracy => self.accuracy,
+            EvalMetric::Perplexity => self.perplexity,
+            EvalMetric::Top5Accuracy => scores.top_5_accuracy,
+            EvalMetric::MacroF1 => scores.macro_f1,
+            EvalMetric::Mae => scores.mae,
+            EvalMetric::Rmse => scores.rmse,
+            EvalMetric::R2 => scores.r2,
+        }
+    }
+
+    /// The scores of its predictions, as the log has them.
+    pub(crate) fn eval_scores(&self) -> EvalScores {
+        let of_classes = |scores: &ClassScores| EvalScores {
+            top_5_accuracy: scores.top_5(),
+            macro_f1: Some(scores.averages().f1),
+            ..EvalScores::default()
+        };
+        let of_values = |scores: &ValueScores| EvalScores {
+            mae: Some(scores.mae()),
+            rmse: Some(scores.rmse()),
+            r2: Some(scores.r2()),
+            ..EvalScores::default()
+        };
+        match &self.scores {
+            Some(Scores::Classes(scores)) => of_classes(scores),
+            Some(Scores::Values(scores)) => of_values(scores),
+            None => EvalScores::default(),
+        }
+    }
 }
 
 /// Opens a session to evaluate the model of a checkpoint, or else that of `model.weights`. Statistics and columns that the
@@ -196,7 +233,7 @@ pub fn evaluate(
     let layout = open_layout(session)?;
     let model = if layout.is_split() { layout.placed(model.inference()) } else { model.inference() };
     let placed = PlacedModel { model: &model, layout: &layout };
-    evaluate_batches(session, placed, usize::MAX, &mut leaks.watching(None, observer), stop)
+    evaluate_batches(session, placed, usize::MAX, None, &mut leaks.watching(None, observer), stop)
 }
 
 /// A model on the devices of its layout.
@@ -206,13 +243,18 @@ pub(crate) struct PlacedModel<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// Evaluates a placed model on at most the first `most` batches. Otherwise as [`evaluate`].
+/// Receives the outputs of a batch on the host, sample after sample, and its targets.
+pub(crate) type PredictionHook<'a> = dyn FnMut(&[f32], &Targets) + 'a;
+
+/// Evaluates a placed model on at most the first `most` batches, whose predictions `predictions` gets. Otherwise as
+/// [`evaluate`].
 ///
-/// Scores copy the outputs of each batch to the host, and so wait for the device.
+/// Scores and predictions copy the outputs of each batch to the host, and so wait for the device.
 pub(crate) fn evaluate_batches(
     session: &Session,
     placed: PlacedModel<'_>,
     most: usize,
+    mut predictions: Option<&mut PredictionHook<'_>>,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Option<Evaluation>, TrainError> {
@@ -231,7 +273,8 @@ pub(crate) fn evaluate_batches(
             mark_step(session, batch_index as u64 + 1, StepKind::Eval);
             sums.skipped.extend(batch.skipped.iter().cloned());
             if batch.size > 0 {
-                sums.add(session, PlacedModel { model: &model, ..placed }, &batch)?;
+                let placed = PlacedModel { model: &model, ..placed };
+                sums.add(session, placed, &batch, predictions.as_deref_mut())?;
             }
             batch_index += 1;
             charge(Account::Host, || observer.tick(Tick::Eval { batch: batch_index, batches }));
@@ -274,6 +317,7 @@ impl Sums {
         session: &Session,
         PlacedModel { model, layout }: PlacedModel<'_>,
         batch: &Batch,
+        predictions: Option<&mut PredictionHook<'_>>,
     ) -> Result<(), TrainError> {
         let mut pass = Pass::eval().with_policy(session.policy(backend(session)));
         if session.source.is_continuous() {
@@ -285,7 +329,7 @@ impl Sums {
             let _uploading = uploading();
             upload_input(batch, &slot.plain())
         };
-        let is_scored = self.scores.is_some();
+        let is_copied = self.scores.is_some() || predictions.is_some();
         let weight = session.task.weight(batch);
         let last = |slot: &DeviceSlot, output: AnyTensor| -> Result<_, EngineError> {
             let targets: DeviceTargets = {
@@ -293,14 +337,15 @@ impl Sums {
                 upload_targets(batch, &slot.plain())
             };
             let evaluated = compare_evaluated(session.task.as_ref(), &output, &targets, weight)?;
-            let outputs = is_scored.then(|| charge(Account::Host, || output.to_host())).transpose()?;
+            let outputs = is_copied.then(|| charge(Account::Host, || output.to_host())).transpose()?;
             Ok((evaluated, outputs))
         };
         let (_phase, _track) = (phase(Phase::Eval), track(TrackKind::Eval, "evaluation", None));
         let (evaluated, outputs) = evaluate_placed(layout, model, input, &mut pass, last)?;
         let Evaluated { loss, correct } = evaluated;
-        if let Some((scores, outputs)) = self.scores.as_mut().zip(outputs) {
-            scores.add(&outputs, &batch.targets);
+        if let Some(outputs) = &outputs {
+            self.scores.iter_mut().for_each(|scores| scores.add(outputs, &batch.targets));
+            predictions.into_iter().for_each(|predictions| predictions(outputs, &batch.targets));
         }
         self.carried = pass.take_carried().unwrap_or_default();
         self.loss.push(loss);

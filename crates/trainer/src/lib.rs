@@ -4,6 +4,7 @@
 //! - [`open`]: turns a validated configuration into a [`Session`] with model, data, task and device.
 //! - [`train`] trains a session into a run directory. [`evaluate`] evaluates a model. Both report to an
 //!   [`Observer`](oomph_runs::Observer) and print nothing.
+//! - [`train_with`] trains with a [`Callback`](callback::Callback): a learning rate, measures and an end of your own.
 //! - [`new_stepper`]: one optimizer step at a time, for loops of your own.
 //! - [`measure`], [`profile`]: some steps under the meter.
 //! - [`predict`], [`export`]: the uses of a trained model.
@@ -33,6 +34,7 @@
 //! line to `oomph-cli`.
 
 mod batches;
+pub mod callback;
 mod cleanup;
 pub mod device;
 mod device_memory;
@@ -75,4 +77,4 @@ pub use ranks::follow;
 pub use resume::Resume;
 pub use steadier::Steadier;
 pub use stop::{Stop, StopReason};
-pub use train::{TrainOptions, adapt, train};
+pub use train::{TrainOptions, adapt, train, train_with};

@@ -246,7 +246,7 @@ impl<B: Bench> TrialWork<'_, '_, B> {
         let metric = self.tuner.tune.metric.name();
         match (exit, ending) {
             (ChildExit::OutOfMemory, _) => Outcome::OutOfMemory(shortage),
-            (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping, .. })) => {
+            (_, Some(Ending { ended: Ended::Complete | Ended::EarlyStopping | Ended::Callback, .. })) => {
                 match meter.value(None) {
                     Some(value) => Outcome::Complete { value },
                     None => Outcome::Failed(format!("its training measured no {metric}")),

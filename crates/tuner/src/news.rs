@@ -73,6 +73,7 @@ pub(crate) struct Evaluated {
 pub(crate) enum Ended {
     Complete,
     EarlyStopping,
+    Callback,
     Paused,
     Interrupted,
     Terminated,

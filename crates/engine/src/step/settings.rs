@@ -1,4 +1,4 @@
-use oomph_config::{DeviceName, Ema, Optimizer as OptimizerSettings, Precision, Sharing};
+use oomph_config::{DeviceName, Optimizer as OptimizerSettings, Precision, Sharing, sections::train::Ema};
 use oomph_core::{Bytes, Key};
 use oomph_model::Policy;
 

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oomph_config::{EvalMetric, Value};
+use oomph_config::{Value, sections::eval_metric::EvalMetric};
 use oomph_core::{Bytes, open_file, read_file, read_text};
 use serde::{Deserialize, Serialize};
 
@@ -277,7 +277,7 @@ impl LogReader {
     fn status(&self, is_running: bool) -> RunStatus {
         match (is_running, self.ended, &self.error) {
             (true, ..) => RunStatus::Running,
-            (_, Some(Ended::Complete | Ended::EarlyStopping), _) => RunStatus::Finished,
+            (_, Some(Ended::Complete | Ended::EarlyStopping | Ended::Callback), _) => RunStatus::Finished,
             (_, Some(Ended::Paused | Ended::Interrupted | Ended::Terminated), _) => RunStatus::Stopped,
             (_, None, Some(_)) => RunStatus::Failed,
             (_, None, None) => RunStatus::Killed,

@@ -15,14 +15,12 @@ use super::{
     StateError, TrainProgress,
     disk::{sync_directory, write_durably},
     listing::step_of,
-    manifest::{FORMAT_VERSION, Manifest, sha256},
+    manifest::{AVERAGE, FORMAT_VERSION, Manifest, sha256},
     weight_file::{check, decode, encode, encode_source},
 };
 
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
-/// Absent without an average of the weights.
-pub(super) const AVERAGE: &str = "average.safetensors";
 /// Absent without carried state.
 const CARRIED: &str = "carried.safetensors";
 const CONFIG: &str = "config.toml";

@@ -1,4 +1,7 @@
-use super::{EarlyStopping, Manifest, TrainProgress, checkpoint::AVERAGE, manifest::StepSums};
+use super::{
+    EarlyStopping, Manifest, TrainProgress,
+    manifest::{AVERAGE, StepSums},
+};
 
 /// A training never takes as many steps. Sums of counts below it do not overflow.
 const MOST_STEPS: usize = 1 << 48;

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, path::Path};
 
-use oomph_config::{EvalMetric, Interval};
+use oomph_config::{Interval, sections::eval_metric::EvalMetric};
 use oomph_engine::{loss_scale::LossScale, record::Scalar, session::EpochCut};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -76,6 +76,9 @@ impl TrainProgress {
         }
     }
 }
+
+/// The file of the average of the weights. Absent without one.
+pub(super) const AVERAGE: &str = "average.safetensors";
 
 /// The format version that this version of oomph reads and writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;

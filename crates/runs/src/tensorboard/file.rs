@@ -105,7 +105,7 @@ fn scalars(event: &Event) -> Option<(usize, Vec<(String, f64)>)> {
         Event::Step(metrics) => (metrics.step, of_steps(metrics)),
         Event::Eval(metrics) => {
             let scores = &metrics.scores;
-            let named = named([
+            let mut named = named([
                 ("loss/eval", Some(metrics.eval_loss)),
                 ("accuracy/eval", metrics.eval_accuracy),
                 ("perplexity/eval", metrics.eval_perplexity),
@@ -115,6 +115,8 @@ fn scalars(event: &Event) -> Option<(usize, Vec<(String, f64)>)> {
                 ("rmse/eval", scores.rmse),
                 ("r2/eval", scores.r2),
             ]);
+            let own = metrics.measures.iter();
+            named.extend(own.map(|(name, value)| (format!("{name}/eval"), Some(*value))));
             (metrics.step, named)
         }
         _ => return None,

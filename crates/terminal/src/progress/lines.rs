@@ -192,6 +192,6 @@ mod tests {
             norms: Some(StepNorms { gradient_norm: 2.5, parameter_norm: 9.0 }),
             ..metrics(None, None)
         };
-        check(with_norm, "loss 0.5000, gradient norm 2.500, 200 samples/s");
+        check(with_norm, "loss 0.5000, gradient norm 2.5000, 200 samples/s");
     }
 }

@@ -133,7 +133,7 @@ impl Rehearsed {
         let mut batches = Batches::new(session);
         for _ in 0..options.steps {
             let Some(batch) = batches.next()? else { break };
-            let done = self.step(session, &mut driver, batch, RankCommand::Step, observer)?;
+            let done = self.step(session, &mut driver, batch, false, observer)?;
             self.done.push(done);
             // On the devices of this rank.
             let devices = current_device()..current_device() + session.config.device.devices.len();
@@ -143,12 +143,12 @@ impl Rehearsed {
             return Ok(false);
         }
         if let Some(rest) = last_batch(session)? {
-            self.step(session, &mut driver, rest, RankCommand::LastBatch, observer)?;
+            self.step(session, &mut driver, rest, true, observer)?;
         }
         if session.config.train.eval_every != Interval::Never {
-            driver.evaluate(SOME_BATCHES, observer, &Stop::new())?;
+            driver.evaluate(SOME_BATCHES, observer, None, &Stop::new())?;
             if let Some(batch) = batches.next()? {
-                self.step(session, &mut driver, batch, RankCommand::Step, observer)?;
+                self.step(session, &mut driver, batch, false, observer)?;
             }
         }
         read_state(&driver.stepper, &session.device)?;
@@ -161,10 +161,12 @@ impl Rehearsed {
         session: &Session,
         driver: &mut Driver<'_>,
         batch: Batch,
-        rank_command: RankCommand,
+        is_last: bool,
         observer: &mut dyn Observer,
     ) -> Result<TimedStep, TrainError> {
-        let done = TimedStep::end(driver.step(batch, rank_command)?)?;
+        let lr = driver.next_lr();
+        let rank_command = if is_last { RankCommand::LastBatch } else { RankCommand::Step(lr.into()) };
+        let done = TimedStep::end(driver.step_at(lr, batch, rank_command)?)?;
         self.steps += 1;
         let seen = PoolReading::of(&session.device);
         self.pools = self.pools.into_iter().chain(seen).max_by_key(|pools| pools.in_use_bytes);

@@ -22,7 +22,6 @@ use crate::{
     driver::Driver,
     memory_log,
     open::{SessionError, new_stepper},
-    ranks::RankCommand,
     tensor_log::TensorLog,
 };
 
@@ -134,7 +133,7 @@ pub fn measure(
     let mut driver = Driver::leading(session, stepper, 0);
     for step in 0..steps {
         let Some(batch) = batches.next()? else { break };
-        let driven = driver.step(batch, RankCommand::Step)?;
+        let driven = driver.step(batch)?;
         timed.push(TimedStep::end(driven)?);
         if step + 1 == steps.min(WARMUP) {
             // Recording would slow the timed steps.

@@ -13,7 +13,6 @@ use oomph_runs::{Observer, Tick};
 use super::{PlannedBoundaries, ProfileError, ProfileOptions};
 use crate::{
     Boundary, PoolReading, PoolWatch, TrainError, batches::Batches, driver::Driver, open::new_stepper,
-    ranks::RankCommand,
 };
 
 /// The profile of a device with memory pools: readings where phases and stages end. Memory between two boundaries is not
@@ -78,7 +77,7 @@ pub fn profile_device(
         if step == options.warmup {
             driver.stepper.watch(Some(Box::new(watch.clone())));
         }
-        let driven = driver.step(batch, RankCommand::Step)?;
+        let driven = driver.step(batch)?;
         exhausted::check().map_err(TrainError::from)?;
         // Kernels are launched ahead: without waiting, the time would be that of the launches.
         device_failure::on(devices, || device_failure::settle(&session.device)).map_err(TrainError::from)?;

@@ -170,7 +170,7 @@ impl Seen {
                 command(&session.replicas, RankCommand::Wait)?;
                 self.begin = Some(record::next_event());
             }
-            let driven = driver.step(batch, RankCommand::Step)?;
+            let driven = driver.step(batch)?;
             exhausted::check()?;
             let seconds = driven.begun.elapsed().as_secs_f64();
             self.steps += 1;
@@ -197,7 +197,7 @@ fn evaluate(
     if session.config.train.eval_every == Interval::Never || batches == 0 {
         return Ok(());
     }
-    match driver.evaluate(batches, observer, &Stop::new()) {
+    match driver.evaluate(batches, observer, None, &Stop::new()) {
         // Without readable samples, the profile shows the steps only.
         Ok(_) | Err(TrainError::NothingToEvaluate { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -10,7 +10,7 @@ use oomph_runs::{
     state::{Checkpoint, StepSums, TrainProgress},
 };
 
-use super::rank_command::{RankCommand, next_command, received_start};
+use super::rank_command::{RankCommand, StepLr, next_command, received_start};
 use crate::{
     Stop, TrainError,
     batches::{last_batch, next_batch, train_loader},
@@ -71,14 +71,15 @@ impl<'a> Follower<'a> {
         let replicas = &self.session.replicas;
         loop {
             match next_command(replicas)? {
-                RankCommand::Step => self.step()?,
+                RankCommand::Step(lr) => self.step(lr)?,
                 RankCommand::LastBatch => {
-                    last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch))?
+                    let lr = self.driver.next_lr();
+                    last_batch(self.session)?.map_or(Ok(()), |batch| self.train(batch, lr.into()))?
                 }
                 // Rank 0 has the same sums and reports a loss that is not finite.
                 RankCommand::Losses => drop(self.losses.read(replicas, &mut StepSums::default())?),
                 RankCommand::Evaluate(most) => {
-                    self.driver.evaluate(most, &mut Quiet, self.stop)?;
+                    self.driver.evaluate(most, &mut Quiet, None, self.stop)?;
                 }
                 RankCommand::Carried => {
                     if let Some(carried) = &self.driver.stepper.carried {
@@ -92,12 +93,12 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn step(&mut self) -> Result<(), TrainError> {
+    fn step(&mut self, lr: StepLr) -> Result<(), TrainError> {
         let (session, progress) = (self.session, &self.progress);
         let loader = self.loader.get_or_insert_with(|| train_loader(session, progress.epoch, progress.batch));
         // All ranks have equally many batches, and rank 0 has another one.
         let Some(batch) = next_batch(loader) else { return Ok(()) };
-        self.train(batch?)?;
+        self.train(batch?, lr)?;
         self.log.step += 1;
         if self.progress.count_step() {
             self.loader = None;
@@ -105,8 +106,10 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    fn train(&mut self, batch: Batch) -> Result<(), TrainError> {
-        let DrivenStep { number, lr, outcome, .. } = self.driver.step(batch, RankCommand::Step)?;
+    /// Trains on a batch with the learning rate of rank 0.
+    fn train(&mut self, batch: Batch, lr: StepLr) -> Result<(), TrainError> {
+        let DrivenStep { number, lr, outcome, .. } =
+            self.driver.step_at(lr.get(), batch, RankCommand::Step(lr))?;
         exhausted::check()?;
         self.losses.add(number, lr, outcome);
         Ok(())

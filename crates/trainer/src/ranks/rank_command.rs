@@ -15,7 +15,7 @@ use crate::TrainError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RankCommand {
     /// Train on the next batch.
-    Step,
+    Step(StepLr),
     /// Train on the last batch of an epoch, for a rehearsal.
     LastBatch,
     /// Sum the losses of the steps since the last reading.
@@ -30,6 +30,22 @@ pub(crate) enum RankCommand {
     Wait,
     /// Training is over.
     End,
+}
+
+/// The learning rate of a step: the bits of a number, which every encoding keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StepLr(u64);
+
+impl From<f64> for StepLr {
+    fn from(lr: f64) -> Self {
+        Self(lr.to_bits())
+    }
+}
+
+impl StepLr {
+    pub(crate) fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
 }
 
 impl RankCommand {
@@ -100,7 +116,7 @@ mod tests {
 
     #[test]
     fn commands_survive_encoding() {
-        let plain = [Step, LastBatch, Losses, Carried, Check, Wait, End];
+        let plain = [Step(0.1.into()), LastBatch, Losses, Carried, Check, Wait, End];
         for command in plain.into_iter().chain([Evaluate(0), Evaluate(2), Evaluate(usize::MAX)]) {
             assert_eq!(RankCommand::from_bytes(&command.bytes()), Some(command));
         }

@@ -1,4 +1,5 @@
-use oomph_config::{DeviceName, EvalMetric, Interval};
+use oomph_config::{DeviceName, Interval, sections::eval_metric::EvalMetric};
+use oomph_data::Targets;
 use oomph_engine::{session::Session, step::Stepper};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
@@ -10,6 +11,7 @@ use super::training::Training;
 use crate::{
     TrainError,
     cleanup::Moment,
+    evaluate::PredictionHook,
     progress::NonFinite,
     ranks::{RankCommand, command},
     steadier::Steadier,
@@ -39,7 +41,7 @@ impl Training<'_> {
             epoch: self.progress.last_epoch(),
             loss,
             accuracy: window.accuracy(),
-            lr: self.driver.lr(step.saturating_sub(1)),
+            lr: self.driver.last_lr,
             norms: self
                 .driver
                 .stepper
@@ -55,7 +57,14 @@ impl Training<'_> {
             pages_peak_bytes: memory.pools.and_then(|pools| pools.pages_peak_bytes),
             seconds: self.clock.started.elapsed().as_secs_f64(),
         };
-        self.log.event(Event::Step(metrics))
+        self.hooked_event(Event::Step(metrics))
+    }
+
+    /// Logs an event that the callback may end the training after.
+    fn hooked_event(&mut self, event: Event) -> Result<(), TrainError> {
+        self.caller.event(&event);
+        self.log.event(event)?;
+        self.caller.warning().map_or(Ok(()), |message| self.log.warn(message))
     }
 
     /// Adds the losses since the last reading to the sums in the window.
@@ -92,7 +101,12 @@ impl Training<'_> {
         self.clock.stopwatch.pause();
         let mut observer = self.memory.leaks.watching(Some(self.progress.step), self.log.observer);
         self.memory.cleaner.at(Moment::Evaluation);
-        let evaluation = self.driver.evaluate(usize::MAX, &mut observer, self.stop);
+        let wants_predictions = self.caller.wants_predictions();
+        let caller = &mut self.caller;
+        let mut predictions = |outputs: &[f32], targets: &Targets| caller.predictions(outputs, targets);
+        let predictions: Option<&mut PredictionHook<'_>> =
+            wants_predictions.then_some(&mut predictions as &mut PredictionHook<'_>);
+        let evaluation = self.driver.evaluate(usize::MAX, &mut observer, predictions, self.stop);
         self.memory.cleaner.at(Moment::Evaluation);
         // The observer has them already.
         for event in std::mem::take(&mut self.memory.leaks.reported) {
@@ -112,7 +126,8 @@ impl Training<'_> {
         self.progress.evaluation_due = false;
         self.progress.eval_loss = Some(evaluation.loss);
         self.progress.eval_accuracy = evaluation.accuracy;
-        self.log.event(Event::Eval(EvalMetrics {
+        let measures = self.caller.measures(&evaluation);
+        self.hooked_event(Event::Eval(EvalMetrics {
             step,
             epoch: self.progress.last_epoch(),
             eval_loss: evaluation.loss,
@@ -123,11 +138,15 @@ impl Training<'_> {
             averaged: self.driver.stepper.average.as_ref().is_some_and(|it| it.model().is_some()),
             best,
             eval_seconds: evaluation.seconds,
+            measures,
         }))?;
         if best && self.session.config.run.save_every != Interval::Never {
             self.save()?;
         }
         self.clock.stopwatch.resume();
+        if self.caller.has_stopped {
+            return Ok(Some(Ended::Callback));
+        }
         let over = self.progress.early_stopping.is_over(train.patience);
         Ok(over.then_some(Ended::EarlyStopping))
     }

@@ -21,6 +21,7 @@ use oomph_runs::{Adapted, Done, Event, Observer};
 use self::{failure::of_rank, start::start};
 use crate::{
     Resume, Stop, TrainError,
+    callback::{Callback, NoCallback, check},
     memory_log::MemoryLog,
     ranks::{guarded, train_on_ranks},
     tensor_log::TensorLog,
@@ -64,21 +65,39 @@ pub fn train(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Done, TrainError> {
+    train_with(session, options, observer, &mut NoCallback, stop)
+}
+
+/// As [`train`], with a callback: a learning rate, measures and an end of the program's own.
+///
+/// # Errors
+/// Those of [`train`]; where the callback gives no learning rate; and where it wants predictions, and other ranks have some
+/// of them.
+pub fn train_with(
+    session: &Session,
+    options: &TrainOptions,
+    observer: &mut dyn Observer,
+    callback: &mut dyn Callback,
+    stop: &Stop,
+) -> Result<Done, TrainError> {
+    check(session, callback)?;
     // The process may have trained before.
     (0..session.devices_here().len()).for_each(|device| on_device(device, restart_peak));
     // All devices of this process note their tensors here.
     let tensors = TensorLog::default();
     match session.config.device.sharing {
         _ if !session.replicas.is_alone() => {
-            guarded(session, |session| lead(session, options, observer, stop, &mut None, tensors))
+            guarded(session, |session| lead(session, options, observer, callback, stop, &mut None, tensors))
         }
         Sharing::Ddp(_) => {
             let mut left = None;
             let noted = MemoryLog::is_wanted(session).then(|| tensors.clone());
-            let lead = |session: &Session| lead(session, options, observer, stop, &mut left, tensors.clone());
+            let lead = |session: &Session| {
+                lead(session, options, observer, callback, stop, &mut left, tensors.clone())
+            };
             train_on_ranks(session, stop, noted, lead).map_err(|error| of_rank(error, left))
         }
-        _ => lead(session, options, observer, stop, &mut None, tensors),
+        _ => lead(session, options, observer, callback, stop, &mut None, tensors),
     }
 }
 
@@ -87,12 +106,13 @@ fn lead(
     session: &Session,
     options: &TrainOptions,
     observer: &mut dyn Observer,
+    callback: &mut dyn Callback,
     stop: &Stop,
     run_left: &mut Option<(PathBuf, Kept)>,
     tensors: TensorLog,
 ) -> Result<Done, TrainError> {
     let work = || {
-        let mut training = start(session, options, observer, stop, tensors)?;
+        let mut training = start(session, options, observer, callback, stop, tensors)?;
         match device_failure::caught(|| training.run()) {
             Ok(ended) => training.finish(ended),
             Err(error) => {

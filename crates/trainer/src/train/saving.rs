@@ -99,7 +99,7 @@ impl Training<'_> {
             step: self.progress.step,
             part,
             name: name.clone(),
-            lr: self.driver.lr(self.progress.step.saturating_sub(1)),
+            lr: self.driver.last_lr,
             checkpoint: self.saves.last.clone(),
             steadier: Steadier::of(&self.session.config),
         })

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     LoadedWeights, Resume, Stop, TrainError,
+    callback::{Callback, Caller},
     cleanup::{Cleaner, Moment},
     device_memory::Gauge,
     driver::Driver,
@@ -51,6 +52,7 @@ pub(super) fn start<'a>(
     session: &'a Session,
     options: &TrainOptions,
     observer: &'a mut dyn Observer,
+    callback: &'a mut dyn Callback,
     stop: &'a Stop,
     tensors: TensorLog,
 ) -> Result<Training<'a>, TrainError> {
@@ -69,17 +71,14 @@ pub(super) fn start<'a>(
     };
     let (mut stepper, mut progress, weights) =
         made.map_err(|error| at_start(session, error, memory_log.as_ref(), &run, checkpoint.as_ref()))?;
-    progress.batches_per_epoch = steps_per_epoch(session);
-    progress.cut = Some(EpochCut::of(session));
-    progress.early_stopping = progress.early_stopping.by(session.config.train.best);
-    if let Some(log) = &mut memory_log {
-        log.follow(&mut stepper);
-    }
+    fit(&mut progress, session);
+    memory_log.iter_mut().for_each(|log| log.follow(&mut stepper));
     let cleaner = Cleaner::new(session);
     cleaner.at(Moment::Initialised);
     let mut training = Training {
         session,
         stop,
+        caller: Caller::new(callback),
         pause_at: options.pause_at,
         log: RunLog { observer, run, last_line: None, event_file: None },
         config: session.config.to_toml(),
@@ -117,6 +116,13 @@ pub(super) fn start<'a>(
     let last = [warnings::over_limit(session, planned.peak_bytes), warnings::already_done(session, step)];
     last.into_iter().flatten().try_for_each(|message| log.warn(message))?;
     Ok(training)
+}
+
+/// Fits the progress of a checkpoint, or of none, to the session.
+fn fit(progress: &mut TrainProgress, session: &Session) {
+    progress.batches_per_epoch = steps_per_epoch(session);
+    progress.cut = Some(EpochCut::of(session));
+    progress.early_stopping = progress.early_stopping.by(session.config.train.best);
 }
 
 /// Writes the run's configuration and environment, and reports the run and its warnings.

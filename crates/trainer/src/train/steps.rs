@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use oomph_config::{Interval, Sharing};
+use oomph_config::{Config, Interval, Sharing};
 use oomph_data::{Batch, SampleError};
 use oomph_engine::exhausted;
 use oomph_memory::{Account, charge};
@@ -78,8 +78,10 @@ impl Training<'_> {
         let mut next = self.progress.clone();
         next.count_step();
         self.take_histograms_next(&next);
-        self.driver.stepper.measure_norms(self.is_logged(&next, steps));
-        let DrivenStep { number, lr, outcome, .. } = self.driver.step(batch, RankCommand::Step)?;
+        self.driver.stepper.measure_norms(is_logged(&self.session.config, &next, steps));
+        let lr = self.caller.lr(self.progress.step, self.driver.next_lr())?;
+        let DrivenStep { number, outcome, .. } =
+            self.driver.step_at(lr, batch, RankCommand::Step(lr.into()))?;
         let samples = outcome.samples;
         self.clock.stopwatch.count(samples);
         self.losses.add(number, lr, outcome);
@@ -93,14 +95,6 @@ impl Training<'_> {
         }
         // The optimizer may have exceeded the limit. The step is done and can be saved.
         Ok(exhausted::check()?)
-    }
-
-    /// Whether a line of metrics is due at `progress`, in a run of `steps` steps.
-    fn is_logged(&self, progress: &TrainProgress, steps: usize) -> bool {
-        let config = &self.session.config;
-        progress.step == steps
-            || progress.step.is_multiple_of(config.run.log_every)
-            || progress.ends(config.train.eval_every)
     }
 
     /// Does what is due after a step: reading the loss, evaluating, saving, ending.
@@ -122,6 +116,9 @@ impl Training<'_> {
             && let Some(ended) = self.evaluate()?
         {
             return Ok(Some(ended));
+        }
+        if self.caller.has_stopped {
+            return Ok(Some(Ended::Callback));
         }
         if self.stop.take_save() || self.is_due(config.run.save_every) {
             self.save()?;
@@ -164,4 +161,11 @@ impl Training<'_> {
         };
         self.log.warn(message)
     }
+}
+
+/// Whether a line of metrics is due at `progress`, in a run of `steps` steps.
+fn is_logged(config: &Config, progress: &TrainProgress, steps: usize) -> bool {
+    progress.step == steps
+        || progress.step.is_multiple_of(config.run.log_every)
+        || progress.ends(config.train.eval_every)
 }

@@ -10,6 +10,7 @@ use oomph_runs::{Event, Observer, RunDirectory, state::TrainProgress, tensorboar
 use super::histograms::Histograms;
 use crate::{
     Stop, TrainError,
+    callback::Caller,
     cleanup::Cleaner,
     device_memory::Gauge,
     driver::Driver,
@@ -22,6 +23,7 @@ use crate::{
 pub(super) struct Training<'a> {
     pub(super) session: &'a Session,
     pub(super) stop: &'a Stop,
+    pub(super) caller: Caller<'a>,
     /// Optimizer steps after which it pauses.
     pub(super) pause_at: Option<usize>,
     pub(super) log: RunLog<'a>,

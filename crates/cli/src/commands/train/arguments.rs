@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use oomph_arguments::{DeviceArguments, NamedConfigArguments, StrategyArguments, TrainingArguments};
+use oomph_arguments::{DeviceArguments, NamedConfigArguments, Seeds, StrategyArguments, TrainingArguments};
 use oomph_config::Config;
 use oomph_runs::{
     Adapted, RunDirectory,
@@ -9,7 +9,6 @@ use oomph_runs::{
 };
 use oomph_trainer::{Resume, Session, TrainOptions, adapt};
 
-use super::seeds::Seeds;
 use crate::{error::CliError, output};
 
 #[derive(Args, Debug)]

@@ -18,6 +18,7 @@ pub(super) fn report(done: &Done, session: &Session) -> String {
         Ended::EarlyStopping => {
             Some(format!("early stopping: {} stopped improving", done.best_metric.name()))
         }
+        Ended::Callback => Some("ended by a callback".into()),
         Ended::Paused => Some("paused".into()),
         Ended::Interrupted => Some("interrupted (SIGINT)".into()),
         Ended::Terminated => Some("terminated (SIGTERM or SIGHUP)".into()),

@@ -19,7 +19,11 @@ pub(super) fn targets() -> Vec<Target> {
         json("message of a child", cli::message, &MESSAGES),
         json("request to a trial", cli::trial_request, &[TRIAL_REQUEST]),
         json("message of a trial", news, &NEWS),
-        json("command to a rank", trainer::rank_command, &[r#""Step""#, r#"{"Evaluate":7}"#]),
+        json(
+            "command to a rank",
+            trainer::rank_command,
+            &[r#"{"Step":4591870180066957722}"#, r#""LastBatch""#, r#"{"Evaluate":7}"#],
+        ),
         Target {
             // A byte that is no UTF-8 becomes three, in a text that doubles as it grows: the old and the new one exist at
             // once. The error that quotes it is a second such text.

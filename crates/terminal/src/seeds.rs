@@ -37,31 +37,36 @@ const MEASURES: [Measure; 9] = [
 
 /// A seed whose training ended.
 #[derive(Debug, Serialize)]
-pub(super) struct SeedResult {
-    pub(super) seed: u64,
-    pub(super) run_dir: PathBuf,
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// The run directory.
+    pub run_dir: PathBuf,
     /// Why it failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
     /// Why it ended otherwise: `complete`, `early_stopping`, `interrupted` or `terminated`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ended: Option<String>,
+    pub ended: Option<String>,
+    /// Optimizer steps done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) step: Option<u64>,
+    pub step: Option<u64>,
+    /// Seconds of its process.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) seconds: Option<f64>,
+    pub seconds: Option<f64>,
     /// Its last values, by key.
     #[serde(flatten)]
-    pub(super) measures: BTreeMap<&'static str, f64>,
+    pub measures: BTreeMap<&'static str, f64>,
 }
 
 impl SeedResult {
-    pub(super) fn new(seed: u64, run_dir: PathBuf) -> Self {
+    /// A seed before its training.
+    pub fn new(seed: u64, run_dir: PathBuf) -> Self {
         Self { seed, run_dir, error: None, ended: None, step: None, seconds: None, measures: BTreeMap::new() }
     }
 
     /// Takes in an event of the training.
-    pub(super) fn hear(&mut self, event: &Value) {
+    pub fn hear(&mut self, event: &Value) {
         match event["event"].as_str() {
             Some("eval") => self.measure(event),
             Some("done") => {
@@ -92,10 +97,11 @@ impl SeedResult {
 
 /// Mean and standard deviation of a measure over the seeds that came to their end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
-    mean: f64,
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
     /// The standard deviation of the sample: divided by n − 1. `None` for one seed.
-    std: Option<f64>,
+    pub std: Option<f64>,
 }
 
 impl Spread {
@@ -112,14 +118,16 @@ impl Spread {
 /// All seeds, as the last line of JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename = "seeds")]
-pub(super) struct SeedResults {
-    pub(super) seeds: Vec<SeedResult>,
-    /// By key.
-    spread: BTreeMap<&'static str, Spread>,
+pub struct SeedResults {
+    /// The seeds, in the order in which they trained.
+    pub seeds: Vec<SeedResult>,
+    /// The spread of each measure, by key.
+    pub spread: BTreeMap<&'static str, Spread>,
 }
 
 impl SeedResults {
-    pub(super) fn new(seeds: Vec<SeedResult>) -> Self {
+    /// Sums up seeds.
+    pub fn new(seeds: Vec<SeedResult>) -> Self {
         let values = |key: &str| -> Vec<f64> {
             let complete = seeds.iter().filter(|seed| seed.is_complete());
             complete.filter_map(|seed| seed.measures.get(key).copied()).collect()
@@ -130,11 +138,12 @@ impl SeedResults {
     }
 
     /// The number of seeds that failed.
-    pub(super) fn failed(&self) -> usize {
+    pub fn failed(&self) -> usize {
         self.seeds.iter().filter(|seed| seed.error.is_some()).count()
     }
 
-    pub(super) fn report(&self) -> String {
+    /// A table of the seeds, and the spread of each measure.
+    pub fn report(&self) -> String {
         let mut table = Table::new([
             Right("seed"),
             Left("ended"),

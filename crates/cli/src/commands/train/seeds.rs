@@ -1,8 +1,5 @@
 //! `oomph train --seeds`: one training for each seed, one after the other, each in a process of its own.
 
-mod list;
-mod results;
-
 use std::{
     collections::HashSet,
     path::PathBuf,
@@ -10,8 +7,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use oomph_arguments::Seeds;
 use oomph_config::{Change, Config};
 use oomph_runs::{Adapted, Event, RunDirectory};
+use oomph_terminal::seeds::{SeedResult, SeedResults};
 use oomph_trainer::{Registry, open};
 use oomph_tuner::{
     Request,
@@ -23,9 +22,7 @@ use signal_hook::{
     low_level,
 };
 
-pub(crate) use self::list::Seeds;
-use self::results::{SeedResult, SeedResults};
-use super::TrainArguments;
+use super::arguments::TrainArguments;
 use crate::{
     commands::tune,
     echo,

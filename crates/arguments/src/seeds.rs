@@ -7,7 +7,7 @@ const MOST: u64 = 1000;
 
 /// Seeds in the order in which they train.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seeds(pub(super) Vec<u64>);
+pub struct Seeds(pub Vec<u64>);
 
 impl FromStr for Seeds {
     type Err = String;
