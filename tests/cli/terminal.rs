@@ -9,9 +9,9 @@ use std::{
 
 use crate::support::Folder;
 
-/// Both ends of a pseudo-terminal of 100 columns.
-pub(crate) fn pseudo_terminal() -> (File, OwnedFd) {
-    let size = libc::winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+/// Both ends of a pseudo-terminal.
+pub(crate) fn pseudo_terminal(columns: u16) -> (File, OwnedFd) {
+    let size = libc::winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: the pointers are to locals of the types that the call writes and reads, the others may be null; the two
     // descriptors are new and nobody else's.
@@ -25,10 +25,23 @@ pub(crate) fn pseudo_terminal() -> (File, OwnedFd) {
     }
 }
 
-/// The output of a command on its terminal.
+/// What a command draws on its terminal of 100 columns.
 fn drawn(mut command: Command) -> String {
-    let (mut ours, theirs) = pseudo_terminal();
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs).env("TERM", "xterm-256color");
+    let (ours, theirs) = pseudo_terminal(100);
+    command.stdout(Stdio::null()).stderr(theirs);
+    shown(command, ours)
+}
+
+/// What a command prints to stdout on a terminal.
+fn printed(mut command: Command, columns: u16) -> String {
+    let (ours, theirs) = pseudo_terminal(columns);
+    command.stdout(theirs).stderr(Stdio::null());
+    shown(command, ours)
+}
+
+/// What a command writes to a terminal.
+fn shown(mut command: Command, mut ours: File) -> String {
+    command.stdin(Stdio::null()).env("TERM", "xterm-256color");
     let mut child = command.spawn().expect("the binary starts");
     // The command also holds the terminal open, so it is dropped.
     drop(command);
@@ -69,7 +82,7 @@ fn a_dumb_terminal_gets_lines() {
     let folder = Folder::new();
     let mut command = folder.command(&["train", "--config", "tiny.toml"]);
     command.env("TERM", "dumb");
-    let (mut ours, theirs) = pseudo_terminal();
+    let (mut ours, theirs) = pseudo_terminal(100);
     let mut child = command.stdout(Stdio::null()).stderr(theirs).spawn().expect("the binary starts");
     drop(command);
     child.wait().expect("a child of this process");
@@ -98,4 +111,22 @@ fn no_color_draws_bars_without_colours() {
     command.env("NO_COLOR", "1");
     let text = drawn(command);
     assert!(text.contains('━') && !text.contains("\u{1b}[36m"), "{text}");
+}
+
+#[test]
+fn the_table_of_runs_fits_the_terminal() {
+    let folder = Folder::new();
+    folder.train(&["--quiet"]).success();
+    let runs = |columns| {
+        let mut command = folder.command(&["runs", "run"]);
+        command.env("NO_COLOR", "1");
+        printed(command, columns)
+    };
+    let wide = runs(200);
+    assert!(wide.contains("loss") && wide.contains("started") && wide.contains('█'), "{wide}");
+    let narrow = runs(80);
+    assert!(!narrow.contains("started") && narrow.contains("best"), "{narrow}");
+    for line in narrow.lines() {
+        assert!(line.trim_end().chars().count() <= 80, "{line}");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{Finding, report, tree};
 
 /// Each crate with the crates it may depend on: only crates above it in this list.
-const IMPORTS: [(&str, &[&str]); 25] = [
+const IMPORTS: [(&str, &[&str]); 28] = [
     ("core", &[]),
     ("gpu_kernels", &[]),
     ("search", &["core"]),
@@ -76,12 +76,13 @@ const IMPORTS: [(&str, &[&str]); 25] = [
             "proposal",
             "arguments",
             "terminal",
+            "run_page",
             "monitor",
         ],
     ),
 ];
 /// The crates that do not depend on Burn.
-const WITHOUT_BURN: [&str; 11] = [
+const WITHOUT_BURN: [&str; 13] = [
     "core",
     "search",
     "config",

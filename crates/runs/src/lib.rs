@@ -1,7 +1,8 @@
 //! The state of a run on disk.
 //!
 //! - [`state`]: checkpoints. On disk they are complete or absent.
-//! - [`RunDirectory`]: the directory of a run, locked by one process. [`RunSummary`]: a run, read from its log.
+//! - [`RunDirectory`]: the directory of a run, locked by one process. [`RunSummary`]: a run with its
+//!   [curves](RunCurves), read from its log; [`differences()`]: how the configurations of runs differ.
 //! - [`Event`]: an event of a run, a line of `metrics.jsonl`.
 //! - [`tensorboard`]: event files that TensorBoard reads.
 //!
@@ -28,6 +29,7 @@ pub use event::{
     Observer, Quiet, Saved, Started, StepMetrics, StepNorms, Tick,
 };
 pub use run::{
-    RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary, WeightsFile, environment, host_name,
+    Difference, EvaluationPoint, RunCurves, RunDirectory, RunError, RunEvaluation, RunStatus, RunSummary,
+    TrainingPoint, ValueRuns, WeightsFile, differences, environment, host_name,
 };
 pub use state::EarlyStopping;

@@ -7,9 +7,11 @@
 //! - [`predictions`]: classes or values from outputs.
 //! - [`progress`]: bars, lines or JSON of a training, a search or a download.
 //! - [`questions`]: questions that a person answers, or nobody.
+//! - [`runs`]: runs as a table, and how their configurations differ.
 //! - [`screen`]: a report that is drawn over the previous one.
 //! - [`scores`]: how right a model is, as rows, tables and a picture.
 //! - [`seeds`]: the trainings of several seeds, and mean and standard deviation.
+//! - [`sparkline`]: a curve in one line of text.
 //! - [`study`]: how far a study is, and what it found.
 //! - [`stream`]: stdout and stderr; texts from outside reach a terminal escaped.
 //! - [`echo`]: the terminal's echo of control keys.
@@ -31,9 +33,11 @@ pub mod numbers;
 pub mod predictions;
 pub mod progress;
 pub mod questions;
+pub mod runs;
 pub mod scores;
 pub mod screen;
 pub mod seeds;
+pub mod sparkline;
 pub mod stream;
 pub mod study;
 pub mod table;

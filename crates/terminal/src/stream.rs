@@ -62,6 +62,12 @@ pub fn flush() {
     let _ = io::stdout().flush();
 }
 
+/// The characters of a line of stdout; `None` if stdout is no terminal.
+pub fn columns() -> Option<usize> {
+    let term = console::Term::stdout();
+    term.is_term().then(|| term.size_checked()).flatten().map(|(_, columns)| usize::from(columns))
+}
+
 /// Whether stderr is a terminal.
 pub fn is_terminal() -> bool {
     io::stderr().is_terminal()

@@ -75,6 +75,19 @@ impl<const N: usize> Table<N> {
         self
     }
 
+    /// Hides columns in this order, until a line has at most `width` characters or all of them are hidden. `None`: no
+    /// limit, as of a file or a pipe.
+    #[must_use]
+    pub fn within(mut self, width: Option<usize>, order: &[usize]) -> Self {
+        let mut order = order.iter();
+        while width.is_some_and(|width| self.across(&self.widths()) > width)
+            && let Some(column) = order.next()
+        {
+            self.hidden[*column] = true;
+        }
+        self
+    }
+
     /// Adds a line across all columns.
     pub fn rule(&mut self) {
         self.rows.push(Row::Rule);
@@ -96,6 +109,12 @@ impl<const N: usize> Table<N> {
         std::array::from_fn(width)
     }
 
+    /// The characters of a line.
+    fn across(&self, widths: &[usize; N]) -> usize {
+        let shown = || widths.iter().zip(self.hidden).filter(|(_, hidden)| !hidden);
+        shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1)
+    }
+
     fn line(&self, cells: &[String; N], widths: &[usize; N], marks: &[bool; N]) -> String {
         let shown = (0..N).filter(|column| !self.hidden[*column]);
         let padded = shown.map(|column| {
@@ -111,9 +130,6 @@ impl<const N: usize> Table<N> {
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
-        let shown = || widths.iter().zip(self.hidden).filter(|(_, hidden)| !hidden);
-        let across =
-            shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1);
         let line = |cells| self.line(cells, &widths, &[false; N]);
         if self.headings.iter().any(|heading| !heading.is_empty()) {
             writeln!(f, "{}", style(line(&self.headings)).dim())?;
@@ -122,7 +138,7 @@ impl<const N: usize> fmt::Display for Table<N> {
             match row {
                 Row::Strong(cells) => writeln!(f, "{}", style(line(cells)).bold())?,
                 Row::Marked(cells, marks) => writeln!(f, "{}", self.line(cells, &widths, marks))?,
-                Row::Rule => writeln!(f, "{}", style("─".repeat(across)).dim())?,
+                Row::Rule => writeln!(f, "{}", style("─".repeat(self.across(&widths))).dim())?,
             }
         }
         Ok(())
@@ -167,6 +183,25 @@ mod tests {
         b      7
         ────────
         ");
+    }
+
+    #[test]
+    fn a_narrow_terminal_hides_columns_in_the_given_order_until_the_rest_fits() {
+        let table = || {
+            let columns = ["run", "loss", "time", "date"].map(Column::Left);
+            let mut table = Table::new(columns);
+            table.row(["runs/a", "0.25", "7.0 s", "2026-11-26"].map(String::from));
+            table
+        };
+        let heading = |width| {
+            let text = table().within(width, &[3, 2, 1]).to_string();
+            text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(heading(None), "run loss time date");
+        assert_eq!(heading(Some(31)), "run loss time date");
+        assert_eq!(heading(Some(30)), "run loss time");
+        assert_eq!(heading(Some(12)), "run loss");
+        assert_eq!(heading(Some(3)), "run");
     }
 
     #[test]

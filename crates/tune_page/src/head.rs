@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use oomph_timeline::export::document::Text;
-
-use crate::{
+use oomph_timeline::export::{
+    document::Text,
     figures::{counted, duration, number},
-    study::{Goal, StudyPage, TrialStatus},
 };
+
+use crate::study::{Goal, StudyPage, TrialStatus};
 
 /// Title and figures.
 pub(crate) fn head(page: &StudyPage, out: &mut dyn Write) -> io::Result<()> {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use fanova::{FanovaOptions, RandomForestOptions};
-use oomph_timeline::export::document::Text;
-
-use crate::{
+use oomph_timeline::export::{
+    document::Text,
     figures::{counted, percent},
-    study::{PageParameter, PageTrial, StudyPage, TrialStatus},
 };
+
+use crate::study::{PageParameter, PageTrial, StudyPage, TrialStatus};
 
 /// Fewer trials say nothing.
 const FEWEST_TRIALS: usize = 20;

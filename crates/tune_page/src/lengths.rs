@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::{
-    figures::{number, percent},
-    study::{PageTrial, StudyPage, TrialStatus},
-};
+use oomph_timeline::export::figures::{number, percent};
+
+use crate::study::{PageTrial, StudyPage, TrialStatus};
 
 /// The trials at a length.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -45,7 +45,6 @@
 //! It knows no study files, samplers, schedulers or trainers, and reads and writes no files.
 
 mod data;
-mod figures;
 mod head;
 mod importance;
 mod lengths;

@@ -1,11 +1,15 @@
 //! The directory of a run: who holds it, what is in it.
 
+mod curves;
+mod differences;
 mod directory;
 mod error;
 mod log_lines;
 mod measured;
 mod summary;
 
+pub use curves::{EvaluationPoint, RunCurves, TrainingPoint};
+pub use differences::{Difference, ValueRuns, differences};
 pub use directory::RunDirectory;
 pub use error::RunError;
 pub use summary::{RunEvaluation, RunStatus, RunSummary};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     RunError,
+    curves::{EvaluationPoint, RunCurves, TrainingPoint},
     directory::{CONFIG, METRICS, RunDirectory},
     log_lines::{Line, LineState, LogLines, MOST_LINE_BYTES},
 };
@@ -50,6 +51,9 @@ pub struct RunSummary {
     /// The values of its configuration by key.
     #[serde(skip)]
     pub config: BTreeMap<String, Value>,
+    /// Its metrics over the steps.
+    #[serde(skip)]
+    pub curves: RunCurves,
 }
 
 /// The status of a run.
@@ -66,6 +70,19 @@ pub enum RunStatus {
     Failed,
     /// The process was killed, or the machine went down.
     Killed,
+}
+
+impl RunStatus {
+    /// The status in the word of its JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+        }
+    }
 }
 
 /// An evaluation of a run.
@@ -91,7 +108,12 @@ enum LogLine {
         first_step: usize,
         metered: bool,
     },
-    Step(Trained),
+    Step {
+        #[serde(flatten)]
+        trained: Trained,
+        #[serde(flatten)]
+        reading: StepReading,
+    },
     Eval {
         step: usize,
         eval_loss: Option<f64>,
@@ -122,6 +144,14 @@ struct Trained {
     seconds: f64,
 }
 
+/// What the lines of steps say beside it. Logs of earlier versions lack some.
+#[derive(Clone, Copy, Deserialize)]
+struct StepReading {
+    accuracy: Option<f64>,
+    lr: Option<f64>,
+    in_use_bytes: Option<Bytes>,
+}
+
 impl RunSummary {
     /// Reads the run in the directory `path`, without changing it.
     ///
@@ -139,6 +169,7 @@ impl RunSummary {
         // The lock is checked before the log is read, so a run that ends in between counts as ended.
         let is_running = RunDirectory::is_held(path);
         read.file(&path.join(METRICS))?;
+        read.curves.end();
         Ok(Self {
             run_dir: path.to_owned(),
             model: named("model.name"),
@@ -155,6 +186,7 @@ impl RunSummary {
             started_unix_seconds: started(path)?,
             error: read.error,
             config,
+            curves: read.curves,
         })
     }
 }
@@ -188,19 +220,13 @@ fn damaged(path: &Path, line: usize, error: &serde_json::Error) -> RunError {
     RunError::Damaged { path: path.to_owned(), line, column: error.column(), reason }
 }
 
-struct LoggedEvaluation {
-    evaluation: RunEvaluation,
-    /// Whether the run called it the best so far.
-    is_best: bool,
-}
-
 #[derive(Default)]
 struct LogReader {
     step: usize,
     steps: Option<usize>,
     is_metered: bool,
     loss: Option<f64>,
-    evaluations: Vec<LoggedEvaluation>,
+    curves: RunCurves,
     peak_in_use_bytes: Option<Bytes>,
     samples_per_second: Option<f64>,
     earlier_seconds: f64,
@@ -247,13 +273,25 @@ impl LogReader {
                 self.is_metered = metered;
                 self.earlier_seconds += std::mem::take(&mut self.seconds);
                 (self.ended, self.error) = (None, None);
-                // The resumed run repeats the evaluations after its checkpoint.
-                self.evaluations.retain(|logged| logged.evaluation.step <= first_step);
+                // The resumed run repeats what came after its checkpoint.
+                self.curves.resume(first_step);
             }
-            LogLine::Step(trained) => self.trained(&trained),
+            LogLine::Step { trained, reading } => {
+                self.trained(&trained);
+                self.curves.train(TrainingPoint {
+                    step: trained.step,
+                    seconds: self.earlier_seconds + self.seconds,
+                    loss: trained.loss,
+                    accuracy: reading.accuracy,
+                    lr: reading.lr,
+                    samples_per_second: trained.samples_per_second,
+                    in_use_bytes: reading.in_use_bytes.filter(|_| self.is_metered),
+                });
+            }
             LogLine::Eval { step, eval_loss: Some(eval_loss), eval_accuracy, eval_perplexity, best } => {
                 let evaluation = RunEvaluation { step, eval_loss, eval_accuracy, eval_perplexity };
-                self.evaluations.push(LoggedEvaluation { evaluation, is_best: best });
+                let seconds = self.earlier_seconds + self.seconds;
+                self.curves.evaluate(EvaluationPoint { evaluation, is_best: best, seconds });
             }
             LogLine::Done { trained, ended } => {
                 self.trained(&trained);
@@ -287,15 +325,16 @@ impl LogReader {
     /// The best evaluation by `metric`, as `train.best` has it: by the loss that with the lowest, the first of equals; by
     /// another measure the last one that the run itself called the best.
     fn best(&self, metric: &str) -> Option<RunEvaluation> {
+        let all = self.curves.evaluations.iter();
         if metric.is_empty() || metric == EvalMetric::Loss.name() {
-            let evaluations = self.evaluations.iter().map(|logged| logged.evaluation);
+            let evaluations = all.map(|point| point.evaluation);
             return evaluations.min_by(|one, other| one.eval_loss.total_cmp(&other.eval_loss));
         }
-        self.evaluations.iter().rev().find(|logged| logged.is_best).map(|logged| logged.evaluation)
+        all.rev().find(|point| point.is_best).map(|point| point.evaluation)
     }
 
     fn last(&self) -> Option<RunEvaluation> {
-        self.evaluations.last().map(|logged| logged.evaluation)
+        self.curves.evaluations.last().map(|point| point.evaluation)
     }
 }
 
@@ -350,6 +389,8 @@ mod tests {
         assert_eq!((run.best.map(|best| best.step), run.last.map(|last| last.step)), (Some(2), Some(4)));
         assert_eq!((run.peak_in_use_bytes, run.seconds), (Some(Bytes::new(90)), 4.0));
         assert_eq!(run.started_unix_seconds, Some(17));
+        let steps: Vec<_> = run.curves.training.iter().map(|point| (point.step, point.loss)).collect();
+        assert_eq!(steps, [(2, Some(0.5)), (4, Some(0.5))]);
     }
 
     #[test]
@@ -378,6 +419,10 @@ mod tests {
         assert_eq!((run.status, run.step), (RunStatus::Stopped, 3));
         assert_eq!((run.best.map(|best| best.step), run.last.map(|last| last.step)), (Some(3), Some(3)));
         assert_eq!((run.seconds, run.samples_per_second), (5.5, Some(7.0)));
+        let steps: Vec<_> = run.curves.training.iter().map(|point| point.step).collect();
+        assert_eq!(steps, [2]);
+        let evaluated: Vec<_> = run.curves.evaluations.iter().map(|point| point.evaluation.step).collect();
+        assert_eq!(evaluated, [2, 3]);
     }
 
     #[test]

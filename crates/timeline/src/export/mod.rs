@@ -15,6 +15,7 @@ mod align;
 mod chart;
 mod columns;
 pub mod document;
+pub mod figures;
 mod header;
 mod html;
 mod json_lines;

@@ -118,22 +118,6 @@ function showTrial() {
 document.querySelector(".filters").hidden = !COUNT;
 byId("parallel-hint").hidden = !COUNT;
 
-// A group of buttons with one pressed.
-function choice(id, value, act) {
-  const group = byId(id);
-  if (!group) return;
-  const press = (value) => {
-    for (const button of group.children) button.setAttribute("aria-pressed", button.dataset.value === value);
-  };
-  press(value);
-  group.addEventListener("click", (click) => {
-    const { value } = click.target.dataset;
-    if (!value) return;
-    press(value);
-    act(value);
-  });
-}
-
 choice("format", "toml", (value) => {
   state.format = value;
   showTrial();

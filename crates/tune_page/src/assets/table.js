@@ -20,10 +20,7 @@ class Tip {
     if (trial !== this.trial) this.fill(trial);
     this.trial = trial;
     this.box.hidden = false;
-    const { width, height } = this.box.getBoundingClientRect();
-    const left = x + 18 + width > innerWidth - 8 ? x - 18 - width : x + 18;
-    const top = Math.min(y + 14, innerHeight - height - 8);
-    this.box.style.transform = `translate(${Math.max(8, left)}px, ${Math.max(8, top)}px)`;
+    placeBeside(this.box, x, y);
   }
 
   fill(trial) {

@@ -1,35 +1,39 @@
 //! `oomph runs`: a table of runs and the differences of their configs.
 
-mod report;
-
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use clap::{Args, ValueEnum};
-use oomph_config::Value;
-use oomph_runs::{RunDirectory, RunError, RunSummary};
+use oomph_run_page::RunsPage;
+use oomph_runs::{Difference, RunDirectory, RunError, RunSummary, differences};
+use oomph_terminal::runs::report;
 use serde::Serialize;
 
-use self::report::report;
-use crate::{error::CliError, exit::Exit, notices::Notices, output};
+use crate::{
+    error::CliError,
+    exit::Exit,
+    notices::Notices,
+    numbers::date,
+    output::{self, OverwriteArguments},
+};
 
 /// The default folder of runs.
 const RUNS: &str = "runs";
-/// Differs in all runs, so it is not compared.
-const DIRECTORY: &str = "run.directory";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 `best` and `last` are the loss and accuracy of an evaluation, or the training loss if there is none.
-`started` is the last start of the run, in UTC.
+`loss` is the curve of the training loss. `started` is the last start of the run, in UTC.
+A narrow terminal hides columns; `--json` has them all.
 
 Examples:
   oomph runs                                     all runs in runs/, the newest first
   oomph runs --sort best
+  oomph runs --html runs.html                    a page with the curves of all runs
   oomph runs runs/resnet runs/resnet-2           two runs and the differences of their configs
   oomph runs runs/sweep-* --sort peak --json")]
 pub(crate) struct RunsArguments {
@@ -39,6 +43,11 @@ pub(crate) struct RunsArguments {
     /// Order of the runs, the best first [default: date; the given order for several paths]
     #[arg(long, value_name = "BY", value_enum)]
     sort: Option<Sort>,
+    /// Also write the curves, results and config differences of the runs as one HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: OverwriteArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -62,6 +71,7 @@ struct PassedOver {
 }
 
 pub(crate) fn run(arguments: &RunsArguments) -> Result<Exit, CliError> {
+    arguments.overwrite.check(&arguments.html)?;
     let mut found = FoundRuns::default();
     for path in &arguments.paths {
         found.add(path)?;
@@ -79,6 +89,7 @@ pub(crate) fn run(arguments: &RunsArguments) -> Result<Exit, CliError> {
         found.differences = Some(differences(&found.runs));
     }
     if arguments.json {
+        arguments.write_page(&found)?;
         output::print_json(&found)?;
         return Ok(Exit::Success);
     }
@@ -90,7 +101,22 @@ pub(crate) fn run(arguments: &RunsArguments) -> Result<Exit, CliError> {
         return Ok(Exit::Success);
     }
     output::print(&report(&found.runs, found.differences.as_deref()))?;
+    arguments.write_page(&found)?;
     Ok(Exit::Success)
+}
+
+impl RunsArguments {
+    /// Writes the page that was asked for.
+    fn write_page(&self, found: &FoundRuns) -> Result<(), CliError> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+        let page = RunsPage { runs: &found.runs, made: date(now) };
+        output::write_file(path, self.overwrite.existing(), |out| oomph_run_page::write(&page, out))?;
+        if !self.json {
+            Notices::default().line(format!("page: {}", oomph_core::printable(path.display())));
+        }
+        Ok(())
+    }
 }
 
 impl FoundRuns {
@@ -117,47 +143,6 @@ impl FoundRuns {
             }
         }
     }
-}
-
-/// A key with different values.
-#[derive(Debug, Serialize)]
-struct Difference {
-    key: String,
-    /// Each value with its runs, in the order of the runs.
-    values: Vec<ValueRuns>,
-}
-
-/// A value with the runs that have it.
-#[derive(Debug, Serialize)]
-struct ValueRuns {
-    /// `None` if the key is not set.
-    value: Option<Value>,
-    runs: Vec<PathBuf>,
-}
-
-/// The keys with different values, sorted by name.
-fn differences(runs: &[RunSummary]) -> Vec<Difference> {
-    let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.config.keys()).collect();
-    let difference = |key: &String| Difference { key: key.clone(), values: values(runs, key) };
-    let all = keys.into_iter().filter(|key| *key != DIRECTORY).map(difference);
-    all.filter(|difference| difference.values.len() > 1).collect()
-}
-
-fn values(runs: &[RunSummary], key: &str) -> Vec<ValueRuns> {
-    let mut values: Vec<ValueRuns> = Vec::new();
-    for run in runs {
-        let value = run.config.get(key);
-        let is_same = |entry: &&mut ValueRuns| match (&entry.value, value) {
-            (Some(one), Some(other)) => one.same(other),
-            (None, None) => true,
-            _ => false,
-        };
-        match values.iter_mut().find(is_same) {
-            Some(entry) => entry.runs.push(run.run_dir.clone()),
-            None => values.push(ValueRuns { value: value.cloned(), runs: vec![run.run_dir.clone()] }),
-        }
-    }
-    values
 }
 
 /// An error with its causes in one line.

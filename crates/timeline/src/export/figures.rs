@@ -1,7 +1,7 @@
-//! Figures as text, as the scripts of the page write them too.
+//! Figures as text, as the scripts of pages write them too.
 
 /// Four significant digits: `0.1234`, `12.5`, `3.12e-5`.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let size = value.abs();
     let text = match size {
         _ if !value.is_finite() => return "not finite".into(),
@@ -25,7 +25,7 @@ fn trimmed(text: &str) -> &str {
 }
 
 /// `42 s`, `3.5 min`, `2.1 h`.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         long if long >= 2.0 * 86_400.0 => format!("{:.1} days", long / 86_400.0),
         long if long >= 5_400.0 => format!("{:.1} h", long / 3_600.0),
@@ -35,13 +35,13 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// `12 %`, `1.4 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if (0.05..9.95).contains(&percent) { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// `1 trial`, `2 trials`.
-pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

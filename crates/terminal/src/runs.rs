@@ -1,17 +1,25 @@
-use oomph_config::Value;
-use oomph_runs::{RunEvaluation, RunStatus, RunSummary};
+//! Runs as a table, and how their configurations differ.
 
-use super::{Difference, ValueRuns};
+use oomph_runs::{Difference, RunEvaluation, RunSummary};
+
 use crate::{
     numbers::{date, decimal, elapsed, grouped, percent, rate},
+    sparkline::sparkline,
+    stream,
     table::{
         Column::{Left, Right},
         Table,
     },
 };
 
+const COLUMNS: usize = 12;
+/// Characters of the curve of a run's loss.
+const CURVE: usize = 12;
+/// Columns that a narrow terminal does not show, the first one first: start, data, loss, time, model, speed, peak.
+const NARROW: [usize; 7] = [11, 2, 5, 10, 1, 9, 8];
+
 /// The table of runs, and with several paths the differences of their configs.
-pub(super) fn report(runs: &[RunSummary], differences: Option<&[Difference]>) -> String {
+pub fn report(runs: &[RunSummary], differences: Option<&[Difference]>) -> String {
     let table = table(runs, differences.is_some());
     match differences {
         None => table,
@@ -28,6 +36,7 @@ fn table(runs: &[RunSummary], marks: bool) -> String {
         Left("data"),
         Left("status"),
         Right("steps"),
+        Left("loss"),
         Right("best"),
         Right("last"),
         Right("peak in use"),
@@ -39,13 +48,13 @@ fn table(runs: &[RunSummary], marks: bool) -> String {
     let peak = least(runs, |run| Some(run.peak_in_use_bytes?.get() as f64));
     let speed = least(runs, |run| Some(-run.samples_per_second?));
     for (index, run) in runs.iter().enumerate() {
-        let mut marked = [false; 11];
-        for (column, winner) in [(5, best), (7, peak), (8, speed)] {
+        let mut marked = [false; COLUMNS];
+        for (column, winner) in [(6, best), (8, peak), (9, speed)] {
             marked[column] = marks && winner == Some(index);
         }
         table.marked(cells(run), marked);
     }
-    table.to_string()
+    table.within(stream::columns(), &NARROW).to_string()
 }
 
 /// The index of the run with the smallest number.
@@ -54,7 +63,7 @@ fn least(runs: &[RunSummary], number: impl Fn(&RunSummary) -> Option<f64>) -> Op
     numbers.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
 }
 
-fn cells(run: &RunSummary) -> [String; 11] {
+fn cells(run: &RunSummary) -> [String; COLUMNS] {
     let missing = || "–".to_owned();
     let steps = run.steps.map(|steps| format!("/{}", grouped(steps))).unwrap_or_default();
     let training = || run.loss.map_or_else(missing, |loss| format!("{} (train)", decimal(loss)));
@@ -62,8 +71,9 @@ fn cells(run: &RunSummary) -> [String; 11] {
         run.run_dir.display().to_string(),
         run.model.clone(),
         run.source.clone(),
-        status(run.status).to_owned(),
+        run.status.name().to_owned(),
         format!("{}{steps}", grouped(run.step)),
+        curve(run).unwrap_or_else(missing),
         run.best.as_ref().map_or_else(missing, evaluation),
         run.last.as_ref().map_or_else(training, evaluation),
         run.peak_in_use_bytes.map_or_else(missing, |bytes| bytes.to_string()),
@@ -73,15 +83,9 @@ fn cells(run: &RunSummary) -> [String; 11] {
     ]
 }
 
-/// The status in the words of the JSON.
-fn status(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Running => "running",
-        RunStatus::Finished => "finished",
-        RunStatus::Stopped => "stopped",
-        RunStatus::Failed => "failed",
-        RunStatus::Killed => "killed",
-    }
+/// The curve of the training loss. `None` without a finite loss.
+fn curve(run: &RunSummary) -> Option<String> {
+    Some(sparkline(run.curves.losses(), CURVE)).filter(|curve| !curve.is_empty())
 }
 
 fn evaluation(evaluation: &RunEvaluation) -> String {
@@ -95,10 +99,10 @@ fn evaluation(evaluation: &RunEvaluation) -> String {
 fn differing(differences: &[Difference]) -> String {
     let mut table = Table::new([Left("different key"), Left("value"), Left("runs")]);
     for Difference { key, values } in differences {
-        for (index, ValueRuns { value, runs }) in values.iter().enumerate() {
+        for (index, entry) in values.iter().enumerate() {
             let key = if index == 0 { key.clone() } else { String::new() };
-            let value = value.as_ref().map_or_else(|| "not set".to_owned(), Value::shown);
-            let runs: Vec<_> = runs.iter().map(|run| run.display().to_string()).collect();
+            let value = entry.shown();
+            let runs: Vec<_> = entry.runs.iter().map(|run| run.display().to_string()).collect();
             table.row([key, value, runs.join(", ")]);
         }
     }
