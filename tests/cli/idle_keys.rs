@@ -142,6 +142,7 @@ const ALWAYS: &[&str] = &[
     "run.save_every",
     "run.log_every",
     "run.tensorboard",
+    "run.mlflow",
 ];
 
 /// What a training says, and its exit code.

@@ -20,6 +20,7 @@ mod launchers;
 #[path = "../machine/limits.rs"]
 mod limits;
 mod malformed;
+mod mlflow;
 mod monitor;
 mod other_data;
 mod out_of_memory;

@@ -4,7 +4,7 @@
 //! - [`RunDirectory`]: the directory of a run, locked by one process. [`RunSummary`]: a run with its
 //!   [curves](RunCurves), read from its log; [`differences()`]: how the configurations of runs differ.
 //! - [`Event`]: an event of a run, a line of `metrics.jsonl`.
-//! - [`tensorboard`]: event files that TensorBoard reads.
+//! - [`tensorboard`]: event files that TensorBoard reads. [`mlflow`]: runs in MLflow's file store.
 //!
 //! ```
 //! use oomph_runs::RunDirectory;
@@ -18,9 +18,11 @@
 //! This crate trains nothing and prints nothing.
 
 mod event;
+pub mod mlflow;
 #[doc(hidden)]
 pub mod parsers;
 mod run;
+mod scalars;
 pub mod state;
 pub mod tensorboard;
 

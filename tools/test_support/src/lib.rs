@@ -36,6 +36,10 @@ pub enum Missing {
     PyTorch,
     /// A Python with Optuna.
     Optuna,
+    /// A Python with MLflow.
+    Mlflow,
+    /// A Python with ONNX and its runtime.
+    Onnx,
     /// The photos of `../shared/data`.
     Photos,
     /// An NVIDIA GPU.
@@ -56,6 +60,8 @@ impl Missing {
             Self::Browser => "Chromium or chromedriver is not installed",
             Self::Python => "Python 3 is not installed",
             Self::PyTorch => "no Python has PyTorch; `OOMPH_TORCH_PYTHON` names one",
+            Self::Mlflow => "no Python has MLflow; `OOMPH_MLFLOW_PYTHON` names one",
+            Self::Onnx => "no Python has ONNX Runtime; `OOMPH_ONNX_PYTHON` names one",
             Self::Optuna => "no Python has Optuna; `OOMPH_OPTUNA_PYTHON` names one",
             Self::Photos => "the photos are not in `../shared/data`",
             Self::Gpu => "this machine has no NVIDIA GPU",

@@ -123,6 +123,7 @@ impl FindLrArguments {
             of_test("run.log_every", "1"),
             of_test("run.save_every", "never"),
             of_test("run.tensorboard", "false"),
+            of_test("run.mlflow", "false"),
             of_test("run.histograms", "never"),
             of_test("run.directory", &folder),
         ];

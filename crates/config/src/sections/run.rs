@@ -6,7 +6,8 @@ use crate::{
     error::ConfigError,
     interval::{Interval, IntervalUnits},
     precedence::Rule,
-    section::Section,
+    section::{Refused, Section},
+    value::Value,
 };
 
 /// `[run]`: the output of a run on disk and in the log.
@@ -23,6 +24,9 @@ pub struct Run {
     pub log_every: usize,
     /// `tensorboard`: whether the run writes an event file for TensorBoard; default `true`.
     pub tensorboard: bool,
+    /// `mlflow`: the folder of the MLflow file store that the run is written to; `true` stands for `mlruns`; default
+    /// `false`, which writes none.
+    pub mlflow: Option<PathBuf>,
     /// `histograms`: the interval at which histograms of parameters and gradients go into the event file, in epochs or
     /// steps, or `never`; default `never`.
     pub histograms: Interval,
@@ -57,7 +61,28 @@ impl Run {
             keep_last,
             log_every,
             tensorboard,
+            mlflow: mlflow(section)?,
             histograms: histograms()?,
         })
     }
+}
+
+/// The folder where MLflow looks for a file store.
+const MLFLOW_STORE: &str = "mlruns";
+
+fn mlflow(section: &Section) -> Result<Option<PathBuf>, ConfigError> {
+    let expected = "`true`, `false`, or the folder of an MLflow file store";
+    let value = section.or("mlflow", Value::Boolean(false), expected, |value| match value {
+        // `file:` and `http:` begin tracking URIs, which are no folders.
+        Value::String(path) if path.is_empty() || path.contains('\0') || path.contains("://") => {
+            Err(Refused::Value)
+        }
+        Value::Boolean(_) | Value::String(_) => Ok(value.clone()),
+        _ => Err(Refused::Kind),
+    })?;
+    Ok(match value {
+        Value::Boolean(true) => Some(PathBuf::from(MLFLOW_STORE)),
+        Value::String(path) => Some(PathBuf::from(path)),
+        _ => None,
+    })
 }

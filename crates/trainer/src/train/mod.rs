@@ -16,7 +16,7 @@ use oomph_config::Sharing;
 use oomph_core::on_device;
 use oomph_engine::{device_failure, session::Session};
 use oomph_memory::{Account, charge, restart_peak};
-use oomph_runs::{Adapted, Done, Event, Observer};
+use oomph_runs::{Adapted, Done, Observer};
 
 use self::{failure::of_rank, start::start};
 use crate::{
@@ -117,8 +117,7 @@ fn lead(
             Ok(ended) => training.finish(ended),
             Err(error) => {
                 let error = training.explain(error);
-                // The error that ended the run matters more than a log that cannot be written.
-                let _ = training.log.run.log(&Event::Error { message: error.to_string() });
+                training.log.failed(error.to_string());
                 // Saving needs all ranks, so the state is not saved if another rank ran out of memory.
                 let kept = training.saves.before("the ranks cannot save without the failed rank".to_owned());
                 *run_left = Some((training.log.run.path().to_owned(), kept));

@@ -11,7 +11,6 @@ use oomph_engine::{
 use oomph_runs::{
     Event, Saved,
     state::{About, AverageState, SavedCheckpoint, TrainState},
-    tensorboard::EventFile,
 };
 
 use super::training::Training;
@@ -42,7 +41,7 @@ impl Training<'_> {
             let state = self.state()?;
             let keep_last = self.session.config.run.keep_last;
             // With the log, which the run flushes: what is in a checkpoint was told before.
-            self.log.event_file.as_ref().map_or(Ok(()), EventFile::flush)?;
+            self.log.flush()?;
             let about = About { config: &self.config, source: Some(&self.source) };
             Ok::<_, TrainError>(self.log.run.save(&state, about, keep_last)?)
         })?;

@@ -6,6 +6,7 @@ use oomph_engine::session::{EpochCut, Session, backend};
 use oomph_memory::{Account, charge};
 use oomph_runs::{
     Adapted, Event, Observer, Started, WeightsFile, environment,
+    mlflow::{MlflowAbout, MlflowRun},
     state::{Checkpoint, TrainProgress},
     tensorboard::EventFile,
 };
@@ -80,7 +81,7 @@ pub(super) fn start<'a>(
         stop,
         caller: Caller::new(callback),
         pause_at: options.pause_at,
-        log: RunLog { observer, run, last_line: None, event_file: None },
+        log: RunLog { observer, run, last_line: None, event_file: None, mlflow: None },
         config: session.config.to_toml(),
         source,
         driver: Driver::leading(session, stepper, progress.step),
@@ -140,6 +141,17 @@ fn report(
     if session.config.run.tensorboard {
         let (path, step) = (training.log.run.path(), training.progress.step);
         training.log.event_file = Some(charge(Account::Host, || EventFile::create(path, step))?);
+    }
+    if let Some(store) = &session.config.run.mlflow {
+        let about = MlflowAbout {
+            experiment: session.config.name(),
+            config: &training.config,
+            model: session.architecture.name(),
+            source: &session.source_name(),
+            first_step: training.progress.step,
+        };
+        let path = training.log.run.path();
+        training.log.mlflow = Some(charge(Account::Host, || MlflowRun::open(store, path, about))?);
     }
     training.log.event(Event::Started(started(training, checkpoint)))?;
     training.warn_of_disk(of_disk)?;

@@ -5,7 +5,9 @@ use oomph_core::Bytes;
 use oomph_data::SourceRecord;
 use oomph_engine::session::Session;
 use oomph_memory::{Account, charge};
-use oomph_runs::{Event, Observer, RunDirectory, state::TrainProgress, tensorboard::EventFile};
+use oomph_runs::{
+    Event, Observer, RunDirectory, RunError, mlflow::MlflowRun, state::TrainProgress, tensorboard::EventFile,
+};
 
 use super::histograms::Histograms;
 use crate::{
@@ -50,6 +52,8 @@ pub(super) struct RunLog<'a> {
     pub(super) last_line: Option<usize>,
     /// The TensorBoard event file, if the configuration asks for it.
     pub(super) event_file: Option<EventFile>,
+    /// The run in MLflow's file store, if the configuration asks for it.
+    pub(super) mlflow: Option<MlflowRun>,
 }
 
 impl RunLog<'_> {
@@ -60,9 +64,25 @@ impl RunLog<'_> {
             if let Some(file) = &mut self.event_file {
                 file.event(&event)?;
             }
+            if let Some(run) = &mut self.mlflow {
+                run.event(&event)?;
+            }
             self.observer.event(&event);
             Ok(())
         })
+    }
+
+    /// Logs the error that ended the run. It goes to nobody else: training returns it.
+    pub(super) fn failed(&mut self, message: String) {
+        // The error that ended the run matters more than a log that cannot be written.
+        let _ = self.run.log(&Event::Error { message });
+        let _ = self.mlflow.as_mut().map_or(Ok(()), MlflowRun::failed);
+    }
+
+    /// Flushes what is written beside the run directory's own log.
+    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+        self.event_file.as_ref().map_or(Ok(()), EventFile::flush)?;
+        self.mlflow.as_mut().map_or(Ok(()), MlflowRun::flush)
     }
 
     pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
