@@ -215,7 +215,7 @@ fn what_is_meant_otherwise_is_asked_about() {
     let cases = [
         Case::new("a size without a unit", &["plan", "tiny.toml", "--memory-limit", "8"]),
         Case::new("a GPU without a unit", &["plan", "tiny.toml", "--gpu", "24"]),
-        Case::new("a format that is not written", &["export", "run", "--to", "model.onnx"]),
+        Case::new("a format that is not written", &["export", "run", "--to", "model.tflite"]),
         Case::new("a PyTorch file", &["export", "run", "--to", "model.pt"]),
         run("a run in place of a config", &["train", "run"]),
         run("two sources of weights", &["evaluate", "run", "--weights", "x.safetensors"]),

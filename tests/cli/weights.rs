@@ -227,3 +227,31 @@ fn a_pickle_is_not_run() {
     assert!(answer.stderr.contains("byte 17: it asks for `posix.system`"), "{answer}");
     assert!(!folder.at("touched").exists());
 }
+
+#[test]
+fn an_onnx_file_says_what_it_takes_and_gives() {
+    let folder = Folder::new();
+    let model = ["--set", "model.name=resnet18", "--set", "model.stem=small", "--set", "model.width=2"];
+    folder.train(&[&["--set", "data.layout=image"], &model[..]].concat()).success();
+    let answer = folder.oomph(&["export", "run", "--to", "m.onnx", "--json"]).success().last_json();
+    let written = folder.read("m.onnx");
+    assert_eq!(
+        (&answer["opset"], &answer["step"], &answer["bytes"]),
+        (&17.into(), &6.into(), &written.len().into())
+    );
+    let has = |text: &str| written.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    for text in ["images", "logits", "batch", "layer4.1.bn2.running_var", "oomph.source", "mean"] {
+        assert!(has(text), "{text}");
+    }
+    let answer = folder.oomph(&["export", "run", "--to", "m.onnx"]);
+    assert!(answer.code != Some(0) && answer.stderr.contains("--force"), "{answer}");
+    let answer = folder.oomph(&["export", "run", "--to", "n.onnx", "--layout", "oomph"]);
+    assert_eq!(answer.code, Some(1), "{answer}");
+    assert!(answer.stderr.contains("`--layout`") && !folder.at("n.onnx").exists(), "{answer}");
+    // The weights of a file, without a run.
+    folder.oomph(&["export", "run", "--to", "w.safetensors"]).success();
+    let weights =
+        ["export", "--config", "tiny.toml", "--set", "data.layout=image", "--weights", "w.safetensors"];
+    folder.oomph(&[&weights[..], &model, &["--to", "again.onnx"]].concat()).success();
+    assert_eq!(folder.read("again.onnx").len(), written.len());
+}

@@ -20,6 +20,7 @@ mod loss_scale;
 mod lstm;
 mod lstm_runs;
 mod micro_batch;
+mod onnx;
 mod optimizers;
 mod precision;
 mod recompute;

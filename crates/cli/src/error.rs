@@ -14,7 +14,9 @@ use oomph_proposal::ProposalError;
 use oomph_runs::RunError;
 use oomph_runs::state::StateError;
 use oomph_study::StudyError;
-use oomph_trainer::{SessionError, TrainError, measure::MeasureError, profile::ProfileError};
+use oomph_trainer::{
+    SessionError, TrainError, measure::MeasureError, onnx::OnnxExportError, profile::ProfileError,
+};
 use oomph_tuner::TuneError;
 
 use crate::{bug::Bug, exit::Exit, probe::failure::ProbeError};
@@ -37,6 +39,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
+    Onnx(#[from] OnnxExportError),
+    #[error(transparent)]
     Tune(#[from] TuneError),
     #[error(transparent)]
     Study(#[from] StudyError),
@@ -55,6 +59,8 @@ pub(crate) enum CliError {
     UnsupportedInput { input: InputSpec, takes_text: bool },
     #[error("the learning rates from {from} to {to} are no range")]
     NoRange { from: f64, to: f64 },
+    #[error("`--layout` names the tensors of a safetensors file, but `{}` is an ONNX file", path.display())]
+    LayoutOfOnnx { path: PathBuf },
     #[error("there is no confusion matrix: the model is no classifier, or has more than 4,096 classes")]
     NoConfusion,
     #[error("a model predicts from images or from a text, not from both")]
@@ -143,6 +149,7 @@ impl CliError {
             Self::Train(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Run(error) => error.hint(),
+            Self::Onnx(error) => error.hint(),
             Self::Tune(error) => error.hint(),
             Self::Proposal(error) => error.hint(),
             Self::Bug(bug) => Some(bug.hint()),

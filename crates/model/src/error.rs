@@ -51,6 +51,16 @@ pub enum ModelError {
         /// The panic's message.
         message: String,
     },
+    /// A stage has no form in ONNX.
+    #[error(
+        "stage `{stage}` (`{kind}`) cannot be exported to ONNX: its type does not implement `Stage::to_onnx`"
+    )]
+    NotExported {
+        /// The stage's name.
+        stage: String,
+        /// Its type.
+        kind: &'static str,
+    },
     /// Two stages of a chain have one name.
     #[error("stage `{name}` is twice in the model; each stage needs a name of its own")]
     DuplicateStage {
@@ -77,6 +87,9 @@ impl ModelError {
             }
             Self::NotLent { .. } => {
                 Some("call `Stages::lend` on the pass before a stage runs alone: the pass then has the parameters that stages share".into())
+            }
+            Self::NotExported { .. } => {
+                Some("export the weights with `--to FILE.safetensors`, or implement `Stage::to_onnx` for the stage".into())
             }
             Self::DuplicateStage { .. } | Self::Empty | Self::Device(_) => None,
         }

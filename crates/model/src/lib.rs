@@ -8,6 +8,7 @@
 //! - [`layers`]: our own convolution, batch normalisation, linear layer, LSTM, embedding, dropout and pooling.
 //! - [`resnet()`], [`lstm()`] and [`lstm_lm()`]: the built-in models, read from `[model]` settings.
 //! - [`weights`]: weights from files of PyTorch and torchvision, and from checkpoints.
+//! - [`onnx_graph()`]: a model as an ONNX graph.
 //! - [`Summary`]: a table of the layers of any model, without allocating its tensors.
 //!
 //! ```
@@ -40,6 +41,7 @@ pub mod layers;
 mod loss;
 mod lstm;
 mod multiply_adds;
+mod onnx_model;
 mod panic;
 mod parameters;
 mod pass;
@@ -57,7 +59,10 @@ pub use error::ModelError;
 pub use init::Init;
 pub use loss::cross_entropy;
 pub use lstm::{lstm, lstm_lm};
+pub use onnx_model::onnx_graph;
 pub use oomph_kernels::{AnyTensor, DeviceError, Kernels, Storage, differentiable, norm::Peers};
+/// ONNX graphs, which stages add themselves to.
+pub use oomph_onnx as onnx;
 pub use parameters::{Named, ParameterInfo};
 pub use pass::Pass;
 pub use policy::Policy;

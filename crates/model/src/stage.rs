@@ -1,6 +1,7 @@
 use std::any::type_name;
 
 use burn::module::Module;
+use oomph_onnx::{Graph, Value};
 
 use crate::{
     AnyTensor, ModelError, Named, Pass, Policy,
@@ -50,6 +51,35 @@ pub trait Stage: Module + 'static {
         Vec::new()
     }
 
+    /// Adds the stage, in evaluation mode, to an ONNX graph: the operators that compute its output from `input`. The names of
+    /// [parameters](Graph::parameter) are those of the module's fields. `None`, the default, where the stage cannot be
+    /// exported.
+    ///
+    /// ```
+    /// use burn::{module::Module, tensor::activation::relu};
+    /// use oomph_model::{AnyTensor, ModelError, Pass, Stage, layers::Linear, onnx::{Graph, Value}};
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct Hidden {
+    ///     linear: Linear,
+    /// }
+    ///
+    /// impl Stage for Hidden {
+    ///     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
+    ///         let x = pass.float::<2>(input)?;
+    ///         Ok(relu(self.linear.forward(x, pass)?).into())
+    ///     }
+    ///
+    ///     fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+    ///         let x = graph.scope("linear", |graph| self.linear.to_onnx(graph, &input));
+    ///         Some(graph.node("Relu", &[&x], []))
+    ///     }
+    /// }
+    /// ```
+    fn to_onnx(&self, _graph: &mut Graph, _input: Value) -> Option<Value> {
+        None
+    }
+
     /// Whether the stage itself keeps less under a [`Policy`](crate::Policy) that asks for recompute, and so need not be
     /// recomputed as a whole: a recurrent layer recomputes in segments of time.
     fn recomputes_itself(&self, _policy: &Policy) -> bool {
@@ -62,6 +92,7 @@ pub(crate) trait AnyStage: Send {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError>;
     fn lends(&self) -> Named<AnyTensor>;
     fn borrows(&self) -> Vec<String>;
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value>;
     fn recomputes_itself(&self, policy: &Policy) -> bool;
     /// `index` is the stage's index in the chain.
     fn visit(&self, index: usize, name: &str, visit: &mut Visit<'_>);
@@ -91,6 +122,10 @@ impl<S: Stage> AnyStage for Slot<S> {
 
     fn borrows(&self) -> Vec<String> {
         self.stage().borrows()
+    }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        self.stage().to_onnx(graph, input)
     }
 
     fn recomputes_itself(&self, policy: &Policy) -> bool {

@@ -6,6 +6,7 @@ use std::{
 
 use burn::module::ParamId;
 use oomph_core::is_within;
+use oomph_onnx::{Graph, Value};
 
 use crate::{
     AnyTensor, Carried, ModelError, ParameterInfo, Pass, Policy, Stage,
@@ -270,6 +271,17 @@ impl Stages {
         model.map(&mut |_, tensor| tensor.inner());
         model
     }
+}
+
+/// Adds all stages of a model to an ONNX graph, each in a scope with its name.
+///
+/// # Errors
+/// [`ModelError::NotExported`] with the first stage that [cannot be exported](Stage::to_onnx).
+pub(crate) fn stages_to_onnx(model: &Stages, graph: &mut Graph, input: Value) -> Result<Value, ModelError> {
+    model.chain.iter().try_fold(input, |value, link| {
+        let exported = graph.scope(&link.name, |graph| link.stage.to_onnx(graph, value));
+        exported.ok_or_else(|| ModelError::NotExported { stage: link.name.clone(), kind: link.stage.kind() })
+    })
 }
 
 /// The number of elements of the parameters that `counts`.

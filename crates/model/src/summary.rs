@@ -165,7 +165,7 @@ fn record(
 }
 
 /// Does `work` on a device that records operations and executes none.
-fn on_capture<R>(
+pub(crate) fn on_capture<R>(
     work: impl FnOnce(&Device) -> Result<R, ModelError>,
 ) -> Result<(R, CapturedGraph), ModelError> {
     let mut device = Device::capture();

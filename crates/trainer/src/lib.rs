@@ -7,7 +7,7 @@
 //! - [`train_with`] trains with a [`Callback`](callback::Callback): a learning rate, measures and an end of your own.
 //! - [`new_stepper`]: one optimizer step at a time, for loops of your own.
 //! - [`measure`], [`profile`]: some steps under the meter.
-//! - [`predict`], [`export`]: the uses of a trained model.
+//! - [`predict`], [`export`], [`onnx`]: the uses of a trained model.
 //! - [`device`]: opens, lists and tries devices.
 //!
 //! ```
@@ -48,6 +48,7 @@ pub mod lr_range;
 mod lr_schedule;
 pub mod measure;
 mod memory_log;
+pub mod onnx;
 mod open;
 #[doc(hidden)]
 pub mod parsers;

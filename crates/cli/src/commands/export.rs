@@ -1,12 +1,13 @@
-//! `oomph export`: the weights of a checkpoint as a safetensors file.
+//! `oomph export`: the weights of a checkpoint as a safetensors file, or its model as an ONNX file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use oomph_arguments::{CheckpointArguments, ConfigArguments, WeightsArguments};
 use oomph_trainer::{
     Registry,
     export::{Exported, WeightLayout, export, export_weights},
+    onnx::{ExportedOnnx, export_onnx, export_onnx_weights},
     open,
 };
 use serde::Serialize;
@@ -22,21 +23,24 @@ use crate::{
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-In Python, `safetensors.torch.load_file` reads the file, and `load_state_dict` accepts the result.
+A file that ends in `.onnx` has the whole model in evaluation mode, for ONNX Runtime and others.
+Any other file has the weights as safetensors: in Python, `safetensors.torch.load_file` reads it,
+and `load_state_dict` accepts the result.
 
 Examples:
   oomph export runs/resnet --to resnet.safetensors
   oomph export runs/resnet/best --to best.safetensors
+  oomph export runs/resnet --to resnet.onnx
   oomph export --config transfer --weights resnet50.pth --to resnet50.safetensors")]
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,
-    /// The safetensors file to write
+    /// The file to write: safetensors, or ONNX if it ends in `.onnx`
     #[arg(long, value_name = "FILE", value_parser = weights_file)]
     to: PathBuf,
-    /// The names and shapes of the tensors
-    #[arg(long, value_enum, default_value_t)]
-    layout: LayoutName,
+    /// The names and shapes of the tensors of a safetensors file [default: pytorch]
+    #[arg(long, value_enum)]
+    layout: Option<LayoutName>,
     #[command(flatten)]
     overwrite: OverwriteArguments,
     /// Use the weights of the last step, where the training kept an average of the weights (`train.ema`)
@@ -52,10 +56,9 @@ pub(crate) struct ExportArguments {
 }
 
 /// [`WeightLayout`] on the command line.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum LayoutName {
     /// Those of PyTorch and torchvision
-    #[default]
     #[value(alias = "torchvision")]
     Pytorch,
     /// Those of oomph's checkpoints
@@ -72,17 +75,21 @@ impl From<LayoutName> for WeightLayout {
 }
 
 /// Endings of other formats. A file of one format under the name of another is of no use to anybody.
-const OTHER_FORMATS: [&str; 14] = [
-    "bin", "ckpt", "gguf", "h5", "keras", "npy", "npz", "onnx", "pb", "pickle", "pkl", "pt", "pth", "tflite",
-];
+const OTHER_FORMATS: [&str; 13] =
+    ["bin", "ckpt", "gguf", "h5", "keras", "npy", "npz", "pb", "pickle", "pkl", "pt", "pth", "tflite"];
+
+/// The ending of a file's name, in small letters.
+fn ending(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
+}
 
 fn weights_file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let ending = ending(&path);
     match OTHER_FORMATS.contains(&ending.as_str()) {
         true => {
             let name = path.with_extension("safetensors");
-            Err(format!("oomph writes safetensors; did you mean `{}`?", name.display()))
+            Err(format!("oomph writes safetensors and ONNX; did you mean `{}`?", name.display()))
         }
         false => Ok(path),
     }
@@ -90,6 +97,9 @@ fn weights_file(text: &str) -> Result<PathBuf, String> {
 
 pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Exit, CliError> {
     arguments.overwrite.check([&arguments.to])?;
+    if arguments.is_onnx() && arguments.layout.is_some() {
+        return Err(CliError::LayoutOfOnnx { path: arguments.to.clone() });
+    }
     let written = if let Some(weights) = &arguments.weights.weights {
         arguments.checkpoint.refuse_beside("--weights", weights)?;
         arguments.of_weights(registry)?
@@ -100,10 +110,24 @@ pub(crate) fn run(arguments: &ExportArguments, registry: &Registry) -> Result<Ex
 }
 
 impl ExportArguments {
+    fn is_onnx(&self) -> bool {
+        ending(&self.to) == "onnx"
+    }
+
+    fn layout(&self) -> WeightLayout {
+        self.layout.map_or_else(WeightLayout::default, WeightLayout::from)
+    }
+
     fn of_weights(&self, registry: &Registry) -> Result<Written, CliError> {
         let session = open(self.config.load(&[self.weights.flag()])?, registry)?;
         let existing = self.overwrite.existing();
-        let (exported, notices) = export_weights(&session, self.layout.into(), &self.to, existing)?;
+        let (exported, notices) = if self.is_onnx() {
+            let (exported, notices) = export_onnx_weights(&session, &self.to, existing)?;
+            (File::Onnx(exported), notices)
+        } else {
+            let (exported, notices) = export_weights(&session, self.layout(), &self.to, existing)?;
+            (File::Weights(exported), notices)
+        };
         notices.iter().for_each(|notice| Notices::default().warning(notice));
         Ok(Written { exported, source: session.weights.unwrap_or_default(), step: None, averaged: false })
     }
@@ -112,10 +136,14 @@ impl ExportArguments {
     fn of_checkpoint(&self, registry: &Registry) -> Result<Written, CliError> {
         let (config, found) = self.checkpoint.load(&self.config, &[])?;
         found.warnings().iter().for_each(|warning| Notices::default().warning(warning));
-        let parts = registry.read(&config)?;
-        let (layout, existing) = (self.layout.into(), self.overwrite.existing());
+        let architecture = registry.read(&config)?.architecture;
+        let existing = self.overwrite.existing();
         let checkpoint = found.checkpoint.raw(self.raw);
-        let exported = export(&parts.architecture, &checkpoint, layout, &self.to, existing)?;
+        let exported = if self.is_onnx() {
+            File::Onnx(export_onnx(&architecture, &checkpoint, &self.to, existing)?)
+        } else {
+            File::Weights(export(&architecture, &checkpoint, self.layout(), &self.to, existing)?)
+        };
         let (step, source) = (Some(checkpoint.progress().step), checkpoint.path().to_owned());
         Ok(Written { exported, source, step, averaged: checkpoint.has_average() })
     }
@@ -126,7 +154,7 @@ impl ExportArguments {
 #[serde(tag = "event", rename = "done")]
 struct Written {
     #[serde(flatten)]
-    exported: Exported,
+    exported: File,
     /// The checkpoint or weights file it was made from.
     source: PathBuf,
     /// Optimizer steps of the checkpoint.
@@ -137,21 +165,37 @@ struct Written {
     averaged: bool,
 }
 
+/// The file that was written.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum File {
+    Weights(Exported),
+    Onnx(ExportedOnnx),
+}
+
 impl Written {
     fn report(&self) -> String {
-        let Self { exported: Exported { path, layout, tensors, elements, bytes }, source, step, averaged } =
-            self;
-        let layout = match layout {
-            WeightLayout::Pytorch => "PyTorch",
-            WeightLayout::Oomph => "oomph",
+        let Self { exported, source, step, averaged } = self;
+        let (path, elements, bytes) = match exported {
+            File::Weights(Exported { path, elements, bytes, .. })
+            | File::Onnx(ExportedOnnx { path, elements, bytes, .. }) => (path, elements, bytes),
         };
+        let (layout, tensors, opset) = match exported {
+            File::Weights(Exported { layout, tensors, .. }) => (Some(*layout), Some(*tensors), None),
+            File::Onnx(ExportedOnnx { opset, .. }) => (None, None, Some(*opset)),
+        };
+        let layout = layout.map(|layout| match layout {
+            WeightLayout::Pytorch => "PyTorch".to_owned(),
+            WeightLayout::Oomph => "oomph".to_owned(),
+        });
         pairs([
             ("from", Some(source.display().to_string())),
             ("step", step.map(grouped)),
             ("weights", averaged.then(|| AVERAGED.to_owned())),
             ("written", Some(path.display().to_string())),
-            ("layout", Some(layout.to_owned())),
-            ("tensors", Some(grouped(*tensors))),
+            ("layout", layout),
+            ("operators", opset.map(|opset| format!("ONNX opset {opset}"))),
+            ("tensors", tensors.map(grouped)),
             ("values", Some(grouped(*elements))),
             ("size", Some(bytes.to_string())),
         ])

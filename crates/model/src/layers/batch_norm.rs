@@ -4,6 +4,7 @@ use burn::{
 };
 use oomph_core::Mode;
 use oomph_kernels::norm::{self, Norm, SharedStatistics, Statistics, StatisticsStep};
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::Normed;
 use crate::{Init, LayerKind, ModelError, Pass, autodiff};
@@ -86,6 +87,15 @@ impl BatchNorm {
         // Burn's operations go back through the statistics by themselves, and know no other replica.
         pass.expect_shape(pass.peers().is_none(), "lean layers where statistics are shared", &dims)?;
         Ok(self.composed(input, count, pass))
+    }
+
+    /// Adds the layer, with its running statistics, to an ONNX graph.
+    pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
+        let dims = self.weight.val().dims();
+        let [weight, bias, mean, variance] =
+            ["weight", "bias", "running_mean", "running_var"].map(|leaf| graph.parameter(leaf, &dims));
+        let epsilon = ("epsilon", Attribute::Float(self.epsilon as f32));
+        graph.node("BatchNormalization", &[input, &weight, &bias, &mean, &variance], [epsilon])
     }
 
     fn deferred(&self, input: Tensor<4>, count: usize, pass: &mut Pass) -> Result<Normed, ModelError> {

@@ -8,6 +8,7 @@ use oomph_kernels::{
     conv::{self, Slide},
     differentiable, ranked,
 };
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::{Form, Normed};
 use crate::{AnyTensor, Init, Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
@@ -84,6 +85,22 @@ impl Conv2d {
     }
 
     /// The kernels, if they fit an input of `dims`.
+    /// Adds the layer to an ONNX graph.
+    pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
+        let dims @ [_, _, height, width] = self.weight.val().dims();
+        let weight = graph.parameter("weight", &dims);
+        let [stride, padding] = [self.stride, self.padding].map(|size| size as i64);
+        graph.node(
+            "Conv",
+            &[input, &weight],
+            [
+                ("kernel_shape", Attribute::Ints(vec![height as i64, width as i64])),
+                ("strides", Attribute::Ints(vec![stride; 2])),
+                ("pads", Attribute::Ints(vec![padding; 4])),
+            ],
+        )
+    }
+
     fn weight_for(&self, dims: &[usize; 4], pass: &Pass) -> Result<Tensor<4>, ModelError> {
         let weight = self.weight.val();
         let [_, channels, kernel, _] = weight.dims();

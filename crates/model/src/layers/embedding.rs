@@ -3,6 +3,8 @@ use burn::{
     tensor::{Int, Tensor, module::embedding},
 };
 
+use oomph_onnx::{Graph, Value};
+
 use crate::{Init, LayerKind, ModelError, Pass};
 
 /// A vector for each token.
@@ -36,5 +38,11 @@ impl Embedding {
         let output = pass.policy().narrow(embedding(weight, tokens));
         pass.layer(LayerKind("Embedding"), &dims, &output.dims(), count * size);
         Ok(output)
+    }
+
+    /// Adds the layer to an ONNX graph.
+    pub fn to_onnx(&self, graph: &mut Graph, tokens: &Value) -> Value {
+        let weight = graph.parameter("weight", &self.weight.val().dims());
+        graph.node("Gather", &[&weight, tokens], [])
     }
 }

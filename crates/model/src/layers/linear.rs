@@ -3,6 +3,8 @@ use burn::{
     tensor::Tensor,
 };
 
+use oomph_onnx::{Attribute, Graph, Value};
+
 use crate::{Init, LayerKind, ModelError, Pass};
 
 /// A linear layer: y = x Wᵀ + b.
@@ -39,6 +41,13 @@ impl Linear {
         let weight = self.weight.val();
         let [outputs, features] = weight.dims();
         linear(input, weight, self.bias.val(), outputs * features + outputs, pass)
+    }
+
+    /// Adds the layer to an ONNX graph.
+    pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
+        let weight = graph.parameter("weight", &self.weight.val().dims());
+        let bias = graph.parameter("bias", &self.bias.val().dims());
+        graph.node("Gemm", &[input, &weight, &bias], [("transB", Attribute::Int(1))])
     }
 }
 

@@ -7,6 +7,7 @@ use burn::{
     },
 };
 use oomph_kernels::{cast, differentiable, ranked};
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::normed::{Form, Normed};
 use crate::{Kernels, LayerKind, ModelError, Pass, Policy, autodiff};
@@ -62,6 +63,20 @@ impl MaxPool2d {
                 Ok(Self::done(dims, output, pass))
             }
         }
+    }
+
+    /// Adds the layer to an ONNX graph.
+    pub fn to_onnx(&self, graph: &mut Graph, input: &Value) -> Value {
+        let [kernel, stride, padding] = [self.kernel, self.stride, self.kernel / 2].map(|size| size as i64);
+        graph.node(
+            "MaxPool",
+            &[input],
+            [
+                ("kernel_shape", Attribute::Ints(vec![kernel; 2])),
+                ("strides", Attribute::Ints(vec![stride; 2])),
+                ("pads", Attribute::Ints(vec![padding; 4])),
+            ],
+        )
     }
 
     fn checked(&self, dims: [usize; 4], pass: &Pass) -> Result<[usize; 4], ModelError> {

@@ -1,6 +1,7 @@
 use burn::module::Module;
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
@@ -54,5 +55,11 @@ impl Stage for LastStepStage {
     fn forward(&self, input: AnyTensor, pass: &mut Pass) -> Result<AnyTensor, ModelError> {
         let last = last_step(pass.activation::<3>(input)?, pass.policy());
         Ok(pass.scope("fc", |pass| self.fc.forward(last, pass))?.into())
+    }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let last = graph.integers("last", &[], &[-1]);
+        let last = graph.node("Gather", &[&input, &last], [("axis", Attribute::Int(1))]);
+        Some(graph.scope("fc", |graph| self.fc.to_onnx(graph, &last)))
     }
 }

@@ -4,6 +4,7 @@ use burn::{
 };
 use oomph_config::{ConfigError, Section};
 use oomph_core::{InputSpec, SampleSpec, TargetSpec};
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::{Recurrent, pytorch_name, recurrent};
 use crate::{
@@ -105,6 +106,10 @@ impl Stage for EmbeddingStage {
         Ok(pass.scope("embedding", |pass| self.embedding.forward(tokens, pass))?.into())
     }
 
+    fn to_onnx(&self, graph: &mut Graph, tokens: Value) -> Option<Value> {
+        Some(graph.scope("embedding", |graph| self.embedding.to_onnx(graph, &tokens)))
+    }
+
     fn lends(&self) -> Named<AnyTensor> {
         let weight = || (TIED.to_owned(), self.embedding.weight.val().into());
         self.lends.then(weight).into_iter().collect()
@@ -138,5 +143,17 @@ impl Stage for HeadStage {
         let x = x.reshape([batch * steps, units]);
         let logits = pass.scope("fc", |pass| linear(x, weight, self.bias.val(), own + vocabulary, pass))?;
         Ok(logits.reshape([batch, steps, vocabulary]).into())
+    }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let weight = match &self.weight {
+            Some(weight) => graph.parameter("weight", &weight.val().dims()),
+            // The embedding stage has added it with its shape.
+            None => graph.known_parameter(SHARED)?,
+        };
+        let weight = graph.node("Transpose", &[&weight], [("perm", Attribute::Ints(vec![1, 0]))]);
+        let bias = graph.parameter("bias", &self.bias.val().dims());
+        let product = graph.node("MatMul", &[&input, &weight], []);
+        Some(graph.node("Add", &[&product, &bias], []))
     }
 }

@@ -3,6 +3,7 @@ mod language;
 
 use burn::{module::Module, tensor::Tensor};
 use oomph_config::{ConfigError, Section};
+use oomph_onnx::{Attribute, Graph, Value};
 
 use crate::{
     AnyTensor, Init, ModelError, Pass, Policy, Stage, Stages,
@@ -83,6 +84,14 @@ impl Stage for LstmStage {
         Ok(AnyTensor::from(output))
     }
 
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let x = match graph.input_rank(&input) {
+            Some(4) => onnx_rows(graph, &input),
+            _ => input,
+        };
+        Some(graph.scope("layer", |graph| self.layer.to_onnx(graph, &x)))
+    }
+
     /// A lean layer recomputes in segments of time.
     fn recomputes_itself(&self, policy: &Policy) -> bool {
         policy.lean
@@ -110,4 +119,11 @@ fn rows(image: Tensor<4>) -> Tensor<3> {
     // One channel is in this order already; swapping would copy it.
     let rows = if channels == 1 { image } else { image.swap_dims(1, 2) };
     rows.reshape([batch, height, channels * width])
+}
+
+/// The same in an ONNX graph. A size of 0 is that of the input.
+fn onnx_rows(graph: &mut Graph, image: &Value) -> Value {
+    let rows = graph.node("Transpose", &[image], [("perm", Attribute::Ints(vec![0, 2, 1, 3]))]);
+    let shape = graph.integers("rows", &[3], &[0, 0, -1]);
+    graph.node("Reshape", &[&rows, &shape], [])
 }

@@ -1,4 +1,5 @@
 use burn::{module::Module, tensor::Tensor};
+use oomph_onnx::{Graph, Value};
 
 use crate::{
     AnyTensor, Init, Kernels, ModelError, Pass, Stage,
@@ -40,6 +41,24 @@ fn twice(input: Tensor<4>, pass: &Pass) -> [Tensor<4>; 2] {
     // A GPU's gradients lie channels-last. Behind this view they are contiguous, and Burn adds them by whole vectors.
     let pixels = input.permute([0, 2, 3, 1]);
     [pixels.clone(), pixels].map(|pixels| pixels.permute([0, 3, 1, 2]))
+}
+
+/// A convolution and its normalisation in an ONNX graph.
+fn onnx_normed(graph: &mut Graph, names: [&str; 2], conv: &Conv2d, bn: &BatchNorm, input: &Value) -> Value {
+    let x = graph.scope(names[0], |graph| conv.to_onnx(graph, input));
+    graph.scope(names[1], |graph| bn.to_onnx(graph, &x))
+}
+
+/// The end of a block in an ONNX graph: the residual addition, rectified.
+fn onnx_added(graph: &mut Graph, x: &Value, downsample: Option<&Downsample>, input: Value) -> Value {
+    let shortcut = match downsample {
+        Some(Downsample { conv, bn }) => {
+            graph.scope("downsample", |graph| onnx_normed(graph, ["conv", "bn"], conv, bn, &input))
+        }
+        None => input,
+    };
+    let sum = graph.node("Add", &[x, &shortcut], []);
+    graph.node("Relu", &[&sum], [])
 }
 
 fn shortcut(
@@ -91,6 +110,13 @@ impl Stage for BasicBlock {
         let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())
     }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let x = onnx_normed(graph, ["conv1", "bn1"], &self.conv1, &self.bn1, &input);
+        let x = graph.node("Relu", &[&x], []);
+        let x = onnx_normed(graph, ["conv2", "bn2"], &self.conv2, &self.bn2, &x);
+        Some(onnx_added(graph, &x, self.downsample.as_ref(), input))
+    }
 }
 
 /// The block of ResNet-50 and deeper: 1 × 1, 3 × 3 (which carries the stride), 1 × 1 convolutions.
@@ -136,5 +162,14 @@ impl Stage for Bottleneck {
         let x = pass.scope("bn3", |pass| self.bn3.normed(x, pass))?;
         let shortcut = shortcut(self.downsample.as_ref(), other, pass)?;
         Ok(x.add_rectified(shortcut).into())
+    }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let x = onnx_normed(graph, ["conv1", "bn1"], &self.conv1, &self.bn1, &input);
+        let x = graph.node("Relu", &[&x], []);
+        let x = onnx_normed(graph, ["conv2", "bn2"], &self.conv2, &self.bn2, &x);
+        let x = graph.node("Relu", &[&x], []);
+        let x = onnx_normed(graph, ["conv3", "bn3"], &self.conv3, &self.bn3, &x);
+        Some(onnx_added(graph, &x, self.downsample.as_ref(), input))
     }
 }

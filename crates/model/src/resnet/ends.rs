@@ -1,4 +1,5 @@
 use burn::module::Module;
+use oomph_onnx::{Attribute, Graph, Value};
 
 use super::Stem;
 use crate::{
@@ -39,6 +40,14 @@ impl Stage for StemStage {
             None => Ok(x.rectified().into()),
         }
     }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let x = graph.scope("conv1", |graph| self.conv1.to_onnx(graph, &input));
+        let x = graph.scope("bn1", |graph| self.bn1.to_onnx(graph, &x));
+        let x = graph.node("Relu", &[&x], []);
+        let Some(maxpool) = &self.maxpool else { return Some(x) };
+        Some(graph.scope("maxpool", |graph| maxpool.to_onnx(graph, &x)))
+    }
 }
 
 /// The last stage: the mean over space, then a linear layer to the classes.
@@ -52,5 +61,11 @@ impl Stage for HeadStage {
         let x = pass.activation::<4>(input)?;
         let x = pass.scope("avgpool", |pass| global_average(x, pass));
         Ok(pass.scope("fc", |pass| self.fc.forward(x, pass))?.into())
+    }
+
+    fn to_onnx(&self, graph: &mut Graph, input: Value) -> Option<Value> {
+        let x = graph.node("GlobalAveragePool", &[&input], []);
+        let x = graph.node("Flatten", &[&x], [("axis", Attribute::Int(1))]);
+        Some(graph.scope("fc", |graph| self.fc.to_onnx(graph, &x)))
     }
 }

@@ -1,6 +1,8 @@
 //! The messages of an event file in the encoding of Protocol Buffers: the few that are needed, by field number, as in
 //! TensorFlow's `util/event.proto` and `framework/summary.proto`.
 
+use oomph_protobuf::Encoder;
+
 use super::Histogram;
 
 /// The version that readers know.
@@ -48,7 +50,7 @@ impl What {
                 });
             }),
         }
-        event.0
+        event.into_bytes()
     }
 }
 
@@ -62,65 +64,6 @@ fn encode_histogram(histogram: &Histogram, message: &mut Encoder) {
     message.double(5, histogram.sum_of_squares);
     message.doubles(6, &limits);
     message.doubles(7, &counts);
-}
-
-#[derive(Debug, Default)]
-struct Encoder(Vec<u8>);
-
-/// How the bytes of a field are delimited.
-#[derive(Clone, Copy)]
-enum Wire {
-    Varint = 0,
-    Eight = 1,
-    Delimited = 2,
-    Four = 5,
-}
-
-impl Encoder {
-    fn key(&mut self, field: u64, wire: Wire) {
-        self.varint(field << 3 | wire as u64);
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn integer(&mut self, field: u64, value: u64) {
-        self.key(field, Wire::Varint);
-        self.varint(value);
-    }
-
-    fn double(&mut self, field: u64, value: f64) {
-        self.key(field, Wire::Eight);
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn float(&mut self, field: u64, value: f32) {
-        self.key(field, Wire::Four);
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.key(field, Wire::Delimited);
-        self.varint(bytes.len() as u64);
-        self.0.extend(bytes);
-    }
-
-    /// Packed.
-    fn doubles(&mut self, field: u64, values: &[f64]) {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.bytes(field, &bytes);
-    }
-
-    fn message(&mut self, field: u64, write: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        write(&mut inner);
-        self.bytes(field, &inner.0);
-    }
 }
 
 #[cfg(test)]
@@ -164,13 +107,12 @@ mod tests {
             expected.push(key);
             expected.extend(bytes(&[value]));
         }
-        for (key, values) in [(0x32, limits), (0x3a, counts)] {
-            expected.push(key);
-            let mut length = Encoder::default();
-            length.varint(8 * values.len() as u64);
-            expected.extend(length.0);
+        for (field, values) in [(6, limits), (7, counts)] {
+            let mut head = Encoder::default();
+            head.begin(field, 8 * values.len() as u64);
+            expected.extend(head.into_bytes());
             expected.extend(bytes(&values));
         }
-        assert_eq!(encoder.0, expected);
+        assert_eq!(encoder.into_bytes(), expected);
     }
 }

@@ -1,4 +1,5 @@
 mod lean;
+mod onnx;
 mod segments;
 
 use burn::{
