@@ -13,6 +13,7 @@ mod functions;
 mod grid;
 mod measured;
 mod opening;
+mod packages;
 mod repository;
 mod shape;
 mod tokens;

@@ -2,9 +2,10 @@
 
 use oomph_config::file::Embedded;
 
+// `configs` beside `src` is a link to the folder of that name in the root, for a package has only files of its own folder.
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
-        [$(Embedded { name: $name, text: include_str!(concat!("../../../configs/", $name)) }),*]
+        [$(Embedded { name: $name, text: include_str!(concat!("../configs/", $name)) }),*]
     };
 }
 
@@ -35,7 +36,7 @@ mod tests {
 
     #[test]
     fn every_config_of_the_repository_is_embedded() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
         let mut there: Vec<_> = fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
