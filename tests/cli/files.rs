@@ -32,7 +32,7 @@ fn a_named_file_replaces_a_file_on_request_and_nothing_else_ever() {
     symlink("target", folder.at("link")).unwrap();
     symlink("nowhere", folder.at("dangling")).unwrap();
     assert!(make_node(&folder, &["pipe", "p"]), "mknod makes a pipe");
-    let mut others = vec![("link", "a link"), ("dangling", "a link"), ("pipe", "a named pipe")];
+    let mut others = vec![("link", "a link"), ("dangling", "a link"), ("pipe", "a pipe")];
     if make_node(&folder, &["device", "c", "1", "3"]) {
         others.push(("device", "a device"));
     }

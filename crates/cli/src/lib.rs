@@ -27,6 +27,8 @@ mod output;
 pub mod parsers;
 mod probe;
 mod ranks;
+// Rust ends a process on Windows without the signal that this answers.
+#[cfg(unix)]
 mod refusal;
 mod signals;
 mod verdict;
@@ -52,6 +54,7 @@ use crate::{arguments::Arguments, error::CliError, exit::Exit};
 pub fn run(registry: Registry) -> ExitCode {
     bug::record_panics();
     signals::survive_file_limit();
+    #[cfg(unix)]
     refusal::explain_aborts();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

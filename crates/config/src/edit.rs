@@ -3,13 +3,13 @@
 use std::{
     fs,
     io::Write,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use oomph_core::{
     files::{create_fresh, unfinished},
     open_file_with,
+    system::keep_owner,
 };
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -97,8 +97,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         let mut file = create_fresh(&unfinished)?;
         let before = fs::metadata(&path)?;
         file.set_permissions(before.permissions())?;
-        // Only root may change the owner of a file; for anybody else the owner is right already.
-        let _ = std::os::unix::fs::fchown(&file, Some(before.uid()), Some(before.gid()));
+        keep_owner(&file, &before);
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)

@@ -4,11 +4,10 @@ use std::{
     fs::{self, File, FileType},
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, BufWriter, Write},
-    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use crate::system::{rename_new, special_kind};
 
 /// What becomes of a file that already has the name of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,11 +116,12 @@ fn place(beside: &Path, path: &Path, existing: Existing) -> Result<(), WriteErro
     File::open(beside)?.sync_all()?;
     check_target(path, existing)?;
     if existing == Existing::Keep {
-        match renameat_with(CWD, beside, CWD, path, RenameFlags::NOREPLACE) {
+        match rename_new(beside, path).map_err(|error| (error.kind(), error)) {
             // The file system cannot; the check was a moment ago.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
-            Err(rustix::io::Errno::EXIST) => return Err(WriteError::Exists),
-            renamed => return Ok(renamed.map_err(io::Error::from)?),
+            Err((io::ErrorKind::Unsupported, _)) => {}
+            Err((io::ErrorKind::AlreadyExists, _)) => return Err(WriteError::Exists),
+            Err((_, error)) => return Err(error.into()),
+            Ok(()) => return Ok(()),
         }
     }
     Ok(fs::rename(beside, path)?)
@@ -132,9 +132,7 @@ fn kind(found: FileType) -> &'static str {
     match () {
         () if found.is_symlink() => "a link",
         () if found.is_dir() => "a directory",
-        () if found.is_fifo() => "a named pipe",
-        () if found.is_socket() => "a socket",
-        () => "a device",
+        () => special_kind(found).unwrap_or("a device"),
     }
 }
 
@@ -183,14 +181,21 @@ mod tests {
         symlink("nowhere", at("dangling")).unwrap();
         fs::create_dir(at("directory")).unwrap();
         let _socket = UnixListener::bind(at("socket")).unwrap();
-        rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
         let before = names(folder.path());
         for (name, is) in [
             ("link", "a link"),
             ("dangling", "a link"),
             ("directory", "a directory"),
             ("socket", "a socket"),
-            ("pipe", "a named pipe"),
+            ("pipe", "a pipe"),
         ] {
             for existing in [Existing::Keep, Existing::Replace] {
                 let error = write(&at(name), existing).unwrap_err();

@@ -9,6 +9,7 @@
 //! - [`files`]: files that are complete or absent, and never in the place of something else.
 //! - [`printable()`]: a text from outside as a terminal may show it.
 //! - [`open_file`]: opens a file of the user without waiting; pipes and devices are refused.
+//! - [`system`]: what Linux, macOS and Windows do each in their own way.
 //! - [`Split`] and [`Mode`]: training or test data; training or evaluation.
 //!
 //! ```
@@ -35,6 +36,7 @@ mod generator;
 mod open;
 mod printable;
 mod sample;
+pub mod system;
 
 pub use account::{
     Account, MOST_DEVICES, charge, charge_thread, charged_account, current_device, device_count,

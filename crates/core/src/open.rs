@@ -4,11 +4,10 @@ use std::{
     fmt,
     fs::{self, File, FileType, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use crate::system::{special_kind, without_waiting};
 
 /// Why a path was not opened: it names something else than a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +20,7 @@ impl NotAFile {
         let kind = match found {
             found if found.is_file() => return None,
             found if found.is_dir() => "a directory",
-            found if found.is_fifo() => "a pipe",
-            found if found.is_socket() => "a socket",
-            _ => "a device",
+            found => special_kind(found).unwrap_or("a device"),
         };
         Some(Self { kind })
     }
@@ -61,7 +58,7 @@ pub fn open_file_with(options: &mut OpenOptions, path: &Path) -> io::Result<File
         return Err(refused.into());
     }
     // Another process may put a pipe there in between. Regular files ignore the flag.
-    let file = options.custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let file = without_waiting(options).open(path)?;
     match NotAFile::of(file.metadata()?.file_type()) {
         Some(refused) => Err(refused.into()),
         None => Ok(file),

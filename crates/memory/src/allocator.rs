@@ -98,7 +98,7 @@ impl Device {
 /// by page. An LSTM of 64 steps trained up to three times as fast on two cores (`tools/meter_cost`). Up to 1 GiB is kept at
 /// the heap's end. It has no effect without glibc.
 pub fn keep_freed_memory() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // The largest value that glibc accepts; larger blocks are mapped separately.
         const MAPPED_FROM: libc::c_int = 32 << 20;
@@ -113,7 +113,7 @@ pub fn keep_freed_memory() {
 
 /// Returns the freed memory that the system's allocator [kept](keep_freed_memory). It has no effect without glibc.
 pub fn give_back_freed_memory() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: takes the allocator's own lock, and touches nothing that is in use.
         unsafe { libc::malloc_trim(0) };

@@ -39,18 +39,18 @@ pub mod processes;
 mod reading;
 pub mod record;
 mod refusal;
+mod system_memory;
 mod threads;
 
 pub use allocator::{CountingAllocator, give_back_freed_memory, keep_freed_memory};
 pub use cores::{Cores, ParseCoresError};
 pub use limit::{Crossing, crossing, limit, set_device_limit, set_limit, take_crossing};
-pub use machine::{
-    DefaultLimit, LimitReason, MachineInfo, default_limit, default_limit_from, machine, meminfo_field,
-};
+pub use machine::{DefaultLimit, LimitReason, MachineInfo, default_limit, default_limit_from, machine};
 pub use oomph_core::{Account, charge};
 pub use process_limit::ProcessLimit;
 pub use reading::{Reading, is_installed, read, read_device, restart_peak};
 pub use refusal::{has_process_limit, refused_bytes};
+pub use system_memory::meminfo_field;
 pub use threads::{
     ComputePool, ThreadsError, compute_threads, on_compute_threads, running_threads, threads_per_device,
 };

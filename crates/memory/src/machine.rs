@@ -2,7 +2,11 @@ use std::{fmt, fs, path::Path, thread};
 
 use oomph_core::Bytes;
 
-use crate::{cgroup, process_limit, reading::read};
+use crate::{
+    cgroup, process_limit,
+    reading::read,
+    system_memory::{Amount, bytes},
+};
 
 /// The part of the machine that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +21,7 @@ pub struct MachineInfo {
 
 /// Reads the machine from `/proc` and the cgroup.
 pub fn machine() -> MachineInfo {
-    let total = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemTotal:"));
+    let total = bytes(Amount::Total, file);
     let limits = cgroup::levels(file).into_iter().map(|level| level.limit_bytes);
     let limits = limits.chain(process_limit::memory_limit(&file));
     let processor = file(Path::new("/proc/cpuinfo")).and_then(|text| model_name(&text));
@@ -87,7 +91,7 @@ pub fn default_limit_from(
     file: impl Fn(&Path) -> Option<String>,
     in_use_bytes: Bytes,
 ) -> Option<DefaultLimit> {
-    let machine = file(Path::new(MEMINFO)).and_then(|text| meminfo_field(&text, "MemAvailable:"));
+    let machine = bytes(Amount::Available, &file);
     let process = process_limit::memory_left(&file);
     let cgroup = cgroup::levels(file).iter().map(cgroup::Level::left_bytes).min();
     let known = [
@@ -102,17 +106,8 @@ pub fn default_limit_from(
     Some(DefaultLimit { bytes, reason, reserve_bytes: Bytes::new(reserve) })
 }
 
-const MEMINFO: &str = "/proc/meminfo";
-
 fn file(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
-}
-
-/// A field of `/proc/meminfo` or `/proc/<pid>/status` in bytes: `MemTotal: 24689588 kB`.
-pub fn meminfo_field(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib.saturating_mul(1024))
 }
 
 fn model_name(cpuinfo: &str) -> Option<String> {
@@ -123,6 +118,7 @@ fn model_name(cpuinfo: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system_memory::{MEMINFO, meminfo_field};
 
     #[test]
     fn the_systems_texts_are_read() {

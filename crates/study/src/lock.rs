@@ -1,15 +1,14 @@
 use std::{
     ffi::OsString,
-    fs::{self, Metadata},
+    fs,
     hash::{BuildHasher, RandomState},
     io,
-    os::unix::fs::{MetadataExt, symlink},
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use oomph_core::system::{FileIdentity, rename_new, set_link};
 
 use crate::error::{StudyError, io_error};
 
@@ -22,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The lock of a journal, which Optuna's `JournalFileSymlinkLock` and `JournalFileOpenLock` respect, and which respects theirs.
 ///
-/// It is a symbolic link `<log>.lock` to the journal. Whoever creates the link holds the lock. Waiting processes try again
+/// It is a symbolic link `<log>.lock` to the journal; on Windows a file, as `JournalFileOpenLock` makes. Whoever creates it holds the lock. Waiting processes try again
 /// after 1 ms, then twice as long each time, up to 1 s.
 ///
 /// A holder that was killed leaves the link. Others take the lock over once neither the link nor the journal has changed for
@@ -41,19 +40,15 @@ pub(crate) struct Lock {
 /// A link or file that is there, distinct from one of the same name that was created later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
-    device: u64,
-    inode: u64,
+    file: FileIdentity,
     /// Of the link itself. Nothing changes it after its creation.
-    modified: [i64; 2],
+    modified: SystemTime,
 }
 
 impl Identity {
-    fn of(found: &Metadata) -> Self {
-        Self { device: found.dev(), inode: found.ino(), modified: [found.mtime(), found.mtime_nsec()] }
-    }
-
     fn at(path: &Path) -> Option<Self> {
-        fs::symlink_metadata(path).ok().map(|found| Self::of(&found))
+        let modified = fs::symlink_metadata(path).and_then(|found| found.modified()).ok()?;
+        Some(Self { file: FileIdentity::at_link(path).ok()?, modified })
     }
 }
 
@@ -69,7 +64,7 @@ pub(crate) struct Guard {
 struct Watched {
     lock: Identity,
     /// When the journal was last changed: a holder that writes is alive.
-    log: Option<[i64; 2]>,
+    log: Option<SystemTime>,
 }
 
 impl Lock {
@@ -91,7 +86,7 @@ impl Lock {
         let mut pause = FIRST_PAUSE;
         loop {
             let before = Instant::now();
-            match symlink(&target, &self.path) {
+            match set_link(&target, &self.path) {
                 Ok(()) => {
                     if let Some(identity) = self.created(before) {
                         return Ok(Guard { path: self.path.clone(), identity });
@@ -130,7 +125,7 @@ impl Lock {
 
     fn watch(&self) -> Option<Watched> {
         let lock = Identity::at(&self.path)?;
-        let log = fs::metadata(&self.log).ok().map(|log| [log.mtime(), log.mtime_nsec()]);
+        let log = fs::metadata(&self.log).and_then(|log| log.modified()).ok();
         Some(Watched { lock, log })
     }
 }
@@ -159,7 +154,7 @@ fn remove(path: &Path, identity: Identity) -> bool {
         return false;
     }
     let is_right = Identity::at(&aside) == Some(identity);
-    if !is_right && renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).is_ok() {
+    if !is_right && rename_new(&aside, path).is_ok() {
         // Another process was faster, and its lock is back in its place.
         return false;
     }
@@ -195,7 +190,7 @@ fn random() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::{fs::File, os::unix::fs::symlink};
 
     use super::*;
 
@@ -278,7 +273,7 @@ mod tests {
     fn a_lock_that_is_not_the_judged_one_is_put_back() {
         let (_folder, log) = journal();
         let guard = Lock::new(&log, GRACE).acquire().expect("the lock");
-        let other = Identity { inode: guard.identity.inode + 1, ..guard.identity };
+        let other = Identity { modified: guard.identity.modified + SHORT, ..guard.identity };
         assert!(!remove(&guard.path, other));
         assert!(guard.is_held());
     }

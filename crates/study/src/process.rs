@@ -6,7 +6,6 @@ use std::{
 };
 
 use oomph_core::open_file;
-use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 /// A process, named so that no other one has the name: not on another machine, not after a restart of this one, and not with
@@ -43,16 +42,25 @@ impl ProcessName {
     }
 }
 
+#[cfg(unix)]
 fn exists(pid: i32) -> bool {
     // Not allowed to send signals to it, it exists.
-    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    let pid = rustix::process::Pid::from_raw(pid);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Not asked: without `/proc` no process has a name.
+#[cfg(not(unix))]
+fn exists(_: i32) -> bool {
+    true
 }
 
 /// The name of this machine, its start, and the namespace that process ids here belong to.
 fn machine() -> Option<&'static str> {
     static MACHINE: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = text("/proc/sys/kernel/hostname".as_ref()).ok()?;
+        let host = host.trim();
         let start = text("/proc/sys/kernel/random/boot_id".as_ref()).ok()?;
         let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
         Some(format!("{host} {} {}", start.trim(), namespace.display()))

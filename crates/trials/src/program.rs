@@ -8,6 +8,7 @@ use oomph_advice::{
     planning::{PlanOptions, fits, planned_peak},
 };
 use oomph_config::{Config, DeviceName, Value};
+use oomph_core::system::this_program;
 use oomph_engine::session::backend;
 use oomph_trainer::{
     Registry, Session, SessionError, TrainError, default_limit, device::free_bytes, open_to_plan,
@@ -57,7 +58,7 @@ impl Bench for Program<'_> {
 
     fn command(&self) -> Command {
         // Not the path of the program: its file may have been replaced since the start.
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(this_program());
         command.arg(self.command);
         command
     }

@@ -2,13 +2,15 @@
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
     process::{self, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
 
-use oomph_core::child::{killed_by, last_line, tail};
+use oomph_core::{
+    child::{killed_by, last_line, tail},
+    system::{ending_signal, in_own_group},
+};
 
 use crate::{bench::Request, news::News};
 
@@ -50,12 +52,11 @@ impl Child {
     /// # Errors
     /// The system starts no process.
     pub fn start(mut command: Command, request: &Request) -> io::Result<Self> {
-        let mut process = command
+        // A terminal sends Ctrl-C to the whole process group; only this process shall handle it.
+        let mut process = in_own_group(&mut command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A terminal sends Ctrl-C to the whole process group; only the study shall handle it.
-            .process_group(0)
             .spawn()?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
@@ -115,7 +116,7 @@ impl Stopper {
 }
 
 fn in_words(status: ExitStatus, stderr: &str) -> String {
-    match status.signal() {
+    match ending_signal(status) {
         Some(signal) => killed_by(signal, stderr),
         None => {
             let code = status.code().unwrap_or_default();

@@ -9,9 +9,14 @@ use std::{
 use clap::Args;
 use oomph_monitor::{Sampler, report};
 use oomph_terminal::screen::Screen;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{error::CliError, exit::Exit, notices::Notices, output, signals};
+use crate::{
+    error::CliError,
+    exit::Exit,
+    notices::Notices,
+    output,
+    signals::{self, SIGINT, SIGTERM},
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -1,7 +1,10 @@
-use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{io, process::ExitStatus};
 
 use oomph_advice::out_of_memory::OutOfMemoryReport;
-use oomph_core::child::{killed_by, last_line};
+use oomph_core::{
+    child::{killed_by, last_line},
+    system::ending_signal,
+};
 
 use crate::exit::Exit;
 
@@ -35,6 +38,9 @@ pub(crate) enum ProbeError {
     Start(#[source] io::Error),
 }
 
+/// The signal that ends a process at once, on every Unix.
+const SIGKILL: i32 = 9;
+
 impl ProbeError {
     /// What the user can do about it, if anything.
     pub(crate) fn hint(&self) -> Option<&str> {
@@ -51,7 +57,7 @@ impl ProbeError {
 
     /// Whether SIGKILL ended the child, which the system sends if the machine runs out of memory.
     pub(crate) fn is_killed(&self) -> bool {
-        matches!(self, Self::Killed { signal: libc::SIGKILL, .. })
+        matches!(self, Self::Killed { signal: SIGKILL, .. })
     }
 
     /// The out-of-memory report, if there is one.
@@ -75,7 +81,7 @@ pub(super) fn of(
         Err(error) => return Some(ProbeError::Start(error)),
     };
     let is_out_of_memory = status.code() == Some(Exit::OutOfMemory as i32);
-    match (reported, status.signal()) {
+    match (reported, ending_signal(status)) {
         (Some(ProbeError::Failed { message, hint, report, .. }), _) => {
             Some(ProbeError::Failed { message, hint, report, is_out_of_memory })
         }
@@ -90,6 +96,8 @@ pub(super) fn of(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     fn reported() -> Option<ProbeError> {
@@ -109,7 +117,7 @@ mod tests {
         assert!(!of(exit(1), reported(), false, "").unwrap().is_out_of_memory());
         let silent = of(exit(0), None, false, "a\nthe last line").unwrap();
         assert_eq!(silent.to_string(), "its process exited with code 0 and without a result (the last line)");
-        let killed = of(Ok(ExitStatus::from_raw(libc::SIGKILL)), None, false, "").unwrap();
+        let killed = of(Ok(ExitStatus::from_raw(SIGKILL)), None, false, "").unwrap();
         assert_eq!(
             killed.to_string(),
             "its process was killed by signal 9, probably because the machine ran out of memory"

@@ -14,7 +14,6 @@ mod profiled;
 
 use std::{
     io::{self, BufRead, BufReader, Write},
-    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,11 +22,17 @@ use std::{
 };
 
 use oomph_config::Config;
-use oomph_core::child::tail;
+use oomph_core::{
+    child::tail,
+    system::{in_own_group, this_program},
+};
 use oomph_trainer::measure::Rehearsal;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{error::CliError, exit::Exit, signals};
+use crate::{
+    error::CliError,
+    exit::Exit,
+    signals::{self, SIGINT, SIGTERM},
+};
 
 pub(crate) use self::{
     child::run,
@@ -201,14 +206,14 @@ type Streams = (ChildStdin, ChildStdout, JoinHandle<String>);
 
 fn spawn(request: &Request, variables: &[(&str, PathBuf)]) -> io::Result<(Child, Streams)> {
     // Not the path of the program: its file may have been replaced since the start.
-    let mut child = Command::new("/proc/self/exe")
+    let mut command = Command::new(this_program());
+    // A terminal sends Ctrl-C to the whole process group; only the parent shall handle it.
+    let mut child = in_own_group(&mut command)
         .arg(COMMAND)
         .envs(variables.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A terminal sends Ctrl-C to the whole process group; only the parent shall handle it.
-        .process_group(0)
         .spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {

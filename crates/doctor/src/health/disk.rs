@@ -3,7 +3,6 @@
 use std::{io, path::Path};
 
 use oomph_core::Bytes;
-use rustix::fs::{Access, access, statvfs};
 
 use crate::check::Check;
 
@@ -24,8 +23,9 @@ struct Space {
 
 impl Space {
     /// The space of the path's file system.
+    #[cfg(unix)]
     fn of(path: &Path) -> io::Result<Self> {
-        let found = statvfs(path)?;
+        let found = rustix::fs::statvfs(path)?;
         let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(found.f_frsize));
         Ok(Self {
             total_bytes: bytes(found.f_blocks),
@@ -33,6 +33,11 @@ impl Space {
             // File systems that do not count files report a total of 0.
             is_out_of_files: found.f_files > 0 && found.f_favail == 0,
         })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Path) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "oomph does not read it on this system"))
     }
 }
 
@@ -90,8 +95,16 @@ fn judged_cache(folder: &Path, writable: io::Result<()>) -> Check {
 }
 
 /// Whether the folder is writable, by its permissions: nothing is written.
+#[cfg(unix)]
 fn writable(folder: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Whether there is a folder: its permissions are lists that oomph does not read.
+#[cfg(not(unix))]
+fn writable(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
 const SHARED_MEMORY: &str = "shared memory";

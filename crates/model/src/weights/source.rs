@@ -1,4 +1,6 @@
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io};
+
+use oomph_core::system::read_exact_at;
 
 /// Bytes with random access: memory, or a file that is never in memory as a whole.
 ///
@@ -46,7 +48,7 @@ impl ReadAt for FileBytes {
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, at)
+        read_exact_at(&self.file, buffer, at)
     }
 }
 

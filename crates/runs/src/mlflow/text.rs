@@ -1,6 +1,6 @@
 //! Texts of the store: scalars of YAML, URIs, names that MLflow accepts.
 
-use std::{fmt::Write as _, os::unix::ffi::OsStrExt, path::Path};
+use std::{fmt::Write as _, path::Path};
 
 use oomph_core::is_unprintable;
 
@@ -35,9 +35,12 @@ pub(super) fn value_of(yaml: &str, key: &str) -> Option<String> {
 
 /// The `file` URI of an absolute path.
 pub(super) fn file_uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.as_os_str().as_bytes() {
+    // Windows: `C:\runs` is `file:///C:/runs`.
+    let mut uri = String::from(if cfg!(windows) { "file:///" } else { "file://" });
+    for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b':' if cfg!(windows) => uri.push(':'),
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte));
             }

@@ -1,13 +1,12 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Seek, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use oomph_core::{open_file, open_file_with, read_text};
+use oomph_core::{open_file, open_file_with, read_text, system::FileIdentity};
 use serde::Serialize;
 
 use super::{
@@ -134,11 +133,10 @@ impl RunDirectory {
     /// # Errors
     /// [`RunError::Removed`] where it was removed, moved or replaced.
     pub fn check(&self) -> Result<(), RunError> {
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let file = self.path.join(LOCK);
-        let ours = self.lock.metadata().map(identity).map_err(StateError::io("read", &file))?;
+        let ours = FileIdentity::of(&self.lock).map_err(StateError::io("read", &file))?;
         let path = || self.path.clone();
-        match fs::metadata(&file).map(identity) {
+        match FileIdentity::at(&file) {
             Ok(there) if there == ours => Ok(()),
             Ok(_) => Err(RunError::Removed { path: path(), is_replaced: true }),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

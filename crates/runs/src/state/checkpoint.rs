@@ -2,7 +2,6 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, ErrorKind},
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -325,7 +324,7 @@ fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length)?;
     bytes.resize(length, 0);
-    file.read_exact_at(&mut bytes, 0)?;
+    oomph_core::system::read_exact_at(file, &mut bytes, 0)?;
     Ok(bytes)
 }
 

@@ -1,12 +1,8 @@
 //! Durable writes: a crash or a power cut at any moment leaves the old file or the new file, complete.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-};
+use std::{fs, io::Write, path::Path};
 
-use oomph_core::files::create_fresh;
+use oomph_core::{files::create_fresh, system};
 
 use super::StateError;
 
@@ -22,16 +18,7 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), StateError>
 
 /// Flushes the entries of a directory to the disk.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StateError> {
-    let flushed = File::open(path).and_then(|directory| directory.sync_all());
-    flushed
-        .or_else(|error| if is_without_flush(&error) { Ok(()) } else { Err(error) })
-        .map_err(StateError::io("flush", path))
-}
-
-/// Whether a file system refuses to flush directories at all, as some that cross a network do. Their renames are ordered by
-/// the server.
-fn is_without_flush(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|code| [libc::EINVAL, libc::EBADF].contains(&code))
+    system::sync_directory(path).map_err(StateError::io("flush", path))
 }
 
 /// Writes a file under another name and renames it: readers see the old contents or the new.
@@ -50,14 +37,14 @@ pub(crate) fn sync_entry(path: &Path) -> Result<(), StateError> {
     folder.map_or(Ok(()), sync_directory)
 }
 
-/// Makes `link` a symbolic link to `target`, replacing the one that is there in one step.
+/// Makes `link` a [link](system::set_link) to `target`, replacing the one that is there in one step.
 pub(crate) fn replace_link(link: &Path, target: &Path) -> Result<(), StateError> {
     let name = link.file_name().unwrap_or_default().to_string_lossy();
     let beside = link.with_file_name(format!(".{name}.tmp"));
     if beside.symlink_metadata().is_ok() {
         fs::remove_file(&beside).map_err(StateError::io("remove", &beside))?;
     }
-    std::os::unix::fs::symlink(target, &beside).map_err(StateError::io("write", &beside))?;
+    system::set_link(target, &beside).map_err(StateError::io("write", &beside))?;
     rename(&beside, link)?;
     sync_entry(link)
 }

@@ -1,5 +1,7 @@
 use std::{fs, io, path::Path};
 
+use oomph_core::system::link_target;
+
 use super::{Manifest, StateError, checkpoint::read_manifest};
 
 pub(super) const LATEST: &str = "latest";
@@ -174,7 +176,7 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<String>, StateError> {
 
 /// The name that a link in a directory points to.
 fn linked(directory: &Path, link: &str) -> Option<String> {
-    let target = fs::read_link(directory.join(link)).ok()?;
+    let target = link_target(&directory.join(link)).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 

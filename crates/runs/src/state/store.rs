@@ -4,6 +4,8 @@ use std::{
     str::FromStr,
 };
 
+use oomph_core::system::link_target;
+
 use super::{
     About, Checkpoint, StateError, TrainState,
     checkpoint::{DIRECTORY, STATE},
@@ -293,7 +295,7 @@ impl CheckpointStore {
     fn move_links(&self, listing: &Listing) -> Vec<String> {
         let move_link = |link: &str, target: Option<&Listed>| {
             let (path, target) = (self.directory.join(link), Path::new(&target?.name));
-            if fs::read_link(&path).is_ok_and(|there| there == target) {
+            if link_target(&path).is_ok_and(|there| there == target) {
                 return None;
             }
             let error = replace_link(&path, target).err()?;
@@ -318,7 +320,7 @@ fn followed(path: &Path) -> PathBuf {
     const MOST_LINKS: usize = 8;
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
-        match fs::read_link(&path) {
+        match link_target(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
             Err(_) => break,
         }

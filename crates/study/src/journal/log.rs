@@ -1,11 +1,13 @@
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
-    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use oomph_core::{open_file, open_file_with};
+use oomph_core::{
+    open_file, open_file_with,
+    system::{FileIdentity, read_exact_at, sync_directory},
+};
 
 use super::{Lines, Record, lines::Next};
 use crate::{
@@ -24,8 +26,8 @@ pub(crate) struct Log {
     offset: u64,
     /// How many records lie before.
     records: u64,
-    /// Device and inode of the file that was read.
-    identity: Option<[u64; 2]>,
+    /// The file that was read.
+    identity: Option<FileIdentity>,
     /// The bytes right before `offset`.
     mark: Vec<u8>,
 }
@@ -108,7 +110,7 @@ impl Log {
     /// Checks that what was read is still there.
     fn check(&mut self, file: &File) -> Result<(), StudyError> {
         let found = file.metadata().map_err(io_error("read", &self.path))?;
-        let identity = [found.dev(), found.ino()];
+        let identity = FileIdentity::of(file).map_err(io_error("read", &self.path))?;
         let replaced =
             |change| StudyError::Replaced { path: self.path.clone(), change, records: self.records };
         if self.identity.is_some_and(|known| known != identity) {
@@ -119,7 +121,7 @@ impl Log {
         }
         let mut there = vec![0; self.mark.len()];
         let from = self.offset - self.mark.len() as u64;
-        file.read_exact_at(&mut there, from).map_err(io_error("read", &self.path))?;
+        read_exact_at(file, &mut there, from).map_err(io_error("read", &self.path))?;
         if there != self.mark {
             return Err(replaced("overwritten"));
         }
@@ -137,10 +139,7 @@ impl Log {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-        rustix::fs::open(folder, flags, rustix::fs::Mode::empty())
-            .and_then(rustix::fs::fsync)
-            .map_err(|error| io_error("create", &self.path)(error.into()))
+        sync_directory(folder).map_err(io_error("create", &self.path))
     }
 
     fn open_to_append(&self) -> Result<File, StudyError> {
@@ -179,7 +178,7 @@ impl Log {
             return Err(io_error("write", &self.path)(error));
         }
         let mut there = vec![0; lines.len()];
-        file.read_exact_at(&mut there, self.offset).map_err(io_error("read", &self.path))?;
+        read_exact_at(&file, &mut there, self.offset).map_err(io_error("read", &self.path))?;
         // Where nobody wrote in between, the records follow what they were decided on, whoever holds the lock by now.
         if there == lines.as_bytes() { Ok(()) } else { Err(lost()) }
     }

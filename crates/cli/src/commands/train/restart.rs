@@ -1,21 +1,20 @@
 //! `memory.on_oom = "adapt"`: continues a training in a new process, free of the old one's memory.
 
-use std::{ffi::OsString, os::unix::process::CommandExt, path::Path, process::Command};
+use std::{ffi::OsString, io, path::Path, process::Command};
 
 use oomph_advice::out_of_memory::{Advice, Kept};
 use oomph_config::{Config, OnOom, Value};
+use oomph_core::system::{replace_process, this_program};
 use oomph_trainer::TrainError;
 
 use super::arguments::TrainArguments;
 use crate::error::CliError;
 
-/// This program, even if its file was replaced or removed since the start.
-const SELF: &str = "/proc/self/exe";
-
 /// Replaces this process by one that resumes the run with settings that fit.
 ///
 /// Returns only on failure: the error itself if the config forbids adapting or no settings fit, else why the process
-/// cannot start. The process id stays, so parents and signals still find the training.
+/// cannot start. The process id stays, so parents and signals still find the training; on Windows this
+/// process waits for the new one.
 pub(super) fn restart(arguments: &TrainArguments, config: &Config, error: TrainError) -> CliError {
     let Some(shortage) = error.out_of_memory() else { return error.into() };
     let report = shortage.report.as_ref();
@@ -27,8 +26,15 @@ pub(super) fn restart(arguments: &TrainArguments, config: &Config, error: TrainE
     let advice = shortage.goes_on_with().filter(|_| config.memory.on_oom == OnOom::Adapt);
     let (Some(run), Some(advice)) = (run, advice) else { return error.into() };
     let from = from.unwrap_or_else(|| run.clone());
-    let source = Command::new(SELF).args(command_line(arguments, &run, &from, advice)).exec();
+    let source = start(&command_line(arguments, &run, &from, advice));
     CliError::Restart { run, error: Box::new(shortage.clone()), source }
+}
+
+/// Starts this program in the place of this process. Returns only where that fails.
+fn start(arguments: &[OsString]) -> io::Error {
+    let mut command = Command::new(this_program());
+    command.args(arguments);
+    replace_process(command)
 }
 
 /// The command line of the new process.

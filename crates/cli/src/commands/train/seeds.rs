@@ -9,6 +9,7 @@ use std::{
 
 use oomph_arguments::Seeds;
 use oomph_config::{Change, Config};
+use oomph_core::system::this_program;
 use oomph_runs::{Adapted, Event, RunDirectory};
 use oomph_terminal::seeds::{SeedResult, SeedResults};
 use oomph_trainer::{Registry, open};
@@ -109,8 +110,7 @@ impl SeedTrainer {
         let config = self.config.changed(&changes)?;
         let name = config.name().to_owned();
         let request = Request { name, config: config.to_toml(), pause_at: None };
-        // Not the path of the program: its file may have been replaced since the start.
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(this_program());
         command.arg(tune::COMMAND);
         let mut child = match self.stop.spawn(|| Child::start(command, &request)) {
             None => return Ok(None),

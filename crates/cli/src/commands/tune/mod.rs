@@ -15,7 +15,6 @@ use oomph_tuner::{
     Folder, QuietTune, TuneEnded, TuneError, TuneStop, Tuner, TunerOptions, best, point_of, replay_study,
     survey,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub(crate) use self::arguments::TuneArguments;
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
     numbers::date,
     output,
     progress::{Style, TuneProgress},
-    signals,
+    signals::{self, SIGHUP, SIGINT, SIGTERM},
 };
 
 /// The hidden command of a trial.

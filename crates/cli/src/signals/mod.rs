@@ -1,43 +1,36 @@
-use std::{sync::Arc, thread};
+//! Signals from users and other programs, each handled in a thread and not in a signal handler.
 
-use oomph_memory::processes::Procfs;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
 use oomph_trainer::{Stop, StopReason};
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
-    flag,
-    iterator::Signals,
-    low_level,
-};
+pub(crate) use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+#[cfg(unix)]
+use unix as own;
+#[cfg(windows)]
+use windows as own;
+
+pub(crate) use own::{SIGHUP, survive_file_limit};
+use own::{SIGUSR2, of_training};
 
 use crate::{echo, error::CliError, exit::Exit, notices::Notices};
 
-/// Turns the signal of the limit of file sizes (`ulimit -f`) into an error of the write. Without a handler it ends the
-/// process, and leaves incomplete files.
-pub(crate) fn survive_file_limit() {
-    // A handler that does nothing. It can only be refused for signals that no process may handle.
-    let _ = flag::register(libc::SIGXFSZ, Arc::default());
-}
-
 /// Calls `handle` with each of these signals from now on, in a thread of its own.
 pub(crate) fn handle(signals: &[i32], handle: impl FnMut(i32) + Send + 'static) -> Result<(), CliError> {
-    let mut signals = Signals::new(signals).map_err(CliError::Signals)?;
-    let listen = move || signals.forever().for_each(handle);
-    let spawned = thread::Builder::new().name("oomph-signals".into()).spawn(listen);
-    spawned.map(drop).map_err(CliError::Signals)
+    own::handle(signals, handle).map_err(CliError::Signals)
 }
 
 /// Handles the signals of a training from now on.
 ///
 /// SIGINT and SIGTERM stop the training after the current step; a second one exits at once. SIGHUP stops it too, unless
 /// `nohup` ignores it: its terminal went away. SIGUSR1 saves a checkpoint, and SIGUSR2 writes the memory timeline; the
-/// training continues.
+/// training continues. Windows has the first two.
 pub(crate) fn listen(stop: &Stop, notices: Option<Notices>) -> Result<(), CliError> {
     let stop = stop.clone();
-    let mut signals = vec![SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
-    if !Procfs::system().ignores(SIGHUP) {
-        signals.push(SIGHUP);
-    }
-    handle(&signals, move |signal| {
+    handle(&of_training(), move |signal| {
         let (reason, exit) = match signal {
             SIGINT => (StopReason::Interrupt, Exit::Interrupted),
             SIGTERM => (StopReason::Terminate, Exit::Terminated),
