@@ -4,6 +4,7 @@
 //! docs` then shows it in the documents.
 
 mod attack;
+mod book;
 mod docs;
 mod figures;
 mod find_batch_truth;
@@ -36,12 +37,18 @@ struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-const TOOLS: [Tool; 15] = [
+const TOOLS: [Tool; 16] = [
     Tool {
         name: "docs",
         arguments: "[--check]",
         summary: "writes measured tables and figures into the documents (1 s)",
         run: docs::run,
+    },
+    Tool {
+        name: "book",
+        arguments: "",
+        summary: "renders README.md and docs/ as a book with search, by mdBook (10 s)",
+        run: book::run,
     },
     Tool {
         name: "figures",

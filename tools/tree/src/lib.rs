@@ -3,6 +3,7 @@
 //! - [`Tree`]: the files of the repository. [`RustFile`]: one of them, parsed.
 //! - [`CrateSource`]: the modules, imports, types and signatures of a crate; it finds cycles of files.
 //! - [`Figures`]: sizes of all crates as a table.
+//! - [`book`]: the documentation as sources of mdBook.
 //! - [`tables`]: measured tables and headline figures in the documents. [`measured`]: how tools write them.
 //!
 //! ```
@@ -14,6 +15,7 @@
 //!
 //! It has no rules. The tidy tests decide what is allowed.
 
+pub mod book;
 mod crate_source;
 mod figures;
 mod files;
