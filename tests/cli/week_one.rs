@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Case, Folder, check};
+use crate::support::{Answer, Case, Folder, check};
 
 #[test]
 fn a_config_and_the_usual_flags_need_no_set() {
@@ -23,6 +23,57 @@ fn a_config_and_the_usual_flags_need_no_set() {
     folder
         .oomph(&["train", "tiny.toml", "--epochs", "1", "--set", "run.directory=other", "--quiet"])
         .success();
+}
+
+#[test]
+fn help_and_tables_fit_into_80_columns() {
+    let folder = Folder::new();
+    folder.oomph(&["train", "tiny.toml", "--quiet"]).success();
+    let narrow = |arguments: &[&str]| {
+        let output = folder.command(arguments).env("COLUMNS", "80").output().expect("the binary starts");
+        Answer::new(&output, &folder).success().stdout
+    };
+    let commands =
+        ["train", "plan", "compare", "tune", "predict", "evaluate", "find-batch", "runs", "doctor"];
+    let mut texts = vec![narrow(&["--help"])];
+    texts.extend(commands.map(|command| narrow(&[command, "--help"])));
+    texts.extend([
+        narrow(&["plan", "tiny.toml"]),
+        narrow(&["plan", "tiny.toml", "--gpu", "8GiB"]),
+        narrow(&["plan", "pipeline"]),
+        narrow(&["runs", "run"]),
+    ]);
+    for text in &texts {
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert!(wide.is_none(), "{wide:?} in\n{text}");
+    }
+    // Prose is broken at the end of a line alone.
+    let prose = "Each combination trains in its own process, with the same seed and the same data\nin the same order. An";
+    assert!(texts[3].contains(prose), "{}", texts[3]);
+    // No column is lost.
+    let columns = ["batch", "planned peak", "optimizer state", "activations", "workspace", "other", "fits"];
+    let plan = &texts[1 + commands.len()];
+    assert!(columns.iter().all(|column| plan.contains(column)), "{plan}");
+}
+
+#[test]
+fn limits_of_runs_are_compared_with_their_units() {
+    let folder = Folder::new();
+    for (limit, name) in [("64MiB", "one"), ("96MiB", "other")] {
+        let directory = format!("run.directory={name}");
+        let train = ["train", "tiny.toml", "--steps", "1", "--memory-limit", limit, "--set", &directory];
+        folder.oomph(&train).success();
+    }
+    let compared = folder.oomph(&["runs", "one", "other"]).success().stdout;
+    assert!(compared.contains("64.0 MiB  one") && compared.contains("96.0 MiB  other"), "{compared}");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let folder = Folder::new();
+    assert_eq!(folder.oomph(&["help"]).success().stdout, folder.oomph(&["--help"]).success().stdout);
+    let train = folder.oomph(&["help", "train"]).success().stdout;
+    assert_eq!(train, folder.oomph(&["train", "--help"]).success().stdout);
 }
 
 #[test]
@@ -219,6 +270,7 @@ fn what_is_meant_otherwise_is_asked_about() {
         Case::new("a PyTorch file", &["export", "run", "--to", "model.pt"]),
         run("a run in place of a config", &["train", "run"]),
         run("two sources of weights", &["evaluate", "run", "--weights", "x.safetensors"]),
+        Case::new("a list without brackets", &["train", "tiny.toml", "--set", "model.freeze=head"]),
         Case::new("a config twice", &["train", "tiny.toml", "--config", "lstm"]),
         Case::new("a batch of nothing", &["train", "tiny.toml", "--batch", "0"]),
         Case::new("a negative rate", &["train", "tiny.toml", "--lr", "-1"]),

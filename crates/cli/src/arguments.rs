@@ -1,4 +1,6 @@
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     compare::CompareArguments, completions::CompletionsArguments, config::ShowConfigArguments,
@@ -17,23 +19,59 @@ use crate::commands::{
     about = "Trains neural networks; plans, measures and explains the memory they use",
     after_help = EXAMPLES,
     max_term_width = 100,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
+    arg_required_else_help = true
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+impl Arguments {
+    /// Reads the words of a command line, the program first.
+    ///
+    /// # Errors
+    /// The help, the version, or what is wrong.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = with_paragraphs(Self::command());
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// Joins the lines of each paragraph behind the flags, since clap breaks them again where the terminal ends.
+fn with_paragraphs(command: clap::Command) -> clap::Command {
+    let text = command.get_after_help().map(ToString::to_string);
+    let command = match text {
+        Some(text) => command.after_help(joined(&text)),
+        None => command,
+    };
+    command.mut_subcommands(with_paragraphs)
+}
+
+/// Indented lines stay as they are.
+fn joined(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if is_open && is_prose { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        is_open = is_prose && !line.ends_with(':');
+    }
+    joined
+}
+
 const EXAMPLES: &str = "\
 Examples:
-  oomph train                                    a small ResNet on the built-in digits
+  oomph train                           a small ResNet on the built-in digits
   oomph train lstm --epochs 5
-  oomph init photos                              a config for your own data
-  oomph train --resume runs/resnet               continue a stopped run
+  oomph init photos                     a config for your own data
+  oomph train --resume runs/resnet      continue a stopped run
   oomph evaluate runs/resnet
-  oomph predict runs/resnet photo.png            the most likely classes
-  oomph runs                                     all runs in runs/
+  oomph predict runs/resnet photo.png   the most likely classes
+  oomph runs                            all runs in runs/
   oomph plan --config synthetic-resnet50 --gpu 24GiB
   oomph find-batch --max 512 --memory-limit 2GiB
   oomph summary --config synthetic-resnet50 --batch 256";
@@ -133,12 +171,16 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_arguments_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_are_joined_and_examples_stay() {
+        let text = "One\nparagraph.\nGoes on.\n\nExamples:\n  oomph a\n  oomph b\n\nThe\nend.";
+        assert_eq!(joined(text), "One paragraph. Goes on.\n\nExamples:\n  oomph a\n  oomph b\n\nThe end.");
     }
 }

@@ -38,7 +38,6 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
 use console::{colors_enabled, colors_enabled_stderr};
 use oomph_core::printable;
 use oomph_engine::device_failure;
@@ -56,12 +55,12 @@ pub fn run(registry: Registry) -> ExitCode {
     signals::survive_file_limit();
     #[cfg(unix)]
     refusal::explain_aborts();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::read(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(answer) => {
             // Escaped before the answer quotes them: a line end in a word would begin a line of ours.
-            let words = std::env::args_os().map(|word| printable(word.to_string_lossy()));
-            ranks::once(|| show(Arguments::try_parse_from(words).err().as_ref().unwrap_or(&answer)));
+            let words = std::env::args_os().map(|word| printable(word.to_string_lossy()).into());
+            ranks::once(|| show(Arguments::read(words).err().as_ref().unwrap_or(&answer)));
             return u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };

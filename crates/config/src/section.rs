@@ -164,7 +164,7 @@ impl Section {
     /// A list of strings.
     pub fn strings(&self, key: &str, default: &[&str]) -> Result<Vec<String>, ConfigError> {
         let default = default.iter().map(|item| (*item).to_owned()).collect();
-        self.or(key, default, "a list of strings", |value| as_list(value, as_string))
+        self.or(key, default, "a list of strings, as in `[\"a\", \"b\"]`", |value| as_list(value, as_string))
     }
 
     /// A size such as `"24GiB"`, or an integer that counts bytes; it may be absent.

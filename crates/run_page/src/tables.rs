@@ -80,7 +80,8 @@ fn by_run(runs: &[RunSummary], found: &[Difference], out: &mut dyn Write) -> io:
             let value = values.iter().find(|entry| entry.runs.contains(&run.run_dir));
             let class =
                 if value.is_some_and(|entry| entry.value.is_none()) { " class=\"unset\"" } else { "" };
-            write!(out, "<td{class}>{}</td>", Text(&value.map_or_else(String::new, |entry| entry.shown())))?;
+            let shown = value.map_or_else(String::new, |entry| entry.shown(key));
+            write!(out, "<td{class}>{}</td>", Text(&shown))?;
         }
         writeln!(out, "</tr>")?;
     }
@@ -93,11 +94,11 @@ fn by_value(found: &[Difference], out: &mut dyn Write) -> io::Result<()> {
         out,
         "<thead><tr><th scope=\"col\">key</th><th scope=\"col\">value</th><th scope=\"col\">runs</th></tr></thead><tbody>"
     )?;
-    for Difference { key, values } in found {
+    for Difference { key: name, values } in found {
         for (index, entry) in values.iter().enumerate() {
-            let key = if index == 0 { key.as_str() } else { "" };
+            let key = if index == 0 { name.as_str() } else { "" };
             let names: Vec<_> = entry.runs.iter().map(|run| run.display().to_string()).collect();
-            let (value, names) = (entry.shown(), names.join(", "));
+            let (value, names) = (entry.shown(name), names.join(", "));
             let [key, value, names] = [key, &value, &names].map(Text);
             writeln!(out, "<tr><th scope=\"row\">{key}</th><td>{value}</td><td>{names}</td></tr>")?;
         }

@@ -15,8 +15,6 @@ use crate::{
 const COLUMNS: usize = 12;
 /// Characters of the curve of a run's loss.
 const CURVE: usize = 12;
-/// Columns that a narrow terminal does not show, the first one first: start, data, loss, time, model, speed, peak.
-const NARROW: [usize; 7] = [11, 2, 5, 10, 1, 9, 8];
 
 /// The table of runs, and with several paths the differences of their configs.
 pub fn report(runs: &[RunSummary], differences: Option<&[Difference]>) -> String {
@@ -54,7 +52,7 @@ fn table(runs: &[RunSummary], marks: bool) -> String {
         }
         table.marked(cells(run), marked);
     }
-    table.within(stream::columns(), &NARROW).to_string()
+    table.within(stream::columns())
 }
 
 /// The index of the run with the smallest number.
@@ -98,10 +96,10 @@ fn evaluation(evaluation: &RunEvaluation) -> String {
 
 fn differing(differences: &[Difference]) -> String {
     let mut table = Table::new([Left("different key"), Left("value"), Left("runs")]);
-    for Difference { key, values } in differences {
+    for Difference { key: name, values } in differences {
         for (index, entry) in values.iter().enumerate() {
-            let key = if index == 0 { key.clone() } else { String::new() };
-            let value = entry.shown();
+            let key = if index == 0 { name.clone() } else { String::new() };
+            let value = entry.shown(name);
             let runs: Vec<_> = entry.runs.iter().map(|run| run.display().to_string()).collect();
             table.row([key, value, runs.join(", ")]);
         }

@@ -62,10 +62,13 @@ pub fn flush() {
     let _ = io::stdout().flush();
 }
 
-/// The characters of a line of stdout; `None` if stdout is no terminal.
+/// How many columns a line of stdout has: what the variable `COLUMNS` says, or the terminal. `None` for a file or a pipe.
 pub fn columns() -> Option<usize> {
-    let term = console::Term::stdout();
-    term.is_term().then(|| term.size_checked()).flatten().map(|(_, columns)| usize::from(columns))
+    let said = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse::<usize>().ok())
+        .filter(|columns| *columns > 0);
+    said.or_else(|| console::Term::stdout().size_checked().map(|(_, columns)| columns.into()))
 }
 
 /// Whether stderr is a terminal.

@@ -75,22 +75,34 @@ impl<const N: usize> Table<N> {
         self
     }
 
-    /// Hides columns in this order, until a line has at most `width` characters or all of them are hidden. `None`: no
-    /// limit, as of a file or a pipe.
-    #[must_use]
-    pub fn within(mut self, width: Option<usize>, order: &[usize]) -> Self {
-        let mut order = order.iter();
-        while width.is_some_and(|width| self.across(&self.widths()) > width)
-            && let Some(column) = order.next()
-        {
-            self.hidden[*column] = true;
-        }
-        self
-    }
-
     /// Adds a line across all columns.
     pub fn rule(&mut self) {
         self.rows.push(Row::Rule);
+    }
+
+    /// The table as a text that is at most `columns` wide: what has no place beside the first column follows in a block below,
+    /// again behind the first column. A cell that is wider stays whole.
+    pub fn within(&self, columns: Option<usize>) -> String {
+        let Some(columns) = columns else { return self.to_string() };
+        let widths = self.widths();
+        let mut shown = (0..N).filter(|column| !self.hidden[*column]);
+        let Some(first) = shown.next() else { return self.to_string() };
+        let mut blocks = vec![Vec::new()];
+        let mut width = widths[first];
+        for column in shown {
+            let more = GAP.len() + widths[column];
+            if width + more > columns && blocks.last().is_some_and(|block| !block.is_empty()) {
+                blocks.push(Vec::new());
+                width = widths[first];
+            }
+            width += more;
+            blocks.last_mut().into_iter().for_each(|block| block.push(column));
+        }
+        let texts = blocks.into_iter().map(|block| {
+            let hidden = std::array::from_fn(|column| column != first && !block.contains(&column));
+            Self { hidden, ..self.clone() }.to_string()
+        });
+        texts.collect::<Vec<_>>().join("\n")
     }
 
     /// The cells of each row.
@@ -109,12 +121,6 @@ impl<const N: usize> Table<N> {
         std::array::from_fn(width)
     }
 
-    /// The characters of a line.
-    fn across(&self, widths: &[usize; N]) -> usize {
-        let shown = || widths.iter().zip(self.hidden).filter(|(_, hidden)| !hidden);
-        shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1)
-    }
-
     fn line(&self, cells: &[String; N], widths: &[usize; N], marks: &[bool; N]) -> String {
         let shown = (0..N).filter(|column| !self.hidden[*column]);
         let padded = shown.map(|column| {
@@ -130,6 +136,9 @@ impl<const N: usize> Table<N> {
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
+        let shown = || widths.iter().zip(self.hidden).filter(|(_, hidden)| !hidden);
+        let across =
+            shown().map(|(width, _)| width).sum::<usize>() + GAP.len() * shown().count().saturating_sub(1);
         let line = |cells| self.line(cells, &widths, &[false; N]);
         if self.headings.iter().any(|heading| !heading.is_empty()) {
             writeln!(f, "{}", style(line(&self.headings)).dim())?;
@@ -138,11 +147,30 @@ impl<const N: usize> fmt::Display for Table<N> {
             match row {
                 Row::Strong(cells) => writeln!(f, "{}", style(line(cells)).bold())?,
                 Row::Marked(cells, marks) => writeln!(f, "{}", self.line(cells, &widths, marks))?,
-                Row::Rule => writeln!(f, "{}", style("─".repeat(self.across(&widths))).dim())?,
+                Row::Rule => writeln!(f, "{}", style("─".repeat(across)).dim())?,
             }
         }
         Ok(())
     }
+}
+
+/// A line whose parts stand between ` · `, broken between two of them where it is longer than `columns`.
+pub fn folded(line: &str, columns: Option<usize>) -> String {
+    const DOT: &str = " · ";
+    let columns = columns.unwrap_or(usize::MAX);
+    let mut text = String::new();
+    let mut width = 0;
+    for part in line.split(DOT) {
+        let more = part.chars().count();
+        if !text.is_empty() {
+            let fits = width + DOT.chars().count() + more <= columns;
+            text.push_str(if fits { DOT } else { "\n" });
+            width = if fits { width + DOT.chars().count() } else { 0 };
+        }
+        text.push_str(part);
+        width += more;
+    }
+    text
 }
 
 /// Names and texts, one pair a line, with the texts aligned. Pairs without a text are left out.
@@ -172,6 +200,33 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_too_wide_continues_below() {
+        let mut table = Table::new(["name", "one", "two", "three"].map(Column::Right));
+        table.row(["a", "1,000", "22", "333"].map(str::to_owned));
+        table.row(["b", "1", "2", "3"].map(str::to_owned));
+        assert_eq!(table.within(Some(23)), table.to_string());
+        assert_eq!(table.within(None), table.to_string());
+        insta::assert_snapshot!(table.within(Some(16)), @r"
+        name    one  two
+           a  1,000   22
+           b      1    2
+
+        name  three
+           a    333
+           b      3
+        ");
+        // No width is too small.
+        assert_eq!(table.within(Some(1)).lines().map(str::len).max(), Some(11));
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_its_parts() {
+        assert_eq!(folded("one · two · three", Some(9)), "one · two\nthree");
+        assert_eq!(folded("one · two · three", Some(1)), "one\ntwo\nthree");
+        assert_eq!(folded("one · two · three", None), "one · two · three");
+    }
+
+    #[test]
     fn columns_without_anything_can_be_left_out() {
         let mut table = Table::new([Column::Left("name"), Column::Right("batch"), Column::Right("n")]);
         table.marked(["a".into(), String::new(), "12".into()], [false; 3]);
@@ -183,25 +238,6 @@ mod tests {
         b      7
         ────────
         ");
-    }
-
-    #[test]
-    fn a_narrow_terminal_hides_columns_in_the_given_order_until_the_rest_fits() {
-        let table = || {
-            let columns = ["run", "loss", "time", "date"].map(Column::Left);
-            let mut table = Table::new(columns);
-            table.row(["runs/a", "0.25", "7.0 s", "2026-11-26"].map(String::from));
-            table
-        };
-        let heading = |width| {
-            let text = table().within(width, &[3, 2, 1]).to_string();
-            text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(heading(None), "run loss time date");
-        assert_eq!(heading(Some(31)), "run loss time date");
-        assert_eq!(heading(Some(30)), "run loss time");
-        assert_eq!(heading(Some(12)), "run loss");
-        assert_eq!(heading(Some(3)), "run");
     }
 
     #[test]

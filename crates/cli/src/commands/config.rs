@@ -9,9 +9,9 @@ use crate::{error::CliError, exit::Exit, output};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  oomph config                                   every key of resnet.toml, defaults included
+  oomph config               every key of resnet.toml, defaults included
   oomph config --config lstm --set train.batch=8
-  oomph config > mine.toml                       a start for your own config file")]
+  oomph config > mine.toml   a start for your own config file")]
 pub(crate) struct ShowConfigArguments {
     #[command(flatten)]
     config: NamedConfigArguments,

@@ -23,10 +23,10 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  oomph evaluate                                 the newest checkpoint of runs/resnet
-  oomph evaluate runs/resnet/best                the checkpoint with the best evaluation
+  oomph evaluate                    the newest checkpoint of runs/resnet
+  oomph evaluate runs/resnet/best   the checkpoint with the best evaluation
   oomph evaluate runs/photos --set data.path=other-photos
-  oomph evaluate --config resnet50-imagenet --set data.path=imagenet --weights resnet50.pth")]
+  oomph evaluate --config resnet50-imagenet --weights resnet50.pth")]
 pub(crate) struct EvaluateArguments {
     #[command(flatten)]
     checkpoint: CheckpointArguments,

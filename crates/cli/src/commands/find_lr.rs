@@ -25,7 +25,7 @@ the loss falls; for a one-cycle schedule it is the highest rate.
 Examples:
   oomph find-lr
   oomph find-lr lstm --svg lr.svg
-  oomph find-lr resnet-folder --set data.path=photos --from 1e-5 --to 1 --steps 200")]
+  oomph find-lr resnet-folder --set data.path=photos --to 1 --steps 200")]
 pub(crate) struct FindLrArguments {
     #[command(flatten)]
     config: NamedConfigArguments,

@@ -28,13 +28,12 @@ const RUNS: &str = "runs";
 #[command(after_help = "\
 `best` and `last` are the loss and accuracy of an evaluation, or the training loss if there is none.
 `loss` is the curve of the training loss. `started` is the last start of the run, in UTC.
-A narrow terminal hides columns; `--json` has them all.
 
 Examples:
-  oomph runs                                     all runs in runs/, the newest first
+  oomph runs                             all runs in runs/, the newest first
   oomph runs --sort best
-  oomph runs --html runs.html                    a page with the curves of all runs
-  oomph runs runs/resnet runs/resnet-2           two runs and the differences of their configs
+  oomph runs --html runs.html            a page with the curves of all runs
+  oomph runs runs/resnet runs/resnet-2   two runs, and how their configs differ
   oomph runs runs/sweep-* --sort peak --json")]
 pub(crate) struct RunsArguments {
     /// A run directory or a folder of run directories; several paths are compared [default: runs]

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use oomph_config::Value;
+use oomph_core::Bytes;
 use serde::Serialize;
 
 use super::RunSummary;
@@ -28,10 +29,19 @@ pub struct ValueRuns {
     pub runs: Vec<PathBuf>,
 }
 
+/// Keys whose integers count bytes.
+const SIZES: [&str; 3] = ["memory.limit", "device.bucket", "data.max_file_bytes"];
+
 impl ValueRuns {
-    /// The value as people read it: `not set` without one.
-    pub fn shown(&self) -> String {
-        self.value.as_ref().map_or_else(|| "not set".to_owned(), Value::shown)
+    /// The value of `key` as people read it: a size with its unit, `not set` without a value.
+    pub fn shown(&self, key: &str) -> String {
+        match &self.value {
+            None => "not set".to_owned(),
+            Some(Value::Integer(bytes)) if SIZES.contains(&key) && *bytes >= 0 => {
+                Bytes::new(bytes.unsigned_abs()).to_string()
+            }
+            Some(value) => value.shown(),
+        }
     }
 }
 

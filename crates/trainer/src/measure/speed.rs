@@ -29,16 +29,16 @@ impl TimedStep {
 pub(super) struct Speed {
     /// The median of the step times.
     pub(super) step_seconds: f64,
+    /// The samples of a step by that time, so that the two agree.
     pub(super) samples_per_second: f64,
 }
 
 impl Speed {
     pub(super) fn of(steps: &[TimedStep]) -> Self {
         let timed = steps.get(WARMUP..).filter(|timed| !timed.is_empty()).unwrap_or(steps);
-        let samples = timed.iter().map(|step| step.samples as f64).sum::<f64>();
-        let seconds: Vec<f64> = timed.iter().map(|step| step.seconds).collect();
-        let samples_per_second = samples / seconds.iter().sum::<f64>();
-        Self { step_seconds: median(seconds), samples_per_second }
+        let samples = timed.iter().map(|step| step.samples as f64).sum::<f64>() / timed.len() as f64;
+        let step_seconds = median(timed.iter().map(|step| step.seconds).collect());
+        Self { step_seconds, samples_per_second: samples / step_seconds }
     }
 }
 
@@ -55,6 +55,15 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_speed_is_that_of_the_median_step() {
+        let step = |seconds| TimedStep { samples: 8, seconds, loss: 0.0 };
+        // Two steps of warm-up, and one that another process disturbed.
+        let speed = Speed::of(&[9.0, 9.0, 0.5, 0.5, 7.0].map(step));
+        assert_eq!((speed.step_seconds, speed.samples_per_second), (0.5, 16.0));
+        assert_eq!(Speed::of(&[step(2.0)]).samples_per_second, 4.0);
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

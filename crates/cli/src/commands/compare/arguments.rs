@@ -14,6 +14,7 @@ const LEAST_STEPS: i64 = WARMUP as i64 + 1;
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("what").args(["optimizers", "batches", "micro_batches", "precisions", "recompute", "lean"]).required(true).multiple(true)),
+    override_usage = "oomph compare [OPTIONS] --optimizers <NAME,…> [CONFIG]\n       oomph compare [OPTIONS] --batches <N,…> [CONFIG]",
     after_help = "\
 Each combination trains in its own process, with the same seed and the same data in the same order.
 An optimizer that the config does not name uses its own defaults, including the learning rate;
@@ -22,9 +23,9 @@ An optimizer that the config does not name uses its own defaults, including the 
 Examples:
   oomph compare --optimizers sgd,momentum,adam,adamw
   oomph compare --optimizers adam+lr=0.001,adam+lr=0.01 --steps 100 --sort loss
-  oomph compare --config lstm --optimizers adamw,adan --batches 8,32,128 --html compare.html
+  oomph compare lstm --optimizers adamw,adan --batches 8,32 --html page.html
   oomph compare --config synthetic-resnet50 --batches 32,256,2048 --plan-only
-  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2 --lean true,false"
+  oomph compare --precisions fp32,bf16 --recompute none,stages,layer1+layer2"
 )]
 pub(crate) struct CompareArguments {
     /// Optimizers to compare: values of `optimizer.name`, or `momentum` for sgd with momentum 0.9;

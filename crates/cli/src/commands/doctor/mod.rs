@@ -35,7 +35,7 @@ if the build includes CUDA and `/dev/nvidia0` exists, or if --devices names a GP
 
 Examples:
   oomph doctor
-  oomph doctor --devices cuda:0      also open the GPU and run a computation on it
+  oomph doctor --devices cuda:0   also open the GPU and run a computation on it
   oomph doctor --json")]
 pub(crate) struct DoctorArguments {
     /// Devices to test by a computation: `cpu`, `cuda:0`, `vulkan:0`, or a list such as `cuda:0,cuda:1`

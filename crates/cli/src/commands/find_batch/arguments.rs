@@ -19,7 +19,7 @@ The exit code is 1 if the smallest batch runs out of memory although its plan fi
 Examples:
   oomph find-batch --max 512
   oomph find-batch --config my.toml --memory-limit 2GiB --write
-  oomph find-batch --config synthetic-resnet50 --devices cuda:0 --margin 5% --multiple-of 8
+  oomph find-batch synthetic-resnet50 --devices cuda:0 --multiple-of 8
   oomph find-batch --effective-batch 256 --memory-limit 1GiB
   oomph find-batch --devices cuda:0,cuda:1 --strategy pipeline")]
 pub(crate) struct FindBatchArguments {

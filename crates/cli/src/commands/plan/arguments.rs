@@ -22,7 +22,7 @@ Examples:
   oomph plan --config synthetic-resnet50 --gpu \"RTX 4090\" --html plan.html
   oomph plan --config synthetic-resnet50 --batch 64 --svg plan.svg
   oomph plan --config synthetic-resnet50 --gpu \"4xRTX 4090\"
-  oomph plan --config synthetic-resnet50 --strategy pipeline --gpu 2x24GiB,1x16GiB")]
+  oomph plan synthetic-resnet50 --strategy pipeline --gpu 2x24GiB,1x16GiB")]
 pub(crate) struct PlanArguments {
     #[command(flatten)]
     config: NamedConfigArguments,

@@ -9,15 +9,21 @@ use super::{
 };
 use crate::{
     numbers::grouped,
+    stream,
     table::{
         Column::{Left, Right},
-        Table,
+        Table, folded,
     },
 };
 
 pub(super) fn report(plan: &BatchPlan) -> String {
-    let parts =
-        [Some(head(plan)), Some(table(plan).to_string()), Some(largest(plan)), levers(plan), files(plan)];
+    let parts = [
+        Some(head(plan)),
+        Some(table(plan).within(stream::columns())),
+        Some(largest(plan)),
+        levers(plan),
+        files(plan),
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
@@ -25,16 +31,17 @@ pub(super) fn report(plan: &BatchPlan) -> String {
 fn head(plan: &BatchPlan) -> String {
     let micro_batch = (plan.micro_batch < plan.text.share).then_some(plan.micro_batch);
     let micro_batch = micro_batch.map(|size| format!(" · micro-batch {}", grouped(size)));
-    format!(
-        "{} · {} · {} · {}{}\n{} · planned in {:.0} ms\n",
+    let what = format!(
+        "{} · {} · {} · {}{}",
         plan.model,
         plan.text.sample,
         plan.policy,
         plan.optimizer,
-        micro_batch.unwrap_or_default(),
-        plan.text.place,
-        plan.plan_seconds * 1000.0
-    )
+        micro_batch.unwrap_or_default()
+    );
+    let place = format!("{} · planned in {:.0} ms", plan.text.place, plan.plan_seconds * 1000.0);
+    let columns = stream::columns();
+    format!("{}\n{}\n", folded(&what, columns), folded(&place, columns))
 }
 
 fn table(plan: &BatchPlan) -> Table<12> {
@@ -103,17 +110,19 @@ fn largest(plan: &BatchPlan) -> String {
     };
     let margin = format!("{} margin", margin(plan.rules.margin));
     match (plan.largest_batch, plan.largest_batch_planned_peak_bytes) {
-        (Some(batch), Some(peak)) if batch >= plan.text.train_samples => {
-            let all = match plan.text.is_declared {
-                true => format!("at least {}", grouped(batch)),
-                false => format!("{} (the whole training set)", grouped(batch)),
-            };
-            format!("largest batch that fits: {all}  ({peak} of {limit}, {margin})\n")
-        }
         (Some(batch), Some(peak)) => {
             let share = plan.text.largest_share.filter(|_| plan.world_size > 1);
             let share = share.map(|share| format!(", {} per device", grouped(share))).unwrap_or_default();
-            format!("largest batch that fits: {}{share}  ({peak} of {limit}, {margin})\n", grouped(batch))
+            let all = match (batch >= plan.text.train_samples, plan.text.is_declared) {
+                (true, true) => format!("at least {}", grouped(batch)),
+                (true, false) => format!("{} (the whole training set)", grouped(batch)),
+                (false, _) => format!("{}{share}", grouped(batch)),
+            };
+            let largest = format!("largest batch that fits: {all}");
+            let bytes = format!("({peak} of {limit}, {margin})");
+            let width = largest.chars().count() + bytes.chars().count() + 2;
+            let is_wide = stream::columns().is_some_and(|columns| width > columns);
+            format!("{largest}{}{bytes}\n", if is_wide { "\n  " } else { "  " })
         }
         _ => format!("no batch fits {limit} with a {margin}\n"),
     }

@@ -12,9 +12,10 @@ use super::{
 };
 use crate::{
     numbers::{grouped, percent, stage_range},
+    stream,
     table::{
         Column::{Left, Right},
-        Table,
+        Table, folded,
     },
 };
 
@@ -24,20 +25,20 @@ pub(super) fn report(planner: &Planner, split: &Split) -> String {
         1 => "1 micro-batch".to_owned(),
         count => format!("{} micro-batches", grouped(count)),
     };
+    let columns = stream::columns();
+    let what = format!("{} · {} · {} · {}", plan.model, plan.policy, plan.optimizer, planner.place());
     let head = format!(
-        "{} · {} · {} · {}\n{count} of {} · planned in {:.0} ms\n",
-        plan.model,
-        plan.policy,
-        plan.optimizer,
-        planner.place(),
+        "{}\n{count} of {} · planned in {:.0} ms\n",
+        folded(&what, columns),
         grouped(plan.micro_batch),
         plan.plan_seconds * 1000.0
     );
     // The maximum width of help texts.
     const WIDTH: usize = 100;
+    let width = columns.map_or(WIDTH, |columns| columns.min(WIDTH));
     let parts = planned.parts.iter().enumerate();
     let names: Vec<String> = parts.map(|(index, _)| format!("{index} {}", planner.names[index])).collect();
-    let drawn = diagram(&planned.trace, &names, WIDTH);
+    let drawn = diagram(&planned.trace, &names, width);
     let idle = format!("idle for about {} of forward and backward\n", percent(plan.idle_share));
     let advice = (plan.fits == Some(false)).then(|| advice(planner, plan));
     let files = files.as_ref().map(|(device, paths)| {
@@ -46,7 +47,8 @@ pub(super) fn report(planner: &Planner, split: &Split) -> String {
         };
         paths.iter().map(written).collect()
     });
-    let parts = [Some(head), Some(table(plan).to_string()), Some(format!("{drawn}\n{idle}")), advice, files];
+    let parts =
+        [Some(head), Some(table(plan).within(columns)), Some(format!("{drawn}\n{idle}")), advice, files];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 

@@ -14,7 +14,7 @@ The checkpoint contains the image size, channels, normalisation and class names,
 of a language model. The training data is not needed.
 
 Examples:
-  oomph predict photo.jpg                        with the newest checkpoint of runs/resnet
+  oomph predict photo.jpg   with the newest checkpoint of runs/resnet
   oomph predict runs/photos/best holiday/ --top 3
   oomph predict runs/photos --json holiday/ > predictions.jsonl
   oomph predict runs/lstm-lm --prompt \"ROMEO:\" --length 500 --temperature 0.8")]

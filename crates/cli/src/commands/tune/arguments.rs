@@ -14,11 +14,11 @@ resumes it. The study is in tunes/NAME, and each trial in tunes/NAME/trials is a
 Ctrl-C pauses the running trials. `optuna-dashboard tunes/NAME/study.log` shows the study too.
 
 Examples:
-  oomph tune --config tune-digits --plan      how much of the space fits; nothing is trained
+  oomph tune --config tune-digits --plan   how much of the space fits
   oomph tune --config tune-digits
   oomph tune --name tune-digits --status
   oomph tune --name tune-digits --best best.toml
-  oomph train --config best.toml              trains with the settings of the best trial
+  oomph train --config best.toml           trains with the best settings
   oomph tune --config tune-digits --enqueue optimizer.lr=0.01,train.batch=32
   oomph tune --name tune-digits --html study.html")]
 pub(crate) struct TuneArguments {
