@@ -14,7 +14,7 @@ use crate::{compare::Comparison, digits, host};
 const TOLERANCE: f64 = 2e-6;
 
 /// `torch.nn.CrossEntropyLoss(weight=w, label_smoothing=e)(x, y)` and `x.grad` in float64, by PyTorch 2.15 with
-/// w = [0.5, 3, 1.25], y = [2, 0, 2, 1] and the logits of [`the_weighted_loss_is_that_of_pytorch`].
+/// w = [0.5, 3, 1.25], y = [2, 0, 2, 1] and the logits of [`check`].
 const GOLDEN: [(f64, f64, [f64; 12]); 2] = [
     (
         0.0,
@@ -54,16 +54,69 @@ const GOLDEN: [(f64, f64, [f64; 12]); 2] = [
     ),
 ];
 
+/// The same with probabilities as targets: 0.75 for each class of y and 0.25 for each of [1, 2, 0, 1].
+const MIXED: [(f64, f64, [f64; 12]); 2] = [
+    (
+        0.0,
+        1.9098323142700873,
+        [
+            0.07395063418407798,
+            -0.17099938315142874,
+            0.09704874896735076,
+            0.029731933635339283,
+            0.03537816631209636,
+            -0.06511009994743565,
+            -0.021921508463925387,
+            0.06892874727845506,
+            -0.04700723881452971,
+            0.2254572040167955,
+            -0.5008312548499895,
+            0.2753740508331941,
+        ],
+    ),
+    (
+        0.1,
+        1.9717362504476088,
+        [
+            0.06932748212121331,
+            -0.17735123881098785,
+            0.10802375668977453,
+            0.051030337109035005,
+            0.014988048589127098,
+            -0.06601838569816211,
+            -0.022505896133725653,
+            0.04730760743916366,
+            -0.02480171130543802,
+            0.2106439471604468,
+            -0.46259755670429553,
+            0.2519536095438488,
+        ],
+    ),
+];
+
 #[test]
 fn the_weighted_loss_is_that_of_pytorch() {
     let device = Device::flex().autodiff();
-    for (label_smoothing, expected, gradient) in GOLDEN {
+    let classes = Tensor::<1, Int>::from_ints([2, 0, 2, 1], &device);
+    check(GOLDEN, &DeviceTargets::Classes(classes));
+}
+
+#[test]
+fn the_weighted_loss_of_mixed_samples_is_that_of_pytorch_with_probabilities() {
+    let device = Device::flex().autodiff();
+    let ints = |classes: [i32; 4]| Tensor::<1, Int>::from_ints(classes, &device);
+    let (classes, partners) = (ints([2, 0, 2, 1]), ints([1, 2, 0, 1]));
+    check(MIXED, &DeviceTargets::Mixed { classes, partners, share: 0.75 });
+}
+
+fn check(golden: [(f64, f64, [f64; 12]); 2], targets: &DeviceTargets) {
+    let device = Device::flex().autodiff();
+    for (label_smoothing, expected, gradient) in golden {
         let logits = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75], [-2.0, 0.0, 1.0], [0.1, 0.2, 0.3]];
         let logits = Tensor::<2>::from_floats(logits, &device).require_grad();
-        let classes = DeviceTargets::Classes(Tensor::<1, Int>::from_ints([2, 0, 2, 1], &device));
         let task = Classification { label_smoothing, ..Classification::default() };
         let task = task.with_class_weights(ClassWeights::new([0.5, 3.0, 1.25])).expect("it takes weights");
-        let loss = task.loss(&logits.clone().into(), &classes).unwrap();
+        let loss = task.loss(&logits.clone().into(), targets).unwrap();
         let mut comparison = Comparison::new(format!("label smoothing {label_smoothing}"), TOLERANCE);
         comparison.error("loss", host::scalar(loss.clone()) / expected - 1.0);
         comparison.elements("gradient", &host::gradient(&logits, &loss.backward()), &gradient);
@@ -88,10 +141,10 @@ const LEARNING_RATE: f64 = 1e6;
 
 #[test]
 fn the_weighted_step_does_not_depend_on_the_micro_batch() {
-    let step = |micro_batch: usize| {
+    let step = |mixup: f64, micro_batch: usize| {
         let session = digits::session(&format!(
             "model = {{ name = 'lstm', hidden = 12, layers = 2 }}
-             data = {{ source = 'digits', layout = 'rows', workers = 0 }}
+             data = {{ source = 'digits', layout = 'rows', workers = 0, augment = {{ mixup = {mixup} }} }}
              train = {{ batch = 16, label_smoothing = 0.1, class_weights = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }}
              optimizer = {{ name = 'sgd' }}
              memory = {{ micro_batch = {micro_batch} }}"
@@ -101,15 +154,17 @@ fn the_weighted_step_does_not_depend_on_the_micro_batch() {
         let outcome = stepper.step(batch, 0, LEARNING_RATE, &*session.task).unwrap();
         (host::scalar(outcome.loss.unwrap()), model_record(&stepper.model).unwrap())
     };
-    let (whole_loss, whole) = step(16);
-    for micro_batch in [1, 3, 5, 7] {
-        let (loss, model) = step(micro_batch);
-        let mut comparison = Comparison::new(format!("micro-batch {micro_batch}"), 1e-5);
-        comparison.error("loss", loss / whole_loss - 1.0);
-        for (name, tensor) in &model {
-            let expected: Vec<_> = whole[name].values.iter().copied().map(f64::from).collect();
-            comparison.elements(name, &tensor.values, &expected);
+    for mixup in [0.0, 1.0] {
+        let (whole_loss, whole) = step(mixup, 16);
+        for micro_batch in [1, 3, 5, 7] {
+            let (loss, model) = step(mixup, micro_batch);
+            let mut comparison = Comparison::new(format!("mixup {mixup}, micro-batch {micro_batch}"), 1e-5);
+            comparison.error("loss", loss / whole_loss - 1.0);
+            for (name, tensor) in &model {
+                let expected: Vec<_> = whole[name].values.iter().copied().map(f64::from).collect();
+                comparison.elements(name, &tensor.values, &expected);
+            }
+            comparison.finish();
         }
-        comparison.finish();
     }
 }

@@ -35,7 +35,8 @@ pub trait Callback {
     /// Receives the outputs of the model on a batch of the held-out set, sample after sample, and its targets.
     fn predictions(&mut self, _outputs: &[f32], _targets: &Targets) {}
 
-    /// The measures of an evaluation by name, after its last batch. They go into the event, `metrics.jsonl`, TensorBoard and MLflow.
+    /// The measures of an evaluation by name, after its last batch. They go into the event, `metrics.jsonl`, TensorBoard and
+    /// MLflow.
     fn measures(&mut self, _evaluation: &Evaluation) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
