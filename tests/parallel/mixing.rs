@@ -36,3 +36,14 @@ fn a_pipeline_cuts_and_blends_images_as_one_device_does() {
         cut.check(&alone, TOLERANCE, name);
     }
 }
+
+#[test]
+fn balanced_draws_are_mixed_and_weighted_as_on_one_device() {
+    let keys = "data.sampling = 'balanced'\ntrain.class_weights = 'balanced'\ndata.augment.mixup = 0.4\n";
+    let runs = Runs::new(LSTM);
+    let alone = runs.trained("alone", 20, keys);
+    for (strategy, devices) in [("ddp", 3), ("dp", 3), ("pipeline", 3)] {
+        let shared = runs.trained(strategy, 20, &(on(strategy, devices) + keys));
+        shared.check(&alone, TOLERANCE, strategy);
+    }
+}
