@@ -48,7 +48,7 @@ pub(super) fn labels(path: &Path) -> Result<Option<Detected>, DataError> {
     let Some(file) = file else { return Ok(None) };
     let named = |name: &&str| table.header.iter().position(|column| column.eq_ignore_ascii_case(name));
     let other = || (table.header.len() == 2).then_some(1 - file.min(1));
-    let label = LABELS.iter().find_map(|name| named(name)).filter(|label| *label != file).or_else(other);
+    let label = LABELS.iter().find_map(named).filter(|label| *label != file).or_else(other);
     let Some(label) = label else { return Ok(None) };
     let mut found = Detected {
         source: "folder",
