@@ -438,7 +438,8 @@ fn input(values: Values, shape: &[usize], device: &Device) -> AnyTensor {
 
 fn targets(targets: Targets, device: &Device) -> DeviceTargets {
     match targets {
-        Targets::Classes(classes) => {
+        // The config mixes no samples.
+        Targets::Classes(classes) | Targets::Mixed { classes, .. } => {
             let count = classes.len();
             DeviceTargets::Classes(Tensor::from_data(TensorData::new(classes, [count]), device))
         }

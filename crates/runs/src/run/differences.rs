@@ -35,12 +35,12 @@ const SIZES: [&str; 3] = ["memory.limit", "device.bucket", "data.max_file_bytes"
 impl ValueRuns {
     /// The value of `key` as people read it: a size with its unit, `not set` without a value.
     pub fn shown(&self, key: &str) -> String {
-        match &self.value {
-            None => "not set".to_owned(),
-            Some(Value::Integer(bytes)) if SIZES.contains(&key) && *bytes >= 0 => {
-                Bytes::new(bytes.unsigned_abs()).to_string()
+        let Some(value) = &self.value else { return "not set".to_owned() };
+        match value {
+            Value::Integer(bytes) if SIZES.contains(&key) => {
+                u64::try_from(*bytes).map_or_else(|_| value.shown(), |bytes| Bytes::new(bytes).to_string())
             }
-            Some(value) => value.shown(),
+            value => value.shown(),
         }
     }
 }

@@ -165,7 +165,6 @@ fn report(
     let others = of_source
         .into_iter()
         .chain(warnings::frozen_but_trained(model))
-        .into_iter()
         .chain(warnings::without_nccl(session));
     let others = others.chain(warnings::lowered_limit(session));
     for message in notices.into_iter().chain(of_weights).chain(others) {

@@ -37,7 +37,7 @@ pub(crate) struct InitArguments {
     /// Choose a batch that fits a GPU of this memory, as in `8GiB`, or of this name, as in `RTX 4090`
     /// [default: one that fits the memory of this machine]
     #[arg(long, value_name = "GPU")]
-    gpu: Option<GpuMemory>,
+    gpu: Option<String>,
     /// Ask nothing
     #[arg(long, short)]
     yes: bool,
@@ -79,13 +79,13 @@ impl InitArguments {
     }
 
     /// What the flags ask for.
-    pub(super) fn wishes(&self) -> Wishes {
-        Wishes {
+    pub(super) fn wishes(&self) -> Result<Wishes, CliError> {
+        Ok(Wishes {
             model: self.model.clone(),
             size: self.size.map(|size| size as usize),
             epochs: self.epochs.map(|epochs| epochs as usize),
-            gpu: self.gpu.clone(),
-        }
+            gpu: self.gpu.as_deref().map(GpuMemory::parse).transpose()?,
+        })
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
 };
 
 pub(crate) fn run(arguments: &InitArguments, registry: &Registry) -> Result<Exit, CliError> {
+    let wishes = arguments.wishes()?;
     let questions = Questions::new(arguments.may_ask());
     let path = arguments.path(questions)?;
     let detected = detect(&path)?;
@@ -29,7 +30,7 @@ pub(crate) fn run(arguments: &InitArguments, registry: &Registry) -> Result<Exit
     // Before the data is read.
     arguments.overwrite.check([&file])?;
     let facts = Facts::of(&detected, registry)?;
-    let wishes = Wishes { model: Some(arguments.model(&facts, questions)?), ..arguments.wishes() };
+    let wishes = Wishes { model: Some(arguments.model(&facts, questions)?), ..wishes };
     let proposal = Proposal::new(detected, facts, wishes);
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let fitting = FittingBatch::find(&proposal, &name, registry)?;
